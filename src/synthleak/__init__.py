@@ -1,0 +1,72 @@
+"""synthleak audits synthetic text: does a release still tell whose record went in?
+
+>>> import synthleak
+>>> audit = synthleak.run("audit.toml", "runs/audit")  # doctest: +SKIP
+>>> audit.cells  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from synthleak.analyses.cells import Cell, CellRow, ProxyRow
+    from synthleak.audit import Audit, open_run, run
+    from synthleak.corpus.corpus import Corpus, Record
+    from synthleak.errors import SynthleakError, UserError
+    from synthleak.metrics.estimate import Estimate
+    from synthleak.releases.claim import Claim
+    from synthleak.runtime import Runtime
+    from synthleak.spec import Spec, load_spec, parse_spec
+
+__version__ = "0.1.0.dev0"
+
+_HOME = {
+    "Audit": "synthleak.audit",
+    "Cell": "synthleak.analyses.cells",
+    "CellRow": "synthleak.analyses.cells",
+    "Claim": "synthleak.releases.claim",
+    "Corpus": "synthleak.corpus.corpus",
+    "Estimate": "synthleak.metrics.estimate",
+    "ProxyRow": "synthleak.analyses.cells",
+    "Record": "synthleak.corpus.corpus",
+    "Runtime": "synthleak.runtime",
+    "Spec": "synthleak.spec",
+    "SynthleakError": "synthleak.errors",
+    "UserError": "synthleak.errors",
+    "load_spec": "synthleak.spec",
+    "open_run": "synthleak.audit",
+    "parse_spec": "synthleak.spec",
+    "run": "synthleak.audit",
+}
+
+__all__ = [
+    "Audit",
+    "Cell",
+    "CellRow",
+    "Claim",
+    "Corpus",
+    "Estimate",
+    "ProxyRow",
+    "Record",
+    "Runtime",
+    "Spec",
+    "SynthleakError",
+    "UserError",
+    "load_spec",
+    "open_run",
+    "parse_spec",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that importing synthleak costs nothing."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'synthleak' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

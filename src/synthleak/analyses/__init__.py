@@ -1,0 +1,1 @@
+"""Room 8: what the scores say (METHOD §10)."""

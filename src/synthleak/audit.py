@@ -1,0 +1,227 @@
+"""The corridor: data walks through the rooms, each once, in one direction.
+
+corpus → pools → plan → releases → evidence → calibration → metrics → analyses → report
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from synthleak.analyses.cells import Cell, CellRow, ProxyRow, evaluate
+from synthleak.calibration.scenarios import Scores, calibrate
+from synthleak.engine.local import run_units
+from synthleak.engine.progress import Progress, Silent, duration
+from synthleak.evidence.table import Evidence, get_evidence
+from synthleak.folder import REPORT, RESULTS, RunFolder
+from synthleak.identity import digest
+from synthleak.releases.claim import Claim
+from synthleak.report.html import render
+from synthleak.report.tables import RESULTS_VERSION, result_files
+from synthleak.runtime import Runtime
+from synthleak.spec import LoadedSpec, Spec, load_spec
+from synthleak.store import StagedStore, name_of
+from synthleak.work import (
+    evidence_keys,
+    header_of,
+    look_at,
+    make_releases,
+    missing_evidence,
+    missing_releases,
+    observations,
+    release_name,
+    wanted_sets,
+)
+from synthleak.workbench import Workbench, identity_of, set_up
+
+
+@dataclass(frozen=True)
+class Audit:
+    """An audit whose releases and evidence are all there: tables, scores, claims on demand."""
+
+    bench: Workbench
+    folder: RunFolder
+
+    def evidence(self, cell: Cell) -> Evidence:
+        """Return what every proxy saw of every target on every set of a cell."""
+        targets = self.bench.targets(cell.pool)
+        values = [
+            np.concatenate(
+                [
+                    get_evidence(self.bench.store, key)
+                    for _, key in evidence_keys(self.bench, targets, text)
+                ],
+                axis=1,
+            )
+            for text, _ in observations(self.bench, cell)
+        ]
+        proxies = tuple(p for member in self.bench.plugins.families for p in member.proxies)
+        return Evidence(np.stack(values), proxies)
+
+    def scores(self, cell: Cell) -> list[Scores]:
+        """Return the calibrated scores of a cell, one table per scenario."""
+        return calibrate(self.evidence(cell), self.bench.plans[cell.pool].baselines)
+
+    def claim(self, cell: Cell) -> Claim:
+        """Return what the releases of a cell promise."""
+        _, first = wanted_sets(self.bench, cell)[0]
+        return header_of(self.bench, cell, first).claim
+
+    @cached_property
+    def _tables(self) -> tuple[list[CellRow], list[ProxyRow]]:
+        rows: list[CellRow] = []
+        details: list[ProxyRow] = []
+        for cell in self.bench.cells:
+            some, more = evaluate(cell, self.scores(cell), self.bench.plans[cell.pool].trials)
+            rows += some
+            details += more
+        return rows, details
+
+    @property
+    def cells(self) -> list[CellRow]:
+        """The best proxy of every scenario of every cell: `results/cells.csv`."""
+        return self._tables[0]
+
+    @property
+    def proxies(self) -> list[ProxyRow]:
+        """Every proxy of every scenario of every cell: `results/proxies.csv`."""
+        return self._tables[1]
+
+
+def run(
+    spec: Spec | LoadedSpec | Path | str,
+    out: Path | str,
+    *,
+    extend: bool = False,
+    runtime: Runtime | None = None,
+    progress: Progress | None = None,
+) -> Audit:
+    """Walk the whole corridor and leave a run folder.
+
+    What the folder already holds is not made again. A folder that belongs to another spec is
+    refused unless `extend` is set, which says what is new.
+    """
+    runtime, progress = runtime or Runtime(), progress or Silent()
+    started = time.monotonic()
+    folder = RunFolder(Path(out))
+    staged = StagedStore(folder.store)
+    bench = set_up(_loaded(spec), staged)
+    news = folder.admit(bench, extend=extend)
+    staged.commit()
+    bench = replace(bench, store=folder.store)
+    if news is not None:
+        folder.begin(bench)
+    made = _fill(bench, runtime, progress, news or [])
+    audit = Audit(bench, folder)
+    findings = findings_key(audit)
+    if not made and folder.holds(findings):
+        progress.say(f"nothing to do: {folder.root} is up to date ({len(bench.cells)} cells)")
+        return audit
+    files = {f"{RESULTS}/{name}": data for name, data in result_files(audit).items()}
+    files[REPORT] = render(audit)
+    for name, data in files.items():
+        folder.write(name, data)
+    folder.finish(bench, findings, sorted(files), seconds=time.monotonic() - started)
+    progress.say(
+        f"{len(bench.cells)} cells in {duration(time.monotonic() - started)}: "
+        f"see {folder.root / REPORT} and {folder.root / RESULTS}"
+    )
+    return audit
+
+
+def open_run(out: Path | str) -> Audit:
+    """Open the audit of a run folder, to read its tables, scores and claims."""
+    folder = RunFolder(Path(out))
+    return Audit(set_up(folder.spec(), folder.store), folder)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far an audit is."""
+
+    cells: list[dict[str, Any]]
+    summary: str
+
+
+def standing(out: Path | str) -> Standing:
+    """Say how far the audit of a run folder is, per cell; it may be running."""
+    audit = open_run(out)
+    bench, rows = audit.bench, []
+    for cell in bench.cells:
+        sets = wanted_sets(bench, cell)
+        there = [s for _, s in sets if bench.store.exists(release_name(bench, cell, s))]
+        looked = sum(
+            all(
+                bench.store.exists(name_of("evidence", key))
+                for _, key in evidence_keys(
+                    bench, bench.targets(cell.pool), header_of(bench, cell, item).text
+                )
+            )
+            for item in there
+        )
+        rows.append(
+            {
+                "pool": cell.pool,
+                "generator": cell.generator,
+                "epsilon": cell.epsilon,
+                "releases": len(there),
+                "looked_at": looked,
+                "of": len(sets),
+            }
+        )
+    whole = all(row["looked_at"] == row["of"] for row in rows)
+    done = whole and audit.folder.holds(findings_key(audit))
+    unfinished = "evidence is whole, results are not written" if whole else "not finished"
+    return Standing(rows, "finished" if done else f"{unfinished}: run it again to go on")
+
+
+def _loaded(spec: Spec | LoadedSpec | Path | str) -> LoadedSpec:
+    if isinstance(spec, LoadedSpec):
+        return spec
+    return LoadedSpec(spec) if isinstance(spec, Spec) else load_spec(spec)
+
+
+def _fill(bench: Workbench, runtime: Runtime, progress: Progress, news: list[str]) -> int:
+    """Make what the store lacks: releases, then evidence. Return how much that was."""
+    releases = missing_releases(bench)
+    lacking = sum(len(unit.sets) for unit in releases)
+    if news:
+        whole = sum(len(wanted_sets(bench, cell)) for cell in bench.cells)
+        progress.say(f"new: {'; '.join(news)}")
+        progress.say(f"to make: {lacking:,} releases; kept: {whole - lacking:,}")
+    run_units(
+        make_releases,
+        bench,
+        releases,
+        workers=runtime.workers,
+        progress=progress,
+        title="releases",
+        steps=lacking,
+    )
+    looks = missing_evidence(bench)
+    run_units(
+        look_at,
+        bench,
+        looks,
+        workers=runtime.workers,
+        progress=progress,
+        title="observations",
+        steps=len(looks),
+    )
+    return lacking + len(looks)
+
+
+def findings_key(audit: Audit) -> str:
+    """Return the key of the results: of all evidence they are made from, and their format."""
+    bench = audit.bench
+    keys = [
+        [key for _, key in evidence_keys(bench, bench.targets(cell.pool), text)]
+        for cell in bench.cells
+        for text, _ in observations(bench, cell)
+    ]
+    return digest("findings", RESULTS_VERSION, identity_of(bench), keys)

@@ -1,0 +1,26 @@
+"""`synthleak completion`: let the shell complete commands and options."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from synthleak.errors import UserError
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for SHELL.
+
+    \b
+    bash:  synthleak completion bash >> ~/.bashrc
+    zsh:   synthleak completion zsh >> ~/.zshrc
+    fish:  synthleak completion fish > ~/.config/fish/completions/synthleak.fish
+    """
+    from synthleak.cli.main import cli
+
+    maker = get_completion_class(shell)
+    if maker is None:
+        raise UserError(f"no completion for {shell}", remedy="use bash, zsh or fish")
+    click.echo(maker(cli, {}, "synthleak", "_SYNTHLEAK_COMPLETE").source())

@@ -1,0 +1,55 @@
+"""`synthleak`: the command line. Each command parses, calls one public function, prints."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+import synthleak
+from synthleak.cli.completion import completion
+from synthleak.cli.demo import demo
+from synthleak.cli.init import init
+from synthleak.cli.listing import listing
+from synthleak.cli.run import run
+from synthleak.cli.status import status
+from synthleak.errors import UserError
+
+EXIT_MISTAKE = 2
+EXIT_INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(synthleak.__version__, prog_name="synthleak")
+def cli() -> None:
+    """Audit synthetic text: does a release still tell whose record went in?
+
+    \b
+    First steps:
+      synthleak demo              a whole audit on the built-in corpus, in runs/demo
+      synthleak init audit.toml   write a commented spec to start from
+      synthleak run audit.toml --out runs/audit
+      synthleak status runs/audit
+    """
+
+
+for command in (demo, init, run, status, listing, completion):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line on stderr and exit code 2."""
+    try:
+        cli.main(standalone_mode=False)
+    except UserError as error:
+        click.echo(f"synthleak: {error}", err=True)
+        sys.exit(EXIT_MISTAKE)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(EXIT_MISTAKE)
+    except click.ClickException as error:
+        click.echo(f"synthleak: {error.format_message()}", err=True)
+        sys.exit(EXIT_MISTAKE)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("synthleak: stopped; what was made is kept, run again to go on", err=True)
+        sys.exit(EXIT_INTERRUPTED)

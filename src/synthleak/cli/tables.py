@@ -1,0 +1,54 @@
+"""Printing tables: for people by default, as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+WIDE = 200
+"""Columns of a table that goes into a file or a pipe, where no terminal sets a width."""
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool, title: str = "") -> None:
+    """Print rows that share their keys."""
+    if as_json:
+        click.echo(json.dumps([_plain(row) for row in rows], indent=1, ensure_ascii=False))
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    for key, value in (rows[0] if rows else {}).items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        table.add_column(key, justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(shown(value) for value in row.values()))
+    width = None if sys.stdout.isatty() else WIDE
+    console = Console(highlight=False, markup=False, emoji=False, width=width)
+    console.print(table)
+
+
+def shown(value: Any) -> str:
+    """Write a value for people.
+
+    >>> shown(0.12345), shown(math.inf), shown(3), shown(None)
+    ('0.123', 'inf', '3', '')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:g}" if math.isinf(value) or value == int(value) else f"{value:.3f}"
+    return str(value)
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: "inf" if isinstance(value, float) and math.isinf(value) else value
+        for key, value in row.items()
+    }

@@ -1,0 +1,1 @@
+"""Room 1: records come in (METHOD §1)."""

@@ -1,0 +1,103 @@
+"""Records, and how a corpus is made of them (METHOD §1)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from synthleak.errors import CorpusError
+from synthleak.identity import digest
+from synthleak.registry import Plugin, PluginShelf
+from synthleak.text import fold
+
+Labels = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One person's text: the unit that an audit asks about."""
+
+    id: str
+    text: str
+    labels: Labels = ()
+    group: str | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """All records of an audit, without exact duplicates."""
+
+    name: str
+    records: tuple[Record, ...]
+    duplicates: int = 0
+    description: str = ""
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The content hash of the corpus, order included."""
+        return digest(
+            "corpus",
+            [[r.id, r.text, r.labels, r.group, dict(r.meta)] for r in self.records],
+        )
+
+    @cached_property
+    def combinations(self) -> Counter[Labels]:
+        """How often each label combination occurs."""
+        return Counter(record.labels for record in self.records)
+
+
+class Reader(Plugin):
+    """Reads records from wherever they lie; a mistake in a file is named with its line."""
+
+    @abstractmethod
+    def read(self) -> Iterator[Record]:
+        """Yield the records in the order in which they stand."""
+
+    def default_name(self) -> str:
+        """Return what to call the corpus if the spec does not say."""
+        return self.kind
+
+
+readers: PluginShelf[Reader] = PluginShelf("reader", "synthleak.corpus.readers")
+
+
+def assemble(reader: Reader, *, name: str | None = None, description: str = "") -> Corpus:
+    """Read a corpus and drop exact duplicates.
+
+    A copy of a target left among the candidates would make a non-member a member, so of texts that
+    are equal after case and white-space folding only the first stays (METHOD §1).
+    """
+    name = name or reader.default_name()
+    kept, dropped = drop_duplicates(list(reader.read()))
+    if not kept:
+        raise CorpusError("there is no record", name, "a corpus needs some hundred records")
+    ids = Counter(record.id for record in kept)
+    twice = next((key for key, count in ids.items() if count > 1), None)
+    if twice is not None:
+        raise CorpusError(f"the id {twice!r} stands on two different texts", name, "make it unique")
+    return Corpus(name, tuple(kept), dropped, description)
+
+
+def drop_duplicates(records: Sequence[Record]) -> tuple[list[Record], int]:
+    """Return the first of every text, and how many records were dropped.
+
+    >>> kept, dropped = drop_duplicates([Record("1", "Hello  you"), Record("2", "hello you")])
+    >>> [record.id for record in kept], dropped
+    (['1'], 1)
+    """
+    seen: set[str] = set()
+    kept = []
+    for record in records:
+        form = fold(record.text)
+        if form not in seen:
+            seen.add(form)
+            kept.append(record)
+    return kept, len(records) - len(kept)

@@ -1,0 +1,1 @@
+"""The readers on the shelf, one file each."""

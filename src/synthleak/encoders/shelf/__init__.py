@@ -1,0 +1,1 @@
+"""The encoders on the shelf, one file each."""

@@ -1,0 +1,1 @@
+"""Engines: run units of work, report progress, retry."""

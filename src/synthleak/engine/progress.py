@@ -1,0 +1,148 @@
+"""Progress: what is being done, how far it is, how long it will take."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, TextIO
+
+
+class Stage(Protocol):
+    """A piece of work with a known number of steps, used as a context manager."""
+
+    def advance(self, steps: int = 1) -> None:
+        """Say that `steps` more are done."""
+
+    def __enter__(self) -> Stage: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class Progress(Protocol):
+    """Whoever wants to be told."""
+
+    def stage(self, title: str, total: int) -> Stage:
+        """Open a stage of `total` steps."""
+
+    def say(self, line: str) -> None:
+        """Pass one line on."""
+
+
+class _SilentStage:
+    def advance(self, steps: int = 1) -> None:
+        """Tell nobody."""
+
+    def __enter__(self) -> _SilentStage:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+
+class Silent:
+    """Tells nobody."""
+
+    def stage(self, title: str, total: int) -> Stage:
+        """Open a silent stage."""
+        return _SilentStage()
+
+    def say(self, line: str) -> None:
+        """Drop the line."""
+
+
+class Lines:
+    """Tells a terminal or a log on stderr: nothing for two seconds, then how long it will take.
+
+    On a terminal one line is rewritten; in a log a line is added every ten seconds.
+    """
+
+    def __init__(
+        self, out: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.out = out or sys.stderr
+        self.clock = clock
+        self.live = self.out.isatty()
+
+    def stage(self, title: str, total: int) -> Stage:
+        """Open a stage that shows itself once it has taken two seconds."""
+        return _LineStage(self, title, total)
+
+    def say(self, line: str) -> None:
+        """Print the line."""
+        print(line, file=self.out, flush=True)
+
+
+class _LineStage:
+    PATIENCE = 2.0
+
+    def __init__(self, lines: Lines, title: str, total: int) -> None:
+        self._lines, self._title, self._total = lines, title, total
+        self._done = 0
+        self._start = lines.clock()
+        self._next = self._start + self.PATIENCE
+        self._shown = False
+
+    def advance(self, steps: int = 1) -> None:
+        """Count the steps, and show them when it is time to."""
+        self._done += steps
+        now = self._lines.clock()
+        if now >= self._next:
+            self._next = now + (0.2 if self._lines.live else 10.0)
+            self._show(self._line(now))
+
+    def _line(self, now: float) -> str:
+        share = self._done / max(self._total, 1)
+        left = (now - self._start) * (1 - share) / share if share else 0.0
+        return (
+            f"{self._title}: {self._done:,} of {self._total:,} ({share:.0%}), "
+            f"about {duration(left)} left"
+        )
+
+    def _show(self, text: str) -> None:
+        self._shown = True
+        if self._lines.live:
+            self._lines.out.write(f"\r\x1b[2K{text}")
+            self._lines.out.flush()
+        else:
+            self._lines.say(text)
+
+    def __enter__(self) -> _LineStage:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._shown and self._lines.live:
+            self._lines.out.write("\r\x1b[2K")
+        if self._shown and kind is None:
+            took = duration(self._lines.clock() - self._start)
+            self._lines.say(f"{self._title}: {self._done:,} in {took}")
+
+
+def duration(seconds: float) -> str:
+    """Write a time span for people.
+
+    >>> duration(0.4), duration(75), duration(7500)
+    ('0 s', '1 min 15 s', '2 h 5 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,83 @@
+"""Proxy families: what a proxy is, and the shelf they stand on (METHOD §6).
+
+A family is one idea with its variants. It is a pure function of targets and an observation:
+``look(targets, observation) -> float64 [targets, proxies]``; higher always means more like a
+member. It never sees a scenario, a coin or a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.registry import Shelf
+
+View = Literal["lexical", "embedding"]
+Scale = Literal["ratio", "log", "difference"]
+Look = Callable[[Targets, Observation], Floats]
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """One signal: its name is stable once published; its scale says how it is calibrated."""
+
+    name: str
+    family: str
+    view: View
+    scale: Scale
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Family:
+    """Proxies that are computed together."""
+
+    name: str
+    version: int
+    proxies: tuple[Proxy, ...]
+    look: Look
+    uses_auxiliary: bool = False
+
+    @property
+    def view(self) -> View:
+        """The view that the family looks through."""
+        return self.proxies[0].view
+
+    def identity(self, encoder: dict[str, Any], targets: Targets) -> dict[str, Any]:
+        """Return what decides the family's values beside target and observation texts.
+
+        Lexical evidence does not depend on the encoder, and only one family on R.
+        """
+        return {
+            "family": self.name,
+            "version": self.version,
+            "encoder": encoder if self.view == "embedding" else None,
+            "auxiliary": targets.auxiliary.key if self.uses_auxiliary else None,
+        }
+
+
+families: Shelf[Family] = Shelf("proxy family", "synthleak.evidence.proxies")
+
+
+def family(
+    name: str,
+    *,
+    version: int,
+    view: View,
+    scale: Scale,
+    proxies: dict[str, str],
+    uses_auxiliary: bool = False,
+) -> Callable[[Look], Look]:
+    """Put the decorated function on the shelf as a family; `proxies` gives names and meanings."""
+
+    def put(look: Look) -> Look:
+        members = tuple(
+            Proxy(proxy, name, view, scale, meaning) for proxy, meaning in proxies.items()
+        )
+        made = Family(name, version, members, look, uses_auxiliary)
+        families.add(name, made, version=version, described_by=look)
+        return look
+
+    return put

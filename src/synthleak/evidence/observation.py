@@ -1,0 +1,105 @@
+"""Observations and targets: all that a proxy ever sees (METHOD §6).
+
+An observation is a release or a raw reference; a proxy cannot tell which, nor who asks. Its texts
+are opened in canonical order (by folded text), so that their order in the file never matters, and
+what several proxies need of them is made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.encoders.encoder import Vectors
+from synthleak.identity import digest
+from synthleak.text import fold, tokens
+
+T = TypeVar("T")
+Floats = NDArray[np.float64]
+
+
+class TextSet:
+    """Texts with what can be derived from them, each derivation made once and on demand."""
+
+    def __init__(self, texts: Sequence[str], encode: Callable[[Sequence[str]], Vectors]) -> None:
+        self.texts = tuple(texts)
+        self._encode = encode
+        self._memory: dict[str, object] = {}
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def key(self) -> str:
+        """The content hash of the texts, in this order."""
+        return digest("texts", self.texts)
+
+    @cached_property
+    def folded(self) -> list[str]:
+        """The texts with case and white space folded."""
+        return [fold(text) for text in self.texts]
+
+    @cached_property
+    def tokens(self) -> list[list[str]]:
+        """The lower-cased word tokens of each text."""
+        return [tokens(text) for text in self.texts]
+
+    @cached_property
+    def vectors(self) -> Floats:
+        """The encoder's vectors in double precision, one row per text."""
+        return self._encode(self.texts).astype(np.float64)
+
+    @cached_property
+    def directions(self) -> Floats:
+        """The vectors at unit length; a zero vector stays zero."""
+        norms = np.linalg.norm(self.vectors, axis=1, keepdims=True)
+        unit: Floats = np.divide(
+            self.vectors, norms, out=np.zeros_like(self.vectors), where=norms > 0
+        )
+        return unit
+
+    def remember(self, name: str, make: Callable[[], T]) -> T:
+        """Return what `make` derived from these texts, made once for all proxies."""
+        if name not in self._memory:
+            self._memory[name] = make()
+        return self._memory[name]  # type: ignore[return-value]
+
+
+class Targets(TextSet):
+    """The pool's records, as whoever attacks them knows them.
+
+    `auxiliary` holds the texts of R, for the one family that weighs phrases by how rare they are in
+    the domain (METHOD §6, rare_ngram).
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        encode: Callable[[Sequence[str]], Vectors],
+        auxiliary: Sequence[str] = (),
+    ) -> None:
+        super().__init__(texts, encode)
+        self.auxiliary = TextSet(auxiliary, encode)
+
+
+class Observation(TextSet):
+    """What is looked at: the texts of a release or of a raw reference, in canonical order.
+
+    An empty release is opened as one empty text, so that it can be scored like any other.
+    """
+
+    def __init__(self, texts: Sequence[str], encode: Callable[[Sequence[str]], Vectors]) -> None:
+        super().__init__(canonical(texts) or [""], encode)
+
+
+def canonical(texts: Sequence[str]) -> list[str]:
+    """Put texts into the one order in which observations are opened.
+
+    >>> canonical(["b", "A", "a "])
+    ['A', 'a ', 'b']
+    """
+    return sorted(texts, key=lambda text: (fold(text), text))

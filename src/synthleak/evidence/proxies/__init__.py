@@ -1,0 +1,1 @@
+"""The proxy families on the shelf, one file each."""

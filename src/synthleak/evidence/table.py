@@ -1,0 +1,68 @@
+"""The evidence table: every proxy's value for every target on every observation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from synthleak.encoders.encoder import dump_array, load_array
+from synthleak.errors import ContractError, SpecError
+from synthleak.evidence.family import Family, Proxy, families
+from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.identity import digest
+from synthleak.store import Store, fetch, name_of
+from synthleak.validation import nearest
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """`values[set, target, proxy]` for the sets of a plan, in the plan's order."""
+
+    values: Floats
+    proxies: tuple[Proxy, ...]
+
+
+def chosen_families(names: str | Sequence[str]) -> list[Family]:
+    """Return the families that the spec asks for, in catalogue order."""
+    shelf = [entry.plugin for entry in families]
+    if names == "all":
+        return shelf
+    known = [item.name for item in shelf]
+    for position, name in enumerate(names):
+        if name not in known:
+            raise SpecError(
+                f"unknown proxy family {name!r}",
+                f"evidence.families[{position}]",
+                nearest(name, known),
+            )
+    return [item for item in shelf if item.name in names]
+
+
+def evidence_key(member: Family, encoder: dict[str, object], targets: Targets, text: str) -> str:
+    """Return the key of one family's values on one observation, from contents alone."""
+    return digest("evidence", member.identity(encoder, targets), targets.key, text)
+
+
+def look(member: Family, targets: Targets, observation: Observation) -> Floats:
+    """Let one family look, and hold it to its contract: one finite value each."""
+    values = np.asarray(member.look(targets, observation), dtype=np.float64)
+    if values.shape != (len(targets), len(member.proxies)):
+        raise ContractError(
+            f"the family {member.name!r} gave {values.shape} values,"
+            f" not {(len(targets), len(member.proxies))}"
+        )
+    if not np.isfinite(values).all():
+        raise ContractError(f"the family {member.name!r} gave a value that is not finite")
+    return values
+
+
+def put_evidence(store: Store, key: str, values: Floats) -> None:
+    """Keep one family's values."""
+    store.put(name_of("evidence", key), dump_array(values))
+
+
+def get_evidence(store: Store, key: str) -> Floats:
+    """Return one family's values."""
+    return np.asarray(fetch(store, "evidence", key, load_array), dtype=np.float64)

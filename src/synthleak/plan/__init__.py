@@ -1,0 +1,1 @@
+"""Room 3: the game is drawn, once, before anything is spent (METHOD §4)."""

@@ -1,0 +1,163 @@
+"""The plan: three tables that carry every design (METHOD §4).
+
+`sets` says which records go to the generator or are looked at as they are, `trials` what is scored
+and what it counts for, `baselines` which observations calibrate whom. No later room asks which
+design is being played.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.identity import digest
+from synthleak.pools.pool import Pool
+from synthleak.registry import Shelf
+from synthleak.spec import Adjacency, GameSection
+from synthleak.store import Store, keep
+
+Form = Literal["release", "raw"]
+EVERY_ROUND = -1
+
+
+@dataclass(frozen=True)
+class RecordSet:
+    """A set of records: handed to a generator (`release`) or looked at as it is (`raw`).
+
+    A generator is never told whether a set is a play of the game or a reference.
+    """
+
+    name: str
+    form: Form
+    records: tuple[int, ...]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What is scored: row i asks of `target[i]` on `set[i]`, and `member[i]` is the truth.
+
+    `round` is EVERY_ROUND for a trial that counts in each round; `target` is a position in the
+    pool; `weight` is what the trial counts for within its round.
+    """
+
+    set: NDArray[np.int64]
+    target: NDArray[np.int64]
+    member: NDArray[np.bool_]
+    round: NDArray[np.int64]
+    weight: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.set)
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds."""
+        return int(max(self.round.max(initial=EVERY_ROUND), 0)) + 1
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Which sets calibrate which target in one scenario; a set never calibrates itself.
+
+    `uses[target, set]`; no set at all means that the scenario is uncalibrated.
+    """
+
+    scenario: str
+    uses: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One game, drawn: it never depends on generator or ε."""
+
+    pool: str
+    design: str
+    adjacency: Adjacency
+    nominal: int
+    release_size: int
+    targets: tuple[int, ...]
+    origins: tuple[str, ...]
+    sets: tuple[RecordSet, ...]
+    trials: Trials
+    baselines: tuple[Baseline, ...]
+
+    def to_bytes(self) -> bytes:
+        """Write the plan for the store."""
+        content = {
+            "pool": self.pool,
+            "design": self.design,
+            "adjacency": self.adjacency,
+            "nominal": self.nominal,
+            "release_size": self.release_size,
+            "targets": self.targets,
+            "origins": self.origins,
+            "sets": [[s.name, s.form, s.records, s.seed] for s in self.sets],
+            "trials": {
+                column: getattr(self.trials, column).tolist()
+                for column in ("set", "target", "member", "round", "weight")
+            },
+            "baselines": [[b.scenario, b.uses.astype(int).tolist()] for b in self.baselines],
+        }
+        return gzip.compress(json.dumps(content).encode(), mtime=0)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Plan:
+        """Read a plan from the store."""
+        content: dict[str, Any] = json.loads(gzip.decompress(data))
+        columns = content["trials"]
+        content |= {
+            "targets": tuple(content["targets"]),
+            "origins": tuple(content["origins"]),
+            "sets": tuple(
+                RecordSet(name, form, tuple(records), seed)
+                for name, form, records, seed in content["sets"]
+            ),
+            "trials": Trials(
+                set=np.array(columns["set"], dtype=np.int64),
+                target=np.array(columns["target"], dtype=np.int64),
+                member=np.array(columns["member"], dtype=np.bool_),
+                round=np.array(columns["round"], dtype=np.int64),
+                weight=np.array(columns["weight"], dtype=np.float64),
+            ),
+            "baselines": tuple(
+                Baseline(scenario, np.array(uses, dtype=np.bool_))
+                for scenario, uses in content["baselines"]
+            ),
+        }
+        return cls(**content)
+
+
+class Design(ABC):
+    """A way to play the game. Coins are tossed last and apart, so that they can be tossed again."""
+
+    @abstractmethod
+    def draw(self, pool: Pool, game: GameSection, seed: int) -> Plan:
+        """Draw the plan of one pool: backgrounds, references and seeds first, coins after them."""
+
+    @abstractmethod
+    def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
+        """Toss the coins of a plan again by the same sampler: what chance would have dealt."""
+
+
+designs: Shelf[Design] = Shelf("design", "synthleak.plan")
+
+
+def play(pool: Pool, game: GameSection, seed: int, store: Store) -> Plan:
+    """Return the plan of a pool, drawn once per (pool, game, seed)."""
+    entry = designs.get(game.design, "game.design")
+    key = digest("plan", entry.version, pool.to_bytes().decode(), game.model_dump(), seed)
+    return keep(
+        store,
+        "plan",
+        key,
+        lambda: entry.plugin.draw(pool, game, seed),
+        Plan.to_bytes,
+        Plan.from_bytes,
+    )

@@ -1,0 +1,1 @@
+"""Room 2: whom the audit asks about (METHOD §3)."""

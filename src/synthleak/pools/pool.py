@@ -1,0 +1,118 @@
+"""Pools: which records the audit asks about, and what is left for the game (METHOD §3)."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from synthleak.corpus.corpus import Corpus
+from synthleak.encoders.encoder import Vectors
+from synthleak.errors import PoolError
+from synthleak.registry import Plugin, PluginShelf
+from synthleak.seeds import stream
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A target pool P and the split of the rest: candidates C and auxiliary R, as positions."""
+
+    name: str
+    targets: tuple[int, ...]
+    origins: tuple[str, ...]
+    candidates: tuple[int, ...]
+    auxiliary: tuple[int, ...]
+
+    def to_bytes(self) -> bytes:
+        """Write the pool for the store."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Pool:
+        """Read a pool from the store."""
+        fields = json.loads(data)
+        return cls(name=fields.pop("name"), **{key: tuple(fields[key]) for key in fields})
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a rule may look at when it selects."""
+
+    corpus: Corpus
+    vectors: Callable[[], Vectors]
+    earlier: Mapping[str, Sequence[int]]
+    rng: np.random.Generator
+
+
+class Rule(Plugin):
+    """Selects targets: `select(ground) -> positions`."""
+
+    def count(self) -> int:
+        """Return how many pools one section makes: more than one only for random controls."""
+        return 1
+
+    @property
+    def uses_vectors(self) -> bool:
+        """Whether the pool encoder is part of what the selection was made from."""
+        return False
+
+    @abstractmethod
+    def select(self, ground: Ground) -> Sequence[int]:
+        """Return the positions of the selected records."""
+
+
+rules: PluginShelf[Rule] = PluginShelf("pool rule", "synthleak.pools.rules")
+
+
+def cap(positions: Sequence[int], size: int | None, rng: np.random.Generator) -> list[int]:
+    """Keep at most `size` of the selected records, drawn uniformly, in corpus order."""
+    if size is None or len(positions) <= size:
+        return sorted(positions)
+    return sorted(int(x) for x in rng.choice(np.asarray(positions), size, replace=False))
+
+
+def split(
+    corpus: Corpus, name: str, targets: Sequence[int], *, auxiliary: float, seed: int
+) -> Pool:
+    """Split what the targets leave into candidates C and auxiliary R.
+
+    Where records carry a group, the target's whole group leaves both, so that no other record of
+    the same person stands in for the target (METHOD §1).
+    """
+    records = corpus.records
+    inside = set(targets)
+    groups = {records[t].group for t in targets} - {None}
+    rest = [
+        position
+        for position, record in enumerate(records)
+        if position not in inside and (record.group is None or record.group not in groups)
+    ]
+    if len(rest) < 4:
+        raise PoolError(
+            f"the pool {name!r} of {len(inside)} records leaves {len(rest)} of {len(records)}",
+            remedy="give its rule a smaller size",
+        )
+    order = stream(seed, "split", name).permutation(len(rest))
+    cut = min(max(round(len(rest) * auxiliary), 1), len(rest) - 1)
+    shuffled = [rest[i] for i in order]
+    return Pool(
+        name=name,
+        targets=tuple(targets),
+        origins=tuple(name for _ in targets),
+        candidates=tuple(sorted(shuffled[cut:])),
+        auxiliary=tuple(sorted(shuffled[:cut])),
+    )
+
+
+def describe(pool: Pool) -> dict[str, Any]:
+    """Return the sizes of a pool for a table."""
+    return {
+        "pool": pool.name,
+        "targets": len(pool.targets),
+        "candidates": len(pool.candidates),
+        "auxiliary": len(pool.auxiliary),
+    }

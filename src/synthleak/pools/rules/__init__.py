@@ -1,0 +1,1 @@
+"""The pool rules on the shelf, one file each."""

@@ -1,0 +1,81 @@
+"""All pools of a spec, in the order in which it names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from synthleak.corpus.corpus import Corpus
+from synthleak.encoders.encoder import Vectors
+from synthleak.errors import PoolError
+from synthleak.identity import digest
+from synthleak.pools.pool import Ground, Pool, Rule, split
+from synthleak.seeds import stream
+from synthleak.store import Store, keep
+
+
+@dataclass(frozen=True)
+class PoolOrder:
+    """One section of the spec: a name, a rule, and where it stands."""
+
+    name: str
+    rule: Rule
+    where: str
+
+    def names(self) -> list[str]:
+        """Return the names of the pools that this section makes."""
+        if self.rule.count() == 1:
+            return [self.name]
+        return [f"{self.name}{draw}" for draw in range(self.rule.count())]
+
+
+def select_all(
+    orders: Sequence[PoolOrder],
+    corpus: Corpus,
+    vectors: Callable[[], Vectors],
+    encoder: dict[str, Any],
+    *,
+    auxiliary: float,
+    seed: int,
+    store: Store,
+) -> dict[str, Pool]:
+    """Select every pool, once per corpus, rule, encoder and seed."""
+    chosen: dict[str, Sequence[int]] = {}
+    pools: dict[str, Pool] = {}
+    for order in orders:
+        for name in order.names():
+            key = digest(
+                "pool",
+                corpus.fingerprint,
+                name,
+                order.rule.identity(),
+                encoder if order.rule.uses_vectors else None,
+                {key: list(value) for key, value in chosen.items()},
+                auxiliary,
+                seed,
+            )
+            ground = Ground(corpus, vectors, dict(chosen), stream(seed, "pool", name))
+
+            def make(name: str = name, order: PoolOrder = order, ground: Ground = ground) -> Pool:
+                targets = _select(order, name, ground)
+                return split(corpus, name, targets, auxiliary=auxiliary, seed=seed)
+
+            pools[name] = keep(store, "pool", key, make, Pool.to_bytes, Pool.from_bytes)
+            chosen[name] = pools[name].targets
+    return pools
+
+
+def _select(order: PoolOrder, name: str, ground: Ground) -> Sequence[int]:
+    try:
+        targets = order.rule.select(ground)
+    except PoolError as error:
+        raise PoolError(error.what, error.where or order.where, error.remedy) from None
+    if len(targets) < 2:
+        raise PoolError(
+            f"the pool {name!r} has {len(targets)} record{'s' * (len(targets) != 1)}"
+            f" of {len(ground.corpus)}",
+            order.where,
+            f"loosen its rule ({order.rule.kind}): a pool needs at least 2 records",
+        )
+    return targets

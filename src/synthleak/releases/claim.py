@@ -1,0 +1,146 @@
+"""Privacy claims: what a generator promises, as accounted events and a whole curve δ(ε).
+
+A claim is made for add/remove neighbours. Under `replace` it is compared by the mechanism's own
+replace accounting where an event states it, else by group privacy of two, labelled loose
+(METHOD §4, Adjacency; design/adjacency.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+from synthleak.spec import Adjacency
+
+
+@dataclass(frozen=True)
+class GaussianEvent:
+    """A noised sum: standard deviation `sigma`, and how far one record can move the sum."""
+
+    what: str
+    sigma: float
+    sensitivity: float = 1.0
+    replace_sensitivity: float | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a release promises. No events and ε = ∞ means that it promises nothing."""
+
+    epsilon: float
+    delta: float
+    events: tuple[GaussianEvent, ...] = ()
+    adjacency: Adjacency = "add"
+    accountant: str = "dp-accounting PLD"
+    public: tuple[str, ...] = ()
+    void: str | None = None
+
+    @property
+    def promises(self) -> bool:
+        """Whether there is anything to hold the release to."""
+        return math.isfinite(self.epsilon) and self.void is None
+
+    def delta_at(self, epsilon: float, adjacency: Adjacency = "add") -> float:
+        """Return δ(ε) of the accounted events."""
+        if not self.promises:
+            return 1.0
+        if adjacency == "replace" and self.loose:
+            return min(1.0, (1 + math.exp(epsilon / 2)) * self.delta_at(epsilon / 2, "add"))
+        return _delta(self._multipliers(adjacency), epsilon)
+
+    def epsilon_at(self, delta: float, adjacency: Adjacency = "add") -> float:
+        """Return the smallest ε of the accounted events at this δ."""
+        if not self.promises:
+            return math.inf
+        if adjacency == "replace" and self.loose:
+            return _smallest(lambda epsilon: self.delta_at(epsilon, "replace") <= delta)
+        return _epsilon(self._multipliers(adjacency), delta)
+
+    @property
+    def loose(self) -> bool:
+        """Whether `replace` is bounded by group privacy alone."""
+        return any(event.replace_sensitivity is None for event in self.events)
+
+    def _multipliers(self, adjacency: Adjacency) -> tuple[tuple[float, int], ...]:
+        return tuple(
+            (
+                event.sigma
+                / (
+                    event.sensitivity
+                    if adjacency == "add" or event.replace_sensitivity is None
+                    else event.replace_sensitivity
+                ),
+                event.count,
+            )
+            for event in self.events
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the claim for a header or a report."""
+        content = asdict(self)
+        content["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
+        return content
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Claim:
+        """Read a claim written by `to_json`."""
+        return cls(
+            **{
+                **content,
+                "epsilon": float(content["epsilon"]),
+                "events": tuple(GaussianEvent(**event) for event in content["events"]),
+                "public": tuple(content["public"]),
+            }
+        )
+
+
+def no_claim() -> Claim:
+    """Return the claim of a mechanism that promises nothing."""
+    return Claim(math.inf, 0.0)
+
+
+@lru_cache(maxsize=256)
+def gaussian_sigma(epsilon: float, delta: float, count: int = 1) -> float:
+    """Return the noise that gives (ε, δ) for `count` unit-sensitivity Gaussian sums."""
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    def events(sigma: float) -> Any:
+        return dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(sigma), count)
+
+    return float(dp_accounting.calibrate_dp_mechanism(PLDAccountant, events, epsilon, delta))
+
+
+@lru_cache(maxsize=256)
+def _accountant(multipliers: tuple[tuple[float, int], ...]) -> Any:
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    accountant = PLDAccountant()
+    for multiplier, count in multipliers:
+        accountant.compose(dp_accounting.GaussianDpEvent(multiplier), count)
+    return accountant
+
+
+def _delta(multipliers: tuple[tuple[float, int], ...], epsilon: float) -> float:
+    return float(_accountant(multipliers).get_delta(epsilon))
+
+
+def _epsilon(multipliers: tuple[tuple[float, int], ...], delta: float) -> float:
+    return float(_accountant(multipliers).get_epsilon(delta))
+
+
+def _smallest(holds: Any) -> float:
+    low, high = 0.0, 1.0
+    while not holds(high):
+        low, high = high, high * 2
+        if high > 1e4:
+            return math.inf
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

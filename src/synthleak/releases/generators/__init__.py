@@ -1,0 +1,1 @@
+"""The generators on the shelf, one file each."""

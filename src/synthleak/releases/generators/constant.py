@@ -1,0 +1,18 @@
+"""`constant`: always the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from synthleak.releases.release import Generator, Request, Synthetic, generators
+
+
+@generators.register("constant", version=1)
+class Constant(Generator):
+    """The same text always, whatever the private set: a null that no attack may beat."""
+
+    text: str = "All records were withheld."
+
+    def generate(self, request: Request) -> Sequence[Synthetic]:
+        """Return the text as often as asked."""
+        return [Synthetic(self.text)] * request.size

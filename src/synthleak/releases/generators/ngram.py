@@ -1,0 +1,203 @@
+"""`ngram`: an interpolated word trigram model with a real privacy mechanism (METHOD §5.1).
+
+Finite ε. The support is the set of n-grams of R: fixed and public. Every private record becomes its
+vector of n-gram counts on the support, all orders together, scaled to L2 norm at most 1; the sum of
+these vectors gets Gaussian noise on *every* cell of the support, zeros included, and negative cells
+are cut. Adding a record moves the sum by at most 1, replacing one by at most √2 (two non-negative
+vectors of norm at most 1). Sampling is post-processing. The argument: design/claim-ngram.md.
+
+ε = ∞ counts the private set's own n-grams on their own support, which is not the limit of large ε.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from synthleak.corpus.corpus import Labels, Record
+from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
+from synthleak.releases.release import (
+    Generator,
+    Public,
+    Request,
+    Synthetic,
+    generators,
+    private_prior,
+)
+from synthleak.seeds import stream
+
+ORDERS = 3
+END = "\x03"
+Gram = tuple[str, ...]
+
+_WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
+_GLUED = re.compile(r"\s+([.,;:!?)\]%])|([(\[])\s+")
+
+
+@generators.register("ngram", version=1)
+class Ngram(Generator):
+    """Interpolated word trigrams; with finite ε, noised counts on a public support."""
+
+    weights: tuple[float, float, float] = Field(
+        default=(0.02, 0.08, 0.9), description="of orders 1, 2, 3; constants, never fitted"
+    )
+    max_words: int = Field(default=60, ge=1)
+
+    @property
+    def private_by_design(self) -> bool:
+        """A finite ε is accounted for."""
+        return True
+
+    def claim(self, request: Request) -> Claim:
+        """State the one noised sum, and what is taken as public."""
+        if math.isinf(request.epsilon):
+            return no_claim()
+        event = GaussianEvent(
+            what="sum of n-gram count vectors of norm at most 1",
+            sigma=gaussian_sigma(request.epsilon, request.delta),
+            sensitivity=1.0,
+            replace_sensitivity=math.sqrt(2),
+        )
+        void = "class sizes were taken from the private set" if _peeks(request) else None
+        return Claim(
+            epsilon=request.epsilon,
+            delta=request.delta,
+            events=(event,),
+            public=("auxiliary records R", "label classes", "class sizes of R", "max_words"),
+            void=void,
+        )
+
+    def generate(self, request: Request) -> Sequence[Synthetic]:
+        """Count, noise, sample."""
+        rng = stream(request.seed, "ngram")
+        if math.isinf(request.epsilon):
+            counts = plain_counts(request.records)
+            model = Model(counts, counts.values(), self.weights)
+        else:
+            support = public_support(request.public)
+            cells = noised_sum(
+                request.records, support, gaussian_sigma(request.epsilon, request.delta), rng
+            )
+            model = Model(support, cells.tolist(), self.weights)
+        public = (
+            private_prior(request.public, request.records) if _peeks(request) else request.public
+        )
+        classes = public.draw_classes(request.size, rng)
+        return [Synthetic(model.sample(c, self.max_words, rng), c) for c in classes]
+
+
+def _peeks(request: Request) -> bool:
+    return request.label_prior == "private"
+
+
+def grams_of(record: Record) -> Counter[Gram]:
+    """Count the n-grams of a record, all orders together; its class opens the text as a word."""
+    words = [class_word(record.labels), *_WORD.findall(record.text), END]
+    return Counter(
+        tuple(words[end - order + 1 : end + 1])
+        for end in range(1, len(words))
+        for order in range(1, ORDERS + 1)
+        if end - order + 1 >= 0
+    )
+
+
+def class_word(labels: Labels) -> str:
+    """Return the word that opens every text of a class; no text can contain it."""
+    return "\x02" + "\x1f".join(labels)
+
+
+def plain_counts(records: Iterable[Record]) -> dict[Gram, float]:
+    """Count the n-grams of a private set on its own support: no privacy at all."""
+    total: Counter[Gram] = Counter()
+    for record in records:
+        total.update(grams_of(record))
+    return {gram: float(count) for gram, count in total.items()}
+
+
+def bounded_vector(record: Record, support: Mapping[Gram, int]) -> dict[int, float]:
+    """Return the record's cells on the support, scaled to L2 norm at most 1."""
+    cells = {support[gram]: count for gram, count in grams_of(record).items() if gram in support}
+    norm = math.sqrt(sum(count * count for count in cells.values()))
+    return {cell: count / max(norm, 1.0) for cell, count in cells.items()}
+
+
+def bounded_sum(records: Iterable[Record], support: Mapping[Gram, int]) -> NDArray[np.float64]:
+    """Return the sum that the noise is for: one record moves it by at most 1."""
+    total = np.zeros(len(support))
+    for record in records:
+        for cell, value in bounded_vector(record, support).items():
+            total[cell] += value
+    return total
+
+
+def noised_sum(
+    records: Iterable[Record],
+    support: Mapping[Gram, int],
+    sigma: float,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Noise every cell of the support, those that no record touches too, and cut negatives."""
+    cells = bounded_sum(records, support) + rng.normal(0.0, sigma, len(support))
+    positive: NDArray[np.float64] = np.maximum(cells, 0.0)
+    return positive
+
+
+def public_support(public: Public) -> dict[Gram, int]:
+    """Return the cells of the n-grams of R: fixed before the private set is seen."""
+
+    def make() -> dict[Gram, int]:
+        grams = {gram for record in public.auxiliary for gram in grams_of(record)}
+        return {gram: cell for cell, gram in enumerate(sorted(grams))}
+
+    return public.remember("ngram support", make)
+
+
+class Model:
+    """Samples texts from n-gram weights; an order without the context gives way to a lower one."""
+
+    def __init__(
+        self, grams: Iterable[Gram], weights: Iterable[float], mixture: Sequence[float]
+    ) -> None:
+        following: dict[Gram, tuple[list[str], list[float]]] = defaultdict(lambda: ([], []))
+        for gram, weight in zip(grams, weights, strict=True):
+            if weight > 0:
+                words, masses = following[gram[:-1]]
+                words.append(gram[-1])
+                masses.append(weight)
+        self._next = {
+            context: (words, np.cumsum(masses)) for context, (words, masses) in following.items()
+        }
+        self._mixture = mixture
+
+    def sample(self, labels: Labels, longest: int, rng: np.random.Generator) -> str:
+        """Sample one text of a class."""
+        words: list[str] = [class_word(labels)]
+        draws = rng.random((longest, 2))
+        for choose, pick in draws.tolist():
+            word = self._word(words, choose, pick)
+            if word == END:
+                break
+            words.append(word)
+        return _join(words[1:])
+
+    def _word(self, words: Sequence[str], choose: float, pick: float) -> str:
+        contexts = [()] + [tuple(words[-n:]) for n in range(1, ORDERS) if n <= len(words)]
+        known = [
+            (context, order) for order, context in enumerate(contexts) if context in self._next
+        ]
+        if not known:
+            return END
+        shares = np.cumsum([self._mixture[order] for _, order in known])
+        context, _ = known[int(np.searchsorted(shares, choose * shares[-1]))]
+        options, mass = self._next[context]
+        return options[min(int(np.searchsorted(mass, pick * mass[-1])), len(options) - 1)]
+
+
+def _join(words: Sequence[str]) -> str:
+    return _GLUED.sub(r"\1\2", " ".join(words))

@@ -1,0 +1,185 @@
+"""Releases: what a generator is given, and what it gives back (METHOD §5)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.corpus.corpus import Labels, Record
+from synthleak.identity import digest
+from synthleak.registry import Plugin, PluginShelf
+from synthleak.releases.claim import Claim, no_claim
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Synthetic:
+    """One synthetic record."""
+
+    text: str
+    labels: Labels = ()
+
+
+@dataclass(frozen=True)
+class Public:
+    """What a generator may use without paying for it: R, and the declared label schema.
+
+    `prior[i]` is the probability of `classes[i]`: from R with a floor, so that every declared class
+    can be prompted; never from the private set (METHOD §5).
+    """
+
+    auxiliary: tuple[Record, ...]
+    classes: tuple[Labels, ...]
+    prior: tuple[float, ...]
+    _memory: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def key(self) -> str:
+        """The content hash."""
+        return digest(
+            "public",
+            [[record.text, record.labels] for record in self.auxiliary],
+            self.classes,
+            self.prior,
+        )
+
+    def remember(self, name: str, make: Callable[[], T]) -> T:
+        """Return what `make` derived from the public side, made once for all its releases."""
+        if name not in self._memory:
+            self._memory[name] = make()
+        made: T = self._memory[name]
+        return made
+
+    def expresses(self, records: Sequence[Record]) -> float:
+        """Return the share of records whose class can be prompted at all."""
+        possible = {c for c, p in zip(self.classes, self.prior, strict=True) if p > 0}
+        return sum(record.labels in possible for record in records) / len(records)
+
+    def draw_classes(self, size: int, rng: np.random.Generator) -> list[Labels]:
+        """Draw `size` classes from the prior."""
+        picks: NDArray[np.int64] = rng.choice(len(self.classes), size, p=np.asarray(self.prior))
+        return [self.classes[pick] for pick in picks]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One set to make a release from. Nothing says whether it is a game or a reference.
+
+    `nominal` is N of the plan: rates, steps, noise and normalisers come from it, never from the
+    number of records, which would tell the worlds apart.
+    """
+
+    records: tuple[Record, ...]
+    nominal: int
+    size: int
+    epsilon: float
+    delta: float
+    public: Public
+    seed: int
+    label_prior: str = "public"
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is known of a release without opening it: `text` is the content hash of its records."""
+
+    text: str
+    size: int
+    claim: Claim
+
+    def to_bytes(self) -> bytes:
+        """Write the header for the store."""
+        content = {"text": self.text, "size": self.size, "claim": self.claim.to_json()}
+        return json.dumps(content, indent=1).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Header:
+        """Read a header from the store."""
+        content = json.loads(data)
+        return cls(content["text"], content["size"], Claim.from_json(content["claim"]))
+
+
+class Generator(Plugin):
+    """Makes releases: `generate(request) -> synthetic records`, and says what it promises."""
+
+    def default_delta(self, nominal: int) -> float:
+        """Return the δ that is used unless the spec names one."""
+        return 1.0 / nominal**2
+
+    def claim(self, request: Request) -> Claim:
+        """State what a release for this request promises; by default nothing."""
+        return no_claim()
+
+    @property
+    def private_by_design(self) -> bool:
+        """Whether a finite ε means anything to this generator."""
+        return False
+
+    @abstractmethod
+    def generate(self, request: Request) -> Sequence[Synthetic]:
+        """Return `request.size` synthetic records."""
+
+    def generate_many(self, requests: Sequence[Request]) -> Iterator[Sequence[Synthetic]]:
+        """Make many releases in one call; each must equal what `generate` alone would make."""
+        for request in requests:
+            yield self.generate(request)
+
+    @property
+    def batch(self) -> int:
+        """How many releases one call should make; the engine may hand over fewer."""
+        return 8
+
+
+generators: PluginShelf[Generator] = PluginShelf("generator", "synthleak.releases.generators")
+
+
+def public_side(
+    auxiliary: Sequence[Record], classes: Mapping[Labels, int], *, floor: float = 0.01
+) -> Public:
+    """Declare the public side: the classes by name, their sizes from R with a floor.
+
+    `floor` is the share of the prior that is spread evenly over all declared classes.
+    """
+    names = sorted(classes)
+    counts = dict.fromkeys(names, 0)
+    for record in auxiliary:
+        counts[record.labels] += 1
+    total = sum(counts.values())
+    share = np.array([counts[name] / total for name in names])
+    prior = (1 - floor) * share + floor / len(names)
+    return Public(tuple(auxiliary), tuple(names), tuple((prior / prior.sum()).tolist()))
+
+
+def private_prior(public: Public, records: Sequence[Record]) -> Public:
+    """Take class sizes from the private set, as the paper does. This voids the claim."""
+    total = len(records)
+    counts = dict.fromkeys(public.classes, 0)
+    for record in records:
+        counts[record.labels] += 1
+    prior = tuple(counts[name] / total for name in public.classes)
+    return Public(public.auxiliary, public.classes, prior)
+
+
+def dump_texts(records: Sequence[Synthetic]) -> bytes:
+    """Write synthetic records as gzipped JSON Lines."""
+    lines = [
+        json.dumps({"text": r.text, "labels": list(r.labels)}, ensure_ascii=False) for r in records
+    ]
+    return gzip.compress(("\n".join(lines) + "\n").encode(), compresslevel=6, mtime=0)
+
+
+def load_texts(data: bytes) -> list[Synthetic]:
+    """Read records written by `dump_texts`."""
+    rows: list[dict[str, Any]] = [
+        json.loads(line) for line in gzip.decompress(data).decode().splitlines() if line
+    ]
+    return [Synthetic(row["text"], tuple(row["labels"])) for row in rows]

@@ -1,0 +1,1 @@
+"""Room 9: tables and pages for people."""

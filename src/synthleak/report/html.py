@@ -1,0 +1,57 @@
+"""`report.html`: one self-contained page with tables, verdict line and method."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+import synthleak
+from synthleak.calibration.scenarios import KNOWLEDGE
+from synthleak.report.verdict import headline
+
+if TYPE_CHECKING:
+    from synthleak.audit import Audit
+
+
+def render(audit: Audit) -> bytes:
+    """Return the page. It shows ids and figures, never the text of a record."""
+    environment = Environment(
+        loader=PackageLoader("synthleak.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["budget"] = _budget
+    environment.filters["figure"] = lambda value: f"{value:.3f}"
+    page = environment.get_template("report.html").render(**_content(audit))
+    return page.encode()
+
+
+def _budget(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
+
+
+def _content(audit: Audit) -> dict[str, Any]:
+    bench = audit.bench
+    table: dict[tuple[str, str, float], dict[str, Any]] = {}
+    for row in audit.cells:
+        table.setdefault((row.pool, row.generator, row.epsilon), {})[row.scenario] = row
+    return {
+        "version": synthleak.__version__,
+        "headline": headline(audit),
+        "corpus": bench.corpus,
+        "pools": bench.pools,
+        "plans": bench.plans,
+        "publics": bench.publics,
+        "bench": bench,
+        "game": bench.spec.game,
+        "table": table,
+        "claims": [(cell, audit.claim(cell)) for cell in bench.cells],
+        "knowledge": KNOWLEDGE,
+        "same_encoder": bench.plugins.encoder == bench.plugins.pool_encoder,
+        "encoder": bench.plugins.encoder.kind,
+        "proxies": [proxy for member in bench.plugins.families for proxy in member.proxies],
+    }

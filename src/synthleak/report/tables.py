@@ -1,0 +1,98 @@
+"""The results contract: `results/` as CSV, Parquet and JSON (docs/results.md).
+
+Columns are only ever added. ε without privacy is written `inf`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from synthleak.analyses.cells import CellRow, ProxyRow
+from synthleak.report.verdict import headline
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from synthleak.audit import Audit
+
+RESULTS_VERSION = 1
+
+
+def result_files(audit: Audit) -> dict[str, bytes]:
+    """Return the files of `results/` by name."""
+    return {
+        "cells.csv": to_csv(CellRow, audit.cells),
+        "cells.parquet": to_parquet(CellRow, audit.cells),
+        "proxies.csv": to_csv(ProxyRow, audit.proxies),
+        "proxies.parquet": to_parquet(ProxyRow, audit.proxies),
+        "summary.json": (json.dumps(summary(audit), indent=1) + "\n").encode(),
+    }
+
+
+def to_csv(kind: type[DataclassInstance], rows: Sequence[DataclassInstance]) -> bytes:
+    """Write rows as CSV, numbers in full, so that CSV and Parquet hold the same."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(field.name for field in fields(kind))
+    writer.writerows([_cell(value) for value in asdict(row).values()] for row in rows)
+    return buffer.getvalue().encode()
+
+
+def to_parquet(kind: type[DataclassInstance], rows: Sequence[DataclassInstance]) -> bytes:
+    """Write rows as Parquet."""
+    import pyarrow
+    import pyarrow.parquet
+
+    types = {"str": pyarrow.string(), "float": pyarrow.float64(), "int": pyarrow.int64()}
+    schema = pyarrow.schema([(f.name, types[str(f.type)]) for f in fields(kind)])
+    table = pyarrow.Table.from_pylist([asdict(row) for row in rows], schema=schema)
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "inf" if math.isinf(value) else repr(value)
+    return str(value)
+
+
+def summary(audit: Audit) -> dict[str, Any]:
+    """Return the audit in one JSON object: what was audited, what was promised, what was found."""
+    bench = audit.bench
+    return {
+        "headline": headline(audit),
+        "corpus": {
+            "name": bench.corpus.name,
+            "records": len(bench.corpus),
+            "duplicates_dropped": bench.corpus.duplicates,
+            "label_combinations": len(bench.corpus.combinations),
+        },
+        "pools": {
+            name: {
+                "targets": len(pool.targets),
+                "candidates": len(pool.candidates),
+                "auxiliary": len(pool.auxiliary),
+                "records": bench.plans[name].nominal,
+                "release_size": bench.plans[name].release_size,
+                "expressible": bench.publics[name].expresses(bench.records(pool.targets)),
+            }
+            for name, pool in bench.pools.items()
+        },
+        "game": bench.spec.game.model_dump(),
+        "cells": [
+            {
+                "pool": cell.pool,
+                "generator": cell.generator,
+                "epsilon": "inf" if math.isinf(cell.epsilon) else cell.epsilon,
+                "claim": audit.claim(cell).to_json(),
+            }
+            for cell in bench.cells
+        ],
+    }

@@ -1,0 +1,72 @@
+"""How text is cut up: folding, tokens, character grams, entity spans (METHOD §1, §6)."""
+
+from __future__ import annotations
+
+import re
+
+_TOKEN = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"[.!?]\s*$")
+_ENTITY = re.compile(
+    r"(?P<url>https?://[^\s<>\"']*[^\s<>\"'.,;:!?)\]]|www\.[^\s<>\"']*[^\s<>\"'.,;:!?)\]])"
+    r"|(?P<email>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
+    r"|(?P<identifier>\b(?=[\w/-]*\d)(?=[\w/-]*[^\W\d_])\w+(?:[-/]\w+)*\b)"
+    r"|(?P<number>\d+(?:[.,:/-]\d+)*)"
+    r"|(?P<capitals>\b[^\W\d_a-zà-öø-ÿ]{2,}\b)"
+    r"|(?P<name>\b[A-ZÀ-ÖØ-Þ][^\W\d_]+(?:\s+[A-ZÀ-ÖØ-Þ][^\W\d_]+)*)"
+)
+
+
+def fold(text: str) -> str:
+    """Fold case and white space: the form in which two texts count as the same.
+
+    >>> fold("  Dr. GREY\\n said ")
+    'dr. grey said'
+    """
+    return " ".join(text.casefold().split())
+
+
+def tokens(text: str) -> list[str]:
+    r"""Return the lower-cased ``\w+`` tokens of a text.
+
+    >>> tokens("Took 20mg, at 8pm!")
+    ['took', '20mg', 'at', '8pm']
+    """
+    return _TOKEN.findall(text.lower())
+
+
+def char_grams(text: str, n: int = 5) -> set[str]:
+    """Return the set of character n-grams of the folded text; a shorter text is one gram.
+
+    >>> sorted(char_grams("Abc def"))
+    ['abc d', 'bc de', 'c def']
+    >>> char_grams("abc"), char_grams("")
+    ({'abc'}, set())
+    """
+    folded = fold(text)
+    if len(folded) <= n:
+        return {folded} if folded else set()
+    return {folded[start : start + n] for start in range(len(folded) - n + 1)}
+
+
+def entities(text: str) -> list[str]:
+    """Return the entity-like spans of a text, folded, in order.
+
+    Numbers, identifiers (letters and digits mixed), words in capitals, e-mail and web addresses,
+    and capitalised spans that do not merely open a sentence.
+
+    >>> entities("Dr Maria Olsen raised it to 40 mg on 3/4. See www.x.org or AB-12.")
+    ['maria olsen', '40', '3/4', 'www.x.org', 'ab-12']
+    """
+    found = []
+    for match in _ENTITY.finditer(text):
+        span = match.group()
+        if match.lastgroup == "name" and _opens_sentence(text, match.start()):
+            span = span.partition(" ")[2].strip()
+        if span:
+            found.append(fold(span))
+    return found
+
+
+def _opens_sentence(text: str, start: int) -> bool:
+    before = text[:start].rstrip(" \t\"'(")
+    return not before or before.endswith("\n") or bool(_SENTENCE_END.search(before))

@@ -1,0 +1,156 @@
+"""The two kinds of work: making releases and looking at observations.
+
+Each is a list of units for an engine. A unit names what is missing, its task makes it and puts it
+into the store; nothing comes back but a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from synthleak.analyses.cells import Cell
+from synthleak.errors import ContractError, StoreError
+from synthleak.evidence.family import Family
+from synthleak.evidence.observation import Observation, Targets
+from synthleak.evidence.table import evidence_key, look, put_evidence
+from synthleak.identity import digest
+from synthleak.plan.plan import RecordSet
+from synthleak.releases.release import Header, Synthetic, dump_texts, load_texts
+from synthleak.store import fetch, name_of
+from synthleak.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class ReleaseUnit:
+    """Some releases of one cell that are still to be made."""
+
+    cell: Cell
+    sets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ObservationUnit:
+    """One observation and the families that have not looked at it yet."""
+
+    pool: str
+    text: str
+    raw: int | None
+    families: tuple[str, ...]
+
+
+def wanted_sets(bench: Workbench, cell: Cell) -> list[tuple[int, RecordSet]]:
+    """Return the sets of a cell's plan that a generator makes releases from."""
+    plan = bench.plans[cell.pool]
+    return [(i, item) for i, item in enumerate(plan.sets) if item.form == "release"]
+
+
+def release_name(bench: Workbench, cell: Cell, record_set: RecordSet) -> str:
+    """Return where the header of a release lies."""
+    return name_of("release", bench.release_key(cell, record_set))
+
+
+def missing_releases(bench: Workbench) -> list[ReleaseUnit]:
+    """Cut the releases that are not in the store into units."""
+    units = []
+    for cell in bench.cells:
+        missing = [
+            position
+            for position, item in wanted_sets(bench, cell)
+            if not bench.store.exists(release_name(bench, cell, item))
+        ]
+        size = bench.generator_of(cell)[1].batch
+        units += [
+            ReleaseUnit(cell, tuple(missing[start : start + size]))
+            for start in range(0, len(missing), size)
+        ]
+    return units
+
+
+def make_releases(bench: Workbench, unit: ReleaseUnit) -> int:
+    """Let the generator make the releases of a unit; each is kept as soon as it is made."""
+    _, generator = bench.generator_of(unit.cell)
+    sets = [bench.plans[unit.cell.pool].sets[position] for position in unit.sets]
+    requests = [bench.request(unit.cell, item) for item in sets]
+    for item, request, release in zip(
+        sets, requests, generator.generate_many(requests), strict=True
+    ):
+        if len(release) != request.size:
+            raise ContractError(
+                f"the generator {generator.kind!r} made {len(release)} records, not {request.size}"
+            )
+        text = digest_of(release)
+        bench.store.put(name_of("text", text), dump_texts(release))
+        header = Header(text, len(release), generator.claim(request))
+        bench.store.put(release_name(bench, unit.cell, item), header.to_bytes())
+    return len(sets)
+
+
+def digest_of(release: Iterable[Synthetic]) -> str:
+    """Return the content hash of a release."""
+    return digest("release text", [[record.text, record.labels] for record in release])
+
+
+def header_of(bench: Workbench, cell: Cell, record_set: RecordSet) -> Header:
+    """Return the header of a release that was made."""
+    return fetch(bench.store, "release", bench.release_key(cell, record_set), Header.from_bytes)
+
+
+def open_release(bench: Workbench, text: str) -> list[Synthetic]:
+    """Return the records of a release; one that was changed by hand is refused."""
+    release = fetch(bench.store, "text", text, load_texts)
+    if digest_of(release) != text:
+        raise StoreError(
+            f"{name_of('text', text)} is not what the generator made",
+            remedy="delete that file and its release, and run again",
+        )
+    return release
+
+
+def observations(bench: Workbench, cell: Cell) -> list[tuple[str, int | None]]:
+    """Return (content, raw set or none) for every set of a cell's plan, in the plan's order."""
+    return [
+        (bench.raw_key(item), position)
+        if item.form == "raw"
+        else (header_of(bench, cell, item).text, None)
+        for position, item in enumerate(bench.plans[cell.pool].sets)
+    ]
+
+
+def evidence_keys(bench: Workbench, targets: Targets, text: str) -> Iterator[tuple[Family, str]]:
+    """Yield every family with the key of its values on one observation."""
+    encoder = bench.plugins.encoder.identity()
+    for member in bench.plugins.families:
+        yield member, evidence_key(member, encoder, targets, text)
+
+
+def missing_evidence(bench: Workbench) -> list[ObservationUnit]:
+    """Return the observations that some family has not looked at, each once."""
+    units: dict[tuple[str, str], ObservationUnit] = {}
+    targets = {pool: bench.targets(pool) for pool in bench.pools}
+    for cell in bench.cells:
+        for text, raw in observations(bench, cell):
+            if (cell.pool, text) in units:
+                continue
+            missing = tuple(
+                member.name
+                for member, key in evidence_keys(bench, targets[cell.pool], text)
+                if not bench.store.exists(name_of("evidence", key))
+            )
+            units[cell.pool, text] = ObservationUnit(cell.pool, text, raw, missing)
+    return [unit for unit in units.values() if unit.families]
+
+
+def look_at(bench: Workbench, unit: ObservationUnit) -> int:
+    """Let the families of a unit look at its observation."""
+    targets = bench.targets(unit.pool)
+    texts = (
+        [record.text for record in open_release(bench, unit.text)]
+        if unit.raw is None
+        else bench.raw_texts(bench.plans[unit.pool].sets[unit.raw])
+    )
+    observation = Observation(texts, bench.encode)
+    for member, key in evidence_keys(bench, targets, unit.text):
+        if member.name in unit.families:
+            put_evidence(bench.store, key, look(member, targets, observation))
+    return 1

@@ -1,0 +1,229 @@
+"""The workbench: everything an audit works with, made from the spec and checked before it starts.
+
+It can be pickled: a worker gets the whole bench once, and a list of units.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from synthleak.analyses.cells import Cell
+from synthleak.corpus.corpus import Corpus, Reader, Record, assemble, readers
+from synthleak.encoders.encoder import Encoder, Vectors, encode_once, encoders
+from synthleak.errors import SpecError
+from synthleak.evidence.family import Family
+from synthleak.evidence.observation import Targets
+from synthleak.evidence.table import chosen_families
+from synthleak.identity import digest
+from synthleak.plan.plan import Plan, RecordSet, play
+from synthleak.pools.pool import Pool, rules
+from synthleak.pools.selection import PoolOrder, select_all
+from synthleak.releases.release import Generator, Public, Request, generators, public_side
+from synthleak.seeds import derive
+from synthleak.spec import EncoderSection, GeneratorSection, LoadedSpec, Spec
+from synthleak.store import Store
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """The plug-ins that a spec names, with their settings checked."""
+
+    reader: Reader
+    pool_encoder: Encoder
+    encoder: Encoder
+    orders: tuple[PoolOrder, ...]
+    generators: tuple[tuple[GeneratorSection, Generator], ...]
+    families: tuple[Family, ...]
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """Corpus, pools, plans and plug-ins of one audit, and the store it works in."""
+
+    spec: Spec
+    plugins: Plugins
+    corpus: Corpus
+    pools: dict[str, Pool]
+    plans: dict[str, Plan]
+    publics: dict[str, Public]
+    store: Store
+    _targets: dict[str, Targets] = field(default_factory=dict, repr=False, init=False)
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """Every combination that is audited, in the order of the spec."""
+        return [
+            Cell(self.corpus.name, pool, section.name, epsilon)
+            for pool in self.pools
+            for section, _ in self.plugins.generators
+            for epsilon in section.epsilon
+        ]
+
+    @cached_property
+    def _record_keys(self) -> list[str]:
+        return [digest(record.text, record.labels) for record in self.corpus.records]
+
+    def generator_of(self, cell: Cell) -> tuple[GeneratorSection, Generator]:
+        """Return the generator of a cell with its section."""
+        return next(pair for pair in self.plugins.generators if pair[0].name == cell.generator)
+
+    def records(self, positions: Sequence[int]) -> tuple[Record, ...]:
+        """Return the records at these positions."""
+        return tuple(self.corpus.records[position] for position in positions)
+
+    def release_key(self, cell: Cell, record_set: RecordSet) -> str:
+        """Return the key of a release: from contents and settings, never from company or speed."""
+        section, generator = self.generator_of(cell)
+        plan = self.plans[cell.pool]
+        return digest(
+            "release",
+            generator.identity(),
+            [self._record_keys[position] for position in record_set.records],
+            [plan.nominal, plan.release_size, cell.epsilon, self._delta(section, generator, plan)],
+            [section.label_prior, self.publics[cell.pool].key],
+            self._release_seed(cell, record_set),
+        )
+
+    def request(self, cell: Cell, record_set: RecordSet) -> Request:
+        """Return what the generator of a cell is given for one set."""
+        section, generator = self.generator_of(cell)
+        plan = self.plans[cell.pool]
+        return Request(
+            records=self.records(record_set.records),
+            nominal=plan.nominal,
+            size=plan.release_size,
+            epsilon=cell.epsilon,
+            delta=self._delta(section, generator, plan),
+            public=self.publics[cell.pool],
+            seed=self._release_seed(cell, record_set),
+            label_prior=section.label_prior,
+        )
+
+    def _delta(self, section: GeneratorSection, generator: Generator, plan: Plan) -> float:
+        chosen = section.delta
+        return generator.default_delta(plan.nominal) if chosen == "auto" else float(chosen)
+
+    def _release_seed(self, cell: Cell, record_set: RecordSet) -> int:
+        """Give every release randomness of its own: no two cells share noise."""
+        _, generator = self.generator_of(cell)
+        return derive(record_set.seed, digest(generator.identity()), repr(cell.epsilon))
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts for scoring."""
+        return encode_once(self.plugins.encoder, texts, self.store)
+
+    def targets(self, pool: str) -> Targets:
+        """Return the targets of a pool as the proxies see them, made once per process."""
+        if pool not in self._targets:
+            self._targets[pool] = Targets(
+                [record.text for record in self.records(self.pools[pool].targets)],
+                self.encode,
+                [record.text for record in self.records(self.pools[pool].auxiliary)],
+            )
+        return self._targets[pool]
+
+    def raw_texts(self, record_set: RecordSet) -> list[str]:
+        """Return the texts of a set that is looked at as it is."""
+        return [record.text for record in self.records(record_set.records)]
+
+    def raw_key(self, record_set: RecordSet) -> str:
+        """Return the content hash of a raw set."""
+        return digest("raw", [self._record_keys[position] for position in record_set.records])
+
+
+def build_plugins(loaded: LoadedSpec) -> Plugins:
+    """Check every plug-in section of the spec."""
+    spec, base = loaded.spec, loaded.base
+
+    def encoder(section: EncoderSection, name: str) -> Encoder:
+        return encoders.build(
+            section.kind, section.settings, key="kind", where=("encoders", name), base=base
+        )
+
+    orders = []
+    for position, pool in enumerate(spec.pool):
+        rule = rules.build(
+            pool.rule, pool.settings, key="rule", where=("pool", position), base=base
+        )
+        orders.append(PoolOrder(pool.name, rule, f"pool[{position}]"))
+    made = []
+    for position, section in enumerate(spec.generator):
+        generator = generators.build(
+            section.kind, section.settings, key="kind", where=("generator", position), base=base
+        )
+        _check_budgets(section, generator, position)
+        made.append((section, generator))
+    return Plugins(
+        reader=readers.build(
+            spec.corpus.reader, spec.corpus.settings, key="reader", where=("corpus",), base=base
+        ),
+        pool_encoder=encoder(spec.encoders.pools, "pools"),
+        encoder=encoder(spec.encoders.evidence, "evidence"),
+        orders=tuple(orders),
+        generators=tuple(made),
+        families=tuple(chosen_families(spec.evidence.families)),
+    )
+
+
+def _check_budgets(section: GeneratorSection, generator: Generator, position: int) -> None:
+    finite = [epsilon for epsilon in section.epsilon if math.isfinite(epsilon)]
+    if finite and not generator.private_by_design:
+        raise SpecError(
+            f"{finite[0]:g}: the generator {section.kind!r} has no privacy mechanism",
+            f"generator[{position}].epsilon",
+            'use "inf"',
+        )
+
+
+def set_up(loaded: LoadedSpec, store: Store) -> Workbench:
+    """Make the workbench of a spec: read, select, draw. Whatever is wrong is found here."""
+    spec = loaded.spec
+    with loaded.pointing():
+        plugins = build_plugins(loaded)
+        corpus = assemble(
+            plugins.reader, name=spec.corpus.name, description=spec.corpus.description
+        )
+        pools = select_all(
+            plugins.orders,
+            corpus,
+            lambda: encode_once(plugins.pool_encoder, [r.text for r in corpus.records], store),
+            plugins.pool_encoder.identity(),
+            auxiliary=spec.game.auxiliary,
+            seed=spec.seed,
+            store=store,
+        )
+        plans = {name: play(pool, spec.game, spec.seed, store) for name, pool in pools.items()}
+    publics = {
+        name: public_side([corpus.records[p] for p in pool.auxiliary], corpus.combinations)
+        for name, pool in pools.items()
+    }
+    return Workbench(spec, plugins, corpus, pools, plans, publics, store)
+
+
+def identity_of(bench: Workbench) -> dict[str, Any]:
+    """Return what makes two audits the same: settings and data, never a path or a worker count."""
+    spec, plugins = bench.spec, bench.plugins
+    return {
+        "seed": spec.seed,
+        "corpus": {"name": bench.corpus.name, "content": bench.corpus.fingerprint},
+        "encoders": {
+            "pools": plugins.pool_encoder.identity(),
+            "evidence": plugins.encoder.identity(),
+        },
+        "pools": {order.name: order.rule.identity() for order in plugins.orders},
+        "game": spec.game.model_dump(),
+        "generators": {
+            section.name: {
+                **generator.identity(),
+                "epsilon": list(section.epsilon),
+                "delta": section.delta,
+                "label_prior": section.label_prior,
+            }
+            for section, generator in plugins.generators
+        },
+        "families": {member.name: member.version for member in plugins.families},
+    }
