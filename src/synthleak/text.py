@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 _TOKEN = re.compile(r"\w+")
-_SENTENCE_END = re.compile(r"[.!?]\s*$")
 _ENTITY = re.compile(
     r"(?P<url>https?://[^\s<>\"']*[^\s<>\"'.,;:!?)\]]|www\.[^\s<>\"']*[^\s<>\"'.,;:!?)\]])"
     r"|(?P<email>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
@@ -68,5 +67,8 @@ def entities(text: str) -> list[str]:
 
 
 def _opens_sentence(text: str, start: int) -> bool:
-    before = text[:start].rstrip(" \t\"'(")
-    return not before or before.endswith("\n") or bool(_SENTENCE_END.search(before))
+    """Look back over spaces and quotes, no farther: a long document costs no more than a short."""
+    place = start - 1
+    while place >= 0 and text[place] in " \t\"'(":
+        place -= 1
+    return place < 0 or text[place] in ".!?\n"

@@ -56,7 +56,9 @@ def spec_error(
     error: ValidationError, prefix: Sequence[str | int], fields: Iterable[str]
 ) -> SpecError:
     """Turn the first problem of a validation into one line with key, value and what would do."""
-    problem = error.errors(include_url=False)[0]
+    problems = error.errors(include_url=False)
+    # A misspelt key also leaves its own key missing: say the first, it explains both.
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     location = tuple(part for part in problem["loc"] if not _is_internal(part))
     where = key_path((*prefix, *location))
     value = problem.get("input")
@@ -66,7 +68,9 @@ def spec_error(
         case "missing":
             return SpecError("this key is required", where)
         case "value_error":
-            return SpecError(f"{_shown(value)}: {problem['ctx']['error']}", where)
+            whole = isinstance(value, dict)
+            reason = str(problem["ctx"]["error"])
+            return SpecError(reason if whole else f"{_shown(value)}: {reason}", where)
         case _:
             return SpecError(f"{_shown(value)}: {_sentence(problem['msg'])}", where)
 

@@ -58,8 +58,11 @@ def select_all(
             ground = Ground(corpus, vectors, dict(chosen), stream(seed, "pool", name))
 
             def make(name: str = name, order: PoolOrder = order, ground: Ground = ground) -> Pool:
-                targets = _select(order, name, ground)
-                return split(corpus, name, targets, auxiliary=auxiliary, seed=seed)
+                try:
+                    targets = _select(order, name, ground)
+                    return split(corpus, name, targets, auxiliary=auxiliary, seed=seed)
+                except PoolError as error:
+                    raise PoolError(error.what, error.where or order.where, error.remedy) from None
 
             pools[name] = keep(store, "pool", key, make, Pool.to_bytes, Pool.from_bytes)
             chosen[name] = pools[name].targets
@@ -67,15 +70,11 @@ def select_all(
 
 
 def _select(order: PoolOrder, name: str, ground: Ground) -> Sequence[int]:
-    try:
-        targets = order.rule.select(ground)
-    except PoolError as error:
-        raise PoolError(error.what, error.where or order.where, error.remedy) from None
+    targets = order.rule.select(ground)
     if len(targets) < 2:
         raise PoolError(
             f"the pool {name!r} has {len(targets)} record{'s' * (len(targets) != 1)}"
             f" of {len(ground.corpus)}",
-            order.where,
-            f"loosen its rule ({order.rule.kind}): a pool needs at least 2 records",
+            remedy=f"loosen its rule ({order.rule.kind}): a pool needs at least 2 records",
         )
     return targets

@@ -180,6 +180,6 @@ def dump_texts(records: Sequence[Synthetic]) -> bytes:
 def load_texts(data: bytes) -> list[Synthetic]:
     """Read records written by `dump_texts`."""
     rows: list[dict[str, Any]] = [
-        json.loads(line) for line in gzip.decompress(data).decode().splitlines() if line
+        json.loads(line) for line in gzip.decompress(data).decode().split("\n") if line
     ]
     return [Synthetic(row["text"], tuple(row["labels"])) for row in rows]

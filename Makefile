@@ -1,0 +1,42 @@
+# demo   a whole audit on the built-in corpus and generator, report in runs/demo
+# test   the tests
+# lint   ruff and types
+# bench  the benchmarks, each against a named peer or a slope
+# docs   the catalogue of everything on the shelves
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraints.txt
+
+.PHONY: demo test lint bench docs clean
+
+demo: $(VENV)/core
+	$(BIN)/synthleak demo --out runs/demo
+
+test: $(VENV)/dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/dev
+	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+
+docs: $(VENV)/core
+	$(BIN)/python docs/make_catalogue.py
+
+$(VENV)/core: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "synthleak needs Python 3.11 or newer; name one with: make PYTHON=python3.12"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/core
+	$(PIP) -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

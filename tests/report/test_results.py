@@ -1,0 +1,80 @@
+"""The results contract: CSV and Parquet hold the same, the page holds no more than the tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from synthleak import Audit, CellRow, ProxyRow, Runtime, run
+from synthleak.report.tables import result_files
+
+CELL_COLUMNS = [
+    "corpus",
+    "pool",
+    "generator",
+    "epsilon",
+    "scenario",
+    "proxy",
+    "view",
+    "auc",
+    "auc_spread",
+    "tpr_at_fpr05",
+    "n_positive",
+    "n_negative",
+]
+
+
+@pytest.fixture
+def audit(tiny: Callable[..., object], tmp_path: Path) -> Audit:
+    return run(tiny(), tmp_path / "run", runtime=Runtime(workers=1))  # type: ignore[arg-type]
+
+
+def test_the_contract(audit: Audit) -> None:
+    files = result_files(audit)
+    for name, rows, kind in (
+        ("cells", audit.cells, CellRow),
+        ("proxies", audit.proxies, ProxyRow),
+    ):
+        written = list(csv.DictReader(io.StringIO(files[f"{name}.csv"].decode())))
+        packed = pyarrow.parquet.read_table(io.BytesIO(files[f"{name}.parquet"])).to_pylist()
+        assert len(written) == len(packed) == len(rows)
+        assert list(written[0]) == list(packed[0]) == list(kind.__dataclass_fields__)
+        for text, value in zip(written, packed, strict=True):
+            assert float(text["auc"]) == value["auc"]
+            assert float(text["epsilon"]) == value["epsilon"]
+    assert list(CellRow.__dataclass_fields__)[: len(CELL_COLUMNS)] == CELL_COLUMNS
+
+
+def test_a_row_per_cell_and_scenario_and_the_best_proxy_in_it(audit: Audit) -> None:
+    keys = [(row.pool, row.generator, row.epsilon, row.scenario) for row in audit.cells]
+    assert keys == [
+        ("outlier", "ngram", epsilon, scenario)
+        for epsilon in (math.inf, 2.0)
+        for scenario in ("S1", "S2", "S3")
+    ]
+    for row in audit.cells:
+        same = [p for p in audit.proxies if (p.epsilon, p.scenario) == (row.epsilon, row.scenario)]
+        assert row.auc == max(p.auc for p in same)
+        assert (row.n_positive, row.n_negative) == (6, 6)
+
+
+def test_the_summary_says_what_was_audited_and_promised(audit: Audit) -> None:
+    summary = json.loads(result_files(audit)["summary.json"])
+    assert summary["corpus"]["records"] == 160
+    assert summary["pools"]["outlier"]["expressible"] == 1.0
+    infinite, finite = summary["cells"]
+    assert infinite["epsilon"] == "inf" and infinite["claim"]["events"] == []
+    assert finite["claim"]["events"][0]["sigma"] > 0
+
+
+def test_the_page_needs_no_network_and_escapes_names(audit: Audit) -> None:
+    page = (audit.folder.root / "report.html").read_text(encoding="utf-8")
+    assert "default-src 'none'" in page
+    assert "http://" not in page and "https://" not in page and "<script" not in page

@@ -1,0 +1,114 @@
+"""The house keeps its shape: direction of imports, light doors, docstrings."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+import synthleak
+
+ROOT = Path(synthleak.__file__).parent
+ROOMS = [
+    "corpus",
+    "pools",
+    "plan",
+    "releases",
+    "evidence",
+    "calibration",
+    "metrics",
+    "analyses",
+    "report",
+]
+FRONT_DESK = {
+    "encoders",
+    "engine",
+    "errors",
+    "identity",
+    "predicate",
+    "registry",
+    "runtime",
+    "seeds",
+    "spec",
+    "store",
+    "text",
+    "toml",
+    "validation",
+}
+MODULES = sorted(ROOT.rglob("*.py"))
+
+
+def imported_rooms(tree: ast.Module) -> Iterator[str]:
+    """Yield the first part of every synthleak import that runs (not those for type checkers)."""
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("synthleak."):
+            yield str(node.module).split(".")[1]
+        elif isinstance(node, ast.Import):
+            for name in node.names:
+                if name.name.startswith("synthleak."):
+                    yield name.name.split(".")[1]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_room_imports_only_earlier_rooms_and_the_front_desk(path: Path) -> None:
+    room = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    imports = set(imported_rooms(ast.parse(path.read_text(encoding="utf-8"))))
+    if room in ROOMS:
+        allowed = FRONT_DESK | set(ROOMS[: ROOMS.index(room) + 1])
+        assert imports <= allowed, f"{room} reaches forward to {sorted(imports - allowed)}"
+    elif room in FRONT_DESK:
+        assert imports <= FRONT_DESK, f"the front desk reaches into {sorted(imports - FRONT_DESK)}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_modules_stay_small() -> None:
+    lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES]
+    assert median(lengths) < 200
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_importing_synthleak_takes_under_a_second_and_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, time; start = time.perf_counter(); import synthleak;"
+        "print(time.perf_counter() - start < 1, 'numpy' in sys.modules, 'sklearn' in sys.modules)"
+    )
+    assert run_python(code) == "True False False"
+
+
+def test_listing_the_shelves_loads_no_torch() -> None:
+    code = (
+        "import sys; from synthleak.cli.listing import SHELVES, rows_of;"
+        "assert all(rows_of(shelf) for shelf in SHELVES);"
+        "print('torch' in sys.modules, 'transformers' in sys.modules)"
+    )
+    assert run_python(code) == "False False"
+
+
+def test_public_names_are_sorted_and_there() -> None:
+    assert synthleak.__all__ == sorted(synthleak.__all__)
+    assert set(synthleak.__all__) == set(synthleak._HOME)
+    for name in synthleak.__all__:
+        assert getattr(synthleak, name).__name__ == name
+    with pytest.raises(AttributeError):
+        synthleak.nonsense  # noqa: B018 - the access is the test
