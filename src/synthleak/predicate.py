@@ -1,0 +1,240 @@
+"""Predicates: a small language for questions to a table row, such as ``site == 'B' and age >= 80``.
+
+Names stand for columns; numbers, 'strings', true, false, none and [lists] are values; the words are
+``and or not in``, the signs ``== != < <= > >=`` and parentheses. Nothing is ever evaluated as
+Python. The value written in the predicate decides how a cell is read: beside a number a cell counts
+as a number, beside a string as text, so that ``age >= 80`` also works on a CSV file, where every
+cell is text. A missing cell satisfies no comparison.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+Test = Callable[[Row], bool]
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
+  | (?P<string>'[^']*'|"[^"]*")
+  | (?P<sign>==|!=|<=|>=|=|<|>|\(|\)|\[|\]|,)
+  | (?P<quoted>`[^`]+`)
+  | (?P<name>[^\W\d][\w.-]*)
+    )""",
+    re.VERBOSE,
+)
+_ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_CONSTANTS: dict[str, Any] = {"true": True, "false": False, "none": None, "inf": math.inf}
+_WORDS = {"and", "or", "not", "in"}
+_FALSE = {"", "0", "0.0", "false", "no", "none", "nan"}
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A question that every row answers with yes or no."""
+
+    text: str
+    names: tuple[str, ...]
+    test: Test
+
+    def __call__(self, row: Row) -> bool:
+        """Say whether the row satisfies the predicate."""
+        return self.test(row)
+
+
+def parse_predicate(text: str) -> Predicate:
+    """Read a predicate; a mistake is a `ValueError` that says where it stands.
+
+    >>> old = parse_predicate("site in ['A', 'B'] and not (age < 80)")
+    >>> old.names, old({"site": "B", "age": "81"}), old({"site": "C", "age": 90})
+    (('site', 'age'), True, False)
+    >>> parse_predicate("age >=")
+    Traceback (most recent call last):
+    ...
+    ValueError: a value is missing at the end
+    """
+    reader = _Reader(text)
+    test = reader.either()
+    if reader.here is not None:
+        raise ValueError(f"{reader.here.text!r} at character {reader.here.at} is not understood")
+    return Predicate(text, tuple(dict.fromkeys(reader.names)), test)
+
+
+def is_marked(value: Any) -> bool:
+    """Say whether a cell holds a mark: anything but nothing, zero, false or no.
+
+    >>> [is_marked(x) for x in (1, "!", "yes", True, 0, " ", "False", None, float("nan"))]
+    [True, True, True, True, False, False, False, False, False]
+    """
+    return value is not None and str(value).strip().casefold() not in _FALSE
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+    at: int
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A column or a written value."""
+
+    name: str | None
+    value: Any = None
+
+    def of(self, row: Row) -> Any:
+        return self.value if self.name is None else row.get(self.name)
+
+
+class _Reader:
+    """Reads a predicate from left to right, one rule of its grammar per method."""
+
+    def __init__(self, text: str) -> None:
+        self.names: list[str] = []
+        self._tokens = list(_cut(text))
+        self._place = 0
+
+    @property
+    def here(self) -> _Token | None:
+        return self._tokens[self._place] if self._place < len(self._tokens) else None
+
+    def either(self) -> Test:
+        """Read ``a or b or c``."""
+        tests = [self._both()]
+        while self._take("or"):
+            tests.append(self._both())
+        return tests[0] if len(tests) == 1 else lambda row: any(test(row) for test in tests)
+
+    def _both(self) -> Test:
+        tests = [self._turned()]
+        while self._take("and"):
+            tests.append(self._turned())
+        return tests[0] if len(tests) == 1 else lambda row: all(test(row) for test in tests)
+
+    def _turned(self) -> Test:
+        if self._take("not"):
+            test = self._turned()
+            return lambda row: not test(row)
+        if self._take("("):
+            test = self.either()
+            self._need(")")
+            return test
+        return self._comparison()
+
+    def _comparison(self) -> Test:
+        left = self._operand()
+        sign = self.here
+        if sign is not None and sign.kind == "sign" and sign.text in _ORDER:
+            self._place += 1
+            right = self._operand()
+            order = _ORDER[sign.text]
+            return lambda row: _compare(left, order, right, row)
+        outside = self._take("not")
+        if outside or self._in_follows():
+            self._need("in")
+            members = self._list()
+            return lambda row: _within(left, members, row, outside)
+        return lambda row: is_marked(left.of(row))
+
+    def _in_follows(self) -> bool:
+        return self.here is not None and self.here.kind == "name" and self.here.text == "in"
+
+    def _list(self) -> list[_Operand]:
+        self._need("[")
+        members = [self._operand()]
+        while self._take(","):
+            members.append(self._operand())
+        self._need("]")
+        return members
+
+    def _operand(self) -> _Operand:
+        token = self.here
+        if token is None:
+            raise ValueError("a value is missing at the end")
+        if token.kind == "sign" or (token.kind == "name" and token.text in _WORDS):
+            raise ValueError(f"a value is missing before {token.text!r} at character {token.at}")
+        self._place += 1
+        if token.kind == "number":
+            return _Operand(None, float(token.text))
+        if token.kind == "string":
+            return _Operand(None, token.text[1:-1])
+        if token.kind == "name" and token.text in _CONSTANTS:
+            return _Operand(None, _CONSTANTS[token.text])
+        name = token.text.strip("`")
+        self.names.append(name)
+        return _Operand(name)
+
+    def _take(self, text: str) -> bool:
+        token = self.here
+        found = token is not None and token.kind in ("sign", "name") and token.text == text
+        self._place += found
+        return found
+
+    def _need(self, text: str) -> None:
+        if not self._take(text):
+            place = f"at character {self.here.at}" if self.here else "at the end"
+            raise ValueError(f"{text!r} is missing {place}")
+
+
+def _cut(text: str) -> Iterator[_Token]:
+    place, end = 0, len(text.rstrip())
+    while place < end:
+        match = _TOKEN.match(text, place)
+        if match is None:
+            at = place + len(text[place:]) - len(text[place:].lstrip())
+            raise ValueError(f"{text[at]!r} at character {at + 1} is not understood")
+        kind = str(match.lastgroup)
+        yield _Token(kind, match[kind], match.start(kind) + 1)
+        place = match.end()
+
+
+def _compare(left: _Operand, order: Callable[[Any, Any], bool], right: _Operand, row: Row) -> bool:
+    written = [side.value for side in (left, right) if side.name is None]
+    one, two = left.of(row), right.of(row)
+    if None in written:  # `age == none` asks whether the cell is missing
+        other = two if one is None else one
+        return order(_is_missing(other), True) if order in (operator.eq, operator.ne) else False
+    if _is_missing(one) or _is_missing(two):
+        return False
+    if any(isinstance(value, bool) for value in written):
+        return order(is_marked(one), is_marked(two))
+    if any(isinstance(value, str) for value in written):
+        return order(str(one), str(two))
+    numbers = _number(one), _number(two)
+    if None not in numbers:
+        return order(*numbers)
+    return False if written else order(str(one), str(two))
+
+
+def _within(left: _Operand, members: list[_Operand], row: Row, outside: bool) -> bool:
+    if _is_missing(left.of(row)):
+        return False
+    return any(_compare(left, operator.eq, member, row) for member in members) != outside
+
+
+def _is_missing(value: Any) -> bool:
+    """An empty cell of a CSV file is no more there than a null."""
+    return value is None or value == ""
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return None if math.isnan(number) else number
