@@ -169,6 +169,7 @@ def resolved(bench: Workbench) -> dict[str, Any]:
     reader = plugins.reader.model_dump()
     return {
         "seed": spec.seed,
+        "plugins": [file.path.resolve() for file in bench.files] or None,
         "corpus": {
             "reader": spec.corpus.reader,
             "name": bench.corpus.name,

@@ -1,7 +1,8 @@
 """Shelves: where plug-ins stand, found by sweeping a folder.
 
 A plug-in is one file with a decorated class or function in the folder of its room. Other packages
-add theirs through the entry-point group ``synthleak.<shelf>``.
+add theirs through the entry-point group ``synthleak.plugins``, whose values are modules to import;
+a single file named in the spec is loaded by `synthleak.plugins`. See docs/plugins.md.
 """
 
 from __future__ import annotations
@@ -10,26 +11,32 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from synthleak.errors import ContractError, SpecError
+from synthleak.errors import ContractError, SpecError, UserError
 from synthleak.validation import Frozen, key_path, nearest, spec_error
 
 P = TypeVar("P")
 Q = TypeVar("Q")
 C = TypeVar("C", bound="Plugin")
 
+GROUP = "synthleak.plugins"
+Version = int | str
+"""What an author declares; of a plug-in from a single file, with the file's content hash."""
+
 
 class Plugin(Frozen):
     """A plug-in with settings: its fields are the keys that the spec may set."""
 
     kind: ClassVar[str] = ""
-    version: ClassVar[int] = 0
+    version: ClassVar[Version] = 0
 
     def identity(self) -> dict[str, Any]:
         """Return what decides this plug-in's output: name, version, settings; never a location."""
@@ -46,11 +53,39 @@ class Entry(Generic[P]):
     """One plug-in on a shelf."""
 
     name: str
-    version: int
+    version: Version
     summary: str
     plugin: P
     source: str
     facts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def built_in(self) -> bool:
+        """Whether synthleak itself brought it."""
+        return self.source.startswith("synthleak.")
+
+
+@dataclass
+class Gathering:
+    """What one file puts on the shelves: held back until all of it is known to be sound."""
+
+    source: str
+    content: str
+    entries: list[tuple[Shelf[Any], Entry[Any]]] = field(default_factory=list)
+
+
+gathering: ContextVar[Gathering | None] = ContextVar("gathering", default=None)
+"""The single file that is being loaded, if any."""
+
+
+def edition(version: int, plugin: object) -> Version:
+    """Return the version to put on a shelf: an edited single file is another plug-in.
+
+    What the file merely imports for the first time is not its own.
+    """
+    now = gathering.get()
+    own = not str(getattr(plugin, "__module__", "")).startswith("synthleak.")
+    return version if now is None or not own else f"{version}+{now.content}"
 
 
 class Shelf(Generic[P]):
@@ -61,6 +96,7 @@ class Shelf(Generic[P]):
         self._package = package
         self._entries: dict[str, Entry[P]] = {}
         self._swept = False
+        SHELVES.append(self)
 
     def register(self, name: str, *, version: int, **facts: str) -> Callable[[Q], Q]:
         """Put the decorated plug-in on this shelf; `version` grows when its output changes."""
@@ -86,15 +122,33 @@ class Shelf(Generic[P]):
         """Put `plugin` on this shelf; its docstring, or that of `described_by`, is its summary."""
         described_by = described_by or plugin
         source = str(getattr(described_by, "__module__", "?"))
-        there = self._entries.get(name)
-        if there is not None and there.source != source:
-            raise ContractError(f"two plug-ins are called {name!r}: {there.source} and {source}")
         if isinstance(plugin, type) and issubclass(plugin, Plugin):
-            plugin.kind, plugin.version = name, version
+            plugin.kind, plugin.version = name, edition(version, plugin)
         summary = (inspect.getdoc(described_by) or "").partition("\n")[0]
         if not summary:
             raise ContractError(f"{self.title} {name!r} has no docstring to show in lists")
-        self._entries[name] = Entry(name, version, summary, plugin, source, facts)
+        shown = edition(version, described_by)
+        now = gathering.get()
+        if now is None or source.startswith("synthleak."):
+            self.put(Entry(name, shown, summary, plugin, source, facts))
+        else:
+            now.entries.append((self, Entry(name, shown, summary, plugin, now.source, facts)))
+
+    def put(self, entry: Entry[P]) -> None:
+        """Put an entry on this shelf, after those that stand in the folder of its room."""
+        if not entry.source.startswith(f"{self._package}."):
+            self._sweep_folder()
+        there = self._entries.get(entry.name)
+        if there is not None and there.source != entry.source:
+            raise ContractError(
+                f"two plug-ins are called {entry.name!r}: {there.source} and {entry.source}"
+            )
+        self._entries[entry.name] = entry
+
+    def drop(self, sources: Sequence[str]) -> None:
+        """Take away what came from these sources."""
+        for name in [e.name for e in self._entries.values() if e.source in sources]:
+            del self._entries[name]
 
     def __iter__(self) -> Iterator[Entry[P]]:
         self._sweep()
@@ -112,14 +166,43 @@ class Shelf(Generic[P]):
         return self._entries[name]
 
     def _sweep(self) -> None:
+        self._sweep_folder()
+        load_installed()
+
+    def _sweep_folder(self) -> None:
         if self._swept:
             return
         self._swept = True
         package = importlib.import_module(self._package)
         for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
             importlib.import_module(f"{self._package}.{module.name}")
-        for point in entry_points(group=f"synthleak.{self._package.rpartition('.')[2]}"):
+
+
+SHELVES: list[Shelf[Any]] = []
+"""Every shelf of the house, in the order in which the rooms were opened."""
+
+
+def installed() -> list[EntryPoint]:
+    """Return the plug-ins that other packages announce, in one order on every machine."""
+    return sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
+
+
+@cache
+def load_installed() -> None:
+    """Import what other packages announce, each once; one that cannot be imported is an error.
+
+    Passing over it would silently leave a proxy family out of an audit that asks for all.
+    """
+    for point in installed():
+        try:
             point.load()
+        except Exception as error:
+            owner = point.dist.name if point.dist else point.value
+            raise UserError(
+                f"the plug-in {point.name!r} cannot be loaded ({type(error).__name__}: {error})",
+                f"package {owner}",
+                f"update it, or pip uninstall {owner}",
+            ) from error
 
 
 class PluginShelf(Shelf[type[C]]):

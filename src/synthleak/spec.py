@@ -99,7 +99,7 @@ class GameSection(Frozen):
     """`[game]`: how the membership game is played (METHOD §4)."""
 
     design: str = "lone"
-    instances: int = Field(default=100, ge=2)
+    instances: int = Field(default=100, ge=1)
     records: int | Literal["auto"] = "auto"
     release_size: int | Literal["auto"] = "auto"
     adjacency: Adjacency = "replace"
@@ -115,7 +115,7 @@ class GameSection(Frozen):
             raise ValueError('use a whole number from 2, or "auto"')
         return value
 
-    @field_validator("references", "instances")
+    @field_validator("references")
     @classmethod
     def _even(cls, value: int) -> int:
         if value % 2:
@@ -159,6 +159,7 @@ class Spec(Frozen):
     """A whole audit. The same spec and seed give the same tables on every machine."""
 
     seed: int = Field(default=0, ge=0)
+    plugins: Annotated[tuple[str, ...], Field(description="Python files, docs/plugins.md")] = ()
     corpus: CorpusSection
     encoders: EncodersSection = EncodersSection()
     pool: Annotated[tuple[PoolSection, ...], Field(min_length=1)]

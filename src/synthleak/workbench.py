@@ -20,6 +20,7 @@ from synthleak.evidence.observation import Targets
 from synthleak.evidence.table import chosen_families
 from synthleak.identity import digest
 from synthleak.plan.plan import Plan, RecordSet, play
+from synthleak.plugins import PluginFile, read_files, use_files
 from synthleak.pools.pool import Pool, rules
 from synthleak.pools.selection import PoolOrder, select_all
 from synthleak.releases.release import Generator, Public, Request, generators, public_side
@@ -51,7 +52,12 @@ class Workbench:
     plans: dict[str, Plan]
     publics: dict[str, Public]
     store: Store
+    files: tuple[PluginFile, ...] = ()
     _targets: dict[str, Targets] = field(default_factory=dict, repr=False, init=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle so that the plug-ins of single files are loaded before what is made of them."""
+        return _empty_bench, (self.files,), self.__dict__
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -135,6 +141,11 @@ class Workbench:
         return digest("raw", [self._record_keys[position] for position in record_set.records])
 
 
+def _empty_bench(files: tuple[PluginFile, ...]) -> Workbench:
+    use_files(files)
+    return object.__new__(Workbench)
+
+
 def build_plugins(loaded: LoadedSpec) -> Plugins:
     """Check every plug-in section of the spec."""
     spec, base = loaded.spec, loaded.base
@@ -183,6 +194,8 @@ def set_up(loaded: LoadedSpec, store: Store) -> Workbench:
     """Make the workbench of a spec: read, select, draw. Whatever is wrong is found here."""
     spec = loaded.spec
     with loaded.pointing():
+        files = read_files(spec.plugins, loaded.base, "plugins")
+        use_files(files)
         plugins = build_plugins(loaded)
         corpus = assemble(
             plugins.reader, name=spec.corpus.name, description=spec.corpus.description
@@ -201,7 +214,7 @@ def set_up(loaded: LoadedSpec, store: Store) -> Workbench:
         name: public_side([corpus.records[p] for p in pool.auxiliary], corpus.combinations)
         for name, pool in pools.items()
     }
-    return Workbench(spec, plugins, corpus, pools, plans, publics, store)
+    return Workbench(spec, plugins, corpus, pools, plans, publics, store, files)
 
 
 def identity_of(bench: Workbench) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.registry import Shelf
+from synthleak.registry import Shelf, Version, edition
 
 View = Literal["lexical", "embedding"]
 Scale = Literal["ratio", "log", "difference"]
@@ -35,7 +35,7 @@ class Family:
     """Proxies that are computed together."""
 
     name: str
-    version: int
+    version: Version
     proxies: tuple[Proxy, ...]
     look: Look
     uses_auxiliary: bool = False
@@ -76,7 +76,7 @@ def family(
         members = tuple(
             Proxy(proxy, name, view, scale, meaning) for proxy, meaning in proxies.items()
         )
-        made = Family(name, version, members, look, uses_auxiliary)
+        made = Family(name, edition(version, look), members, look, uses_auxiliary)
         families.add(name, made, version=version, described_by=look)
         return look
 
