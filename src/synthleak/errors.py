@@ -17,6 +17,9 @@ It never carries the text of a record.
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 
 class SynthleakError(Exception):
     """The root: everything that synthleak raises on purpose."""
@@ -63,6 +66,23 @@ class GeneratorError(UserError):
 
 class MissingExtra(UserError):  # noqa: N818 - reads as what it is
     """An optional package is needed and not installed."""
+
+
+def import_extra(module: str, *, extra: str, by: str) -> Any:
+    """Import an optional package where it is used; if it is not there, name the pip command.
+
+    >>> import_extra("no_such", extra="xlsx", by="it")
+    Traceback (most recent call last):
+    ...
+    synthleak.errors.MissingExtra: it needs the package no_such; pip install 'synthleak[xlsx]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"{by} needs the package {error.name or module}",
+            remedy=f"pip install 'synthleak[{extra}]'",
+        ) from None
 
 
 class StoreError(UserError):

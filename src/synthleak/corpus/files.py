@@ -1,89 +1,75 @@
-"""What the readers of row files share: opening, field names, and errors with a line number."""
+"""Opening text files: plain or gzipped, in any encoding, with errors that name the line."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator
 
-from synthleak.corpus.corpus import Labels, Reader, Record
 from synthleak.errors import CorpusError
-from synthleak.validation import DataPath, nearest
 
 
-class FieldReader(Reader):
-    """A reader of rows whose columns the spec may name."""
-
-    path: DataPath
-    id: str = Field(default="id", description="column of the record's id; the line number if none")
-    text: str = Field(default="text", description="column of the text")
-    labels: str = Field(default="labels", description="column of the labels; none if not there")
-    group: str = Field(default="group", description="column of the person or post; none if absent")
-    label_separator: str = Field(default=";", min_length=1)
-
-    def default_name(self) -> str:
-        """Return the file's name without its endings."""
-        return self.path.name.partition(".")[0]
-
-    def record(self, row: Mapping[str, Any], line: int) -> Record:
-        """Make a record of a row; what is not id, text, labels or group is kept as meta."""
-        where = f"{self.path}, line {line}"
-        if self.text not in row:
-            raise CorpusError(
-                f"there is no field {self.text!r}",
-                where,
-                f"set corpus.text to the field of the text ({nearest(self.text, row)})",
-            )
-        text = row[self.text]
-        if not isinstance(text, str) or not text.strip():
-            raise CorpusError(f"the field {self.text!r} holds no text", where, "drop that record")
-        group = row.get(self.group)
-        own = {self.id, self.text, self.labels, self.group}
-        return Record(
-            id=str(row.get(self.id, line)),
-            text=text,
-            labels=self._labels(row.get(self.labels), where),
-            group=None if group is None or group == "" else str(group),
-            meta={key: value for key, value in row.items() if key not in own},
-        )
-
-    def _labels(self, value: Any, where: str) -> Labels:
-        if value is None:
-            return ()
-        if isinstance(value, str):
-            value = [part.strip() for part in value.split(self.label_separator)]
-        if isinstance(value, bool | int | float):
-            value = [str(value)]
-        if not isinstance(value, list) or not all(isinstance(x, str | int) for x in value):
-            raise CorpusError(
-                f"the field {self.labels!r} holds {type(value).__name__}",
-                where,
-                "labels are a list of strings, or one string",
-            )
-        return tuple(sorted({str(label) for label in value if str(label)}))
+def _known_encoding(name: str) -> str:
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        raise ValueError("no such encoding; utf-8, latin-1 and cp1252 are common") from None
 
 
-def open_lines(path: Path, newline: str | None = None) -> Iterator[tuple[int, str]]:
-    """Yield (line number, line) of a text file, plain or gzipped."""
+Encoding = Annotated[str, AfterValidator(_known_encoding)]
+"""The name of a text encoding, as the spec may give it."""
+
+
+def open_lines(
+    path: Path, *, encoding: str = "utf-8", newline: str | None = None, key: str = "corpus.path"
+) -> Iterator[tuple[int, str]]:
+    """Yield (line number, line) of a text file, plain or gzipped; `key` is what named the file."""
     number = 0
     opener = gzip.open if path.suffix == ".gz" else open
+    # Spreadsheets put a byte-order mark before UTF-8, which is no part of the first column's name.
+    codec = "utf-8-sig" if encoding == "utf-8" else encoding
     try:
-        with opener(path, "rt", encoding="utf-8", newline=newline) as file:
+        with opener(path, "rt", encoding=codec, newline=newline) as file:
             for number, line in enumerate(file, start=1):
                 yield number, line
-    except FileNotFoundError:
-        raise CorpusError("there is no such file", str(path), "mend corpus.path") from None
-    except UnicodeDecodeError:
+    except UnicodeError:
+        section = key.partition(".")[0]
         raise CorpusError(
-            "not valid UTF-8", f"{path}, after line {number}", "save the file as UTF-8"
+            f"not valid {encoding.upper()}",
+            f"{path}, after line {number}",
+            f"save the file as UTF-8, or set {section}.encoding to its own (latin-1, cp1252, ...)",
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise CorpusError(
             "the gzip file is broken", f"{path}, after line {number}", "fetch or pack it again"
         ) from None
     except OSError as error:
-        raise CorpusError(f"cannot be read ({error.strerror})", str(path)) from None
+        raise cannot_open(path, error, key) from None
+
+
+def cannot_open(path: Path, error: OSError, key: str = "corpus.path") -> CorpusError:
+    """Say why a file that the spec names cannot be opened."""
+    if isinstance(error, FileNotFoundError):
+        return CorpusError("there is no such file", str(path), f"mend {key}")
+    if isinstance(error, IsADirectoryError):
+        return CorpusError("this is a folder, not a file", str(path), f"mend {key}")
+    return CorpusError(f"cannot be read ({error.strerror or error})", str(path))
+
+
+def read_json(path: Path, key: str = "corpus.path") -> dict[str, Any]:
+    """Read a file that holds one JSON object."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise cannot_open(path, error, key) from None
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise CorpusError("not a JSON object in UTF-8", str(path), "write or fetch it again")
+    return content

@@ -1,15 +1,15 @@
-"""`csv`: comma-separated values with a header line."""
+"""`csv`: comma-separated values."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 
 from pydantic import Field
 
 from synthleak.corpus.corpus import Record, readers
-from synthleak.corpus.files import FieldReader, open_lines
-from synthleak.errors import CorpusError
+from synthleak.corpus.delimited import delimited_rows
+from synthleak.corpus.files import Encoding
+from synthleak.corpus.rows import FieldReader
 
 
 @readers.register("csv", version=1)
@@ -17,24 +17,20 @@ class Csv(FieldReader):
     """Comma-separated values with a header, plain or .gz; several labels in a cell split by ';'."""
 
     delimiter: str = Field(default=",", min_length=1, max_length=1)
+    quote: str = Field(default='"', max_length=1, description="empty where cells are never quoted")
+    columns: tuple[str, ...] | None = Field(
+        default=None, description="names of the columns, where the file has no header"
+    )
+    encoding: Encoding = "utf-8"
 
     def read(self) -> Iterator[Record]:
         """Yield a record per row."""
-        lines = (line for _, line in open_lines(self.path, newline=""))
-        rows = csv.reader(lines, delimiter=self.delimiter, strict=True)
-        try:
-            header = next(rows, None)
-            if header is None:
-                return
-            for row in rows:
-                if len(row) != len(header):
-                    raise CorpusError(
-                        f"{len(row)} cells where the header has {len(header)}",
-                        f"{self.path}, line {rows.line_num}",
-                        "quote cells that hold the delimiter",
-                    )
-                yield self.record(dict(zip(header, row, strict=True)), rows.line_num)
-        except csv.Error as error:
-            raise CorpusError(
-                f"not valid CSV ({error})", f"{self.path}, line {rows.line_num}"
-            ) from None
+        rows = delimited_rows(
+            self.path,
+            delimiter=self.delimiter,
+            quote=self.quote,
+            encoding=self.encoding,
+            columns=self.columns,
+        )
+        for line, row in rows:
+            yield self.record(row, line, f"{self.path}, line {line}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from synthleak.corpus.corpus import Record, readers
-from synthleak.corpus.files import FieldReader, open_lines
+from synthleak.corpus.files import Encoding, open_lines
+from synthleak.corpus.rows import FieldReader
 from synthleak.errors import CorpusError
 
 
@@ -15,24 +15,25 @@ from synthleak.errors import CorpusError
 class Jsonl(FieldReader):
     """JSON Lines: one object per record, plain or .gz; labels as a list or one string."""
 
+    encoding: Encoding = "utf-8"
+
     def read(self) -> Iterator[Record]:
         """Yield a record per line; empty lines are passed over."""
-        for number, line in open_lines(self.path):
+        for number, line in open_lines(self.path, encoding=self.encoding):
             if line.strip():
-                yield self.record(self._object(line, number), number)
+                where = f"{self.path}, line {number}"
+                yield self.record(json_object(line, where), number, where)
 
-    def _object(self, line: str, number: int) -> dict[str, Any]:
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise CorpusError(
-                f"not valid JSON at column {error.colno}",
-                f"{self.path}, line {number}",
-                "each line must be one whole JSON object",
-            ) from None
-        if not isinstance(row, dict):
-            raise CorpusError(
-                f"a JSON object is needed, found {type(row).__name__}",
-                f"{self.path}, line {number}",
-            )
-        return row
+
+def json_object(line: str, where: str) -> dict[str, object]:
+    """Read one line as a JSON object."""
+    try:
+        row = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        column = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise CorpusError(
+            f"not valid JSON{column}", where, "each line must be one whole JSON object"
+        ) from None
+    if not isinstance(row, dict):
+        raise CorpusError(f"a JSON object is needed, found {type(row).__name__}", where)
+    return row

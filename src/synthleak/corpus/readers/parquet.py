@@ -1,0 +1,26 @@
+"""`parquet`: columnar tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from synthleak.corpus.arrow import parquet_rows
+from synthleak.corpus.corpus import Record, readers
+from synthleak.corpus.rows import FieldReader
+from synthleak.errors import CorpusError
+
+
+@readers.register("parquet", version=1)
+class Parquet(FieldReader):
+    """A Parquet file, or a folder of them in the order of their names."""
+
+    def read(self) -> Iterator[Record]:
+        """Yield a record per row."""
+        files = sorted(self.path.glob("*.parquet")) if self.path.is_dir() else [self.path]
+        if not files:
+            raise CorpusError("the folder holds no .parquet file", str(self.path))
+        number = 0
+        for file in files:
+            for row_number, row in enumerate(parquet_rows(file), start=1):
+                number += 1
+                yield self.record(row, number, f"{file}, row {row_number}")

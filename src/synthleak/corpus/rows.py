@@ -1,0 +1,125 @@
+"""From rows to records: what the readers of tables share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+from pydantic import Field
+
+from synthleak.corpus.corpus import Labels, Reader, Record
+from synthleak.errors import CorpusError
+from synthleak.predicate import is_marked
+from synthleak.validation import DataPath, nearest
+
+
+class FieldReader(Reader):
+    """A reader of rows whose columns the spec may name (METHOD §1)."""
+
+    path: DataPath
+    id: str = Field(default="id", description="column of the record's id; the row's number if none")
+    text: str = Field(default="text", description="column of the text")
+    labels: str | tuple[str, ...] = Field(
+        default="labels",
+        description="column of the labels; or a list of columns, each a label where it is marked",
+    )
+    group: str = Field(default="group", description="column of the person or post; none if absent")
+    label_separator: str = Field(default=";", min_length=1)
+
+    def default_name(self) -> str:
+        """Return the file's name without its endings."""
+        return self.path.name.partition(".")[0]
+
+    def record(self, row: Mapping[str, Any], number: int, where: str) -> Record:
+        """Make a record of a row; what is not id, text, labels or group is kept as meta."""
+        text = self._cell(row, self.text, "text", where)
+        if not isinstance(text, str) or not text.strip():
+            raise CorpusError(f"the field {self.text!r} holds no text", where, "drop that record")
+        label_columns = (self.labels,) if isinstance(self.labels, str) else self.labels
+        own = {self.id, self.text, self.group, *label_columns}
+        return Record(
+            id=self._id(row, number, where),
+            text=text,
+            labels=self._labels(row, where),
+            group=_name(row.get(self.group)),
+            meta={key: plain_cell(value) for key, value in row.items() if key not in own},
+        )
+
+    def _cell(self, row: Mapping[str, Any], column: str, role: str, where: str) -> Any:
+        if column not in row:
+            raise CorpusError(
+                f"there is no field {column!r}",
+                where,
+                f"set corpus.{role} to the field of the {role} ({nearest(column, row)})",
+            )
+        return row[column]
+
+    def _id(self, row: Mapping[str, Any], number: int, where: str) -> str:
+        if self.id not in row:
+            return str(number)
+        name = _name(row[self.id])
+        if name is None:
+            raise CorpusError(
+                f"the field {self.id!r} holds no id", where, "fill it, or set corpus.id to another"
+            )
+        return name
+
+    def _labels(self, row: Mapping[str, Any], where: str) -> Labels:
+        if isinstance(self.labels, str):
+            return labels_of(row.get(self.labels), self.labels, self.label_separator, where)
+        marked = [name for name in self.labels if is_marked(self._cell(row, name, "labels", where))]
+        return tuple(sorted(set(marked)))
+
+
+def labels_of(value: Any, column: str, separator: str, where: str) -> Labels:
+    """Return the labels that a cell holds: a list, one string with separators, or one number."""
+    if _missing(value):
+        return ()
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(separator)]
+    elif isinstance(value, bool | int | float):
+        value = [value]
+    if not isinstance(value, list | tuple) or not all(isinstance(x, str | int) for x in value):
+        found = type(value).__name__
+        inner = f" of {type(value[0]).__name__}" if isinstance(value, list) and value else ""
+        raise CorpusError(
+            f"the field {column!r} holds a {found}{inner}",
+            where,
+            "labels are a list of strings, or one string",
+        )
+    return tuple(sorted({str(label) for label in value if str(label)}))
+
+
+def plain_cell(value: Any) -> Any:
+    """Reduce a cell to what JSON can hold, so that a corpus has one fingerprint everywhere.
+
+    >>> plain_cell([1, float("nan"), date(2020, 5, 17), Decimal("1.5")])
+    [1, None, '2020-05-17', 1.5]
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, Decimal):
+        value = float(value)
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): plain_cell(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_cell(item) for item in value]
+    return str(value)
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+
+
+def _name(value: Any) -> str | None:
+    """Write an id or a group; a whole number that a table keeps as 3.0 is the number 3."""
+    if _missing(value):
+        return None
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
