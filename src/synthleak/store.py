@@ -24,6 +24,7 @@ LAYOUT = {
     "release": "release/{key}.json",
     "text": "text/{key}.jsonl.gz",
     "vectors": "vectors/{key}.npy",
+    "vector_keys": "vectors/{key}.keys",
     "evidence": "evidence/{key}.npy",
 }
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import io
 from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from synthleak.encoders.packs import Vectors, dump_array, load_array, packs_of, text_key
+from synthleak.errors import ContractError
 from synthleak.identity import digest
 from synthleak.registry import Plugin, PluginShelf
-from synthleak.store import Store, keep
+from synthleak.store import Store
 
-Vectors = NDArray[np.float32]
+__all__ = ["Encoder", "Vectors", "dump_array", "encode_once", "encoders", "load_array"]
+
+_PACK = 4096
+"""Texts in a pack: what an interruption can lose, and what is read to find one vector."""
 
 
 class Encoder(Plugin):
@@ -24,6 +27,9 @@ class Encoder(Plugin):
         """Whether encoding again costs less than keeping the vectors on disk."""
         return False
 
+    def check(self) -> None:
+        """Say what is missing, an extra or a file, before anything is spent."""
+
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one vector per text."""
@@ -33,21 +39,31 @@ encoders: PluginShelf[Encoder] = PluginShelf("encoder", "synthleak.encoders.shel
 
 
 def encode_once(encoder: Encoder, texts: Sequence[str], store: Store) -> Vectors:
-    """Encode texts, keeping the vectors of an expensive encoder by content (METHOD §2)."""
-    if encoder.cheap:
-        return encoder.encode(texts)
-    key = digest("vectors", encoder.identity(), texts)
-    return keep(store, "vectors", key, lambda: encoder.encode(texts), dump_array, load_array)
+    """Encode texts; an expensive encoder sees only those it never saw before (METHOD §2).
+
+    Vectors are kept by the content of a text, not of a call, so that a record met in the corpus, in
+    a pool and in a release is encoded once. What is missing is encoded and kept pack by pack.
+    """
+    if encoder.cheap or not texts:
+        return _encode(encoder, texts)
+    packs = packs_of(store, digest("encoder", encoder.identity()))  # type: ignore[arg-type]
+    keys = [text_key(text) for text in texts]
+    by_key = dict(zip(keys, texts, strict=True))
+    missing = packs.missing(keys)
+    for start in range(0, len(missing), _PACK):
+        some = missing[start : start + _PACK]
+        packs.add(some, _encode(encoder, [by_key[key] for key in some]))
+    return packs.get(keys)
 
 
-def dump_array(array: NDArray[np.generic]) -> bytes:
-    """Write an array as `.npy`."""
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return buffer.getvalue()
-
-
-def load_array(data: bytes) -> Vectors:
-    """Read an array written by `dump_array`."""
-    array: Vectors = np.load(io.BytesIO(data), allow_pickle=False)
-    return array
+def _encode(encoder: Encoder, texts: Sequence[str]) -> Vectors:
+    """Encode, and hold the encoder to its contract: a finite float32 row per text."""
+    vectors = encoder.encode(texts)
+    if vectors.ndim != 2 or len(vectors) != len(texts) or vectors.dtype != np.float32:
+        raise ContractError(
+            f"the encoder {encoder.kind!r} gave {vectors.dtype} {vectors.shape} for {len(texts)}"
+            f" texts, not float32 ({len(texts)}, d)"
+        )
+    if not np.isfinite(vectors).all():
+        raise ContractError(f"the encoder {encoder.kind!r} gave a value that is not finite")
+    return vectors

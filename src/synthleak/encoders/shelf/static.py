@@ -29,6 +29,10 @@ class Static(Encoder):
         """A look-up and a mean per token cost less than a file."""
         return True
 
+    def check(self) -> None:
+        """Look for the files."""
+        _package_folder()
+
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the mean token vector of each text (zero for an empty one)."""
         tokenizer, table = _load()
@@ -41,6 +45,18 @@ class Static(Encoder):
                 if encoding.ids:
                     vectors[row] = table[encoding.ids].mean(axis=0)
         return vectors
+
+
+def count_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Return how many tokens each text has, by this encoder's tokenizer."""
+    tokenizer, _ = _load()
+    counts = np.zeros(len(texts), dtype=np.int64)
+    for start in range(0, len(texts), _CHUNK):
+        batch = tokenizer.encode_batch_fast(
+            list(texts[start : start + _CHUNK]), add_special_tokens=False
+        )
+        counts[start : start + len(batch)] = [len(encoding.ids) for encoding in batch]
+    return counts
 
 
 @lru_cache(maxsize=1)
