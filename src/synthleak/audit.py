@@ -27,6 +27,8 @@ from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec, Spec, load_spec
 from synthleak.store import StagedStore, name_of
 from synthleak.work import (
+    check_awaited,
+    check_generators,
     evidence_keys,
     header_of,
     look_at,
@@ -112,6 +114,7 @@ def run(
     staged = StagedStore(folder.store)
     bench = set_up(_loaded(spec), staged)
     news = folder.admit(bench, extend=extend)
+    check_generators(bench)
     staged.commit()
     bench = replace(bench, store=folder.store)
     if news is not None:
@@ -203,6 +206,7 @@ def _fill(bench: Workbench, runtime: Runtime, progress: Progress, news: list[str
         title="releases",
         steps=lacking,
     )
+    check_awaited(bench)
     looks = missing_evidence(bench)
     run_units(
         look_at,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from synthleak.analyses.cells import Cell
-from synthleak.errors import ContractError, StoreError
+from synthleak.errors import ContractError, GeneratorError, StoreError
 from synthleak.evidence.family import Family
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import evidence_key, look, put_evidence
@@ -50,16 +50,49 @@ def release_name(bench: Workbench, cell: Cell, record_set: RecordSet) -> str:
     return name_of("release", bench.release_key(cell, record_set))
 
 
+def check_generators(bench: Workbench) -> None:
+    """Ask every generator that has releases to make whether it can, before any is made."""
+    for section, generator in bench.plugins.generators:
+        cells = [cell for cell in bench.cells if cell.generator == section.name]
+        if any(
+            not bench.store.exists(release_name(bench, cell, item))
+            for cell in cells
+            for _, item in wanted_sets(bench, cell)
+        ):
+            generator.check()
+
+
+def check_awaited(bench: Workbench) -> None:
+    """Say which releases somebody has yet to put somewhere; what is there was taken in."""
+    for section, generator in bench.plugins.generators:
+        awaited = [
+            generator.awaited(bench.request(cell, item))
+            for cell in bench.cells
+            if cell.generator == section.name
+            for _, item in wanted_sets(bench, cell)
+        ]
+        missing = [name for name in awaited if name is not None]
+        if missing:
+            raise GeneratorError(
+                f"{len(awaited) - len(missing):,} of {len(awaited):,} releases are there;"
+                f" missing e.g. {missing[0]}",
+                f"generator {section.name}",
+                "put them there and run again: what is there is kept",
+            )
+
+
 def missing_releases(bench: Workbench) -> list[ReleaseUnit]:
-    """Cut the releases that are not in the store into units."""
+    """Cut the releases that can be made and are not in the store into units."""
     units = []
     for cell in bench.cells:
+        generator = bench.generator_of(cell)[1]
         missing = [
             position
             for position, item in wanted_sets(bench, cell)
             if not bench.store.exists(release_name(bench, cell, item))
+            and generator.awaited(bench.request(cell, item)) is None
         ]
-        size = bench.generator_of(cell)[1].batch
+        size = generator.batch
         units += [
             ReleaseUnit(cell, tuple(missing[start : start + size]))
             for start in range(0, len(missing), size)

@@ -54,6 +54,7 @@ class Workbench:
     store: Store
     files: tuple[PluginFile, ...] = ()
     _targets: dict[str, Targets] = field(default_factory=dict, repr=False, init=False)
+    _keys: dict[tuple[Cell, str], str] = field(default_factory=dict, repr=False, init=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle so that the plug-ins of single files are loaded before what is made of them."""
@@ -82,9 +83,18 @@ class Workbench:
         return tuple(self.corpus.records[position] for position in positions)
 
     def release_key(self, cell: Cell, record_set: RecordSet) -> str:
-        """Return the key of a release: from contents and settings, never from company or speed."""
+        """Return the key of a release: from contents and settings, never from company or speed.
+
+        It is made once: what a generator reads from elsewhere is taken as it was when first asked.
+        """
+        if (cell, record_set.name) not in self._keys:
+            self._keys[cell, record_set.name] = self._release_key(cell, record_set)
+        return self._keys[cell, record_set.name]
+
+    def _release_key(self, cell: Cell, record_set: RecordSet) -> str:
         section, generator = self.generator_of(cell)
         plan = self.plans[cell.pool]
+        elsewhere = generator.fingerprint(self.request(cell, record_set))
         return digest(
             "release",
             generator.identity(),
@@ -92,6 +102,7 @@ class Workbench:
             [plan.nominal, plan.release_size, cell.epsilon, self._delta(section, generator, plan)],
             [section.label_prior, self.publics[cell.pool].key],
             self._release_seed(cell, record_set),
+            *([elsewhere] if elsewhere else []),
         )
 
     def request(self, cell: Cell, record_set: RecordSet) -> Request:
@@ -114,9 +125,8 @@ class Workbench:
         return generator.default_delta(plan.nominal) if chosen == "auto" else float(chosen)
 
     def _release_seed(self, cell: Cell, record_set: RecordSet) -> int:
-        """Give every release randomness of its own: no two cells share noise."""
-        _, generator = self.generator_of(cell)
-        return derive(record_set.seed, digest(generator.identity()), repr(cell.epsilon))
+        section, generator = self.generator_of(cell)
+        return release_seed(record_set, generator.seed_name(section.name), cell.epsilon)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Encode texts for scoring."""
@@ -139,6 +149,11 @@ class Workbench:
     def raw_key(self, record_set: RecordSet) -> str:
         """Return the content hash of a raw set."""
         return digest("raw", [self._record_keys[position] for position in record_set.records])
+
+
+def release_seed(record_set: RecordSet, name: str, epsilon: float) -> int:
+    """Give every release randomness of its own: no two cells share noise."""
+    return derive(record_set.seed, name, repr(epsilon))
 
 
 def _empty_bench(files: tuple[PluginFile, ...]) -> Workbench:

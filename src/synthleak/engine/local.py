@@ -66,7 +66,7 @@ def _spread(
 
     waiting = dict(enumerate(units))
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    with tempfile.TemporaryDirectory(prefix="synthleak-") as folder:
+    with tempfile.TemporaryDirectory(prefix="synthleak-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "context"
         path.write_bytes(pickle.dumps((task, context), protocol=pickle.HIGHEST_PROTOCOL))
         for attempt in range(_ATTEMPTS):
@@ -92,6 +92,8 @@ def _spread(
 
 def _in_worker(path: str, index: int, unit: Any) -> tuple[int, int]:
     task, context = _context(path)
+    # What a killed worker leaves behind may be private: it goes with the folder of the context.
+    tempfile.tempdir = str(Path(path).parent)
     return index, _alone(task, context, unit)
 
 

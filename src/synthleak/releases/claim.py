@@ -15,6 +15,9 @@ from typing import Any
 
 from synthleak.spec import Adjacency
 
+_LARGEST = 700.0
+"""exp of more than this is no float."""
+
 
 @dataclass(frozen=True)
 class GaussianEvent:
@@ -29,7 +32,11 @@ class GaussianEvent:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a release promises. No events and ε = ∞ means that it promises nothing."""
+    """What a release promises.
+
+    No events and ε = ∞ means that it promises nothing; no events and a finite ε, that the point
+    (ε, δ) is stated by whoever made the release and taken at its word.
+    """
 
     epsilon: float
     delta: float
@@ -44,18 +51,27 @@ class Claim:
         """Whether there is anything to hold the release to."""
         return math.isfinite(self.epsilon) and self.void is None
 
+    @property
+    def stated(self) -> bool:
+        """Whether it is one (ε, δ) point that somebody states and nobody here accounted for."""
+        return self.promises and not self.events
+
     def delta_at(self, epsilon: float, adjacency: Adjacency = "add") -> float:
-        """Return δ(ε) of the accounted events."""
+        """Return δ(ε) of the accounted events, or what follows from the stated point."""
         if not self.promises:
             return 1.0
+        if self.stated:
+            return _delta_of_point(self._point(adjacency), epsilon)
         if adjacency == "replace" and self.loose:
             return min(1.0, (1 + math.exp(epsilon / 2)) * self.delta_at(epsilon / 2, "add"))
         return _delta(self._multipliers(adjacency), epsilon)
 
     def epsilon_at(self, delta: float, adjacency: Adjacency = "add") -> float:
-        """Return the smallest ε of the accounted events at this δ."""
+        """Return the smallest ε of the accounted events, or of the stated point, at this δ."""
         if not self.promises:
             return math.inf
+        if self.stated:
+            return _epsilon_of_point(self._point(adjacency), delta)
         if adjacency == "replace" and self.loose:
             return _smallest(lambda epsilon: self.delta_at(epsilon, "replace") <= delta)
         return _epsilon(self._multipliers(adjacency), delta)
@@ -63,7 +79,14 @@ class Claim:
     @property
     def loose(self) -> bool:
         """Whether `replace` is bounded by group privacy alone."""
-        return any(event.replace_sensitivity is None for event in self.events)
+        return self.stated or any(event.replace_sensitivity is None for event in self.events)
+
+    def _point(self, adjacency: Adjacency) -> tuple[float, float]:
+        """Return the stated (ε, δ); replacing is removing and adding, hence a group of two."""
+        if adjacency == "add":
+            return self.epsilon, self.delta
+        growth = 1 + math.exp(min(self.epsilon, _LARGEST))
+        return 2 * self.epsilon, min(1.0, growth * self.delta)
 
     def _multipliers(self, adjacency: Adjacency) -> tuple[tuple[float, int], ...]:
         return tuple(
@@ -103,6 +126,11 @@ def no_claim() -> Claim:
     return Claim(math.inf, 0.0)
 
 
+def stated_claim(epsilon: float, delta: float) -> Claim:
+    """Return the claim of a program that says it honours (ε, δ): taken at its word."""
+    return Claim(epsilon, delta, accountant="stated by the program, not accounted here")
+
+
 @lru_cache(maxsize=256)
 def gaussian_sigma(epsilon: float, delta: float, count: int = 1) -> float:
     """Return the noise that gives (ε, δ) for `count` unit-sensitivity Gaussian sums."""
@@ -132,6 +160,29 @@ def _delta(multipliers: tuple[tuple[float, int], ...], epsilon: float) -> float:
 
 def _epsilon(multipliers: tuple[tuple[float, int], ...], delta: float) -> float:
     return float(_accountant(multipliers).get_epsilon(delta))
+
+
+def _delta_of_point(point: tuple[float, float], epsilon: float) -> float:
+    """Return the best δ(ε) that follows from one (ε, δ) point.
+
+    The worst mechanism of that point tells all with probability δ and else answers by randomised
+    response at ε, whose curve is known (Kairouz, Oh and Viswanath 2015).
+    """
+    top, delta = point
+    if epsilon >= top:
+        return delta
+    return delta + (1 - delta) * -math.expm1(epsilon - top) / (1 + math.exp(-top))
+
+
+def _epsilon_of_point(point: tuple[float, float], delta: float) -> float:
+    """Return the smallest ε at which `_delta_of_point` is at most `delta`."""
+    top, stated = point
+    if delta < stated:
+        return math.inf
+    if stated >= 1:
+        return 0.0
+    rest = 1 - (delta - stated) / (1 - stated) * (1 + math.exp(-top))
+    return max(0.0, top + math.log(rest)) if rest > 0 else 0.0
 
 
 def _smallest(holds: Any) -> float:

@@ -124,6 +124,29 @@ class Generator(Plugin):
         """Whether a finite ε means anything to this generator."""
         return False
 
+    @property
+    def ignores_seed(self) -> bool:
+        """Whether another seed makes the same release: true of nulls only."""
+        return False
+
+    def seed_name(self, section: str) -> str:
+        """Return what names the randomness of its releases, given the name of its section.
+
+        By default what the generator is, so that no two generators share noise.
+        """
+        return digest(self.identity())
+
+    def check(self) -> None:
+        """Raise a `GeneratorError` if no release can be made here: asked before any is made."""
+
+    def awaited(self, request: Request) -> str | None:
+        """Return the name of what must be put somewhere before this release can be made."""
+        return None
+
+    def fingerprint(self, request: Request) -> str:
+        """Return the content hash of what decides a release beside the request; often nothing."""
+        return ""
+
     @abstractmethod
     def generate(self, request: Request) -> Sequence[Synthetic]:
         """Return `request.size` synthetic records."""

@@ -13,6 +13,11 @@ class Constant(Generator):
 
     text: str = "All records were withheld."
 
+    @property
+    def ignores_seed(self) -> bool:
+        """There is nothing to draw."""
+        return True
+
     def generate(self, request: Request) -> Sequence[Synthetic]:
         """Return the text as often as asked."""
         return [Synthetic(self.text)] * request.size

@@ -1,0 +1,139 @@
+"""Records on their way to a foreign program and back: JSON Lines, one object a line.
+
+A training file holds `text` and `labels` of each private record and nothing else. A release holds
+`text`, and may hold `labels`. What is wrong with a release is said with its line, never with its
+text (docs/generators.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from synthleak.corpus.corpus import Labels, Record
+from synthleak.errors import GeneratorError
+from synthleak.releases.release import Request, Synthetic
+
+SEED_LIMIT = 2**31 - 1
+"""Seeds for foreign programs stay below this: R, awk and many libraries take no more."""
+
+_LINE_ENDS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
+"""Characters at which some languages break lines though JSON does not escape them."""
+
+
+def dump_training(records: Sequence[Record]) -> bytes:
+    """Write private records for a program: equal sets give equal bytes."""
+    return b"".join(_line({"text": r.text, "labels": list(r.labels)}) for r in records)
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    text = json.dumps(row, ensure_ascii=False).translate(_LINE_ENDS)
+    try:
+        return f"{text}\n".encode()
+    except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8 form
+        return f"{json.dumps(row)}\n".encode()
+
+
+def program_seed(seed: int) -> int:
+    """Cut a seed to what every language can take."""
+    return seed % SEED_LIMIT
+
+
+def budget(epsilon: float) -> str:
+    """Write ε for an argument or a file name.
+
+    >>> budget(float("inf")), budget(4.0), budget(0.5), budget(1 / 3)
+    ('inf', '4', '0.5', '0.3333333333333333')
+    """
+    short = f"{epsilon:g}"
+    return short if float(short) == epsilon else repr(epsilon)
+
+
+def content_hash(data: bytes) -> str:
+    """Return the SHA-256 of a file's bytes, as `sha256sum` prints it."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def file_hash(path: Path) -> str:
+    """Return the content hash of a file, read again only when it has changed; "" if not there."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return ""
+    return _file_hash(path, status.st_mtime_ns, status.st_size) if path.is_file() else ""
+
+
+@lru_cache(maxsize=10_000)
+def _file_hash(path: Path, changed: int, size: int) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise GeneratorError(f"cannot be read ({error.strerror})", str(path)) from None
+
+
+def training_of(request: Request) -> bytes:
+    """Return the training file of a request."""
+    return dump_training(request.records)
+
+
+def read_release(data: bytes, size: int, where: str, *, of_set: str = "") -> list[Synthetic]:
+    """Read a release of exactly `size` records; `of_set` is whose it must be if it says so."""
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not numbered:
+        raise GeneratorError("it is empty", where, f"write {size} lines of JSON")
+    release = [_record(line, f"{where}, line {number}", of_set) for number, line in numbered]
+    if len(release) != size:
+        raise GeneratorError(
+            f"too {'few' if len(release) < size else 'many'} records: {len(release)}, not {size}",
+            where,
+            f"write exactly {size}, one a line",
+        )
+    return release
+
+
+def _record(line: bytes, where: str, of_set: str) -> Synthetic:
+    try:
+        row = json.loads(line.decode())
+    except UnicodeDecodeError:
+        raise GeneratorError("not valid UTF-8", where, "write UTF-8") from None
+    except (json.JSONDecodeError, RecursionError):
+        raise GeneratorError(
+            "not valid JSON", where, 'each line must be one whole object: {"text": "..."}'
+        ) from None
+    if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+        raise GeneratorError(
+            "there is no string 'text'", where, 'each line must be an object: {"text": "..."}'
+        )
+    try:
+        row["text"].encode()
+    except UnicodeEncodeError:
+        raise GeneratorError("'text' holds half of a surrogate pair", where) from None
+    if of_set and row.get("set", of_set) != of_set:
+        raise GeneratorError(
+            f"the line says that it belongs to {str(row['set'])[:40]!r}",
+            where,
+            f"put the release of {of_set!r} here: some were swapped",
+        )
+    return Synthetic(row["text"], _labels(row.get("labels"), where))
+
+
+def _labels(value: Any, where: str) -> Labels:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
+        raise GeneratorError("'labels' is no list of strings", where, 'write ["A", "B"], or none')
+    return tuple(sorted(set(value)))
+
+
+def read_bytes(path: Path, where: str) -> bytes:
+    """Read what a program or a person left; what cannot be read is one line."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise GeneratorError(f"cannot be read ({error.strerror})", where) from None

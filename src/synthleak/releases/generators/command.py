@@ -1,0 +1,215 @@
+"""`command`: any program, in any language (METHOD §5.1; docs/generators.md).
+
+An argv list without a shell. The program reads the training file, writes the release, and is told
+how many records, which budget and which seed. It works in a private folder that is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from synthleak.errors import GeneratorError
+from synthleak.releases.claim import Claim, no_claim, stated_claim
+from synthleak.releases.exchange import (
+    budget,
+    file_hash,
+    program_seed,
+    read_bytes,
+    read_release,
+    training_of,
+)
+from synthleak.releases.hush import speakable
+from synthleak.releases.release import Generator, Request, Synthetic, generators
+from synthleak.validation import DataPath
+
+_BLANK = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed)\}")
+_TAIL = 64_000
+_SHOWN_LINES = 3
+
+
+@generators.register("command", version=1)
+class Command(Generator):
+    """Any program: an argv list with {train} {out} {n} {epsilon} {delta} {seed} filled in."""
+
+    argv: tuple[str, ...] = Field(min_length=1, description="the program and its arguments")
+    timeout: float = Field(default=3600, gt=0, description="seconds that one release may take")
+    private: bool = Field(default=False, description="the program says that it honours epsilon")
+    version_tag: str = Field(default="", description="change it when the program changes")
+    cwd: Annotated[DataPath, Field(validate_default=True)] = Path()
+
+    @field_validator("argv")
+    @classmethod
+    def _beside_the_spec(cls, argv: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        base = Path((info.context or {}).get("base") or Path.cwd())
+        return tuple(_resolved(base, word, program=not at) for at, word in enumerate(argv))
+
+    @model_validator(mode="after")
+    def _asks_for_what_it_needs(self) -> Command:
+        used = {name for word in self.argv for name in _BLANK.findall(word)}
+        for name in ("train", "out", *(["epsilon"] if self.private else [])):
+            if name not in used:
+                raise ValueError(f"argv must hand {{{name}}} to the program")
+        return self
+
+    def identity(self) -> dict[str, Any]:
+        """Return argv with every file by its content, so that an edited script is noticed."""
+        argv = [_by_content(word) for word in self.argv]
+        settings = {"private": self.private, "version_tag": self.version_tag}
+        return {"kind": self.kind, "version": self.version, "argv": argv, **settings}
+
+    @property
+    def private_by_design(self) -> bool:
+        """As the user declares."""
+        return self.private
+
+    @property
+    def batch(self) -> int:
+        """One at a time: a program may take long, and what is made is kept."""
+        return 1
+
+    def seed_name(self, section: str) -> str:
+        """Name the seeds by the section, so that `folder` can be given the same ones."""
+        return f"program {section}"
+
+    def claim(self, request: Request) -> Claim:
+        """Take the program at its word."""
+        if math.isinf(request.epsilon):
+            return no_claim()
+        return stated_claim(request.epsilon, request.delta)
+
+    def check(self) -> None:
+        """Find the program before anything is spent."""
+        program = self.argv[0]
+        if shutil.which(program) is None:
+            there = _is(Path(program), "file")
+            raise GeneratorError(
+                f"{program!r} {'is not executable' if there else 'is no program that is found'}",
+                "generator command, argv[0]",
+                'chmod +x it, or name what runs it: ["sh", "generate.sh", ...]'
+                if there
+                else "install it, or name its file relative to the spec",
+            )
+
+    def generate(self, request: Request) -> Sequence[Synthetic]:
+        """Write the training file, run the program, read what it wrote."""
+        self.check()
+        with tempfile.TemporaryDirectory(prefix="synthleak-") as name:
+            folder = Path(name)
+            train, out = folder / "train.jsonl", folder / "release.jsonl"
+            train.write_bytes(training_of(request))
+            argv = _filled(self.argv, request, train, out)
+            self._run(argv, folder, request)
+            if not out.is_file():
+                raise self._error("it ended well but wrote no file to {out}")
+            where = f"{self._who}, its output"
+            return read_release(read_bytes(out, where), request.size, where)
+
+    def _run(self, argv: Sequence[str], folder: Path, request: Request) -> None:
+        notes = folder / "stderr"
+        with notes.open("wb") as stderr:
+            try:
+                process = subprocess.Popen(
+                    argv,
+                    cwd=self.cwd,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=stderr,
+                    env={**os.environ, "TMPDIR": str(folder)},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise self._error(f"it cannot be started ({error.strerror})") from None
+            try:
+                code = process.wait(self.timeout)
+            except subprocess.TimeoutExpired:
+                raise self._error(
+                    f"no release within {self.timeout:g} s: it was stopped", "raise timeout"
+                ) from None
+            finally:
+                _end(process)
+        if code:
+            raise self._error(f"{_ending(code)}; {_complaint(notes, request)}")
+
+    @property
+    def _who(self) -> str:
+        return f"command {Path(self.argv[0]).name}"
+
+    def _error(self, what: str, remedy: str | None = None) -> GeneratorError:
+        return GeneratorError(what, self._who, remedy)
+
+
+def _resolved(base: Path, word: str, *, program: bool) -> str:
+    """Return the path of a word that names something beside the spec, else the word."""
+    if not word or word.startswith("-") or _BLANK.search(word):
+        return word
+    path = base / word
+    found = _is(path, "file") or (_is(path, "dir") and not program)
+    return str(path.resolve()) if found else word
+
+
+def _by_content(word: str) -> str | list[str]:
+    """Return what a word means wherever it lies: a file is its content, a folder its name."""
+    path = Path(word)
+    if content := file_hash(path):
+        return [path.name, content]
+    return path.name if path.is_absolute() and _is(path, "dir") else word
+
+
+def _is(path: Path, kind: str) -> bool:
+    try:
+        return path.is_file() if kind == "file" else path.is_dir()
+    except (OSError, ValueError):  # too long for a name, or no name at all: a program text
+        return False
+
+
+def _filled(argv: Sequence[str], request: Request, train: Path, out: Path) -> list[str]:
+    """Fill in the blanks; other braces (of awk, of JSON) are left as they are."""
+    values: Mapping[str, object] = {
+        "train": train,
+        "out": out,
+        "n": request.size,
+        "nominal": request.nominal,
+        "epsilon": budget(request.epsilon),
+        "delta": repr(request.delta),
+        "seed": program_seed(request.seed),
+    }
+    return [_BLANK.sub(lambda blank: str(values[blank[1]]), word) for word in argv]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the program with all that it started, and take note of its end."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _ending(code: int) -> str:
+    if code > 0:
+        return f"it failed with exit code {code}"
+    try:
+        return f"it was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"it was ended by signal {-code}"
+
+
+def _complaint(notes: Path, request: Request) -> str:
+    with notes.open("rb") as file:
+        file.seek(max(0, notes.stat().st_size - _TAIL))
+        said = file.read().decode(errors="replace")
+    kept, secret = speakable(said, request.records)
+    held = f" ({secret} lines that quote training text are not shown)" if secret else ""
+    if not kept:
+        return f"its stderr shows nothing{held}"
+    return f"its stderr ends: {' | '.join(kept[-_SHOWN_LINES:])}{held}"

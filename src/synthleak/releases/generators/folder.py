@@ -1,0 +1,115 @@
+"""`folder`: releases that are made elsewhere and put beside their training files (METHOD §5.1).
+
+`synthleak plan export SPEC DIR` writes the training files. Releases are put beside them, on any
+machine and in any order; a run takes what is there and says what is missing (docs/generators.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from synthleak.errors import GeneratorError
+from synthleak.releases.claim import Claim, no_claim, stated_claim
+from synthleak.releases.exchange import file_hash, read_bytes, read_release
+from synthleak.releases.manifest import MANIFEST, Slot, read_manifest, ticket_of
+from synthleak.releases.release import Generator, Request, Synthetic, generators
+from synthleak.validation import DataPath
+
+SEED_NAME = "folder"
+"""Names the seeds that go into tickets; those that a program is given are in the manifest."""
+
+
+@generators.register("folder", version=1)
+class Folder(Generator):
+    """Releases made elsewhere: put beside the training files that `plan export` wrote."""
+
+    path: DataPath = Field(description="the folder that `synthleak plan export` wrote")
+    private: bool = Field(default=False, description="the releases are said to honour epsilon")
+    allow_identical: bool = Field(
+        default=False, description="accept releases that are the same to the byte"
+    )
+
+    def identity(self) -> dict[str, Any]:
+        """Leave out what only says which folders are refused."""
+        return {"kind": self.kind, "version": self.version, "private": self.private}
+
+    @property
+    def private_by_design(self) -> bool:
+        """As the user declares."""
+        return self.private
+
+    def seed_name(self, section: str) -> str:
+        """Name the seeds apart from the section: it may be renamed after the export."""
+        return SEED_NAME
+
+    def claim(self, request: Request) -> Claim:
+        """Take whoever made the release at their word."""
+        if math.isinf(request.epsilon):
+            return no_claim()
+        return stated_claim(request.epsilon, request.delta)
+
+    def check(self) -> None:
+        """Look for what people mix up: set folders, and copies of one release."""
+        slots = _index(self.path, file_hash(self.path / MANIFEST)).values()
+        for train, expected in {slot.train: slot.train_hash for slot in slots}.items():
+            found = file_hash(self.path / train)
+            if found not in ("", expected):
+                raise GeneratorError(
+                    "the training file is not the one that was exported",
+                    str(self.path / train),
+                    "put every set folder back where it was, or export the plan again",
+                )
+        if not self.allow_identical:
+            self._refuse_copies([slot.file for slot in slots])
+
+    def _refuse_copies(self, files: Sequence[str]) -> None:
+        first: dict[str, str] = {}
+        for file in files:
+            content = file_hash(self.path / file)
+            if content and content in first:
+                raise GeneratorError(
+                    f"{first[content]} and {file} are the same to the byte",
+                    str(self.path),
+                    "put the release of each set beside its own training file, or set"
+                    " allow_identical = true if the generator really repeats itself",
+                )
+            first[content] = file
+
+    def awaited(self, request: Request) -> str | None:
+        """Return where the release is to be put, if it is not there yet."""
+        file = self._slot(request).file
+        return None if (self.path / file).is_file() else file
+
+    def fingerprint(self, request: Request) -> str:
+        """Return the content hash of the release, so that a replaced one is noticed."""
+        return file_hash(self.path / self._slot(request).file)
+
+    def generate(self, request: Request) -> Sequence[Synthetic]:
+        """Read the release."""
+        slot = self._slot(request)
+        where = str(self.path / slot.file)
+        data = read_bytes(self.path / slot.file, where)
+        return read_release(data, request.size, where, of_set=slot.set)
+
+    def _slot(self, request: Request) -> Slot:
+        slots = _index(self.path, file_hash(self.path / MANIFEST))
+        try:
+            return slots[ticket_of(request)]
+        except KeyError:
+            raise GeneratorError(
+                "the folder was exported for another plan: another corpus, pool, game, seed,"
+                " epsilon or delta",
+                str(self.path),
+                "export the plan of this spec into a new folder",
+            ) from None
+
+
+@lru_cache(maxsize=8)
+def _index(folder: Path, manifest: str) -> dict[str, Slot]:
+    return {slot.ticket: slot for slot in read_manifest(folder)}
