@@ -53,6 +53,11 @@ class Corpus:
         """How often each label combination occurs."""
         return Counter(record.labels for record in self.records)
 
+    @cached_property
+    def label_names(self) -> tuple[str, ...]:
+        """The labels that occur, sorted."""
+        return tuple(sorted({label for labels in self.combinations for label in labels}))
+
 
 class Reader(Plugin):
     """Reads records from wherever they lie; a mistake in a file is named with its line."""

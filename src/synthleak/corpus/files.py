@@ -39,11 +39,11 @@ def open_lines(
             for number, line in enumerate(file, start=1):
                 yield number, line
     except UnicodeError:
-        section = key.partition(".")[0]
+        other = ", or set corpus.encoding (latin-1, cp1252, ...)" if key == "corpus.path" else ""
         raise CorpusError(
             f"not valid {encoding.upper()}",
             f"{path}, after line {number}",
-            f"save the file as UTF-8, or set {section}.encoding to its own (latin-1, cp1252, ...)",
+            f"save the file as UTF-8{other}",
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise CorpusError(

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from synthleak.corpus.corpus import Corpus
 from synthleak.encoders.encoder import Vectors
@@ -64,6 +65,26 @@ class Rule(Plugin):
     def select(self, ground: Ground) -> Sequence[int]:
         """Return the positions of the selected records."""
 
+    def origins(self, targets: Sequence[int], ground: Ground) -> Sequence[str] | None:
+        """Return which earlier pool each target came from; none for a pool of its own."""
+        return None
+
+
+class Filter(Rule):
+    """A rule that looks for matching records and keeps at most `size` of them, drawn by seed."""
+
+    size: int | None = Field(
+        default=None, ge=1, description="keep at most so many, drawn at random"
+    )
+
+    def select(self, ground: Ground) -> Sequence[int]:
+        """Return the matching records, or a uniform draw of them."""
+        return cap(self.matches(ground), self.size, ground.rng)
+
+    @abstractmethod
+    def matches(self, ground: Ground) -> Sequence[int]:
+        """Return the positions of all records that match."""
+
 
 rules: PluginShelf[Rule] = PluginShelf("pool rule", "synthleak.pools.rules")
 
@@ -76,7 +97,13 @@ def cap(positions: Sequence[int], size: int | None, rng: np.random.Generator) ->
 
 
 def split(
-    corpus: Corpus, name: str, targets: Sequence[int], *, auxiliary: float, seed: int
+    corpus: Corpus,
+    name: str,
+    targets: Sequence[int],
+    *,
+    auxiliary: float,
+    seed: int,
+    origins: Sequence[str] | None = None,
 ) -> Pool:
     """Split what the targets leave into candidates C and auxiliary R.
 
@@ -102,7 +129,7 @@ def split(
     return Pool(
         name=name,
         targets=tuple(targets),
-        origins=tuple(name for _ in targets),
+        origins=tuple(name for _ in targets) if origins is None else tuple(origins),
         candidates=tuple(sorted(shuffled[cut:])),
         auxiliary=tuple(sorted(shuffled[:cut])),
     )

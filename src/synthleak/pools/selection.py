@@ -60,7 +60,14 @@ def select_all(
             def make(name: str = name, order: PoolOrder = order, ground: Ground = ground) -> Pool:
                 try:
                     targets = _select(order, name, ground)
-                    return split(corpus, name, targets, auxiliary=auxiliary, seed=seed)
+                    return split(
+                        corpus,
+                        name,
+                        targets,
+                        auxiliary=auxiliary,
+                        seed=seed,
+                        origins=order.rule.origins(targets, ground),
+                    )
                 except PoolError as error:
                     raise PoolError(error.what, error.where or order.where, error.remedy) from None
 

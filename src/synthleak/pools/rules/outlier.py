@@ -7,24 +7,23 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import Field
 
-from synthleak.pools.pool import Ground, Rule, cap, rules
+from synthleak.pools.pool import Filter, Ground, rules
 
 
 @rules.register("outlier", version=1)
-class Outlier(Rule):
+class Outlier(Filter):
     """Farther from the centroid than the p-th percentile, or flagged by LOF where asked."""
 
     percentile: float = Field(default=99.0, ge=0, lt=100)
     lof: int | None = Field(default=None, ge=1, description="LOF neighbours; none: distance only")
-    size: int | None = Field(default=None, ge=1)
 
     @property
     def uses_vectors(self) -> bool:
         """Distances come from the pool encoder."""
         return True
 
-    def select(self, ground: Ground) -> Sequence[int]:
-        """Union the distance rule with scikit-learn's own LOF flag, then cap."""
+    def matches(self, ground: Ground) -> Sequence[int]:
+        """Union the distance rule with scikit-learn's own LOF flag (METHOD §3)."""
         vectors = ground.vectors().astype(np.float64)
         distance = np.linalg.norm(vectors - vectors.mean(axis=0), axis=1)
         chosen = distance > np.percentile(distance, self.percentile)
@@ -33,4 +32,5 @@ class Outlier(Rule):
 
             neighbours = min(self.lof, len(vectors) - 1)
             chosen |= LocalOutlierFactor(n_neighbors=neighbours).fit_predict(vectors) == -1
-        return cap(np.flatnonzero(chosen).tolist(), self.size, ground.rng)
+        found: list[int] = np.flatnonzero(chosen).tolist()
+        return found

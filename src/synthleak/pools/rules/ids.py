@@ -1,0 +1,77 @@
+"""`ids`: records that somebody has listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from synthleak.corpus.delimited import delimited_rows
+from synthleak.corpus.files import open_lines
+from synthleak.corpus.readers.jsonl import json_object
+from synthleak.errors import CorpusError, PoolError
+from synthleak.identity import digest
+from synthleak.pools.pool import Filter, Ground, rules
+from synthleak.validation import DataPath, nearest
+
+
+@rules.register("ids", version=1)
+class Ids(Filter):
+    """The records whose ids a file lists: one a line, or a column of a CSV, TSV or JSONL file."""
+
+    path: DataPath
+    field: str = Field(default="id", description="the column, where the file has columns")
+    missing: Literal["refuse", "skip"] = Field(
+        default="refuse",
+        description="an id that the corpus does not have: an error, or passed over",
+    )
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the pool: the ids that the file lists, not where it lies."""
+        return {**super().identity(), "ids": digest("ids", sorted(self._listed()))}
+
+    def matches(self, ground: Ground) -> Sequence[int]:
+        """Return the listed records."""
+        listed = self._listed()
+        places = {record.id: place for place, record in enumerate(ground.corpus.records)}
+        unknown = [name for name in listed if name not in places]
+        if unknown and (self.missing == "refuse" or len(unknown) == len(listed)):
+            more = ", ..." if len(unknown) > 3 else ""
+            raise PoolError(
+                f"{len(unknown)} of {len(listed)} ids in {self.path} are not in the corpus"
+                f" ({', '.join(unknown[:3])}{more})",
+                remedy="mend them (a record that repeats an earlier text is dropped from the"
+                ' corpus), or set missing = "skip"',
+            )
+        return sorted(places[name] for name in listed if name in places)
+
+    def _listed(self) -> list[str]:
+        listed = list(dict.fromkeys(name for name in _names(self.path, self.field) if name))
+        if not listed:
+            raise PoolError(f"{self.path} lists no id", remedy="write one id a line")
+        return listed
+
+
+def _names(path: Path, field: str) -> Iterator[str]:
+    kind = Path(path.name.removesuffix(".gz")).suffix
+    if kind in (".csv", ".tsv"):
+        delimiter, quote = (",", '"') if kind == ".csv" else ("\t", "")
+        for line, row in delimited_rows(path, delimiter=delimiter, quote=quote, key="pool.path"):
+            yield str(_column(row, field, f"{path}, line {line}")).strip()
+    elif kind == ".jsonl":
+        for line, text in open_lines(path, key="pool.path"):
+            if text.strip():
+                where = f"{path}, line {line}"
+                yield str(_column(json_object(text, where), field, where)).strip()
+    else:
+        yield from (text.strip() for _, text in open_lines(path, key="pool.path"))
+
+
+def _column(row: dict[str, Any], field: str, where: str) -> Any:
+    if row.get(field) is None:
+        raise CorpusError(
+            f"there is no field {field!r}", where, f"set pool.field ({nearest(field, row)})"
+        )
+    return row[field]

@@ -1,0 +1,68 @@
+"""`labels`: records chosen by the labels that they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field, model_validator
+
+from synthleak.corpus.corpus import Corpus, Record
+from synthleak.errors import PoolError
+from synthleak.pools.pool import Filter, Ground, rules
+from synthleak.validation import nearest
+
+
+@rules.register("labels", version=1)
+class LabelRule(Filter):
+    """Records with at least one label of `any`, every label of `all` and no label of `none`."""
+
+    any: tuple[str, ...] = Field(default=(), description="at least one of these")
+    all: tuple[str, ...] = Field(default=(), description="every one of these")
+    none: tuple[str, ...] = Field(default=(), description="not one of these")
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> LabelRule:
+        if not (self.any or self.all or self.none):
+            raise ValueError("set any, all or none to a list of labels")
+        return self
+
+    def matches(self, ground: Ground) -> Sequence[int]:
+        """Return the records whose labels satisfy all three lists."""
+        known = ground.corpus.label_names
+        for label in (*self.any, *self.all, *self.none):
+            if label not in known:
+                raise PoolError(
+                    f"no record carries the label {label!r}", remedy=_near(label, known)
+                )
+        found = [p for p, record in enumerate(ground.corpus.records) if self._fits(record)]
+        if not found:
+            asked = [
+                f"{name} = {list(value)}"
+                for name, value in (("any", self.any), ("all", self.all), ("none", self.none))
+                if value
+            ]
+            raise PoolError(
+                f"no record satisfies {', '.join(asked)}", remedy=_combinations(ground.corpus)
+            )
+        return found
+
+    def _fits(self, record: Record) -> bool:
+        carried = set(record.labels)
+        return (
+            (not self.any or not carried.isdisjoint(self.any))
+            and carried.issuperset(self.all)
+            and carried.isdisjoint(self.none)
+        )
+
+
+def _near(label: str, known: Sequence[str], most: int = 12) -> str:
+    """Say which label was meant; a corpus may have thousands, so only some are listed."""
+    advice = nearest(label, known)
+    if len(known) <= most or not advice.startswith("known"):
+        return advice
+    return f"known: {', '.join(known[:most])} and {len(known) - most} more"
+
+
+def _combinations(corpus: Corpus, most: int = 3) -> str:
+    common = [" + ".join(labels) or "none" for labels, _ in corpus.combinations.most_common(most)]
+    return f"the most frequent combinations are {', '.join(common)}; see `synthleak corpus`"
