@@ -113,6 +113,7 @@ def run(
     folder = RunFolder(Path(out))
     staged = StagedStore(folder.store)
     bench = set_up(_loaded(spec), staged)
+    bench.plugins.encoder.check()
     news = folder.admit(bench, extend=extend)
     check_generators(bench)
     staged.commit()
