@@ -16,6 +16,7 @@ from typing import Any
 import synthleak
 from synthleak.errors import StoreError, UserError
 from synthleak.identity import digest, plain
+from synthleak.registry import Plugin
 from synthleak.spec import LoadedSpec, load_spec
 from synthleak.store import FolderStore, write_whole
 from synthleak.toml import dump_toml
@@ -166,7 +167,6 @@ def _differences(prefix: str, was: Any, now: Any) -> list[str]:
 def resolved(bench: Workbench) -> dict[str, Any]:
     """Return the spec with every default written out, so that the folder explains itself."""
     spec, plugins = bench.spec, bench.plugins
-    reader = plugins.reader.model_dump()
     return {
         "seed": spec.seed,
         "plugins": [file.path.resolve() for file in bench.files] or None,
@@ -174,14 +174,14 @@ def resolved(bench: Workbench) -> dict[str, Any]:
             "reader": spec.corpus.reader,
             "name": bench.corpus.name,
             "description": spec.corpus.description,
-            **{k: v.resolve() if isinstance(v, Path) else v for k, v in reader.items()},
+            **settings_of(plugins.reader),
         },
         "encoders": {
-            "pools": {"kind": plugins.pool_encoder.kind, **plugins.pool_encoder.model_dump()},
-            "evidence": {"kind": plugins.encoder.kind, **plugins.encoder.model_dump()},
+            "pools": {"kind": plugins.pool_encoder.kind, **settings_of(plugins.pool_encoder)},
+            "evidence": {"kind": plugins.encoder.kind, **settings_of(plugins.encoder)},
         },
         "pool": [
-            {"name": order.name, "rule": order.rule.kind, **order.rule.model_dump()}
+            {"name": order.name, "rule": order.rule.kind, **settings_of(order.rule)}
             for order in plugins.orders
         ],
         "game": spec.game.model_dump(),
@@ -192,9 +192,20 @@ def resolved(bench: Workbench) -> dict[str, Any]:
                 "epsilon": list(section.epsilon),
                 "delta": section.delta,
                 "label_prior": section.label_prior,
-                **generator.model_dump(),
+                **settings_of(generator),
             }
             for section, generator in plugins.generators
         ],
         "evidence": {"families": [member.name for member in plugins.families]},
     }
+
+
+def settings_of(plugin: Plugin) -> dict[str, Any]:
+    """Return the settings of a plug-in, with paths that hold from any folder."""
+
+    def absolute(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [absolute(item) for item in value]
+        return value.resolve() if isinstance(value, Path) else value
+
+    return {key: absolute(value) for key, value in plugin.model_dump().items()}
