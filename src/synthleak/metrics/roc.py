@@ -17,9 +17,12 @@ def auc(positive: Floats, negative: Floats) -> Floats:
     >>> auc(np.array([2.0, 1.0]), np.array([0.0, 1.0]))
     array(0.875)
     """
-    more = (positive[:, None] > negative[None]).mean(axis=(0, 1))
-    same = (positive[:, None] == negative[None]).mean(axis=(0, 1))
-    return np.asarray(more + same / 2)
+    from scipy.stats import rankdata
+
+    members, others = len(positive), len(negative)
+    ranks = rankdata(np.concatenate([positive, negative]), axis=0)
+    wins = ranks[:members].sum(axis=0) - members * (members + 1) / 2
+    return np.asarray(wins / (members * others))
 
 
 def tpr_at_fpr(positive: Floats, negative: Floats, limit: float = FPR_LIMIT) -> Floats:
@@ -30,7 +33,16 @@ def tpr_at_fpr(positive: Floats, negative: Floats, limit: float = FPR_LIMIT) -> 
     >>> tpr_at_fpr(np.array([3.0, 1.0]), np.array([2.0, 0.0]), limit=0.05)
     array(0.5)
     """
-    allowed = int(np.floor(limit * len(negative) + 1e-9))
-    # With `allowed` false alarms permitted, the next non-member's score is the lowest threshold.
-    threshold = np.sort(negative, axis=0)[len(negative) - 1 - allowed]
+    # With some false alarms permitted, the next non-member's score is the lowest threshold.
+    place = len(negative) - 1 - allowed_alarms(len(negative), limit)
+    threshold = np.partition(negative, place, axis=0)[place]
     return np.asarray((positive > threshold).mean(axis=0))
+
+
+def allowed_alarms(negatives: int, limit: float = FPR_LIMIT) -> int:
+    """Return how many of so many non-members may be flagged.
+
+    >>> allowed_alarms(50), allowed_alarms(20), allowed_alarms(19)
+    (2, 1, 0)
+    """
+    return int(np.floor(limit * negatives + 1e-9))

@@ -38,12 +38,13 @@ class Coins:
     candidate: NDArray[np.int64]
 
 
-@designs.place("lone", version=1)
+@designs.place("lone", version=2)
 class Lone(Design):
     """One designated target per instance, present in half of them: the paper's game."""
 
     def draw(self, pool: Pool, game: GameSection, seed: int) -> Plan:
         """Draw backgrounds, fillers, references and seeds; then toss the coins."""
+        _check_playable(pool, game)
         size = game_size(pool, game)
         backgrounds = _backgrounds(pool, game, size, seed)
         references = reference_sets(pool, game, size, seed)
@@ -68,6 +69,7 @@ class Lone(Design):
             sets=(*instances, *references),
             trials=trials_of(coins),
             baselines=_baselines(len(instances), references, len(pool.targets)),
+            coins=designations_of(coins),
         )
 
     def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
@@ -112,6 +114,18 @@ def trials_of(coins: Coins) -> Trials:
     )
 
 
+def designations_of(coins: Coins) -> Trials:
+    """Write one trial per instance: its designated target, also where it stayed out (METHOD §8)."""
+    n = len(coins.target)
+    return Trials(
+        set=np.arange(n, dtype=np.int64),
+        target=coins.target,
+        member=coins.member,
+        round=np.zeros(n, dtype=np.int64),
+        weight=np.ones(n),
+    )
+
+
 def reference_sets(pool: Pool, game: GameSection, size: int, seed: int) -> list[RecordSet]:
     """Draw the references: sets of `size` records, each target in exactly half of them.
 
@@ -142,6 +156,21 @@ def reference_sets(pool: Pool, game: GameSection, size: int, seed: int) -> list[
         sets.append(RecordSet(f"reference-{j}", "release", records, seed_of_set))
         sets.append(RecordSet(f"reference-{j}-raw", "raw", records, seed_of_set))
     return sets
+
+
+def _check_playable(pool: Pool, game: GameSection) -> None:
+    if game.instances % 2:
+        raise PlanError(
+            f"{game.instances} instances cannot be halved",
+            "game.instances",
+            "use an even number: half are with the target, half without",
+        )
+    if len(pool.targets) < 2:
+        raise PlanError(
+            f"the pool {pool.name!r} has one record, and nobody to compare it with",
+            "game.design",
+            'give it two records or more, or play "cohort"',
+        )
 
 
 def _backgrounds(pool: Pool, game: GameSection, size: int, seed: int) -> list[NDArray[np.int64]]:

@@ -61,6 +61,21 @@ class Trials:
         """The number of rounds."""
         return int(max(self.round.max(initial=EVERY_ROUND), 0)) + 1
 
+    def to_json(self) -> dict[str, list[Any]]:
+        """Return the columns for the store."""
+        return {column: getattr(self, column).tolist() for column in Trials.__dataclass_fields__}
+
+    @classmethod
+    def from_json(cls, columns: dict[str, list[Any]]) -> Trials:
+        """Read columns written by `to_json`."""
+        return cls(
+            set=np.array(columns["set"], dtype=np.int64),
+            target=np.array(columns["target"], dtype=np.int64),
+            member=np.array(columns["member"], dtype=np.bool_),
+            round=np.array(columns["round"], dtype=np.int64),
+            weight=np.array(columns["weight"], dtype=np.float64),
+        )
+
 
 @dataclass(frozen=True)
 class Baseline:
@@ -75,7 +90,11 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Plan:
-    """One game, drawn: it never depends on generator or ε."""
+    """One game, drawn: it never depends on generator or ε.
+
+    `coins` are the trials that a bound on ε may count: one for each independent decision about one
+    record. A design without such decisions has none.
+    """
 
     pool: str
     design: str
@@ -87,6 +106,7 @@ class Plan:
     sets: tuple[RecordSet, ...]
     trials: Trials
     baselines: tuple[Baseline, ...]
+    coins: Trials | None = None
 
     def to_bytes(self) -> bytes:
         """Write the plan for the store."""
@@ -99,11 +119,9 @@ class Plan:
             "targets": self.targets,
             "origins": self.origins,
             "sets": [[s.name, s.form, s.records, s.seed] for s in self.sets],
-            "trials": {
-                column: getattr(self.trials, column).tolist()
-                for column in ("set", "target", "member", "round", "weight")
-            },
+            "trials": self.trials.to_json(),
             "baselines": [[b.scenario, b.uses.astype(int).tolist()] for b in self.baselines],
+            "coins": None if self.coins is None else self.coins.to_json(),
         }
         return gzip.compress(json.dumps(content).encode(), mtime=0)
 
@@ -111,7 +129,7 @@ class Plan:
     def from_bytes(cls, data: bytes) -> Plan:
         """Read a plan from the store."""
         content: dict[str, Any] = json.loads(gzip.decompress(data))
-        columns = content["trials"]
+        coins = content["coins"]
         content |= {
             "targets": tuple(content["targets"]),
             "origins": tuple(content["origins"]),
@@ -119,13 +137,8 @@ class Plan:
                 RecordSet(name, form, tuple(records), seed)
                 for name, form, records, seed in content["sets"]
             ),
-            "trials": Trials(
-                set=np.array(columns["set"], dtype=np.int64),
-                target=np.array(columns["target"], dtype=np.int64),
-                member=np.array(columns["member"], dtype=np.bool_),
-                round=np.array(columns["round"], dtype=np.int64),
-                weight=np.array(columns["weight"], dtype=np.float64),
-            ),
+            "trials": Trials.from_json(content["trials"]),
+            "coins": None if coins is None else Trials.from_json(coins),
             "baselines": tuple(
                 Baseline(scenario, np.array(uses, dtype=np.bool_))
                 for scenario, uses in content["baselines"]
@@ -144,6 +157,10 @@ class Design(ABC):
     @abstractmethod
     def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
         """Toss the coins of a plan again by the same sampler: what chance would have dealt."""
+
+    def within_records(self, plan: Plan) -> bool:
+        """Say whether a record is compared with itself over releases, or with the whole pool."""
+        return False
 
 
 designs: Shelf[Design] = Shelf("design", "synthleak.plan")

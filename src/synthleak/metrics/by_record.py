@@ -1,0 +1,106 @@
+"""Each record against itself: its releases with it, and its releases without it (METHOD §7, §8).
+
+AUC_x compares the scores of one record over releases, so nothing that makes a record easy or hard
+enters it. The pair of statistics is the mean of AUC_x over records, and the mean of its largest
+tenth, which moves when few records leak much. A record whose coins all fell the same way compares
+nothing; it counts as 0.5, in the observed dealing and in every redraw alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.dealt import Dealt, coins_of
+from synthleak.metrics.pooled import Pair
+
+BLOCK = 128
+TENTH = 0.1
+
+
+def tenth(count: int) -> int:
+    """Return how many records make a tenth: at least one (METHOD §10, k of S10).
+
+    >>> [tenth(n) for n in (1, 14, 15, 60)]
+    [1, 1, 2, 6]
+    """
+    return max(1, int(TENTH * count + 0.5))
+
+
+def doubled_ranks(values: Floats) -> NDArray[np.float32]:
+    """Return twice the mid-ranks of `values[set, target, signal]` over sets, as [target, set, signal].
+
+    Whole numbers below 2²⁴: products and sums of them are exact in single precision.
+    """
+    from scipy.stats import rankdata
+
+    ranks = rankdata(values, axis=0)
+    return np.ascontiguousarray(np.moveaxis(2 * ranks, 0, 1), dtype=np.float32)
+
+
+def record_aucs(ranks: NDArray[np.float32], coins: NDArray[np.bool_]) -> Floats:
+    """Return AUC_x as [dealing, target, signal] for `coins[dealing, set, target]`."""
+    inside = np.ascontiguousarray(np.moveaxis(coins, 2, 0), dtype=np.float32)
+    sums = np.matmul(inside, ranks).astype(np.float64) / 2
+    members = inside.sum(axis=2, dtype=np.float64)
+    others = coins.shape[1] - members
+    wins = sums - (members * (members + 1) / 2)[..., None]
+    compared = (members * others)[..., None]
+    share = np.divide(wins, compared, out=np.full_like(wins, 0.5), where=compared > 0)
+    return np.ascontiguousarray(np.moveaxis(share, 0, 1))
+
+
+def record_pair(values: Floats, hands: Sequence[Dealt]) -> Pair:
+    """Return the mean of AUC_x and the mean of its largest tenth, per dealing and signal."""
+    sets, targets, signals = values.shape
+    ranks = doubled_ranks(values)
+    level, tail = np.empty((2, len(hands), signals))
+    top = tenth(targets)
+    for start in range(0, len(hands), BLOCK):
+        coins = np.stack([coins_of(hand, sets, targets) for hand in hands[start : start + BLOCK]])
+        shares = record_aucs(ranks, coins)
+        rows = slice(start, start + BLOCK)
+        level[rows] = shares.mean(axis=1)
+        tail[rows] = np.partition(shares, targets - top, axis=1)[:, targets - top :].mean(axis=1)
+    return Pair(level, tail)
+
+
+def record_p_values(values: Floats, hands: Sequence[Dealt]) -> tuple[Floats, Floats]:
+    """Return (AUC of the best signal, p) per record; `hands[0]` is the observed dealing.
+
+    The statistic of a record is the largest of its signals' AUCs, each in units of its own spread
+    for the number of members dealt and for its ties. A record's p uses its own coins alone, and
+    coins are independent over records: false-discovery control needs no more.
+    """
+    sets, targets, _ = values.shape
+    ranks = doubled_ranks(values)
+    spread = _tie_factor(ranks)
+    at_least = np.zeros(targets)
+    observed = np.zeros(targets)
+    best = np.zeros(targets)
+    for start in range(0, len(hands), BLOCK):
+        coins = np.stack([coins_of(hand, sets, targets) for hand in hands[start : start + BLOCK]])
+        shares = record_aucs(ranks, coins)
+        members = coins.sum(axis=1)
+        weight = np.sqrt(12.0 * members * (sets - members) / (sets + 1))
+        scores = (shares - 0.5) * weight[..., None] * spread
+        largest = scores.max(axis=2)
+        if start == 0:
+            observed = largest[0]
+            best = np.take_along_axis(shares[0], scores[0].argmax(axis=1)[:, None], axis=1)[:, 0]
+            largest = largest[1:]
+        at_least += (largest >= observed - 1e-9).sum(axis=0)
+    return best, (1 + at_least) / len(hands)
+
+
+def _tie_factor(ranks: NDArray[np.float32]) -> Floats:
+    """Return by how much ties narrow the spread of an AUC, inverted; 0 where all is tied."""
+    sets = ranks.shape[1]
+    full = (sets**2 - 1) / 12.0
+    variance = (ranks.astype(np.float64) / 2).var(axis=1)
+    factor: Floats = np.zeros_like(variance)
+    np.divide(full, variance, out=factor, where=variance > 1e-12)
+    return np.sqrt(factor)

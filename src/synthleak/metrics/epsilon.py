@@ -1,0 +1,164 @@
+"""Lower bounds on ε from one trial per instance, and what a Gaussian mechanism would mean by them.
+
+Every trial asks of the designated target whether its score passes a threshold that other instances
+chose. Members pass at the rate TPR, non-members at FPR, and (ε, δ)-privacy allows
+TPR ≤ e^ε FPR + δ and 1 − FPR ≤ e^ε (1 − TPR) + δ. Clopper–Pearson limits, α/2 a side, turn counts
+into a bound that holds with probability 1 − α (METHOD §8; design/epsilon.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.evidence.observation import Floats
+
+ALPHA = 0.05
+RESERVED = 0.4
+
+
+@dataclass(frozen=True)
+class EpsilonBound:
+    """A lower bound on ε at `delta`, and the largest one that the design could have shown.
+
+    `trials` were counted; `reason` says why there is no bound.
+    """
+
+    lower: float | None
+    largest: float | None
+    delta: float
+    trials: int
+    method: str
+    reason: str | None = None
+
+
+def clopper_pearson(hits: int, trials: int, alpha: float) -> tuple[float, float]:
+    """Return the exact one-sided limits of a rate, each missed with probability at most `alpha`.
+
+    >>> low, high = clopper_pearson(0, 50, 0.025)
+    >>> low, round(high, 4)
+    (0.0, 0.0711)
+    """
+    from scipy.stats import beta
+
+    low = float(beta.ppf(alpha, hits, trials - hits + 1)) if hits > 0 else 0.0
+    high = float(beta.ppf(1 - alpha, hits + 1, trials - hits)) if hits < trials else 1.0
+    return low, high
+
+
+def epsilon_of_counts(
+    found: int, members: int, alarms: int, others: int, delta: float, alpha: float = ALPHA
+) -> float:
+    """Return the ε that these counts refute everything below, with confidence 1 − α.
+
+    >>> round(epsilon_of_counts(50, 50, 0, 50, 0.0), 2), round(epsilon_of_counts(25, 25, 0, 25, 0.0), 2)
+    (2.57, 1.84)
+    """
+    tpr = clopper_pearson(found, members, alpha / 2)[0]
+    fpr = clopper_pearson(alarms, others, alpha / 2)[1]
+    return max(0.0, _log_ratio(tpr - delta, fpr), _log_ratio(1 - fpr - delta, 1 - tpr))
+
+
+def _log_ratio(above: float, below: float) -> float:
+    return math.log(above / below) if above > 0 else -math.inf
+
+
+def lone_epsilon(
+    scores: Floats,
+    member: NDArray[np.bool_],
+    delta: float,
+    rng: np.random.Generator,
+    alpha: float = ALPHA,
+) -> EpsilonBound:
+    """Bound ε from `scores[instance, signal]` of each instance's designated target.
+
+    Signal and threshold are chosen on a reserved 40% of instances, stratified by bit, and counted
+    on the rest: choosing on counted instances would void the bound.
+    """
+    method = "Clopper–Pearson, one trial per instance, choices on a reserved 40%"
+    reserved = np.zeros(len(member), dtype=np.bool_)
+    for side in (member, ~member):
+        drawn = rng.permutation(np.flatnonzero(side))
+        reserved[drawn[: round(RESERVED * len(drawn))]] = True
+    counts = [int((~reserved & side).sum()) for side in (member, ~member)]
+    kept = [int((reserved & side).sum()) for side in (member, ~member)]
+    if min(counts + kept) < 1:
+        reason = f"{int(member.sum())} members and {int((~member).sum())} others are too few"
+        return EpsilonBound(None, None, delta, sum(counts), method, reason)
+    signal, threshold = _best_rule(scores[reserved], member[reserved], delta, alpha)
+    passed = scores[~reserved, signal] > threshold
+    truth = member[~reserved]
+    lower = epsilon_of_counts(
+        int((passed & truth).sum()), counts[0], int((passed & ~truth).sum()), counts[1], delta, alpha
+    )
+    largest = epsilon_of_counts(counts[0], counts[0], 0, counts[1], delta, alpha)
+    return EpsilonBound(lower, largest, delta, sum(counts), method)
+
+
+def _best_rule(
+    scores: Floats, member: NDArray[np.bool_], delta: float, alpha: float
+) -> tuple[int, float]:
+    """Return the signal and threshold with the best bound here, ties by TPR − FPR, then by order."""
+    members, others = int(member.sum()), int((~member).sum())
+    bounds = {
+        (found, alarms): epsilon_of_counts(found, members, alarms, others, delta, alpha)
+        for found in range(members + 1)
+        for alarms in range(others + 1)
+    }
+    best, rule = (-1.0, -math.inf), (0, math.inf)
+    for signal, column in enumerate(scores.T):
+        for threshold in np.unique(column).tolist():
+            passed = column > threshold
+            found, alarms = int((passed & member).sum()), int((passed & ~member).sum())
+            worth = (bounds[found, alarms], found / members - alarms / others)
+            if worth > best:
+                best, rule = worth, (signal, threshold)
+    return rule
+
+
+def gdp_mu(auc: float) -> float:
+    """Return μ̂ = √2 Φ⁻¹(AUC), at least 0: an estimate, never a bound.
+
+    >>> gdp_mu(0.5), gdp_mu(0.4), round(gdp_mu(0.76025), 3)
+    (0.0, 0.0, 1.0)
+    """
+    from scipy.stats import norm
+
+    return max(0.0, math.sqrt(2) * float(norm.ppf(auc)))
+
+
+def gdp_delta(mu: float, epsilon: float) -> float:
+    """Return δ(ε) of a μ-Gaussian mechanism.
+
+    >>> gdp_delta(0.0, 1.0), round(gdp_delta(1.0, 1.0), 4)
+    (0.0, 0.1269)
+    """
+    from scipy.stats import norm
+
+    if mu == 0:
+        return 0.0
+    if math.isinf(mu):
+        return 1.0
+    first = float(norm.cdf(-epsilon / mu + mu / 2))
+    return max(0.0, first - math.exp(epsilon + float(norm.logcdf(-epsilon / mu - mu / 2))))
+
+
+def gdp_epsilon(mu: float, delta: float) -> float:
+    """Return the smallest ε of a μ-Gaussian mechanism at δ > 0.
+
+    >>> round(gdp_epsilon(1.0, 1e-5), 3)
+    4.377
+    """
+    from scipy.optimize import brentq
+
+    if gdp_delta(mu, 0.0) <= delta:
+        return 0.0
+    if math.isinf(mu):
+        return math.inf
+    top = 1.0
+    while gdp_delta(mu, top) > delta:
+        top *= 2
+    return float(brentq(lambda epsilon: gdp_delta(mu, epsilon) - delta, 0.0, top))

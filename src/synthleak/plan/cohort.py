@@ -1,0 +1,141 @@
+"""Design `cohort`: every release tests every record of the pool (METHOD §4).
+
+This is not the paper's game, since other pool records are present beside the one that is asked
+about. Each pool record has a fair coin of its own in every instance, never balanced, so that every
+coin is independent of all others: that is what the one-run bound needs, and what makes the redraw
+of the coins exact. Backgrounds and partners are drawn before any coin, from another stream.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.errors import PlanError
+from synthleak.plan.lone import reference_sets
+from synthleak.plan.plan import Baseline, Design, Plan, RecordSet, Trials, designs
+from synthleak.plan.sizes import game_size
+from synthleak.pools.pool import Pool
+from synthleak.seeds import derive, stream
+from synthleak.spec import GameSection
+
+LARGEST_SHARE = 0.1
+"""Of the private set, how much the pool records that join may be: more would change the data."""
+
+Coins = NDArray[np.bool_]
+"""`coins[instance, target]`: whether the record joined."""
+
+
+@designs.place("cohort", version=1)
+class Cohort(Design):
+    """A fair coin for every pool record in every instance: each release tests the whole pool."""
+
+    def draw(self, pool: Pool, game: GameSection, seed: int) -> Plan:
+        """Draw backgrounds, partners, references and seeds; then toss a coin per record."""
+        size = game_size(pool, game)
+        _check_share(pool, size)
+        dealt = _backgrounds(pool, game, size, seed)
+        references = [s for s in reference_sets(pool, game, size, seed) if s.form == "raw"]
+        coins = toss(game.instances, len(pool.targets), stream(seed, "coins", pool.name))
+        instances = [
+            RecordSet(
+                name=f"instance-{i:03d}",
+                form="release",
+                records=_joined(pool, dealt[i], coins[i], game),
+                seed=derive(seed, "release", pool.name, "instance", i),
+            )
+            for i in range(game.instances)
+        ]
+        trials = trials_of(coins)
+        return Plan(
+            pool=pool.name,
+            design="cohort",
+            adjacency=game.adjacency,
+            nominal=size,
+            release_size=size if game.release_size == "auto" else game.release_size,
+            targets=pool.targets,
+            origins=pool.origins,
+            sets=(*instances, *references),
+            trials=trials,
+            baselines=_baselines(len(instances), len(references), len(pool.targets)),
+            coins=trials,
+        )
+
+    def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
+        """Toss every coin again."""
+        return trials_of(toss(game.instances, len(plan.targets), rng))
+
+    def within_records(self, plan: Plan) -> bool:
+        """Compare a record's releases with and without it, which takes two releases at least."""
+        return int(plan.trials.set.max()) > 0
+
+
+def toss(instances: int, targets: int, rng: np.random.Generator) -> Coins:
+    """Toss one fair coin for each record in each instance, none balanced against another."""
+    return rng.integers(0, 2, size=(instances, targets)).astype(np.bool_)
+
+
+def trials_of(coins: Coins) -> Trials:
+    """Write the coins as trials: every record on every release, once."""
+    instances, targets = coins.shape
+    return Trials(
+        set=np.repeat(np.arange(instances, dtype=np.int64), targets),
+        target=np.tile(np.arange(targets, dtype=np.int64), instances),
+        member=coins.ravel(),
+        round=np.zeros(coins.size, dtype=np.int64),
+        weight=np.ones(coins.size),
+    )
+
+
+def _check_share(pool: Pool, size: int) -> None:
+    targets = len(pool.targets)
+    if targets / 2 > LARGEST_SHARE * size:
+        raise PlanError(
+            f"{targets} targets would be {targets / 2 / size:.0%} of a private set of {size} on"
+            f" average, and a cohort may be at most {LARGEST_SHARE:.0%}",
+            "game.records",
+            f"play with at least {5 * targets} records, or give the pool {pool.name!r} a size of"
+            f" at most {size // 5}",
+        )
+
+
+def _backgrounds(pool: Pool, game: GameSection, size: int, seed: int) -> list[NDArray[np.int64]]:
+    """Draw N records of C for each instance: the background, and a partner for each target."""
+    rng = stream(seed, "backgrounds", pool.name)
+    candidates = np.asarray(pool.candidates)
+    return [rng.choice(candidates, size, replace=False) for _ in range(game.instances)]
+
+
+def _joined(
+    pool: Pool, drawn: NDArray[np.int64], coins: NDArray[np.bool_], game: GameSection
+) -> tuple[int, ...]:
+    """Return D: `replace` puts a partner in the place of each absent target, `add` nothing.
+
+    Under `add` the background has N − |P|/2 records, so that a private set has N on average.
+    """
+    targets = np.asarray(pool.targets)
+    if game.adjacency == "replace":
+        background, partners = drawn[: -len(targets)], drawn[-len(targets) :]
+        records = [*background.tolist(), *np.where(coins, targets, partners).tolist()]
+    else:
+        background = drawn[: len(drawn) - len(targets) // 2]
+        records = [*background.tolist(), *targets[coins].tolist()]
+    return tuple(sorted(records))
+
+
+def _baselines(instances: int, references: int, targets: int) -> tuple[Baseline, ...]:
+    """S1 calibrates on nothing, S2 on raw references, S3 on all *other* instances' releases.
+
+    Their coins are ignored: a baseline that knew them would void every bound on ε. One instance
+    has no others, so there is no S3.
+    """
+    is_instance = np.repeat([True, False], [instances, references])
+
+    def using(which: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return np.tile(which, (targets, 1))
+
+    found = [
+        Baseline("S1", using(np.zeros_like(is_instance))),
+        Baseline("S2", using(~is_instance)),
+    ]
+    return (*found, Baseline("S3", using(is_instance))) if instances > 1 else tuple(found)
