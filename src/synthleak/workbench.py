@@ -6,9 +6,9 @@ It can be pickled: a worker gets the whole bench once, and a list of units.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from synthleak.analyses.cells import Cell
@@ -205,31 +205,53 @@ def _check_budgets(section: GeneratorSection, generator: Generator, position: in
         )
 
 
+@dataclass(frozen=True)
+class Layout:
+    """What a spec names, read and selected: all that comes before the game."""
+
+    files: tuple[PluginFile, ...]
+    plugins: Plugins
+    corpus: Corpus
+    pools: dict[str, Pool]
+    vectors: Callable[[], Vectors]
+
+
+def lay_out(loaded: LoadedSpec, store: Store) -> Layout:
+    """Read the corpus of a spec and select its pools; the caller points at mistakes."""
+    spec = loaded.spec
+    files = read_files(spec.plugins, loaded.base, "plugins")
+    use_files(files)
+    plugins = build_plugins(loaded)
+    corpus = assemble(plugins.reader, name=spec.corpus.name, description=spec.corpus.description)
+
+    @cache
+    def vectors() -> Vectors:
+        return encode_once(plugins.pool_encoder, [r.text for r in corpus.records], store)
+
+    pools = select_all(
+        plugins.orders,
+        corpus,
+        vectors,
+        plugins.pool_encoder.identity(),
+        auxiliary=spec.game.auxiliary,
+        seed=spec.seed,
+        store=store,
+    )
+    return Layout(files, plugins, corpus, pools, vectors)
+
+
 def set_up(loaded: LoadedSpec, store: Store) -> Workbench:
     """Make the workbench of a spec: read, select, draw. Whatever is wrong is found here."""
     spec = loaded.spec
     with loaded.pointing():
-        files = read_files(spec.plugins, loaded.base, "plugins")
-        use_files(files)
-        plugins = build_plugins(loaded)
-        corpus = assemble(
-            plugins.reader, name=spec.corpus.name, description=spec.corpus.description
-        )
-        pools = select_all(
-            plugins.orders,
-            corpus,
-            lambda: encode_once(plugins.pool_encoder, [r.text for r in corpus.records], store),
-            plugins.pool_encoder.identity(),
-            auxiliary=spec.game.auxiliary,
-            seed=spec.seed,
-            store=store,
-        )
+        layout = lay_out(loaded, store)
+        corpus, pools = layout.corpus, layout.pools
         plans = {name: play(pool, spec.game, spec.seed, store) for name, pool in pools.items()}
     publics = {
         name: public_side([corpus.records[p] for p in pool.auxiliary], corpus.combinations)
         for name, pool in pools.items()
     }
-    return Workbench(spec, plugins, corpus, pools, plans, publics, store, files)
+    return Workbench(spec, layout.plugins, corpus, pools, plans, publics, store, layout.files)
 
 
 def identity_of(bench: Workbench) -> dict[str, Any]:

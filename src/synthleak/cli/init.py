@@ -12,12 +12,18 @@ from synthleak.errors import UserError
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), default=Path("audit.toml"))
+@click.option(
+    "--preset",
+    type=click.Choice(["psytar", "dmsafn", "n2c2", "eurlex"]),
+    help="The corpus, encoder and pools of a published study instead.",
+)
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
-def init(path: Path, force: bool) -> None:
+def init(path: Path, preset: str | None, force: bool) -> None:
     """Write a commented spec to PATH (audit.toml unless you say otherwise)."""
     if path.exists() and not force:
         raise UserError("the file is there", str(path), "name another, or add --force")
-    text = files("synthleak.cli").joinpath("templates/init.toml").read_text(encoding="utf-8")
+    template = f"templates/presets/{preset}.toml" if preset else "templates/init.toml"
+    text = files("synthleak.cli").joinpath(template).read_text(encoding="utf-8")
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
