@@ -126,8 +126,7 @@ def run(
     if not made and folder.holds(findings):
         progress.say(f"nothing to do: {folder.root} is up to date ({len(bench.cells)} cells)")
         return audit
-    files = {f"{RESULTS}/{name}": data for name, data in result_files(audit).items()}
-    files[REPORT] = render(audit)
+    files = written(audit)
     for name, data in files.items():
         folder.write(name, data)
     folder.finish(bench, findings, sorted(files), seconds=time.monotonic() - started)
@@ -136,6 +135,12 @@ def run(
         f"see {folder.root / REPORT} and {folder.root / RESULTS}"
     )
     return audit
+
+
+def written(audit: Audit) -> dict[str, bytes]:
+    """Return the files that a finished audit leaves beside its store, by name."""
+    files = {f"{RESULTS}/{name}": data for name, data in result_files(audit).items()}
+    return files | {REPORT: render(audit)}
 
 
 def open_run(out: Path | str) -> Audit:

@@ -153,7 +153,7 @@ class FolderStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, data)
         except OSError as error:
-            raise _cannot_write(self.root, error) from error
+            raise cannot_write(self.root, error) from error
 
     def get(self, name: str) -> bytes:
         """Return what was put under `name`."""
@@ -189,7 +189,8 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
-def _cannot_write(root: Path, error: OSError) -> StoreError:
+def cannot_write(root: Path, error: OSError) -> StoreError:
+    """Say why nothing can be written, and what would help."""
     if error.errno == errno.ENOSPC:
         return StoreError(
             "the disk is full",

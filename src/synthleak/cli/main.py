@@ -8,12 +8,15 @@ import click
 
 import synthleak
 from synthleak.cli.completion import completion
+from synthleak.cli.corpus import corpus
 from synthleak.cli.demo import demo
+from synthleak.cli.doctor import doctor
 from synthleak.cli.init import init
 from synthleak.cli.listing import listing
+from synthleak.cli.plan import plan
 from synthleak.cli.run import run
 from synthleak.cli.status import status
-from synthleak.errors import UserError
+from synthleak.errors import SynthleakError
 
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
@@ -33,7 +36,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, init, run, status, listing, completion):
+for command in (demo, init, corpus, plan, run, status, listing, doctor, completion):
     cli.add_command(command)
 
 
@@ -41,7 +44,7 @@ def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
     try:
         cli.main(standalone_mode=False)
-    except UserError as error:
+    except SynthleakError as error:
         click.echo(f"synthleak: {error}", err=True)
         sys.exit(EXIT_MISTAKE)
     except click.exceptions.NoArgsIsHelpError as error:
