@@ -6,8 +6,11 @@ import re
 
 _TOKEN = re.compile(r"\w+")
 _ENTITY = re.compile(
-    r"(?P<url>https?://[^\s<>\"']*[^\s<>\"'.,;:!?)\]]|www\.[^\s<>\"']*[^\s<>\"'.,;:!?)\]])"
-    r"|(?P<email>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
+    # Plain words hold no entity: passing over a run of them at once halves the time.
+    r"(?<!\S)(?:[a-z]++[.,;:!?]?+(?:\s++|$))++"
+    r"|(?P<url>https?://[^\s<>\"']*[^\s<>\"'.,;:!?)\]]|www\.[^\s<>\"']*[^\s<>\"'.,;:!?)\]])"
+    # An address starts where its run of letters does: else a script without spaces takes for ever.
+    r"|(?P<email>(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
     r"|(?P<identifier>\b(?=[\w/-]*\d)(?=[\w/-]*[^\W\d_])\w+(?:[-/]\w+)*\b)"
     r"|(?P<number>\d+(?:[.,:/-]\d+)*)"
     r"|(?P<capitals>\b[^\W\d_a-zà-öø-ÿ]{2,}\b)"
@@ -58,6 +61,8 @@ def entities(text: str) -> list[str]:
     """
     found = []
     for match in _ENTITY.finditer(text):
+        if match.lastgroup is None:
+            continue
         span = match.group()
         if match.lastgroup == "name" and _opens_sentence(text, match.start()):
             span = span.partition(" ")[2].strip()
