@@ -57,6 +57,17 @@ def fold_figures(values: Floats, coins: NDArray[np.bool_], inside: Singles) -> F
     return FoldFigures(rest / values.shape[1], held / values.shape[1])
 
 
+def per_record_figures(
+    values: Floats, coins: NDArray[np.bool_], inside: Singles
+) -> tuple[Floats, Floats]:
+    """Return AUC_x of the first dealing without and within each fold, as [signal, target, fold]."""
+    rest, held = [], []
+    for rank_rest, rank_held, member in _each_record(values, coins[:1], inside):
+        rest.append(_share(rank_rest, member, 1 - inside)[:, 0])
+        held.append(_share(rank_held, member, inside)[:, 0])
+    return np.stack(rest, axis=1), np.stack(held, axis=1)
+
+
 def _each_record(
     values: Floats, coins: NDArray[np.bool_], inside: Singles
 ) -> Iterator[tuple[Singles, Singles, Singles]]:
@@ -188,10 +199,27 @@ def resampled_records(
     `rest` and `held` are AUC_x of one dealing per [signal, target, fold].
     """
     share = weight / weight.sum(axis=1, keepdims=True)
+    figures = FoldFigures(share @ rest, share @ held)
+    return np.stack([held_auc(figures, choose_folds(figures, group)) for group in groups])
+
+
+def resampled_shares(
+    shares: Floats, inside: Singles, weight: Floats, groups: Sequence[Signals]
+) -> Floats:
+    """Return the deployable AUC per [group, draw] where folds are shares of the records.
+
+    `shares[signal, target]` is AUC_x of one dealing; records are drawn `weight[draw, target]` times.
+    """
+    drawn = shares[:, None, :] * weight
+    within = _ratio(drawn @ inside, weight @ inside)
+    without = _ratio(drawn @ (1 - inside), weight @ (1 - inside))
     made = []
     for group in groups:
-        outside = np.einsum("dt,stf->sdf", share, rest[group])
-        best = group[outside.round(9).argmax(axis=0)]
-        within = np.einsum("dt,stf->sdf", share, held)
-        made.append(take_chosen(within, best).mean(axis=1))
+        best = group[np.nan_to_num(without[group], nan=-1.0).round(9).argmax(axis=0)]
+        made.append(np.nanmean(take_chosen(within, best), axis=1))
     return np.asarray(made)
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    made: Floats = np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 1e-12)
+    return made

@@ -40,9 +40,9 @@ def pooled_pair(ranks: Ranks, hands: Sequence[Dealt], limit: float = FPR_LIMIT) 
         rows = slice(start, start + BLOCK)
         for signal in ranks.distinct:
             below, upto = block.running(signal)
-            level[rows, signal] = block.mean((below + upto) / 2)
-            reached = 1 - (block.total - below) / (limit * block.total)
-            tail[rows, signal] = block.mean(np.maximum(reached, 0.0) * block.total)
+            level[rows, signal] = block.mean((below + upto) / 2, empty=0.5)
+            reached = block.total - (block.total - below) / limit
+            tail[rows, signal] = block.mean(np.maximum(reached, 0.0), empty=0.0)
     return Pair(level[:, ranks.same], tail[:, ranks.same])
 
 
@@ -76,8 +76,12 @@ class _Block:
         upto = flat[self._start + self._ranks.high[signal, self._member]]
         return below.astype(np.float64), upto.astype(np.float64)
 
-    def mean(self, counts: Floats) -> Floats:
-        """Return the mean over each dealing's members of counts, as shares of non-members."""
+    def mean(self, counts: Floats, empty: float) -> Floats:
+        """Return the mean over each dealing's members of counts, as shares of non-members.
+
+        A dealing without members, or without others, compares nothing: it counts as `empty`.
+        """
         sums = np.bincount(self._row, counts, minlength=len(self._sizes))
-        shares: Floats = sums / (self._sizes * self._totals)
+        pairs = self._sizes * self._totals
+        shares: Floats = np.divide(sums, pairs, out=np.full_like(pairs, empty), where=pairs > 0)
         return shares

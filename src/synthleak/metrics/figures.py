@@ -1,0 +1,326 @@
+"""All figures of one cell, each with its null (METHOD §8).
+
+`assess` is where scores, coins and claim meet. It is deterministic in its arguments: redraws, folds
+and bootstrap draws come from streams named by the seed and the cell.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from synthleak.calibration.scenarios import Scores
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.by_record import record_p_values
+from synthleak.metrics.claims import comparison_delta
+from synthleak.metrics.compare import comparison_of
+from synthleak.metrics.comparison import Comparison
+from synthleak.metrics.dealt import Dealt, coins_of, dealt, redeal
+from synthleak.metrics.epsilon import EpsilonBound, gdp_mu, lone_epsilon
+from synthleak.metrics.estimate import Estimate, interval
+from synthleak.metrics.nulls import LEVEL, MaxTest, benjamini_hochberg, max_test, p_value, upper_point
+from synthleak.metrics.one_run import cohort_epsilon
+from synthleak.metrics.pooled import Pair
+from synthleak.metrics.selection import Signals, choose
+from synthleak.metrics.words import TIED, TOO_FEW
+from synthleak.plan.plan import Design, Plan
+from synthleak.releases.claim import Claim
+from synthleak.seeds import Part, stream
+from synthleak.spec import GameSection
+
+FIGURES_VERSION = 1
+REDRAWS = 2000
+CROSSFIT_REDRAWS = 199
+
+
+def redraws_for(cells: int) -> int:
+    """Return B: 2,000, or enough that Holm over so many cells can still reach p = 0.01.
+
+    >>> redraws_for(9), redraws_for(45)
+    (2000, 5000)
+    """
+    return max(REDRAWS, 1000 * math.ceil((100 * cells + 1) / 1000))
+
+
+@dataclass(frozen=True)
+class SignalFigures:
+    """One signal: its two statistics, each with what the whole search stays below by chance."""
+
+    auc: float
+    auc_ceiling: float | None
+    tail: float
+    tail_ceiling: float | None
+
+
+@dataclass(frozen=True)
+class RowFigures:
+    """One scenario of a cell. `signal` is the best by AUC; `centre` and `scale` are its null's.
+
+    `auc` has an interval as if the proxy had been named beforehand, and the ceiling of the best of
+    the scenario. `crossfit` is None where there was too little to fold.
+    """
+
+    scenario: str
+    signal: int
+    auc: Estimate
+    tpr: Estimate
+    pooled: Estimate
+    crossfit: Estimate | None
+    crossfit_tpr: Estimate | None
+    centre: float
+    scale: float
+
+
+@dataclass(frozen=True)
+class RecordFigures:
+    """One record of a pool whose releases with and without it were compared."""
+
+    target: int
+    auc: float
+    p: float
+    q: float
+
+
+@dataclass(frozen=True)
+class CellFigures:
+    """One cell: a row per scenario, and what concerns all signals together.
+
+    `p` is p_cell; `reason` says why nothing can be said; `null` holds the upper part of T*,
+    ascending, of `redraws` in all.
+    """
+
+    rows: tuple[RowFigures, ...]
+    signals: tuple[SignalFigures, ...]
+    p: float | None
+    reason: str | None
+    null: tuple[float, ...]
+    redraws: int
+    crossfit: Estimate | None
+    records_low: float | None
+    records_high: float | None
+    mu: float | None
+    epsilon: EpsilonBound | None
+    epsilon_claim: float | None
+    records: tuple[RecordFigures, ...]
+
+    def critical(self, level: float) -> float:
+        """Return the T that only a share `level` of redraws reaches."""
+        padded = np.concatenate([np.full(self.redraws - len(self.null), -np.inf), self.null])
+        return upper_point(padded, level)
+
+    def to_bytes(self) -> bytes:
+        """Write the figures for the store."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> CellFigures:
+        """Read figures from the store."""
+        content = json.loads(data)
+
+        def estimate(value: dict[str, object] | None) -> Estimate | None:
+            return None if value is None else Estimate(**value)  # type: ignore[arg-type]
+
+        estimates = ("auc", "tpr", "pooled", "crossfit", "crossfit_tpr")
+        bound = content["epsilon"]
+        content |= {
+            "rows": tuple(
+                RowFigures(**{k: estimate(v) if k in estimates else v for k, v in row.items()})
+                for row in content["rows"]
+            ),
+            "signals": tuple(SignalFigures(**row) for row in content["signals"]),
+            "null": tuple(content["null"]),
+            "crossfit": estimate(content["crossfit"]),
+            "epsilon": None if bound is None else EpsilonBound(**bound),
+            "records": tuple(RecordFigures(**row) for row in content["records"]),
+        }
+        return cls(**content)
+
+
+def assess(
+    scores: Sequence[Scores],
+    design: Design,
+    plan: Plan,
+    game: GameSection,
+    claim: Claim,
+    name: Sequence[Part],
+    *,
+    redraws: int = REDRAWS,
+    crossfit_redraws: int = CROSSFIT_REDRAWS,
+) -> CellFigures:
+    """Return every figure of a cell; `name` (seed, then the cell's name) names its streams."""
+    sets = int(plan.trials.set.max()) + 1
+    values = np.concatenate([table.values[:sets] for table in scores], axis=2)
+    groups = _groups(scores)
+    comparison = comparison_of(design, plan, values)
+    observed = dealt(plan.trials, len(plan.targets))
+    drawn = redeal(design, plan, game, stream(*name, "redraws"), redraws)
+    hands = [observed, *drawn]
+    pair = comparison.pair(hands)
+    test = max_test(np.concatenate([pair.level, pair.tail], axis=1))
+    reason = TIED if test is None else TOO_FEW if test.floor > LEVEL else None
+    fitted = _Crossfitted(comparison, hands[: crossfit_redraws + 1], groups, name)
+    rows = [
+        _row(table.scenario, comparison, hands, pair, group, fitted.estimates(place), name)
+        for place, (table, group) in enumerate(zip(scores, groups, strict=False))
+    ]
+    overall, _ = fitted.estimates(len(groups) - 1)
+    records = fitted.by_record(len(groups) - 1)
+    bound = _epsilon(plan, values, claim, stream(*name, "epsilon"))
+    return CellFigures(
+        rows=tuple(rows),
+        signals=_signals(pair, test),
+        p=None if test is None else test.p,
+        reason=reason,
+        null=() if test is None else tuple(test.null[-max(200, len(test.null) // 10) :].tolist()),
+        redraws=redraws,
+        crossfit=overall,
+        records_low=records[0],
+        records_high=records[1],
+        mu=None if overall is None else gdp_mu(min(overall.value, 1 - 1e-9)),
+        epsilon=bound,
+        epsilon_claim=None if bound is None else claim.epsilon_at(bound.delta, plan.adjacency),
+        records=_records(values, hands, plan) if design.within_records(plan) else (),
+    )
+
+
+def _groups(scores: Sequence[Scores]) -> list[Signals]:
+    """Return the signals of each scenario, and all of them at the end."""
+    sizes = [len(table.proxies) for table in scores]
+    ends = np.cumsum(sizes)
+    return [*(np.arange(e - s, e) for s, e in zip(sizes, ends, strict=True)), np.arange(ends[-1])]
+
+
+def _signals(pair: Pair, test: MaxTest | None) -> tuple[SignalFigures, ...]:
+    signals = pair.level.shape[1]
+    ceilings = test.ceilings() if test is not None else np.full(2 * signals, np.inf)
+
+    def shown(value: float) -> float | None:
+        return float(value) if math.isfinite(value) else None
+
+    return tuple(
+        SignalFigures(
+            auc=float(pair.level[0, signal]),
+            auc_ceiling=shown(ceilings[signal]),
+            tail=float(pair.tail[0, signal]),
+            tail_ceiling=shown(ceilings[signals + signal]),
+        )
+        for signal in range(signals)
+    )
+
+
+def _row(
+    scenario: str,
+    comparison: Comparison,
+    hands: Sequence[Dealt],
+    pair: Pair,
+    group: Signals,
+    fitted: tuple[Estimate | None, Estimate | None],
+    name: Sequence[Part],
+) -> RowFigures:
+    chosen = choose(comparison.ranks, hands, pair.level, group)
+    signal = int(chosen.signal[0])
+    within = max_test(np.concatenate([pair.level[:, group], pair.tail[:, group]], axis=1))
+    error = comparison.standard_error(hands[0], signal, stream(*name, "bootstrap", scenario))
+    trials = len(hands[0].members) + hands[0].others.shape[1]
+    value = float(chosen.level[0])
+    low, high = interval(value, error, min(len(hands[0].members), hands[0].others.shape[1]))
+    many = f"best of {len(group)} proxies, {len(hands) - 1} redraws that choose anew"
+    return RowFigures(
+        scenario=scenario,
+        signal=signal,
+        auc=Estimate(
+            value=value,
+            low=low,
+            high=high,
+            null=_finite(upper_point(chosen.level[1:])),
+            p=None if within is None else within.p,
+            n=trials,
+            method=f"{many}; interval as if the proxy had been named beforehand",
+        ),
+        tpr=_with_null(chosen.tpr, trials, f"TPR at 5% FPR of the {many}"),
+        pooled=_with_null(chosen.pooled, trials, f"all coins together, {many}"),
+        crossfit=fitted[0],
+        crossfit_tpr=fitted[1],
+        centre=float(pair.level[:, signal].mean()),
+        scale=float(pair.level[:, signal].std()),
+    )
+
+
+def _with_null(values: Floats, trials: int, method: str) -> Estimate:
+    return Estimate(
+        value=float(values[0]), null=_finite(upper_point(values[1:])), n=trials, method=method
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+class _Crossfitted:
+    """The deployable figures of a cell, observed and redrawn, with their standard errors."""
+
+    def __init__(
+        self,
+        comparison: Comparison,
+        hands: Sequence[Dealt],
+        groups: Sequence[Signals],
+        name: Sequence[Part],
+    ) -> None:
+        self._made = comparison.deployable(hands, groups, stream(*name, "crossfit"))
+        self._spreads = comparison.spreads(hands[0], groups, stream(*name, "spreads"))
+        self._trials = len(hands[0].members) + hands[0].others.shape[1]
+        self._few = min(len(hands[0].members), hands[0].others.shape[1])
+
+    def estimates(self, group: int) -> tuple[Estimate | None, Estimate | None]:
+        """Return AUC and TPR of a group."""
+        if self._made is None or self._spreads is None:
+            return None, None
+        aucs, rates = self._made.auc[group], self._made.tpr[group]
+        low, high = interval(float(aucs[0]), float(self._spreads.pool[group]), self._few)
+        auc = Estimate(
+            value=float(aucs[0]),
+            low=low,
+            high=high,
+            null=_finite(upper_point(aucs[1:])),
+            p=p_value(float(aucs[0]), aucs[1:]),
+            n=self._trials,
+            method="20 times 5-fold cross-fitting, bootstrap over"
+            f" {self._spreads.over}, {len(aucs) - 1} redraws",
+        )
+        return auc, _with_null(rates, self._trials, "TPR at 5% FPR within held-out folds")
+
+    def by_record(self, group: int) -> tuple[float | None, float | None]:
+        """Return the interval for records like these."""
+        if self._made is None or self._spreads is None:
+            return None, None
+        error = float(self._spreads.records[group])
+        return interval(float(self._made.auc[group, 0]), error, self._few)
+
+
+def _epsilon(
+    plan: Plan, values: Floats, claim: Claim, rng: np.random.Generator
+) -> EpsilonBound | None:
+    """Bound ε on the plan's coins: one per instance, or one for every record in every instance."""
+    coins = plan.coins
+    if coins is None:
+        return None
+    sets, targets, _ = values.shape
+    if len(coins) == sets * targets and (sets > 1 or targets > 1):
+        delta = comparison_delta(claim, plan.adjacency, plan.nominal, len(coins))
+        return cohort_epsilon(values, coins.member.reshape(sets, targets), delta, rng)
+    delta = comparison_delta(claim, plan.adjacency, plan.nominal, None)
+    return lone_epsilon(values[coins.set, coins.target], coins.member, delta, rng)
+
+
+def _records(values: Floats, hands: Sequence[Dealt], plan: Plan) -> tuple[RecordFigures, ...]:
+    best, p = record_p_values(values, hands)
+    return tuple(
+        RecordFigures(position, *row)
+        for position, row in enumerate(
+            zip(best.tolist(), p.tolist(), benjamini_hochberg(p).tolist(), strict=True)
+        )
+    )

@@ -1,0 +1,116 @@
+"""Members of the pool against non-members (METHOD §7, §8; designs `lone` and `given`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.comparison import Comparison, Deployable, Spreads, normal_scores
+from synthleak.metrics.crossfit import (
+    Crossfit,
+    Wins,
+    choose_in_folds,
+    crossfit,
+    fold_aucs,
+    take_chosen,
+    wins_of,
+)
+from synthleak.metrics.dealt import Dealt
+from synthleak.metrics.folds import fold_count, split_folds
+from synthleak.metrics.pooled import Pair, pooled_pair
+from synthleak.metrics.roc import auc
+from synthleak.metrics.selection import Signals
+
+DRAWS = 500
+RESELECTING_DRAWS = 200
+RESELECTING_REPEATS = 4
+
+
+class WholePool(Comparison):
+    """Instances are the units: each holds one member, or the rounds of one non-member."""
+
+    def pair(self, hands: Sequence[Dealt]) -> Pair:
+        """Return mean AUC over rounds and pooled tail."""
+        return pooled_pair(self.ranks, hands)
+
+    def deployable(
+        self, hands: Sequence[Dealt], groups: Sequence[Signals], rng: np.random.Generator
+    ) -> Deployable | None:
+        """Cross-fit over instances, or over records where there is one release."""
+        first, *redrawn = [
+            crossfit(self.ranks, hand, self.targets, groups, rng) for hand in hands
+        ]
+        if first is None:
+            return None
+        # A redraw that cannot be folded counts against the finding.
+        worst = Crossfit(np.ones(len(groups)), np.ones(len(groups)))
+        made = [first, *(item or worst for item in redrawn)]
+        return Deployable(
+            np.stack([item.auc for item in made], axis=1),
+            np.stack([item.tpr for item in made], axis=1),
+        )
+
+    def standard_error(self, hand: Dealt, signal: int, rng: np.random.Generator) -> float:
+        """Draw members and other units anew, each from its own side."""
+        wins = wins_of(self.ranks, hand, self.targets)
+        place = int(np.searchsorted(wins.signals, self.ranks.same[signal]))
+        rows, columns = (_draws(size, DRAWS, rng) for size in wins.doubled.shape[1:])
+        sums = np.einsum("dm,mo,do->d", rows, wins.doubled[place], columns, optimize=True)
+        mass = rows.sum(axis=1) * (columns @ wins.mass)
+        return float((sums / (2 * mass)).std())
+
+    def spreads(
+        self, hand: Dealt, groups: Sequence[Signals], rng: np.random.Generator
+    ) -> Spreads | None:
+        """Resample units within each side, and records with all their trials."""
+        members, others = len(hand.members), hand.others.shape[1]
+        folds = fold_count(members, others)
+        if folds < 2:
+            return None
+        inside = (
+            split_folds(members, folds, rng, RESELECTING_REPEATS),
+            split_folds(others, folds, rng, RESELECTING_REPEATS),
+        )
+        wins = wins_of(self.ranks, hand, self.targets)
+        pool, records = [], []
+        for rows, columns in zip(
+            _draws(members, RESELECTING_DRAWS, rng),
+            _draws(others, RESELECTING_DRAWS, rng),
+            strict=True,
+        ):
+            pool.append(self._refit(wins, inside, (rows, columns), groups))
+        for weight in _draws(self.targets, RESELECTING_DRAWS, rng):
+            drawn = wins_of(self.ranks, hand, self.targets, weight)
+            rows = weight[hand.members % self.targets]
+            records.append(self._refit(drawn, inside, (rows, np.ones(others)), groups))
+        over = "instances" if self.sets > 1 else "records"
+        return Spreads(np.nanstd(pool, axis=0), np.nanstd(records, axis=0), over)
+
+    def _refit(
+        self,
+        wins: Wins,
+        inside: tuple[np.ndarray, np.ndarray],
+        weight: tuple[Floats, Floats],
+        groups: Sequence[Signals],
+    ) -> list[float]:
+        rest, held = fold_aucs(wins, inside, weight)
+        made = []
+        for group in groups:
+            chosen = choose_in_folds(rest, wins.signals, self.ranks, group)
+            figures = take_chosen(held, chosen)
+            made.append(float(np.nanmean(figures)) if np.isfinite(figures).any() else np.nan)
+        return made
+
+    def planted(self, hands: Sequence[Dealt], signal: int, shift: float) -> Floats:
+        """Raise the members of one signal and compare them again."""
+        scores = normal_scores(self.ranks.low[signal], self.ranks.high[signal])
+        return np.asarray(
+            [auc(scores[hand.members] + shift, scores[hand.others].ravel()) for hand in hands]
+        )
+
+
+def _draws(units: int, draws: int, rng: np.random.Generator) -> Floats:
+    """Return how often each unit is drawn in each bootstrap draw."""
+    return rng.multinomial(units, np.full(units, 1 / units), size=draws).astype(np.float64)

@@ -1,0 +1,130 @@
+"""Each record's releases with it against those without it (METHOD §7, §8; design `cohort`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.by_record import doubled_ranks, record_aucs, record_pair
+from synthleak.metrics.comparison import Comparison, Deployable, Spreads, normal_scores
+from synthleak.metrics.crossfit import Singles
+from synthleak.metrics.crossfit_records import (
+    FEW_INSTANCES,
+    choose_folds,
+    doubled_wins,
+    fold_figures,
+    folds_of,
+    held_auc,
+    held_tpr,
+    per_record_figures,
+    resampled_instances,
+    resampled_records,
+    resampled_shares,
+)
+from synthleak.metrics.dealt import Dealt, coins_of
+from synthleak.metrics.pooled import Pair
+from synthleak.metrics.selection import Signals
+
+DRAWS = 500
+RESELECTING_DRAWS = 200
+RESELECTING_REPEATS = 2
+FINALISTS = 12
+
+
+class WithinRecords(Comparison):
+    """Every cell is a trial: the coin of one record in one release."""
+
+    def coins(self, hands: Sequence[Dealt]) -> NDArray[np.bool_]:
+        """Return `coins[dealing, set, target]`."""
+        return np.stack([coins_of(hand, self.sets, self.targets) for hand in hands])
+
+    def pair(self, hands: Sequence[Dealt]) -> Pair:
+        """Return the mean of AUC_x and the mean of its largest tenth."""
+        return record_pair(self.values, hands)
+
+    def deployable(
+        self, hands: Sequence[Dealt], groups: Sequence[Signals], rng: np.random.Generator
+    ) -> Deployable | None:
+        """Cross-fit over instances, or over records where instances are few."""
+        inside = folds_of(self.sets, self.targets, rng)
+        if inside is None:
+            return None
+        coins = self.coins(hands)
+        figures = fold_figures(self.values, coins, inside)
+        choices = [choose_folds(figures, group) for group in groups]
+        return Deployable(
+            np.stack([held_auc(figures, chosen) for chosen in choices]),
+            held_tpr(self.ranks, coins, inside, choices),
+        )
+
+    def standard_error(self, hand: Dealt, signal: int, rng: np.random.Generator) -> float:
+        """Draw instances anew with all their coins; records where instances are few."""
+        coins = self.coins([hand])[0]
+        if self.sets < FEW_INSTANCES:
+            shares = record_aucs(doubled_ranks(self.values[..., [signal]]), coins[None])[0, :, 0]
+            return float((_draws(self.targets, DRAWS, rng) @ shares / self.targets).std())
+        weight = _draws(self.sets, DRAWS, rng)
+        total = np.zeros(DRAWS)
+        for position in range(self.targets):
+            wins = doubled_wins(self.values[:, position][:, [signal]])[0]
+            joined, absent = weight * coins[:, position], weight * ~coins[:, position]
+            compared = joined.sum(axis=1) * absent.sum(axis=1)
+            top = np.einsum("di,di->d", joined @ wins, absent)
+            total += np.divide(top, 2 * compared, out=np.full(DRAWS, 0.5), where=compared > 0)
+        return float((total / self.targets).std())
+
+    def spreads(
+        self, hand: Dealt, groups: Sequence[Signals], rng: np.random.Generator
+    ) -> Spreads | None:
+        """Resample instances with all their coins, and records with all their releases."""
+        inside = folds_of(self.sets, self.targets, rng, RESELECTING_REPEATS)
+        if inside is None:
+            return None
+        coins = self.coins([hand])
+        records = _draws(self.targets, RESELECTING_DRAWS, rng)
+        if self.sets < FEW_INSTANCES:
+            shares = record_aucs(doubled_ranks(self.values), coins)[0].T
+            made = resampled_shares(shares, inside, records, groups).std(axis=1)
+            return Spreads(made, made, "records")
+        rest, held = per_record_figures(self.values, coins, inside)
+        drawn = resampled_records(rest, held, records, groups)
+        return Spreads(
+            self._over_instances(coins[0], inside, groups, rest.mean(axis=(1, 2)), rng),
+            drawn.std(axis=1),
+            "instances",
+        )
+
+    def _over_instances(
+        self,
+        coins: NDArray[np.bool_],
+        inside: Singles,
+        groups: Sequence[Signals],
+        level: Floats,
+        rng: np.random.Generator,
+    ) -> Floats:
+        """Choose among each group's leading signals: the others hardly ever win a fold."""
+        weight = _draws(self.sets, RESELECTING_DRAWS // 2, rng)
+        made = []
+        for group in groups:
+            finalists = np.sort(group[np.argsort(-level[group], kind="stable")[:FINALISTS]])
+            figures = resampled_instances(self.values, coins, inside, weight, finalists)
+            made.append(held_auc(figures, choose_folds(figures, np.arange(len(finalists)))).std())
+        return np.asarray(made)
+
+    def planted(self, hands: Sequence[Dealt], signal: int, shift: float) -> Floats:
+        """Raise a signal wherever a record joined, in units of its own spread over releases."""
+        ranks = doubled_ranks(self.values[..., [signal]])[..., 0] / 2
+        scores = normal_scores(ranks - 1, ranks).T
+        made = []
+        for coins in self.coins(hands):
+            raised = doubled_ranks((scores + shift * coins)[..., None])
+            made.append(record_aucs(raised, coins[None]).mean())
+        return np.asarray(made)
+
+
+def _draws(units: int, draws: int, rng: np.random.Generator) -> Floats:
+    """Return how often each unit is drawn in each bootstrap draw."""
+    return rng.multinomial(units, np.full(units, 1 / units), size=draws).astype(np.float64)
