@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from synthleak.evidence.observation import Floats, Observation
+# Here rather than where it is used: an engine limits the threads of the libraries that are loaded.
+from scipy.linalg import solve_triangular
 
-FLOOR = 1e-9
+from synthleak.evidence.observation import Floats, TextSet
+
+# What is added to every variance: this share of their mean, and this much where all are 0.
+_SHARE, _LEAST = 1e-9, 1e-12
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """A mean and a covariance, kept as eigenvalues and a rotation."""
+    """A mean and a covariance with its Cholesky factor."""
 
     mean: Floats
-    variances: Floats
-    axes: Floats
+    factor: Floats
 
     @property
+    def dimensions(self) -> int:
+        """The number of dimensions."""
+        return len(self.mean)
+
+    @cached_property
     def log_determinant(self) -> float:
         """The logarithm of the covariance's determinant."""
-        return float(np.log(self.variances).sum())
+        return 2.0 * float(np.log(np.diag(self.factor)).sum())
 
     def whiten(self, vectors: Floats) -> Floats:
         """Move vectors to where Euclidean distance is Mahalanobis distance."""
-        white: Floats = ((vectors - self.mean) @ self.axes) / np.sqrt(self.variances)
+        white: Floats = solve_triangular(
+            self.factor, (vectors - self.mean).T, lower=True, check_finite=False
+        ).T
         return white
 
     def squared_distance(self, vectors: Floats) -> Floats:
@@ -34,26 +45,41 @@ class Gaussian:
         squared: Floats = (self.whiten(vectors) ** 2).sum(axis=1)
         return squared
 
+    def log_density(self, vectors: Floats) -> Floats:
+        """Return the logarithm of the density at each vector."""
+        constant = self.log_determinant + self.dimensions * np.log(2 * np.pi)
+        density: Floats = -0.5 * (self.squared_distance(vectors) + constant)
+        return density
 
-def fit_gaussian(observation: Observation) -> Gaussian:
-    """Fit a Gaussian with Ledoit–Wolf covariance to an observation, once."""
-    return observation.remember("gaussian", lambda: ledoit_wolf(observation.vectors))
+
+def fit_gaussian(texts: TextSet) -> Gaussian:
+    """Fit a Gaussian with Ledoit–Wolf covariance to the vectors of an observation, once."""
+    return texts.remember("gaussian", lambda: ledoit_wolf_gaussian(texts.vectors))
 
 
-def ledoit_wolf(vectors: Floats) -> Gaussian:
+def ledoit_wolf_gaussian(vectors: Floats) -> Gaussian:
     """Fit a Gaussian with Ledoit–Wolf covariance.
 
-    Variances are floored at a tiny share of their mean (absolutely, where all vectors coincide), so
-    that a degenerate observation still gives finite values.
+    Its variances are raised by a tiny share of their mean, and by a tinier number should all
+    vectors coincide, so that a degenerate observation still gives finite values.
     """
-    from sklearn.covariance import ledoit_wolf as shrink
-
     mean = vectors.mean(axis=0)
-    dimensions = vectors.shape[1]
-    covariance = (
-        shrink(vectors - mean, assume_centered=True)[0]
-        if len(vectors) > 1
-        else np.zeros((dimensions, dimensions))
-    )
-    variances, axes = np.linalg.eigh(covariance)
-    return Gaussian(mean, np.maximum(variances, max(FLOOR * variances.mean(), FLOOR)), axes)
+    covariance = ledoit_wolf(vectors - mean)
+    diagonal = np.diag_indices_from(covariance)
+    covariance[diagonal] += _SHARE * covariance[diagonal].mean() + _LEAST
+    factor: Floats = np.linalg.cholesky(covariance).astype(np.float64, copy=False)
+    return Gaussian(mean, factor)
+
+
+def ledoit_wolf(centred: Floats) -> Floats:
+    """Return the covariance of centred vectors, shrunk as Ledoit and Wolf (2004) derive."""
+    n, dimensions = centred.shape
+    sample: Floats = centred.T @ centred / n
+    level = np.trace(sample) / dimensions
+    # Distance of the sample covariance from the sphere, and how much of it is sampling error.
+    distance = (sample**2).sum() - dimensions * level**2
+    error = ((centred**2).sum(axis=1) ** 2).sum() / n**2 - (sample**2).sum() / n
+    shrinkage = min(max(error, 0.0) / distance, 1.0) if distance > 0 else 1.0
+    shrunk: Floats = (1 - shrinkage) * sample
+    shrunk[np.diag_indices_from(shrunk)] += shrinkage * level
+    return shrunk

@@ -7,12 +7,12 @@ member. It never sees a scenario, a coin or a plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.registry import Shelf, Version, edition
+from synthleak.registry import Entry, Shelf, Version, edition
 
 View = Literal["lexical", "embedding"]
 Scale = Literal["ratio", "log", "difference"]
@@ -32,13 +32,17 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Family:
-    """Proxies that are computed together."""
+    """Proxies that are computed together.
+
+    `order` is the family's place in the catalogue, which breaks ties between proxies.
+    """
 
     name: str
     version: Version
     proxies: tuple[Proxy, ...]
     look: Look
     uses_auxiliary: bool = False
+    order: int = 1000
 
     @property
     def view(self) -> View:
@@ -58,7 +62,14 @@ class Family:
         }
 
 
-families: Shelf[Family] = Shelf("proxy family", "synthleak.evidence.proxies")
+class Catalogue(Shelf[Family]):
+    """The proxy families in the order of METHOD's table, then others by name."""
+
+    def __iter__(self) -> Iterator[Entry[Family]]:
+        return iter(sorted(super().__iter__(), key=lambda e: (e.plugin.order, e.name)))
+
+
+families = Catalogue("proxy family", "synthleak.evidence.proxies")
 
 
 def family(
@@ -69,14 +80,19 @@ def family(
     scale: Scale,
     proxies: dict[str, str],
     uses_auxiliary: bool = False,
+    order: int = 1000,
 ) -> Callable[[Look], Look]:
-    """Put the decorated function on the shelf as a family; `proxies` gives names and meanings."""
+    """Put the decorated function on the shelf as a family.
+
+    `proxies` gives names and meanings, in the order of the columns that the function returns;
+    `order` is for the families of METHOD's table.
+    """
 
     def put(look: Look) -> Look:
         members = tuple(
             Proxy(proxy, name, view, scale, meaning) for proxy, meaning in proxies.items()
         )
-        made = Family(name, edition(version, look), members, look, uses_auxiliary)
+        made = Family(name, edition(version, look), members, look, uses_auxiliary, order)
         families.add(name, made, version=version, described_by=look)
         return look
 

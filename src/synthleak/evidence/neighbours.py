@@ -1,12 +1,60 @@
-"""Neighbourhood statistics that several embedding families share."""
+"""Similarities and distances that several embedding families share, each made once."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from synthleak.evidence.observation import Floats
+from synthleak.evidence.observation import Floats, Observation, Targets
 
 NEIGHBOURS = 10
+# Vectors come in single precision: two that differ by less than this are the same vector.
+_SAME = 1e-5
+# "Within" a radius is not decided by the last digit of a sum.
+_SLACK = 1e-9
+
+
+def cosines(targets: Targets, observation: Observation) -> Floats:
+    """Return the cosine of every target with every text; 0 with a zero vector."""
+    return observation.beside(
+        targets, "cosines", lambda: _cut(targets.directions @ observation.directions.T)
+    )
+
+
+def own_cosines(observation: Observation) -> Floats:
+    """Return the cosines of the texts of O with one another."""
+    return observation.remember(
+        "cosines", lambda: _cut(observation.directions @ observation.directions.T)
+    )
+
+
+def distances(targets: Targets, observation: Observation) -> Floats:
+    """Return the Euclidean distance of every target to every text: exactly 0 to itself."""
+    from scipy.spatial.distance import cdist
+
+    return observation.beside(
+        targets, "distances", lambda: np.asarray(cdist(targets.vectors, observation.vectors))
+    )
+
+
+def own_distances(observation: Observation) -> Floats:
+    """Return the Euclidean distances between the texts of O."""
+    return observation.remember("distances", lambda: _own_distances(observation.vectors))
+
+
+def _own_distances(vectors: Floats) -> Floats:
+    """Return distances by one matrix product, which is ten times as fast as one by one."""
+    centred = vectors - vectors.mean(axis=0)
+    squares = (centred**2).sum(axis=1)
+    squared = squares[:, None] + squares[None] - 2 * centred @ centred.T
+    np.fill_diagonal(squared, 0.0)
+    between: Floats = np.sqrt(np.maximum(squared, 0.0))
+    return between
+
+
+def _cut(cosine: Floats) -> Floats:
+    cut: Floats = np.clip(cosine, -1.0, 1.0)
+    return cut
 
 
 def top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
@@ -15,15 +63,56 @@ def top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
     >>> top_mean(np.array([[1.0, 3.0, 2.0]]), k=2)
     array([2.5])
     """
-    k = min(k, similarity.shape[1])
-    best: Floats = np.sort(similarity, axis=1)[:, similarity.shape[1] - k :]
-    mean: Floats = best.mean(axis=1)
+    n = similarity.shape[1]
+    best = similarity if k >= n else np.partition(similarity, n - k, axis=1)[:, n - k :]
+    # Sorted before it is added up: equal neighbours give equal means, in whatever order they came.
+    mean: Floats = np.sort(best, axis=1).mean(axis=1)
     return mean
 
 
-def loo_nearest(similarity: Floats) -> Floats:
-    """Return each row's largest value, its own diagonal left out."""
-    apart = similarity.copy()
-    np.fill_diagonal(apart, -np.inf)
-    nearest: Floats = apart.max(axis=1)
+def loo_top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
+    """Return each row's mean over its k largest values, its own left out; 0 if it is alone."""
+    n = len(similarity)
+    if n == 1:
+        return np.zeros(1)
+    others = similarity[~np.eye(n, dtype=np.bool_)].reshape(n, n - 1)
+    return top_mean(others, k)
+
+
+def different(observation: Observation) -> NDArray[np.bool_]:
+    """Say which vectors of O are the first of their kind: duplicates would shrink a radius."""
+    return observation.remember("different", lambda: _different(observation))
+
+
+def _different(observation: Observation) -> NDArray[np.bool_]:
+    scale = np.linalg.norm(observation.vectors, axis=1).max(initial=0.0)
+    same = own_distances(observation) <= _SAME * scale
+    first: NDArray[np.bool_] = ~np.tril(same, -1).any(axis=1)
+    return first
+
+
+def nearest_other(values: Floats) -> Floats:
+    """Return each row's smallest value, its own (on the diagonal) left out."""
+    apart = values.copy()
+    np.fill_diagonal(apart, np.inf)
+    nearest: Floats = apart.min(axis=1)
     return nearest
+
+
+def share_within(distance: Floats, radius: float) -> Floats:
+    """Return the share of each row that lies within the radius.
+
+    >>> share_within(np.array([[0.1, 0.2, 0.4]]), 0.2).round(2)
+    array([0.67])
+    """
+    share: Floats = (distance <= radius + _SLACK * max(radius, 1.0)).mean(axis=1)
+    return share
+
+
+def median_radius(distance: Floats, first: NDArray[np.bool_]) -> float:
+    """Return the median distance to the nearest other text, among the first of their kind.
+
+    With a single vector there is no other: nothing but itself is near.
+    """
+    kept = distance[np.ix_(first, first)]
+    return float(np.median(nearest_other(kept))) if len(kept) > 1 else 0.0

@@ -50,8 +50,13 @@ class TextSet:
 
     @cached_property
     def vectors(self) -> Floats:
-        """The encoder's vectors in double precision, one row per text."""
-        return self._encode(self.texts).astype(np.float64)
+        """The encoder's vectors in double precision, one row per text.
+
+        Equal texts are encoded once, so that no rounding can tell them apart.
+        """
+        place = {text: row for row, text in enumerate(dict.fromkeys(self.texts))}
+        encoded = self._encode(list(place)).astype(np.float64)
+        return encoded[[place[text] for text in self.texts]]
 
     @cached_property
     def directions(self) -> Floats:
@@ -94,6 +99,10 @@ class Observation(TextSet):
 
     def __init__(self, texts: Sequence[str], encode: Callable[[Sequence[str]], Vectors]) -> None:
         super().__init__(canonical(texts) or [""], encode)
+
+    def beside(self, targets: Targets, name: str, make: Callable[[], T]) -> T:
+        """Return what `make` derived from these texts and the targets, made once."""
+        return self.remember(f"{name} beside {targets.key}", make)
 
 
 def canonical(texts: Sequence[str]) -> list[str]:

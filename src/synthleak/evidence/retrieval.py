@@ -7,74 +7,76 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.ragged import Ints
+from synthleak.evidence.words import Words, words
 
 TOP = 50
 K1 = 1.5
 B = 0.75
+_DIGITS = 9
 
 
 @dataclass(frozen=True)
 class Retrieved:
     """The candidates of each target: `rows[t]` are positions in O, `scores[t]` their BM25."""
 
-    rows: NDArray[np.int64]
+    rows: Ints
     scores: Floats
 
 
 def retrieve(targets: Targets, observation: Observation) -> Retrieved:
     """Return the top min(50, |O|) texts of O for each target, zero scores included."""
-    return observation.remember(
-        f"retrieved for {targets.key}", lambda: _retrieve(targets, observation)
-    )
+    return observation.beside(targets, "retrieved", lambda: _retrieve(targets, observation))
 
 
 def _retrieve(targets: Targets, observation: Observation) -> Retrieved:
-    scores = bm25(targets, observation)
-    tie = observation.remember("tie order", lambda: _tie_order(observation))
-    # lexsort's last key counts first: highest score, then the content hash.
-    order = np.stack([np.lexsort((tie, -row)) for row in scores])[:, :TOP]
-    return Retrieved(order, np.take_along_axis(scores, order, axis=1))
+    scores = bm25(words(targets, observation))
+    by_hash = observation.remember("by content hash", lambda: _by_content_hash(observation))
+    # Rounded, so that the order in which a sum was added up cannot decide a tie.
+    ranked = np.argsort(-np.round(scores[:, by_hash], _DIGITS), axis=1, kind="stable")
+    rows = by_hash[ranked[:, :TOP]]
+    return Retrieved(rows, np.take_along_axis(scores, rows, axis=1))
 
 
-def bm25(targets: Targets, observation: Observation) -> Floats:
-    """Return the BM25 score of every text of O for every target, statistics from O alone."""
-    vocabulary: dict[str, int] = {}
-    rows, columns = [], []
-    for row, words in enumerate(observation.tokens):
-        for word in words:
-            rows.append(row)
-            columns.append(vocabulary.setdefault(word, len(vocabulary)))
-    n = len(observation)
-    shape = (n, len(vocabulary))
-    counts = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=shape)
-    counts.sum_duplicates()
-    length = np.asarray(counts.sum(axis=1)).ravel()
-    frequency = np.asarray((counts > 0).sum(axis=0)).ravel()
-    idf = np.log(1 + (n - frequency + 0.5) / (frequency + 0.5))
-    mean = length.mean() if length.any() else 1.0
-    damping = K1 * (1 - B + B * length / mean)
-    weights = counts.tocoo()
-    saturated = idf[weights.col] * weights.data * (K1 + 1) / (weights.data + damping[weights.row])
-    by_word = csr_matrix((saturated, (weights.col, weights.row)), shape=shape[::-1])
-    found = [
-        (row, vocabulary[word])
-        for row, words in enumerate(targets.tokens)
-        for word in words
-        if word in vocabulary
-    ]
-    asked = np.array(found, dtype=np.int64).reshape(-1, 2)
-    queries = csr_matrix(
-        (np.ones(len(asked)), (asked[:, 0], asked[:, 1])), shape=(len(targets), len(vocabulary))
+def inverse_frequency(n: int, frequency: NDArray[np.integer]) -> Floats:
+    """Return BM25's idf of what occurs in `frequency` of `n` texts: never negative.
+
+    >>> inverse_frequency(3, np.array([0, 3])).round(3)
+    array([2.079, 0.134])
+    """
+    idf: Floats = np.log(1 + (n - frequency + 0.5) / (frequency + 0.5))
+    return idf
+
+
+def bm25(numbered: Words) -> Floats:
+    """Return the BM25 score of every text of O for every target, statistics from O alone.
+
+    A word that no target has adds to the length of a text and to nothing else.
+    """
+    from scipy.sparse import csr_matrix
+
+    texts, n, known = numbered.of_texts, len(numbered.of_texts), numbered.known
+    mean = texts.lengths.mean() or 1.0
+    damping = K1 * (1 - B + B * texts.lengths / mean)
+    asked = texts.values < known
+    cells = texts.owners[asked] * known + texts.values[asked]
+    cells, counts = np.unique(cells, return_counts=True)
+    row, word = np.divmod(cells, max(known, 1))
+    idf = inverse_frequency(n, np.bincount(word, minlength=known))
+    weight = idf[word] * counts * (K1 + 1) / (counts + damping[row])
+    by_word = csr_matrix((weight, (word, row)), shape=(known, n))
+    queries = numbered.of_targets
+    asking = csr_matrix(
+        (np.ones(len(queries.values)), queries.values, queries.starts), shape=(len(queries), known)
     )
-    return np.asarray((queries @ by_word).todense(), dtype=np.float64)
+    return np.asarray((asking @ by_word).todense(), dtype=np.float64)
 
 
-def _tie_order(observation: Observation) -> NDArray[np.int64]:
-    """Rank the texts by content hash: an order that no reordering of O can change."""
-    hashes = [hashlib.sha256(text.encode()).digest() for text in observation.texts]
-    ranks = np.empty(len(hashes), dtype=np.int64)
-    ranks[sorted(range(len(hashes)), key=lambda row: hashes[row])] = np.arange(len(hashes))
-    return ranks
+def _by_content_hash(observation: Observation) -> Ints:
+    """Order the texts by content hash: an order that no reordering of O can change."""
+    hashes = [
+        hashlib.sha256(text.encode(errors="surrogatepass")).digest() for text in observation.texts
+    ]
+    return np.array(sorted(range(len(hashes)), key=hashes.__getitem__), dtype=np.int64)

@@ -1,23 +1,19 @@
-"""Bigram log-probability: how predictable the target is from the texts nearest to it."""
+"""n-gram log-probability: how predictable the target is from the texts nearest to it."""
 
 from __future__ import annotations
-
-import math
-from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 
 from synthleak.evidence.family import family
 from synthleak.evidence.observation import Floats, Observation, Targets
 from synthleak.evidence.retrieval import retrieve
-
-BEGIN, END = "\x02", "\x03"
+from synthleak.evidence.words import target_pairs, text_pairs, words
 
 
 @family(
     "bigram_logprob",
-    version=1,
+    order=6,
+    version=2,
     view="lexical",
     scale="log",
     proxies={"bigram_logprob": "log p(x) under an add-1 bigram model of the candidates"},
@@ -25,23 +21,23 @@ BEGIN, END = "\x02", "\x03"
 def bigram_logprob(targets: Targets, observation: Observation) -> Floats:
     """Log p(x) under an add-1 bigram model fitted on the retrieved texts alone.
 
-    The vocabulary is that of the candidates and x, with the two end marks.
+    The vocabulary is that of the candidates and x, with the two ends of a text.
+
+    >>> from synthleak.evidence.glance import glance
+    >>> glance(bigram_logprob, ["a b"], ["a b", "a c"])  # log(3/7 · 2/7 · 2/6), 5 in vocabulary
+    array([[-3.199]])
     """
     rows = retrieve(targets, observation).rows
-
-    def facts() -> list[tuple[Counter[tuple[str, str]], Counter[str], set[str]]]:
-        padded = [[BEGIN, *words, END] for words in observation.tokens]
-        return [(Counter(pairwise(p)), Counter(p[:-1]), set(p)) for p in padded]
-
-    known = observation.remember("bigrams", facts)
-    values = []
-    for words, candidates in zip(targets.tokens, rows.tolist(), strict=True):
-        padded = [BEGIN, *words, END]
-        size = len(set(padded).union(*(known[c][2] for c in candidates)))
-        total = 0.0
-        for first, second in pairwise(padded):
-            pair = sum(known[c][0][first, second] for c in candidates)
-            context = sum(known[c][1][first] for c in candidates)
-            total += math.log((pair + 1) / (context + size))
-        values.append(total)
-    return np.array(values)[:, None]
+    numbered, known = words(targets, observation), target_pairs(targets)
+    texts = text_pairs(targets, observation)
+    values = np.zeros((len(targets), 1))
+    for target, candidates in enumerate(rows):
+        seen = np.bincount(numbered.of_texts.take(candidates)[0], minlength=numbered.size)
+        pairs = np.bincount(texts.take(candidates)[0], minlength=len(known.keys))
+        own = numbered.of_targets[target]
+        new = np.unique(own[seen[own] == 0])
+        size = np.count_nonzero(seen) + len(new) + 2
+        # A word is a context as often as it occurs, the begin once per candidate.
+        contexts = np.concatenate([[len(candidates)], seen[own]])
+        values[target] = np.log((pairs[known.rows[target]] + 1) / (contexts + size)).sum()
+    return values

@@ -5,13 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import family
-from synthleak.evidence.neighbours import loo_nearest, top_mean
+from synthleak.evidence.neighbours import (
+    cosines,
+    different,
+    median_radius,
+    own_cosines,
+    share_within,
+    top_mean,
+)
 from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(
     "cos",
-    version=1,
+    order=7,
+    version=2,
     view="embedding",
     scale="ratio",
     proxies={
@@ -21,20 +29,20 @@ from synthleak.evidence.observation import Floats, Observation, Targets
     },
 )
 def cos(targets: Targets, observation: Observation) -> Floats:
-    """Cosine similarity of the target with its nearest texts, and how many are near."""
-    similarity = targets.directions @ observation.directions.T
-    radius = observation.remember("cosine radius", lambda: _radius(observation))
+    """Cosine similarity of the target with its nearest texts, and how many are near.
+
+    >>> from synthleak.evidence.glance import glance
+    >>> glance(cos, ["1 0"], ["2 0", "0 1", "-1 0"])
+    array([[1.   , 0.5  , 0.667]])
+    """
+    similarity = cosines(targets, observation)
+    # As distances, so that one notion of "near" serves cosine and Euclidean radius.
+    radius = median_radius(1 - own_cosines(observation), different(observation))
     return np.stack(
         [
             (1 + similarity.max(axis=1)) / 2,
             (1 + top_mean(similarity)) / 2,
-            (similarity >= radius).mean(axis=1),
+            share_within(1 - similarity, radius),
         ],
         axis=1,
     )
-
-
-def _radius(observation: Observation) -> float:
-    """Return the median similarity of a text to its nearest other text, duplicates dropped."""
-    unit = np.unique(observation.directions, axis=0)
-    return float(np.median(loo_nearest(unit @ unit.T))) if len(unit) > 1 else 1.0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from synthleak.evidence.density import fit_gaussian
 from synthleak.evidence.family import family
 from synthleak.evidence.observation import Floats, Observation, Targets
@@ -11,15 +9,17 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 
 @family(
     "gaussian_loglik",
-    version=1,
+    order=12,
+    version=2,
     view="embedding",
     scale="log",
     proxies={"gaussian_loglik": "log-density of x under a Ledoit–Wolf Gaussian on O"},
 )
 def gaussian_loglik(targets: Targets, observation: Observation) -> Floats:
-    """Log-density of the target under a Gaussian with Ledoit–Wolf covariance."""
-    gaussian = fit_gaussian(observation)
-    quadratic = gaussian.squared_distance(targets.vectors)
-    dimensions = targets.vectors.shape[1]
-    value = -0.5 * (quadratic + gaussian.log_determinant + dimensions * np.log(2 * np.pi))
-    return np.asarray(value)[:, None]
+    """Log-density of the target under a Gaussian with Ledoit–Wolf covariance.
+
+    >>> from synthleak.evidence.glance import glance
+    >>> glance(gaussian_loglik, ["0 0"], ["1 0", "-1 0", "0 1", "0 -1"])  # log(1 / π)
+    array([[-1.145]])
+    """
+    return fit_gaussian(observation).log_density(targets.vectors)[:, None]

@@ -1,0 +1,43 @@
+"""Character n-gram overlap: how much of the target's wording turns up in one text."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from synthleak.evidence.aggregate import max_and_mean
+from synthleak.evidence.family import family
+from synthleak.evidence.grams import distinct_grams
+from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.overlap import shared_grams
+from synthleak.evidence.retrieval import retrieve
+
+
+@family(
+    "char_overlap",
+    order=2,
+    version=1,
+    view="lexical",
+    scale="ratio",
+    proxies={
+        "containment_max": "largest share of x's character 5-grams found in one candidate",
+        "containment_mean": "mean share of x's character 5-grams found in a candidate",
+        "jaccard_max": "largest character 5-gram Jaccard similarity to a candidate",
+        "jaccard_mean": "mean character 5-gram Jaccard similarity to the candidates",
+    },
+)
+def char_overlap(targets: Targets, observation: Observation) -> Floats:
+    """Character 5-grams (folded text) that the target shares with a retrieved text.
+
+    Containment is their share of the target's, Jaccard their share of all that either has.
+
+    >>> from synthleak.evidence.glance import glance
+    >>> glance(char_overlap, ["red fox"], ["A red  FOX", "a dog"])  # 3 grams, of 5 in the first
+    array([[1. , 0.5, 0.6, 0.3]])
+    """
+    rows = retrieve(targets, observation).rows
+    shared = shared_grams(targets, observation)
+    own = distinct_grams(targets)[:, None]
+    either = own + distinct_grams(observation)[rows] - shared
+    containment = shared / np.maximum(own, 1)
+    jaccard = shared / np.maximum(either, 1)
+    return np.hstack([max_and_mean(containment), max_and_mean(jaccard)])

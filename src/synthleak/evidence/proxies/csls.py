@@ -1,0 +1,36 @@
+"""CSLS: cosine similarity, corrected for texts that are near to everything."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from synthleak.evidence.family import family
+from synthleak.evidence.neighbours import cosines, loo_top_mean, own_cosines, top_mean
+from synthleak.evidence.observation import Floats, Observation, Targets
+
+
+@family(
+    "csls",
+    order=11,
+    version=1,
+    view="embedding",
+    scale="ratio",
+    proxies={
+        "csls_max": "largest hubness-corrected similarity to a text, in [0, 1]",
+        "csls_topk": "mean of the 10 largest hubness-corrected similarities",
+    },
+)
+def csls(targets: Targets, observation: Observation) -> Floats:
+    """Twice the cosine, less how near both are to their 10 neighbours; brought into [0, 1].
+
+    A text is not its own neighbour; the neighbours of the only text are at 0.
+
+    >>> from synthleak.evidence.glance import glance
+    >>> glance(csls, ["1 0"], ["1 0", "0 1"])  # r(x) = 1/2, r(c) = 0
+    array([[0.688, 0.562]])
+    """
+    similarity = cosines(targets, observation)
+    of_targets = top_mean(similarity)[:, None]
+    of_texts = observation.remember("hubness", lambda: loo_top_mean(own_cosines(observation)))
+    corrected = (2 * similarity - of_targets - of_texts + 4) / 8
+    return np.stack([corrected.max(axis=1), top_mean(corrected)], axis=1)

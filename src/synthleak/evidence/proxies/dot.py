@@ -1,0 +1,31 @@
+"""Dot product: raw affinity to the nearest texts, lengths included."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from synthleak.evidence.family import family
+from synthleak.evidence.neighbours import top_mean
+from synthleak.evidence.observation import Floats, Observation, Targets
+
+
+@family(
+    "dot",
+    order=8,
+    version=1,
+    view="embedding",
+    scale="difference",
+    proxies={
+        "dot_max": "largest dot product with a text",
+        "dot_topk": "mean of the 10 largest dot products",
+    },
+)
+def dot(targets: Targets, observation: Observation) -> Floats:
+    """Dot product of the target with the texts nearest to it.
+
+    >>> from synthleak.evidence.glance import glance
+    >>> glance(dot, ["1 0"], ["2 0", "0 1"])
+    array([[2., 1.]])
+    """
+    product = targets.vectors @ observation.vectors.T
+    return np.stack([product.max(axis=1), top_mean(product)], axis=1)

@@ -1,0 +1,53 @@
+"""Entity and number overlap: exact matches on what identifies a person or an event."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from synthleak.evidence.aggregate import max_and_mean
+from synthleak.evidence.family import family
+from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.ragged import Ragged, found, ragged
+from synthleak.evidence.retrieval import retrieve
+from synthleak.text import entities
+
+
+@family(
+    "entity_f1",
+    order=5,
+    version=1,
+    view="lexical",
+    scale="ratio",
+    proxies={
+        "entity_f1_max": "largest F1 on numbers, identifiers and names with a candidate",
+        "entity_f1_mean": "mean F1 on numbers, identifiers and names with the candidates",
+    },
+)
+def entity_f1(targets: Targets, observation: Observation) -> Floats:
+    """F1 on distinct entity-like spans of target and retrieved text; 0 if neither has one.
+
+    >>> from synthleak.evidence.glance import glance
+    >>> glance(entity_f1, ["Took 40 mg on 3/4"], ["He took 40 mg", "He took it"])
+    array([[0.667, 0.333]])
+    """
+    rows = retrieve(targets, observation).rows
+    number, own = targets.remember("entities", lambda: _number(targets))
+    spans = [set(entities(text)) for text in observation.texts]
+    texts = ragged([number[span] for span in row if span in number] for row in spans)
+    theirs = np.array([len(row) for row in spans])
+    shared = np.stack(
+        [
+            np.count_nonzero(found(own[target], texts, candidates), axis=1)
+            for target, candidates in enumerate(rows)
+        ]
+    )
+    either = own.lengths[:, None] + theirs[rows]
+    return max_and_mean(2 * shared / np.maximum(either, 1))
+
+
+def _number(targets: Targets) -> tuple[dict[str, int], Ragged]:
+    """Number the spans of the targets."""
+    number: dict[str, int] = {}
+    spans = [dict.fromkeys(entities(text)) for text in targets.texts]
+    rows = ragged([number.setdefault(span, len(number)) for span in row] for row in spans)
+    return number, rows

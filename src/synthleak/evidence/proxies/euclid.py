@@ -1,0 +1,43 @@
+"""Euclidean proximity: how close the nearest texts lie."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from synthleak.evidence.family import family
+from synthleak.evidence.neighbours import (
+    different,
+    distances,
+    median_radius,
+    own_distances,
+    share_within,
+    top_mean,
+)
+from synthleak.evidence.observation import Floats, Observation, Targets
+
+
+@family(
+    "euclid",
+    order=9,
+    version=1,
+    view="embedding",
+    scale="ratio",
+    proxies={
+        "euclid_nn": "1 / (1 + distance) to the nearest text",
+        "euclid_topk": "mean 1 / (1 + distance) to the 10 nearest texts",
+        "euclid_radius": "share of O within the median leave-one-out neighbour distance",
+    },
+)
+def euclid(targets: Targets, observation: Observation) -> Floats:
+    """Euclidean closeness of the target to its nearest texts, and how many are near.
+
+    >>> from synthleak.evidence.glance import glance
+    >>> glance(euclid, ["0 0"], ["0 1", "0 3"])
+    array([[0.5  , 0.375, 0.5  ]])
+    """
+    distance = distances(targets, observation)
+    closeness = 1 / (1 + distance)
+    radius = median_radius(own_distances(observation), different(observation))
+    return np.stack(
+        [closeness.max(axis=1), top_mean(closeness), share_within(distance, radius)], axis=1
+    )

@@ -1,0 +1,36 @@
+"""Mahalanobis proximity: closeness in units of the observation's own spread."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from synthleak.evidence.density import fit_gaussian
+from synthleak.evidence.family import family
+from synthleak.evidence.observation import Floats, Observation, Targets
+
+
+@family(
+    "mahalanobis",
+    order=10,
+    version=1,
+    view="embedding",
+    scale="ratio",
+    proxies={
+        "mahalanobis_centroid": "1 / (1 + Mahalanobis distance) to the centroid of O",
+        "mahalanobis_nn": "1 / (1 + Mahalanobis distance) to the nearest text",
+    },
+)
+def mahalanobis(targets: Targets, observation: Observation) -> Floats:
+    """Mahalanobis closeness under the Ledoit–Wolf covariance of the observation.
+
+    >>> from synthleak.evidence.glance import glance
+    >>> glance(mahalanobis, ["0 0"], ["1 0", "-1 0", "0 1", "0 -1"])  # covariance 1/2
+    array([[1.   , 0.414]])
+    """
+    from scipy.spatial.distance import cdist
+
+    gaussian = fit_gaussian(observation)
+    own, theirs = gaussian.whiten(targets.vectors), gaussian.whiten(observation.vectors)
+    centroid = np.linalg.norm(own, axis=1)
+    nearest = cdist(own, theirs).min(axis=1)
+    return 1 / (1 + np.stack([centroid, nearest], axis=1))
