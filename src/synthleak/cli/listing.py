@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,9 +15,22 @@ SHELVES = ("readers", "encoders", "pools", "designs", "generators", "proxies")
 
 @click.command("list")
 @click.argument("shelf", type=click.Choice(SHELVES))
+@click.option(
+    "--plugins",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A Python file with plug-ins, as a spec would name it; may be given several times.",
+)
 @json_option
-def listing(shelf: str, as_json: bool) -> None:
-    """List what SHELF offers: readers, encoders, pools, designs, generators or proxies."""
+def listing(shelf: str, plugins: tuple[Path, ...], as_json: bool) -> None:
+    """List what SHELF offers: readers, encoders, pools, designs, generators or proxies.
+
+    Plug-ins of other packages and of the files named with --plugins are listed too.
+    """
+    from synthleak.plugins import read_files, use_files
+
+    rows_of(shelf)  # opens the room first: a mistake in a file is then the file's own
+    use_files(read_files(plugins, None, "--plugins"))
     print_table(rows_of(shelf), as_json=as_json)
 
 
@@ -32,14 +46,25 @@ def rows_of(shelf: str) -> list[dict[str, Any]]:
                 "family": proxy.family,
                 "scale": proxy.scale,
                 "meaning": proxy.meaning,
+                "from": origin(entry),
             }
             for entry in families
             for proxy in entry.plugin.proxies
         ]
     return [
-        {"name": entry.name, "version": entry.version, "what it does": entry.summary}
+        {
+            "name": entry.name,
+            "version": entry.version,
+            "what it does": entry.summary,
+            "from": origin(entry),
+        }
         for entry in _shelf(shelf)
     ]
+
+
+def origin(entry: Any) -> str:
+    """Say who brought a plug-in: synthleak, another package's module, or a file."""
+    return "synthleak" if entry.built_in else str(entry.source)
 
 
 def _shelf(name: str) -> Any:
