@@ -42,7 +42,7 @@ def open_lines(
         other = ", or set corpus.encoding (latin-1, cp1252, ...)" if key == "corpus.path" else ""
         raise CorpusError(
             f"not valid {encoding.upper()}",
-            f"{path}, after line {number}",
+            f"{path}, line {_undecodable_line(path, codec)}",
             f"save the file as UTF-8{other}",
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
@@ -51,6 +51,18 @@ def open_lines(
         ) from None
     except OSError as error:
         raise cannot_open(path, error, key) from None
+
+
+def _undecodable_line(path: Path, codec: str) -> int:
+    """Find the line to mend: text is decoded in blocks, whose failure tells only the block."""
+    number = 0
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+        for number, line in enumerate(file, start=1):  # noqa: B007 - the last number is the answer
+            try:
+                line.decode(codec)
+            except UnicodeError:
+                break
+    return number
 
 
 def cannot_open(path: Path, error: OSError, key: str = "corpus.path") -> CorpusError:
