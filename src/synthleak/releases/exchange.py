@@ -102,7 +102,7 @@ def _record(line: bytes, where: str, of_set: str) -> Synthetic:
         row = json.loads(line.decode())
     except UnicodeDecodeError:
         raise GeneratorError("not valid UTF-8", where, "write UTF-8") from None
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         raise GeneratorError(
             "not valid JSON", where, 'each line must be one whole object: {"text": "..."}'
         ) from None

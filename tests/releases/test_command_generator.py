@@ -1,0 +1,227 @@
+"""`command`: any program is a generator; what goes wrong is one line without private text."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synthleak.errors import GeneratorError, SpecError
+from synthleak.releases.exchange import dump_training
+from synthleak.releases.generators.command import Command
+from synthleak.releases.release import generators
+from synthleak.testing import check_generator, tiny_request
+from synthleak.text import fold
+
+Make = Callable[..., Command]
+
+SHUFFLE = """
+{ line[NR] = $0 }
+END {
+  srand(seed)
+  for (i = NR; i > 1; i--) { j = int(rand() * i) + 1; t = line[i]; line[i] = line[j]; line[j] = t }
+  for (i = 0; i < n; i++) print line[i % NR + 1] > out
+}
+"""
+AWK = ["awk", "-v", "seed={seed}", "-v", "n={n}", "-v", "out={out}", "-f", "shuffle.awk", "{train}"]
+SH = ["sh", "program.sh", "{train}", "{out}", "{n}", "{epsilon}", "{delta}", "{seed}"]
+GOOD = 'head -n "$3" "$1" > "$2"'
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Make a generator from a shell program."""
+
+    def build(program: str = GOOD, argv: list[str] | None = None, **settings: Any) -> Command:
+        (tmp_path / "program.sh").write_text(program, encoding="utf-8")
+        (tmp_path / "shuffle.awk").write_text(SHUFFLE, encoding="utf-8")
+        built = generators.build(
+            "command",
+            {"argv": argv or SH, **settings},
+            key="kind",
+            where=("generator", 0),
+            base=tmp_path,
+        )
+        assert isinstance(built, Command)
+        return built
+
+    return build
+
+
+def complaint(generator: Command) -> str:
+    """Return what the generator says when it fails, which must be one line without records."""
+    request = tiny_request()
+    with pytest.raises(GeneratorError) as caught:
+        generator.generate(request)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert not any(fold(record.text) in fold(said) for record in request.records)
+    return said
+
+
+@pytest.mark.skipif(shutil.which("awk") is None, reason="there is no awk")
+def test_an_awk_program_keeps_the_contract(make: Make) -> None:
+    generator = make(argv=AWK)
+    check_generator(generator)
+    release = generator.generate(tiny_request())
+    assert {r.text for r in release} <= {r.text for r in tiny_request().records}
+    assert any(r.labels for r in release)
+
+
+def test_the_program_gets_what_it_was_promised(make: Make, tmp_path: Path) -> None:
+    program = f'echo "$3 $4 $5 $6" > given; stat -c %a "$(dirname "$1")" >> given; {GOOD}'
+    generator = make(program, private=True)
+    request = tiny_request(epsilon=0.5, seed=2**63 + 11)
+    generator.generate(request)
+    words, mode = (tmp_path / "given").read_text(encoding="utf-8").splitlines()
+    assert words.split() == ["12", "0.5", repr(request.delta), str((2**63 + 11) % (2**31 - 1))]
+    assert mode == "700"
+
+
+def test_nothing_private_is_left_behind(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    make(f'cp "$1" "$TMPDIR/copy"; {GOOD}').generate(tiny_request())
+    complaint(make('cp "$1" "$TMPDIR/copy"; exit 1'))
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_training_files_break_lines_nowhere_else() -> None:
+    record = replace(tiny_request().records[0], text="a\u2028b\x85c\nd\ud800")
+    data = dump_training([record])
+    assert data.decode().splitlines() == [data.decode().rstrip("\n")]
+    assert json.loads(data)["text"] == record.text
+
+
+def test_other_braces_are_left_alone(make: Make) -> None:
+    program = '{ if (NR <= {n}) print > "{out}" }'
+    release = make(argv=["awk", program, "{train}"]).generate(tiny_request())
+    assert [r.text for r in release] == [r.text for r in tiny_request().records[:12]]
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("echo boom >&2; exit 3", "command sh: it failed with exit code 3; its stderr ends: boom"),
+        ("exit 1", "it failed with exit code 1; its stderr shows nothing"),
+        ("kill -SEGV $$", "it was ended by SIGSEGV"),
+        ("true", "it ended well but wrote no file to {out}"),
+        (': > "$2"', "command sh, its output: it is empty; write 12 lines of JSON"),
+        ('head -n 11 "$1" > "$2"', "too few records: 11, not 12; write exactly 12"),
+        ('head -n 13 "$1" > "$2"', "too many records: 13, not 12; write exactly 12"),
+        (f'{GOOD}; echo "{{" >> "$2"', "its output, line 13: not valid JSON"),
+        (f'{GOOD}; echo "[1]" >> "$2"', "line 13: there is no string 'text'"),
+        (f"""{GOOD}; echo '{{"text": 3}}' >> "$2" """, "line 13: there is no string 'text'"),
+        (
+            """echo '{"text": "x", "labels": "A"}' > "$2" """,
+            "line 1: 'labels' is no list of strings",
+        ),
+        (r"""printf '{"text": "\351"}' > "$2" """, "line 1: not valid UTF-8"),
+        (r"""printf '{"text": "\\ud800"}' > "$2" """, "line 1: 'text' holds half of a surrogate"),
+    ],
+)
+def test_what_goes_wrong_is_one_clear_line(make: Make, program: str, expected: str) -> None:
+    assert expected in complaint(make(program))
+
+
+def test_stderr_is_shown_but_not_the_records_in_it(make: Make) -> None:
+    said = complaint(make('head -n 4 "$1" >&2; echo "row 5 is odd" >&2; exit 1'))
+    assert said.endswith("row 5 is odd (4 lines that quote training text are not shown)")
+
+
+def test_a_program_that_hangs_is_ended_with_all_that_it_started(make: Make, tmp_path: Path) -> None:
+    began = time.monotonic()
+    said = complaint(make("sleep 300 & echo $! > child; sleep 300", timeout=0.5))
+    assert "no release within 0.5 s: it was stopped; raise timeout" in said
+    assert time.monotonic() - began < 20
+    child = int((tmp_path / "child").read_text(encoding="utf-8"))
+    for _ in range(100):
+        if not alive(child):
+            break
+        time.sleep(0.05)
+    assert not alive(child)
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{process}/stat")
+    return not (status.exists() and status.read_text(encoding="utf-8").split()[2] == "Z")
+
+
+def test_a_program_that_is_not_there_is_found_out_before_anything_is_spent(
+    make: Make, tmp_path: Path
+) -> None:
+    missing = make(argv=["no-such-program", "{train}", "{out}"])
+    with pytest.raises(GeneratorError, match=r"'no-such-program' is no program that is found"):
+        missing.check()
+    make()
+    bare = make(argv=["program.sh", "{train}", "{out}"])
+    with pytest.raises(GeneratorError, match=r"program\.sh' is not executable; chmod \+x it"):
+        bare.check()
+    (tmp_path / "program.sh").chmod(0o755)
+    bare.check()
+    assert "cannot be started (Exec format error)" in complaint(bare)
+
+
+def test_the_spec_must_hand_over_what_the_program_needs(make: Make) -> None:
+    with pytest.raises(SpecError, match=r"argv must hand \{out\} to the program"):
+        make(argv=["sh", "program.sh", "{train}"])
+    with pytest.raises(SpecError, match=r"argv must hand \{epsilon\} to the program"):
+        make(argv=["sh", "program.sh", "{train}", "{out}"], private=True)
+    with pytest.raises(SpecError, match=r"generator\[0\]\.timeout"):
+        make(timeout=0)
+
+
+def test_an_edited_script_is_another_generator_and_a_moved_one_is_not(
+    make: Make, tmp_path: Path
+) -> None:
+    before = make().identity()
+    assert make(timeout=5).identity() == before
+    assert make(f"{GOOD} # edited").identity() != before
+    assert make(version_tag="2").identity() != before
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    (moved / "program.sh").write_text(GOOD, encoding="utf-8")
+    there = generators.build("command", {"argv": SH}, key="kind", where=(), base=moved)
+    assert there.identity() == before
+    assert str(tmp_path) not in json.dumps(before)
+
+
+def test_a_stated_promise_is_one_point_and_what_follows_from_it(make: Make) -> None:
+    generator = make(private=True)
+    assert generator.private_by_design and not make().private_by_design
+    assert not generator.claim(tiny_request()).promises
+    claim = generator.claim(tiny_request(epsilon=2.0))
+    delta = tiny_request().delta
+    assert claim.promises and claim.stated and claim.loose and claim.events == ()
+    assert claim.accountant == "stated by the program, not accounted here"
+    assert claim.delta_at(2.0) == claim.delta_at(5.0) == delta
+    assert claim.epsilon_at(delta) == 2.0
+    assert claim.epsilon_at(delta / 2) == math.inf
+    assert delta < claim.delta_at(1.0) < 1
+    assert claim.epsilon_at(claim.delta_at(1.0)) == pytest.approx(1.0)
+    # Replacing is removing and adding: (2ε, (1 + e^ε) δ).
+    assert claim.delta_at(4.0, "replace") == pytest.approx((1 + math.exp(2)) * delta)
+    assert claim.epsilon_at((1 + math.exp(2)) * delta, "replace") == pytest.approx(4.0)
+    assert type(claim).from_json(claim.to_json()) == claim
+
+
+def test_a_stated_point_is_as_tight_as_randomised_response(make: Make) -> None:
+    # Two outcomes with odds e^ε: the hockey-stick divergence at ε' is p - e^ε' (1 - p).
+    claim = replace(make(private=True).claim(tiny_request(epsilon=1.5)), delta=0.0)
+    p = math.exp(1.5) / (1 + math.exp(1.5))
+    for epsilon in (0.0, 0.4, 1.0, 1.5, 3.0):
+        assert claim.delta_at(epsilon) == pytest.approx(max(0.0, p - math.exp(epsilon) * (1 - p)))
