@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "took", "mg", "at", "it", "works"]
+MODULES = [
+    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+    {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+]
 
 
-def write_model(folder: Path, seed: int = 0, max_length: int = 48) -> Path:
-    """Write a sentence-transformers folder with a one-layer BERT."""
+def write_model(folder: Path, width: int = 16) -> Path:
+    """Write a sentence-transformers folder with a one-layer BERT that averages its tokens."""
     pytest.importorskip("sentence_transformers")
     import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Pooling, Transformer
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
-    torch.manual_seed(seed)
-    inner = folder.parent / f"{folder.name}-bert"
-    inner.mkdir(parents=True)
+    torch.manual_seed(0)
+    (folder / "1_Pooling").mkdir(parents=True)
     letters = [*"abcdefghijklmnopqrstuvwxyz0123456789.!,"]
-    vocabulary = inner / "vocab.txt"
-    vocabulary.write_text("\n".join([*WORDS, *letters, *(f"##{x}" for x in letters)]))
-    BertTokenizerFast(vocab_file=str(vocabulary)).save_pretrained(inner)
+    vocabulary = [*WORDS, *letters, *(f"##{x}" for x in letters)]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary))
+    BertTokenizerFast(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)
     config = BertConfig(
-        vocab_size=len(vocabulary.read_text().split("\n")),
-        hidden_size=16,
+        vocab_size=len(vocabulary),
+        hidden_size=width,
         num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=32,
         max_position_embeddings=64,
     )
-    BertModel(config).save_pretrained(inner)
-    words = Transformer(str(inner), max_seq_length=max_length)
-    SentenceTransformer(modules=[words, Pooling(16)], device="cpu").save(str(folder))
+    BertModel(config).save_pretrained(folder)
+    pooling = {"word_embedding_dimension": width, "pooling_mode_mean_tokens": True}
+    for name, content in (
+        ("modules.json", MODULES),
+        ("sentence_bert_config.json", {"max_seq_length": 48, "do_lower_case": False}),
+        ("1_Pooling/config.json", pooling),
+    ):
+        (folder / name).write_text(json.dumps(content))
     return folder
 
 

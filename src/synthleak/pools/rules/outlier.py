@@ -16,6 +16,9 @@ class Outlier(Filter):
 
     percentile: float = Field(default=99.0, ge=0, lt=100)
     lof: int | None = Field(default=None, ge=1, description="LOF neighbours; none: distance only")
+    unit: bool = Field(
+        default=False, description="compare directions only, whatever the length of a vector"
+    )
 
     @property
     def uses_vectors(self) -> bool:
@@ -25,6 +28,9 @@ class Outlier(Filter):
     def matches(self, ground: Ground) -> Sequence[int]:
         """Union the distance rule with scikit-learn's own LOF flag (METHOD §3)."""
         vectors = ground.vectors().astype(np.float64)
+        if self.unit:
+            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
         distance = np.linalg.norm(vectors - vectors.mean(axis=0), axis=1)
         chosen = distance > np.percentile(distance, self.percentile)
         if self.lof is not None:
