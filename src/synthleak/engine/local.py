@@ -93,8 +93,11 @@ def _spread(
 def _in_worker(path: str, index: int, unit: Any) -> tuple[int, int]:
     task, context = _context(path)
     # What a killed worker leaves behind may be private: it goes with the folder of the context.
-    tempfile.tempdir = str(Path(path).parent)
-    return index, _alone(task, context, unit)
+    usual, tempfile.tempdir = tempfile.tempdir, str(Path(path).parent)
+    try:
+        return index, _alone(task, context, unit)
+    finally:
+        tempfile.tempdir = usual
 
 
 @lru_cache(maxsize=1)
