@@ -75,15 +75,20 @@ def use_files(files: Sequence[PluginFile]) -> None:
     """Put the plug-ins of these files on the shelves, and take those of other files away."""
     load_installed()
     entries = [(file, shelf, entry) for file in files for shelf, entry in _load(file)]
-    for shelf in SHELVES:
-        shelf.drop(sorted(_standing))
-    _standing.clear()
+    _clear()
     for file, shelf, entry in entries:
         _standing.add(entry.source)
         try:
             shelf.put(entry)
         except ContractError as error:
+            _clear()
             raise file.error(str(error), remedy="give it another name") from None
+
+
+def _clear() -> None:
+    for shelf in SHELVES:
+        shelf.drop(sorted(_standing))
+    _standing.clear()
 
 
 def _load(file: PluginFile) -> list[tuple[Shelf[Any], Entry[Any]]]:

@@ -124,7 +124,8 @@ class Shelf(Generic[P]):
         source = str(getattr(described_by, "__module__", "?"))
         if isinstance(plugin, type) and issubclass(plugin, Plugin):
             plugin.kind, plugin.version = name, edition(version, plugin)
-        summary = (inspect.getdoc(described_by) or "").partition("\n")[0]
+        # Its own docstring: an inherited one would describe something else.
+        summary = inspect.cleandoc(described_by.__doc__ or "").partition("\n")[0]
         if not summary:
             raise ContractError(f"{self.title} {name!r} has no docstring to show in lists")
         shown = edition(version, described_by)
