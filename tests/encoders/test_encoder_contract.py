@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from model_folder import write_model
 
 from synthleak.encoders.encoder import Encoder, encoders
 
@@ -19,6 +20,11 @@ TEXTS = [
     "a long text " * 40,
     "It works!",
 ]
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture(params=[entry.name for entry in encoders])

@@ -6,12 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from model_folder import write_model
 
 from synthleak.audit import run
 from synthleak.encoders.packs import text_key
 from synthleak.errors import MissingExtra
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
 def test_no_text_is_encoded_twice(

@@ -10,9 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from model_folder import write_model
 
 from synthleak.encoders.encoder import Encoder, encoders
 from synthleak.errors import MissingExtra, SpecError, UserError
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
 def build(base: Path | None = None, **settings: Any) -> Encoder:

@@ -43,9 +43,3 @@ def write_model(folder: Path, width: int = 16) -> Path:
     ):
         (folder / name).write_text(json.dumps(content))
     return folder
-
-
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a tiny model."""
-    return write_model(tmp_path_factory.mktemp("models") / "tiny")
