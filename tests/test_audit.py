@@ -165,7 +165,7 @@ def figures(tiny: Make, out: Path, **generator: Any) -> dict[str, float]:
         corpus={"reader": "demo", "size": 400},
         game={"instances": 60, "records": 60, "rounds": 10},
         generator=[generator],
-        evidence={"families": ["rouge_l", "cos"]},
+        evidence={"families": ["sequence_overlap", "cos"]},
     )
     return best(run(spec, out, runtime=Runtime(workers=2)))
 

@@ -52,11 +52,13 @@ class TextSet:
     def vectors(self) -> Floats:
         """The encoder's vectors in double precision, one row per text.
 
-        Equal texts are encoded once, so that no rounding can tell them apart.
+        Equal texts are encoded once, so that no rounding can tell them apart; half a surrogate
+        pair, which no encoder can read, becomes a question mark.
         """
-        place = {text: row for row, text in enumerate(dict.fromkeys(self.texts))}
+        readable = [text.encode(errors="replace").decode() for text in self.texts]
+        place = {text: row for row, text in enumerate(dict.fromkeys(readable))}
         encoded = self._encode(list(place)).astype(np.float64)
-        return encoded[[place[text] for text in self.texts]]
+        return encoded[[place[text] for text in readable]]
 
     @cached_property
     def directions(self) -> Floats:

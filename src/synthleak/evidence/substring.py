@@ -126,7 +126,8 @@ def _settle(
             runs, row = last[place]
             lengths[place] = runs.walk(row, text, other)
         elif not lengths[place]:
-            lengths[place] = _walk(text, other, 0, len(text), 0, GRAM - 1)
+            short, long = sorted((text, other), key=len)
+            lengths[place] = _walk(short, long, 0, len(short), 0, GRAM - 1)
     return lengths
 
 

@@ -1,0 +1,143 @@
+"""Every embedding proxy against its slow oracle; the isolation forest against scikit-learn's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.covariance import ledoit_wolf as sklearn_ledoit_wolf
+from sklearn.ensemble import IsolationForest
+from sklearn.ensemble._iforest import _average_path_length
+from sklearn.neighbors import LocalOutlierFactor
+
+from oracles.evidence_embedding import embedding
+from synthleak.corpus.demo import write_demo
+from synthleak.encoders.encoder import Vectors
+from synthleak.encoders.shelf.static import Static
+from synthleak.evidence.density import ledoit_wolf
+from synthleak.evidence.family import families
+from synthleak.evidence.forest import expected_path, isolation_normality
+from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.outlier_factor import local_outlier_factor
+from synthleak.evidence.table import look
+from synthleak.seeds import stream
+
+EMBEDDING = [entry.plugin for entry in families if entry.plugin.view == "embedding"]
+
+
+def places(count: int, dimensions: int, seed: int, *, duplicates: int = 0) -> Floats:
+    """Vectors in single precision, some of them twice."""
+    rng = stream(seed, "vectors")
+    vectors = rng.normal(size=(count, dimensions)) * np.linspace(0.2, 2, dimensions) + 0.3
+    vectors[:duplicates] = vectors[count - duplicates :]
+    return vectors.astype(np.float32).astype(np.float64)
+
+
+def seen(targets: Floats, texts: Floats) -> list[dict[str, float]]:
+    """Return {proxy: value} for each target, texts standing for their vectors by number."""
+
+    def encode(names: list[str]) -> Vectors:
+        both = {"t": targets, "o": texts}
+        return np.array([both[n[0]][int(n[1:])] for n in names], dtype=np.float32)
+
+    asked = Targets([f"t{i}" for i in range(len(targets))], encode)
+    observation = Observation([f"o{i}" for i in range(len(texts))], encode)
+    tables = [look(member, asked, observation) for member in EMBEDDING]
+    names = [proxy.name for member in EMBEDDING for proxy in member.proxies]
+    return [dict(zip(names, row, strict=True)) for row in np.hstack(tables).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("count", "dimensions", "duplicates"),
+    [(60, 3, 0), (25, 40, 0), (40, 8, 12), (7, 5, 0), (3, 4, 0), (70, 2, 30)],
+)
+def test_the_oracle_agrees_with_every_embedding_proxy(
+    count: int, dimensions: int, duplicates: int
+) -> None:
+    texts = places(count, dimensions, 1, duplicates=duplicates)
+    targets = np.vstack([places(6, dimensions, 2), texts[:2], 3 * texts[:1]])
+    targets = targets.astype(np.float32).astype(np.float64)
+    for target, values in zip(targets, seen(targets, texts), strict=True):
+        assert 0 <= values.pop("isolation") <= 1
+        assert values == pytest.approx(embedding(target, list(texts)), rel=1e-6, abs=1e-9)
+
+
+def test_the_oracle_agrees_on_real_looking_text() -> None:
+    texts = [record.text for record in write_demo(45, seed=7)]
+    vectors = Static().encode(texts)[:, :48].astype(np.float64)
+    for target, values in zip(vectors[:4], seen(vectors[:4], vectors[2:]), strict=True):
+        values.pop("isolation")
+        assert values == pytest.approx(embedding(target, list(vectors[2:])), rel=1e-5, abs=1e-6)
+
+
+def test_there_are_fifteen_embedding_proxies_and_the_oracle_knows_all_but_one() -> None:
+    values = seen(places(1, 3, 1), places(9, 3, 2))[0]
+    assert len(values) == 15
+    assert set(values) - {"isolation"} == set(embedding(np.ones(3), list(places(9, 3, 2))))
+
+
+@pytest.mark.parametrize(("count", "dimensions"), [(300, 6), (150, 40), (20, 3)])
+def test_the_forest_agrees_with_scikit_learn_in_the_limit_of_many_trees(
+    count: int, dimensions: int
+) -> None:
+    points = places(count, dimensions, 3)
+    queries = np.vstack([points[:10], 2 * places(10, dimensions, 4)])
+    ours = isolation_normality(points, queries, stream("forest"), trees=1000)
+    theirs = 1 + IsolationForest(n_estimators=1000, random_state=1).fit(points).score_samples(
+        queries
+    )
+    assert ours == pytest.approx(theirs, abs=0.02)
+    assert abs(np.mean(ours - theirs)) < 0.005
+
+
+def test_expected_paths_are_those_of_scikit_learn() -> None:
+    sizes = np.array([0, 1, 2, 3, 10, 256])
+    assert expected_path(sizes) == pytest.approx(_average_path_length(sizes))
+
+
+def test_the_forest_copes_with_points_that_hardly_differ() -> None:
+    points = np.zeros((40, 50))
+    points[::2, 17] = 1.0  # a single feature varies
+    inside, outside = isolation_normality(points, np.stack([points[0], points[0] + 9]), stream("f"))
+    assert 0 < inside <= 1
+    assert inside == outside  # one cut on that feature is all that can be made
+    same = isolation_normality(np.zeros((40, 5)), np.ones((3, 5)), stream("f"))
+    assert len(set(same.tolist())) == 1
+    alone = isolation_normality(np.zeros((1, 5)), np.ones((3, 5)), stream("f"))
+    assert alone.tolist() == [0.5] * 3
+
+
+def test_the_forest_depends_on_the_observation_and_on_nothing_else() -> None:
+    texts, targets = places(50, 4, 5), places(4, 4, 6)
+    first = [row["isolation"] for row in seen(targets, texts)]
+    assert first == [row["isolation"] for row in seen(targets, texts)]
+    alone = seen(targets[:1], texts)[0]["isolation"]
+    assert alone == first[0]
+
+
+def test_the_outlier_factor_is_that_of_scikit_learn() -> None:
+    from scipy.spatial.distance import cdist
+
+    points, queries = places(80, 5, 8, duplicates=25), places(20, 5, 9)
+    theirs = -LocalOutlierFactor(n_neighbors=20, novelty=True).fit(points).score_samples(queries)
+    ours = local_outlier_factor(cdist(points, points), cdist(queries, points), 20)
+    assert ours == pytest.approx(theirs, rel=1e-6)
+
+
+@pytest.mark.parametrize(("count", "dimensions"), [(200, 5), (50, 64), (3, 10), (2, 2), (40, 1)])
+def test_the_covariance_is_that_of_scikit_learn(count: int, dimensions: int) -> None:
+    vectors = places(count, dimensions, 10)
+    theirs, _ = sklearn_ledoit_wolf(vectors)
+    assert ledoit_wolf(vectors - vectors.mean(axis=0)) == pytest.approx(theirs)
+
+
+def test_duplicates_do_not_shrink_the_radius() -> None:
+    texts = np.array([[0.0, 1.0], [0.0, 3.0], [0.0, 6.0]])
+    many = np.vstack([texts, np.repeat(texts[:1], 5, axis=0)])
+    near = seen(np.array([[0.0, 2.0]]), many)[0]["euclid_radius"]
+    assert near == pytest.approx(7 / 8)  # all but the text at 6; a radius of 0 would leave none
+
+
+def test_a_text_is_not_its_own_neighbour() -> None:
+    texts = np.array([[1.0, 0.0], [0.0, 1.0]])
+    # r(x) = 1/2 and r(c) = 0: counting itself, r(c) would be 1/2.
+    assert seen(texts[:1], texts)[0]["csls_max"] == pytest.approx((2 - 0.5 + 4) / 8)
