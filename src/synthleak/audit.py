@@ -11,15 +11,31 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from synthleak.analyses.cells import Cell, CellRow, ProxyRow, evaluate
-from synthleak.calibration.scenarios import Scores, calibrate
+from synthleak.analyses.cells import (
+    Cell,
+    CellRow,
+    CellVerdict,
+    ProxyRow,
+    RecordRow,
+    evaluate,
+    judge,
+)
+from synthleak.assessment import (
+    assess_cell,
+    claim_of,
+    evidence_of,
+    figures_key,
+    figures_of,
+    missing_figures,
+    scores_of,
+)
+from synthleak.calibration.scenarios import Scores
 from synthleak.engine.local import run_units
 from synthleak.engine.progress import Progress, Silent, duration
-from synthleak.evidence.table import Evidence, get_evidence
+from synthleak.evidence.table import Evidence
 from synthleak.folder import REPORT, RESULTS, RunFolder
 from synthleak.identity import digest
+from synthleak.metrics.figures import CellFigures
 from synthleak.releases.claim import Claim
 from synthleak.report.html import render
 from synthleak.report.tables import RESULTS_VERSION, result_files
@@ -35,7 +51,6 @@ from synthleak.work import (
     make_releases,
     missing_evidence,
     missing_releases,
-    observations,
     release_name,
     wanted_sets,
 )
@@ -51,35 +66,39 @@ class Audit:
 
     def evidence(self, cell: Cell) -> Evidence:
         """Return what every proxy saw of every target on every set of a cell."""
-        targets = self.bench.targets(cell.pool)
-        values = [
-            np.concatenate(
-                [
-                    get_evidence(self.bench.store, key)
-                    for _, key in evidence_keys(self.bench, targets, text)
-                ],
-                axis=1,
-            )
-            for text, _ in observations(self.bench, cell)
-        ]
-        proxies = tuple(p for member in self.bench.plugins.families for p in member.proxies)
-        return Evidence(np.stack(values), proxies)
+        return evidence_of(self.bench, cell)
 
     def scores(self, cell: Cell) -> list[Scores]:
         """Return the calibrated scores of a cell, one table per scenario."""
-        return calibrate(self.evidence(cell), self.bench.plans[cell.pool].baselines)
+        return scores_of(self.bench, cell)
 
     def claim(self, cell: Cell) -> Claim:
         """Return what the releases of a cell promise."""
-        _, first = wanted_sets(self.bench, cell)[0]
-        return header_of(self.bench, cell, first).claim
+        return claim_of(self.bench, cell)
+
+    @cached_property
+    def figures(self) -> dict[Cell, CellFigures]:
+        """Every figure of every cell, with its null."""
+        return {cell: figures_of(self.bench, cell) for cell in self.bench.cells}
+
+    @cached_property
+    def verdicts(self) -> dict[Cell, CellVerdict]:
+        """What is said of every cell."""
+        return dict(zip(self.figures, judge(list(self.figures.values())), strict=True))
 
     @cached_property
     def _tables(self) -> tuple[list[CellRow], list[ProxyRow]]:
         rows: list[CellRow] = []
         details: list[ProxyRow] = []
-        for cell in self.bench.cells:
-            some, more = evaluate(cell, self.scores(cell), self.bench.plans[cell.pool].trials)
+        for cell, figures in self.figures.items():
+            some, more = evaluate(
+                cell,
+                self.scores(cell),
+                self.bench.plans[cell.pool],
+                figures,
+                self.verdicts[cell],
+                len(self.figures),
+            )
             rows += some
             details += more
         return rows, details
@@ -93,6 +112,24 @@ class Audit:
     def proxies(self) -> list[ProxyRow]:
         """Every proxy of every scenario of every cell: `results/proxies.csv`."""
         return self._tables[1]
+
+    @property
+    def records(self) -> list[RecordRow]:
+        """Every record that was compared with itself, in every cell: `results/records.csv`."""
+        return [
+            RecordRow(
+                corpus=cell.corpus,
+                pool=cell.pool,
+                generator=cell.generator,
+                epsilon=cell.epsilon,
+                record=self.bench.corpus.records[self.bench.plans[cell.pool].targets[row.target]].id,
+                auc=row.auc,
+                p_value=row.p,
+                q_value=row.q,
+            )
+            for cell, figures in self.figures.items()
+            for row in figures.records
+        ]
 
 
 def run(
@@ -196,22 +233,25 @@ def _loaded(spec: Spec | LoadedSpec | Path | str) -> LoadedSpec:
 
 
 def _fill(bench: Workbench, runtime: Runtime, progress: Progress, news: list[str]) -> int:
-    """Make what the store lacks: releases, then evidence. Return how much that was."""
+    """Make what the store lacks: releases, evidence, figures. Return how much that was."""
     releases = missing_releases(bench)
     lacking = sum(len(unit.sets) for unit in releases)
     if news:
         whole = sum(len(wanted_sets(bench, cell)) for cell in bench.cells)
         progress.say(f"new: {'; '.join(news)}")
         progress.say(f"to make: {lacking:,} releases; kept: {whole - lacking:,}")
-    run_units(
-        make_releases,
-        bench,
-        releases,
-        workers=runtime.workers,
-        progress=progress,
-        title="releases",
-        steps=lacking,
-    )
+    exclusive = [unit for unit in releases if bench.generator_of(unit.cell)[1].exclusive]
+    shared = [unit for unit in releases if unit not in exclusive]
+    for units, workers in ((exclusive, 1), (shared, runtime.workers)):
+        run_units(
+            make_releases,
+            bench,
+            units,
+            workers=workers,
+            progress=progress,
+            title="releases",
+            steps=sum(len(unit.sets) for unit in units),
+        )
     check_awaited(bench)
     looks = missing_evidence(bench)
     run_units(
@@ -223,15 +263,21 @@ def _fill(bench: Workbench, runtime: Runtime, progress: Progress, news: list[str
         title="observations",
         steps=len(looks),
     )
-    return lacking + len(looks)
+    cells = missing_figures(bench)
+    run_units(
+        assess_cell,
+        bench,
+        cells,
+        workers=runtime.workers,
+        progress=progress,
+        title="figures",
+        steps=len(cells),
+    )
+    return lacking + len(looks) + len(cells)
 
 
 def findings_key(audit: Audit) -> str:
-    """Return the key of the results: of all evidence they are made from, and their format."""
+    """Return the key of the results: of all figures they are made from, and their format."""
     bench = audit.bench
-    keys = [
-        [key for _, key in evidence_keys(bench, bench.targets(cell.pool), text)]
-        for cell in bench.cells
-        for text, _ in observations(bench, cell)
-    ]
+    keys = [figures_key(bench, cell) for cell in bench.cells]
     return digest("findings", RESULTS_VERSION, identity_of(bench), keys)

@@ -26,6 +26,7 @@ LAYOUT = {
     "vectors": "vectors/{key}.npy",
     "vector_keys": "vectors/{key}.keys",
     "evidence": "evidence/{key}.npy",
+    "figures": "figures/{key}.json",
 }
 
 

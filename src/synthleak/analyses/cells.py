@@ -1,13 +1,23 @@
-"""The two tables that every audit leaves: the best proxy per scenario, and every proxy."""
+"""The tables that every audit leaves: the best proxy per scenario, every proxy, every record.
+
+Every figure travels with its null (METHOD §8); docs/metrics.md says what each column means.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from synthleak.calibration.scenarios import Scores
-from synthleak.metrics.rounds import best_proxy, round_figures
-from synthleak.plan.plan import Trials
+from synthleak.metrics.estimate import Estimate
+from synthleak.metrics.figures import CellFigures, RowFigures
+from synthleak.metrics.nulls import LEVEL, holm
+from synthleak.metrics.power import smallest_found
+from synthleak.metrics.rounds import round_figures
+from synthleak.metrics.words import full_verdict, verdict
+from synthleak.plan.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -38,11 +48,14 @@ class ProxyRow:
     tpr_spread: float
     n_positive: int
     n_negative: int
+    auc_ceiling: float | None
+    tail: float
+    tail_ceiling: float | None
 
 
 @dataclass(frozen=True)
 class CellRow:
-    """A row of `cells.csv`: the best proxy of one scenario of one cell."""
+    """A row of `cells.csv`: the best proxy of one scenario of one cell, with its nulls."""
 
     corpus: str
     pool: str
@@ -56,38 +69,177 @@ class CellRow:
     tpr_at_fpr05: float
     n_positive: int
     n_negative: int
+    auc_low: float | None
+    auc_high: float | None
+    null_auc95: float | None
+    null_tpr95: float | None
+    p_value: float | None
+    p_cell: float | None
+    p_holm: float | None
+    crossfit_auc: float | None
+    crossfit_low: float | None
+    crossfit_high: float | None
+    crossfit_tpr: float | None
+    crossfit_p: float | None
+    power_auc: float | None
+    epsilon_lower: float | None
+    epsilon_max: float | None
+    epsilon_claim: float | None
+    delta_claim: float | None
+    adjacency: str
+    design: str
+    verdict: str
+    null_crossfit95: float | None
+    null_crossfit_tpr95: float | None
+    crossfit_records_low: float | None
+    crossfit_records_high: float | None
+    pooled_auc: float
+    null_pooled95: float | None
+
+
+@dataclass(frozen=True)
+class RecordRow:
+    """A row of `records.csv`: one record of a pool that was compared with itself."""
+
+    corpus: str
+    pool: str
+    generator: str
+    epsilon: float
+    record: str
+    auc: float
+    p_value: float
+    q_value: float
+
+
+@dataclass(frozen=True)
+class CellVerdict:
+    """What is said of a cell as a whole, beside its rows."""
+
+    p_holm: float | None
+    words: str
+
+
+def judge(figures: Sequence[CellFigures]) -> list[CellVerdict]:
+    """Adjust p over cells by Holm, and put every cell into words."""
+    adjusted = holm([cell.p for cell in figures])
+    return [
+        CellVerdict(
+            p,
+            full_verdict(
+                verdict(p, cell.reason),
+                None if cell.epsilon is None else cell.epsilon.lower,
+                cell.epsilon_claim,
+            ),
+        )
+        for p, cell in zip(adjusted, figures, strict=True)
+    ]
+
+
+def power_of(figures: CellFigures, row: RowFigures, cells: int) -> float | None:
+    """Return the smallest AUC of a row's proxy that Holm over so many cells finds 4 times in 5."""
+    if not figures.null:
+        return None
+    padding = np.full(figures.redraws - len(figures.null), -np.inf)
+    null = np.concatenate([padding, figures.null])
+    return smallest_found(row.centre, row.scale, null, LEVEL / cells)
 
 
 def evaluate(
-    cell: Cell, scores: Sequence[Scores], trials: Trials
+    cell: Cell,
+    scores: Sequence[Scores],
+    plan: Plan,
+    figures: CellFigures,
+    judged: CellVerdict,
+    cells: int,
 ) -> tuple[list[CellRow], list[ProxyRow]]:
-    """Bring scores and labels together: here, and only here."""
+    """Write the figures of a cell as rows; `cells` is how many Holm adjusts for."""
     rows, details = [], []
-    for scenario in scores:
-        figures = round_figures(scenario, trials)
-        listed = [
-            ProxyRow(
-                corpus=cell.corpus,
-                pool=cell.pool,
-                generator=cell.generator,
-                epsilon=cell.epsilon,
-                scenario=scenario.scenario,
-                proxy=proxy.name,
-                family=proxy.family,
-                view=proxy.view,
-                auc=float(figures.auc[position]),
-                auc_spread=float(figures.auc_spread[position]),
-                tpr_at_fpr05=float(figures.tpr[position]),
-                tpr_spread=float(figures.tpr_spread[position]),
-                n_positive=figures.n_positive,
-                n_negative=figures.n_negative,
-            )
-            for position, proxy in enumerate(scenario.proxies)
-        ]
+    start = 0
+    for table, made in zip(scores, figures.rows, strict=True):
+        listed = _proxy_rows(cell, table, plan, figures, start)
         details += listed
-        rows.append(_as_cell_row(listed[best_proxy(figures)]))
+        best = listed[made.signal - start]
+        rows.append(_cell_row(best, plan, figures, made, judged, cells))
+        start += len(table.proxies)
     return rows, details
 
 
-def _as_cell_row(row: ProxyRow) -> CellRow:
-    return CellRow(**{name: getattr(row, name) for name in CellRow.__dataclass_fields__})
+def _proxy_rows(
+    cell: Cell, table: Scores, plan: Plan, figures: CellFigures, start: int
+) -> list[ProxyRow]:
+    rounds = round_figures(table, plan.trials)
+    return [
+        ProxyRow(
+            corpus=cell.corpus,
+            pool=cell.pool,
+            generator=cell.generator,
+            epsilon=cell.epsilon,
+            scenario=table.scenario,
+            proxy=proxy.name,
+            family=proxy.family,
+            view=proxy.view,
+            auc=figures.signals[start + position].auc,
+            auc_spread=float(rounds.auc_spread[position]),
+            tpr_at_fpr05=float(rounds.tpr[position]),
+            tpr_spread=float(rounds.tpr_spread[position]),
+            n_positive=rounds.n_positive,
+            n_negative=rounds.n_negative,
+            auc_ceiling=figures.signals[start + position].auc_ceiling,
+            tail=figures.signals[start + position].tail,
+            tail_ceiling=figures.signals[start + position].tail_ceiling,
+        )
+        for position, proxy in enumerate(table.proxies)
+    ]
+
+
+def _cell_row(
+    best: ProxyRow,
+    plan: Plan,
+    figures: CellFigures,
+    made: RowFigures,
+    judged: CellVerdict,
+    cells: int,
+) -> CellRow:
+    nothing = Estimate(value=0.0, n=0, method="")
+    fitted, rate = made.crossfit or nothing, made.crossfit_tpr or nothing
+    bound = figures.epsilon
+    return CellRow(
+        corpus=best.corpus,
+        pool=best.pool,
+        generator=best.generator,
+        epsilon=best.epsilon,
+        scenario=best.scenario,
+        proxy=best.proxy,
+        view=best.view,
+        auc=best.auc,
+        auc_spread=best.auc_spread,
+        tpr_at_fpr05=best.tpr_at_fpr05,
+        n_positive=best.n_positive,
+        n_negative=best.n_negative,
+        auc_low=made.auc.low,
+        auc_high=made.auc.high,
+        null_auc95=made.auc.null,
+        null_tpr95=made.tpr.null,
+        p_value=made.auc.p,
+        p_cell=figures.p,
+        p_holm=judged.p_holm,
+        crossfit_auc=fitted.value if made.crossfit else None,
+        crossfit_low=fitted.low,
+        crossfit_high=fitted.high,
+        crossfit_tpr=rate.value if made.crossfit_tpr else None,
+        crossfit_p=fitted.p,
+        power_auc=power_of(figures, made, cells),
+        epsilon_lower=bound.lower if bound else None,
+        epsilon_max=bound.largest if bound else None,
+        epsilon_claim=figures.epsilon_claim,
+        delta_claim=bound.delta if bound else None,
+        adjacency=plan.adjacency,
+        design=plan.design,
+        verdict=judged.words,
+        null_crossfit95=fitted.null,
+        null_crossfit_tpr95=rate.null,
+        crossfit_records_low=made.records_low,
+        crossfit_records_high=made.records_high,
+        pooled_auc=made.pooled.value,
+        null_pooled95=made.pooled.null,
+    )

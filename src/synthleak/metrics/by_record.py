@@ -31,7 +31,7 @@ def tenth(count: int) -> int:
 
 
 def doubled_ranks(values: Floats) -> NDArray[np.float32]:
-    """Return twice the mid-ranks of `values[set, target, signal]` over sets, as [target, set, signal].
+    """Return doubled mid-ranks of `values[set, target, signal]` over sets: [target, set, signal].
 
     Whole numbers below 2²⁴: products and sums of them are exact in single precision.
     """

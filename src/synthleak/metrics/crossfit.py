@@ -170,7 +170,6 @@ def _held_tpr(
         reached = np.einsum("mok,ok->mo", reach, share)
         rate = (reached @ columns.reshape(len(columns), -1)).reshape(-1, *hits.shape[1:])
         found = ((rate <= (FPR_LIMIT + 1e-6) * columns.sum(axis=0)) * rows).sum(axis=0)
-        for hit, chosen in zip(hits, choices, strict=True):
-            hit += np.where(chosen == place, found, 0.0)
+        hits += np.where(np.stack(choices) == place, found, 0.0)
     made: Floats = (hits / rows.sum(axis=0)).mean(axis=(1, 2))
     return made

@@ -80,7 +80,7 @@ def _each_record(
 
 
 def doubled_wins(scores: Floats) -> Singles:
-    """Return `wins[signal, i, j]` of one record's `scores[set, signal]`: 2 above, 1 tied, 0 below."""
+    """Return `wins[signal, i, j]` of a record's `scores[set, signal]`: 2 above, 1 tied, 0 below."""
     column = scores.T
     one, two = column[:, :, None], column[:, None, :]
     wins: Singles = (one > two).astype(np.float32)
@@ -96,9 +96,7 @@ def _share(ranks: Singles, member: Singles, inside: Singles) -> Floats:
     joined = (member @ inside).astype(np.float64)
     compared = joined * (inside.sum(axis=0) - joined)
     wins = sums - joined**2
-    made: Floats = np.divide(
-        wins, 2 * compared, out=np.full_like(wins, 0.5), where=compared > 0
-    )
+    made: Floats = np.divide(wins, 2 * compared, out=np.full_like(wins, 0.5), where=compared > 0)
     return made
 
 
@@ -140,7 +138,8 @@ def held_tpr(
             rate = np.zeros(dealings)
             rate[some] = _tpr(ranks.low[signal, here], joined[some])
             total += np.where(who, rate, 0.0)
-    return total / inside.shape[1]
+    rate_of_all: Floats = total / inside.shape[1]
+    return rate_of_all
 
 
 def _tpr(scores: NDArray[np.int32], joined: NDArray[np.bool_]) -> Floats:
@@ -176,8 +175,8 @@ def resampled_instances(
     for position in range(values.shape[1]):
         wins = doubled_wins(values[:, position][:, finalists])
         member = coins[:, position].astype(np.float32)[:, None]
-        for total, side in ((held, fold), (rest, everyone - fold)):
-            total += _weighed(wins, member, side).reshape(shape)
+        held += _weighed(wins, member, fold).reshape(shape)
+        rest += _weighed(wins, member, everyone - fold).reshape(shape)
     return FoldFigures(rest / values.shape[1], held / values.shape[1])
 
 
@@ -208,7 +207,8 @@ def resampled_shares(
 ) -> Floats:
     """Return the deployable AUC per [group, draw] where folds are shares of the records.
 
-    `shares[signal, target]` is AUC_x of one dealing; records are drawn `weight[draw, target]` times.
+    `shares[signal, target]` is AUC_x of one dealing, `weight[draw, target]` how often each record
+    is drawn.
     """
     drawn = shares[:, None, :] * weight
     within = _ratio(drawn @ inside, weight @ inside)

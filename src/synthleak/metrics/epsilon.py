@@ -54,11 +54,15 @@ def epsilon_of_counts(
 ) -> float:
     """Return the ε that these counts refute everything below, with confidence 1 − α.
 
-    >>> round(epsilon_of_counts(50, 50, 0, 50, 0.0), 2), round(epsilon_of_counts(25, 25, 0, 25, 0.0), 2)
-    (2.57, 1.84)
+    >>> [round(epsilon_of_counts(n, n, 0, n, 0.0), 2) for n in (50, 25)]
+    [2.57, 1.84]
     """
     tpr = clopper_pearson(found, members, alpha / 2)[0]
     fpr = clopper_pearson(alarms, others, alpha / 2)[1]
+    return _bound(tpr, fpr, delta)
+
+
+def _bound(tpr: float, fpr: float, delta: float) -> float:
     return max(0.0, _log_ratio(tpr - delta, fpr), _log_ratio(1 - fpr - delta, 1 - tpr))
 
 
@@ -92,7 +96,12 @@ def lone_epsilon(
     passed = scores[~reserved, signal] > threshold
     truth = member[~reserved]
     lower = epsilon_of_counts(
-        int((passed & truth).sum()), counts[0], int((passed & ~truth).sum()), counts[1], delta, alpha
+        int((passed & truth).sum()),
+        counts[0],
+        int((passed & ~truth).sum()),
+        counts[1],
+        delta,
+        alpha,
     )
     largest = epsilon_of_counts(counts[0], counts[0], 0, counts[1], delta, alpha)
     return EpsilonBound(lower, largest, delta, sum(counts), method)
@@ -101,22 +110,30 @@ def lone_epsilon(
 def _best_rule(
     scores: Floats, member: NDArray[np.bool_], delta: float, alpha: float
 ) -> tuple[int, float]:
-    """Return the signal and threshold with the best bound here, ties by TPR − FPR, then by order."""
-    members, others = int(member.sum()), int((~member).sum())
-    bounds = {
-        (found, alarms): epsilon_of_counts(found, members, alarms, others, delta, alpha)
-        for found in range(members + 1)
-        for alarms in range(others + 1)
-    }
+    """Return the signal and threshold with the best bound here, ties by TPR − FPR, then by order.
+
+    A threshold lies halfway between two scores, so that neither side is favoured later.
+    """
+    bounds = _bound_table(int(member.sum()), int((~member).sum()), delta, alpha)
     best, rule = (-1.0, -math.inf), (0, math.inf)
     for signal, column in enumerate(scores.T):
-        for threshold in np.unique(column).tolist():
-            passed = column > threshold
-            found, alarms = int((passed & member).sum()), int((passed & ~member).sum())
-            worth = (bounds[found, alarms], found / members - alarms / others)
-            if worth > best:
-                best, rule = worth, (signal, threshold)
+        passed = column > column[:, None]
+        above = np.where(passed, column, np.inf).min(axis=1)
+        found, alarms = passed[:, member].sum(axis=1), passed[:, ~member].sum(axis=1)
+        gap = found / member.sum() - alarms / (~member).sum()
+        place = np.lexsort((-gap, -bounds[found, alarms]))[0]
+        worth = (float(bounds[found, alarms][place]), float(gap[place]))
+        if worth > best:
+            halfway = (column[place] + above[place]) / 2
+            best, rule = worth, (signal, float(halfway))
     return rule
+
+
+def _bound_table(members: int, others: int, delta: float, alpha: float) -> Floats:
+    """Return the bound of every (members found, false alarms)."""
+    tpr = np.array([clopper_pearson(k, members, alpha / 2)[0] for k in range(members + 1)])
+    fpr = np.array([clopper_pearson(k, others, alpha / 2)[1] for k in range(others + 1)])
+    return np.array([[_bound(t, f, delta) for f in fpr.tolist()] for t in tpr.tolist()])
 
 
 def gdp_mu(auc: float) -> float:

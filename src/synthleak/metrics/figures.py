@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +20,17 @@ from synthleak.metrics.by_record import record_p_values
 from synthleak.metrics.claims import comparison_delta
 from synthleak.metrics.compare import comparison_of
 from synthleak.metrics.comparison import Comparison
-from synthleak.metrics.dealt import Dealt, coins_of, dealt, redeal
+from synthleak.metrics.dealt import Dealt, dealt, redeal
 from synthleak.metrics.epsilon import EpsilonBound, gdp_mu, lone_epsilon
 from synthleak.metrics.estimate import Estimate, interval
-from synthleak.metrics.nulls import LEVEL, MaxTest, benjamini_hochberg, max_test, p_value, upper_point
+from synthleak.metrics.nulls import (
+    LEVEL,
+    MaxTest,
+    benjamini_hochberg,
+    max_test,
+    p_value,
+    upper_point,
+)
 from synthleak.metrics.one_run import cohort_epsilon
 from synthleak.metrics.pooled import Pair
 from synthleak.metrics.selection import Signals, choose
@@ -61,7 +69,8 @@ class RowFigures:
     """One scenario of a cell. `signal` is the best by AUC; `centre` and `scale` are its null's.
 
     `auc` has an interval as if the proxy had been named beforehand, and the ceiling of the best of
-    the scenario. `crossfit` is None where there was too little to fold.
+    the scenario. `crossfit` is None where there was too little to fold; its interval is for this
+    pool, `records_low` and `records_high` are for records like these.
     """
 
     scenario: str
@@ -71,6 +80,8 @@ class RowFigures:
     pooled: Estimate
     crossfit: Estimate | None
     crossfit_tpr: Estimate | None
+    records_low: float | None
+    records_high: float | None
     centre: float
     scale: float
 
@@ -100,6 +111,7 @@ class CellFigures:
     null: tuple[float, ...]
     redraws: int
     crossfit: Estimate | None
+    crossfit_tpr: Estimate | None
     records_low: float | None
     records_high: float | None
     mu: float | None
@@ -119,25 +131,30 @@ class CellFigures:
     @classmethod
     def from_bytes(cls, data: bytes) -> CellFigures:
         """Read figures from the store."""
-        content = json.loads(data)
-
-        def estimate(value: dict[str, object] | None) -> Estimate | None:
-            return None if value is None else Estimate(**value)  # type: ignore[arg-type]
-
-        estimates = ("auc", "tpr", "pooled", "crossfit", "crossfit_tpr")
+        content: dict[str, Any] = json.loads(data)
         bound = content["epsilon"]
         content |= {
-            "rows": tuple(
-                RowFigures(**{k: estimate(v) if k in estimates else v for k, v in row.items()})
-                for row in content["rows"]
-            ),
+            "rows": tuple(_read_row(row) for row in content["rows"]),
             "signals": tuple(SignalFigures(**row) for row in content["signals"]),
             "null": tuple(content["null"]),
-            "crossfit": estimate(content["crossfit"]),
+            "crossfit": _read_estimate(content["crossfit"]),
+            "crossfit_tpr": _read_estimate(content["crossfit_tpr"]),
             "epsilon": None if bound is None else EpsilonBound(**bound),
             "records": tuple(RecordFigures(**row) for row in content["records"]),
         }
         return cls(**content)
+
+
+def _read_row(row: dict[str, Any]) -> RowFigures:
+    estimates = ("auc", "tpr", "pooled", "crossfit", "crossfit_tpr")
+    made: dict[str, Any] = {
+        key: _read_estimate(value) if key in estimates else value for key, value in row.items()
+    }
+    return RowFigures(**made)
+
+
+def _read_estimate(value: dict[str, Any] | None) -> Estimate | None:
+    return None if value is None else Estimate(**value)
 
 
 def assess(
@@ -164,11 +181,10 @@ def assess(
     reason = TIED if test is None else TOO_FEW if test.floor > LEVEL else None
     fitted = _Crossfitted(comparison, hands[: crossfit_redraws + 1], groups, name)
     rows = [
-        _row(table.scenario, comparison, hands, pair, group, fitted.estimates(place), name)
-        for place, (table, group) in enumerate(zip(scores, groups, strict=False))
+        _row(table.scenario, comparison, hands, pair, group, fitted.of(place), name)
+        for place, (table, group) in enumerate(zip(scores, groups[:-1], strict=True))
     ]
-    overall, _ = fitted.estimates(len(groups) - 1)
-    records = fitted.by_record(len(groups) - 1)
+    overall, overall_tpr, records_low, records_high = fitted.of(len(groups) - 1)
     bound = _epsilon(plan, values, claim, stream(*name, "epsilon"))
     return CellFigures(
         rows=tuple(rows),
@@ -178,8 +194,9 @@ def assess(
         null=() if test is None else tuple(test.null[-max(200, len(test.null) // 10) :].tolist()),
         redraws=redraws,
         crossfit=overall,
-        records_low=records[0],
-        records_high=records[1],
+        crossfit_tpr=overall_tpr,
+        records_low=records_low,
+        records_high=records_high,
         mu=None if overall is None else gdp_mu(min(overall.value, 1 - 1e-9)),
         epsilon=bound,
         epsilon_claim=None if bound is None else claim.epsilon_at(bound.delta, plan.adjacency),
@@ -218,7 +235,7 @@ def _row(
     hands: Sequence[Dealt],
     pair: Pair,
     group: Signals,
-    fitted: tuple[Estimate | None, Estimate | None],
+    fitted: Fitted,
     name: Sequence[Part],
 ) -> RowFigures:
     chosen = choose(comparison.ranks, hands, pair.level, group)
@@ -245,6 +262,8 @@ def _row(
         pooled=_with_null(chosen.pooled, trials, f"all coins together, {many}"),
         crossfit=fitted[0],
         crossfit_tpr=fitted[1],
+        records_low=fitted[2],
+        records_high=fitted[3],
         centre=float(pair.level[:, signal].mean()),
         scale=float(pair.level[:, signal].std()),
     )
@@ -258,6 +277,10 @@ def _with_null(values: Floats, trials: int, method: str) -> Estimate:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+Fitted = tuple[Estimate | None, Estimate | None, float | None, float | None]
+"""AUC, TPR, and the limits for records like these."""
 
 
 class _Crossfitted:
@@ -275,30 +298,25 @@ class _Crossfitted:
         self._trials = len(hands[0].members) + hands[0].others.shape[1]
         self._few = min(len(hands[0].members), hands[0].others.shape[1])
 
-    def estimates(self, group: int) -> tuple[Estimate | None, Estimate | None]:
-        """Return AUC and TPR of a group."""
+    def of(self, group: int) -> Fitted:
+        """Return AUC and TPR of a group, and the interval for records like these."""
         if self._made is None or self._spreads is None:
-            return None, None
+            return None, None, None, None
         aucs, rates = self._made.auc[group], self._made.tpr[group]
-        low, high = interval(float(aucs[0]), float(self._spreads.pool[group]), self._few)
+        value = float(aucs[0])
+        low, high = interval(value, float(self._spreads.pool[group]), self._few)
         auc = Estimate(
-            value=float(aucs[0]),
+            value=value,
             low=low,
             high=high,
             null=_finite(upper_point(aucs[1:])),
-            p=p_value(float(aucs[0]), aucs[1:]),
+            p=p_value(value, aucs[1:]),
             n=self._trials,
             method="20 times 5-fold cross-fitting, bootstrap over"
             f" {self._spreads.over}, {len(aucs) - 1} redraws",
         )
-        return auc, _with_null(rates, self._trials, "TPR at 5% FPR within held-out folds")
-
-    def by_record(self, group: int) -> tuple[float | None, float | None]:
-        """Return the interval for records like these."""
-        if self._made is None or self._spreads is None:
-            return None, None
-        error = float(self._spreads.records[group])
-        return interval(float(self._made.auc[group, 0]), error, self._few)
+        tpr = _with_null(rates, self._trials, "TPR at 5% FPR within held-out folds")
+        return auc, tpr, *interval(value, float(self._spreads.records[group]), self._few)
 
 
 def _epsilon(

@@ -20,4 +20,5 @@ def split_folds(
     """Return `inside[unit, repeat, fold]`: 1 where the unit is evaluated, each once per repeat."""
     base = np.arange(units) % folds
     fold = np.stack([rng.permutation(base) for _ in range(repeats)], axis=1)
-    return (fold[:, :, None] == np.arange(folds)).astype(np.float32)
+    inside: NDArray[np.float32] = (fold[:, :, None] == np.arange(folds)).astype(np.float32)
+    return inside

@@ -24,7 +24,7 @@ from synthleak.metrics.roc import auc
 from synthleak.metrics.selection import Signals
 
 DRAWS = 500
-RESELECTING_DRAWS = 200
+RESELECTING_DRAWS = 100
 RESELECTING_REPEATS = 4
 
 
@@ -39,9 +39,7 @@ class WholePool(Comparison):
         self, hands: Sequence[Dealt], groups: Sequence[Signals], rng: np.random.Generator
     ) -> Deployable | None:
         """Cross-fit over instances, or over records where there is one release."""
-        first, *redrawn = [
-            crossfit(self.ranks, hand, self.targets, groups, rng) for hand in hands
-        ]
+        first, *redrawn = [crossfit(self.ranks, hand, self.targets, groups, rng) for hand in hands]
         if first is None:
             return None
         # A redraw that cannot be folded counts against the finding.

@@ -29,7 +29,7 @@ from synthleak.metrics.pooled import Pair
 from synthleak.metrics.selection import Signals
 
 DRAWS = 500
-RESELECTING_DRAWS = 200
+RESELECTING_DRAWS = 100
 RESELECTING_REPEATS = 2
 FINALISTS = 12
 
@@ -106,7 +106,7 @@ class WithinRecords(Comparison):
         rng: np.random.Generator,
     ) -> Floats:
         """Choose among each group's leading signals: the others hardly ever win a fold."""
-        weight = _draws(self.sets, RESELECTING_DRAWS // 2, rng)
+        weight = _draws(self.sets, RESELECTING_DRAWS, rng)
         made = []
         for group in groups:
             finalists = np.sort(group[np.argsort(-level[group], kind="stable")[:FINALISTS]])

@@ -60,8 +60,8 @@ def in_words(
 ) -> str:
     """Return one sentence on a cell: verdict, deployable figure, its chance ceiling, what follows.
 
-    >>> in_words(FOUND, auc=0.71, low=0.64, high=0.78, ceiling=0.57, power=0.66)
-    'leak found: an attacker who chooses beforehand reaches AUC 0.71 (0.64 to 0.78; chance stays below 0.57)'
+    >>> in_words(FOUND, auc=0.71, low=None, high=None, ceiling=0.57, power=0.66)
+    'leak found: an attacker who chooses beforehand reaches AUC 0.71 (chance stays below 0.57)'
     """
     figure = ""
     if auc is not None:

@@ -13,26 +13,30 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from synthleak.analyses.cells import CellRow, ProxyRow
-from synthleak.report.verdict import headline
+from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
+from synthleak.report.verdict import headline, sentence
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from synthleak.audit import Audit
 
-RESULTS_VERSION = 1
+RESULTS_VERSION = 2
 
 
 def result_files(audit: Audit) -> dict[str, bytes]:
-    """Return the files of `results/` by name."""
-    return {
-        "cells.csv": to_csv(CellRow, audit.cells),
-        "cells.parquet": to_parquet(CellRow, audit.cells),
-        "proxies.csv": to_csv(ProxyRow, audit.proxies),
-        "proxies.parquet": to_parquet(ProxyRow, audit.proxies),
-        "summary.json": (json.dumps(summary(audit), indent=1) + "\n").encode(),
+    """Return the files of `results/` by name; records only where the design compares them."""
+    tables: dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]] = {
+        "cells": (CellRow, audit.cells),
+        "proxies": (ProxyRow, audit.proxies),
     }
+    if audit.records:
+        tables["records"] = (RecordRow, audit.records)
+    files = {}
+    for name, (kind, rows) in tables.items():
+        files[f"{name}.csv"] = to_csv(kind, rows)
+        files[f"{name}.parquet"] = to_parquet(kind, rows)
+    return files | {"summary.json": (json.dumps(summary(audit), indent=1) + "\n").encode()}
 
 
 def to_csv(kind: type[DataclassInstance], rows: Sequence[DataclassInstance]) -> bytes:
@@ -50,7 +54,9 @@ def to_parquet(kind: type[DataclassInstance], rows: Sequence[DataclassInstance])
     import pyarrow.parquet
 
     types = {"str": pyarrow.string(), "float": pyarrow.float64(), "int": pyarrow.int64()}
-    schema = pyarrow.schema([(f.name, types[str(f.type)]) for f in fields(kind)])
+    schema = pyarrow.schema(
+        [(f.name, types[str(f.type).removesuffix(" | None")]) for f in fields(kind)]
+    )
     table = pyarrow.Table.from_pylist([asdict(row) for row in rows], schema=schema)
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(table, buffer)
@@ -58,6 +64,8 @@ def to_parquet(kind: type[DataclassInstance], rows: Sequence[DataclassInstance])
 
 
 def _cell(value: Any) -> str:
+    if value is None:
+        return ""
     if isinstance(value, float):
         return "inf" if math.isinf(value) else repr(value)
     return str(value)
@@ -92,7 +100,17 @@ def summary(audit: Audit) -> dict[str, Any]:
                 "generator": cell.generator,
                 "epsilon": "inf" if math.isinf(cell.epsilon) else cell.epsilon,
                 "claim": audit.claim(cell).to_json(),
+                "verdict": sentence(audit, cell),
+                "p_cell": figures.p,
+                "p_holm": audit.verdicts[cell].p_holm,
+                "redraws": figures.redraws,
+                "crossfit": figures.crossfit and asdict(figures.crossfit),
+                "crossfit_tpr": figures.crossfit_tpr and asdict(figures.crossfit_tpr),
+                "records_low": figures.records_low,
+                "records_high": figures.records_high,
+                "gdp_mu_estimate": figures.mu,
+                "epsilon_bound": figures.epsilon and asdict(figures.epsilon),
             }
-            for cell in bench.cells
+            for cell, figures in audit.figures.items()
         ],
     }

@@ -1,23 +1,80 @@
-"""The verdict in words: what a reader may conclude, and what not."""
+"""The verdict in words: what a reader may conclude, and what not (METHOD §8)."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
+from synthleak.analyses.cells import power_of
+from synthleak.metrics.words import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, in_words
+
 if TYPE_CHECKING:
+    from synthleak.analyses.cells import Cell
     from synthleak.audit import Audit
 
 
-def headline(audit: Audit) -> str:
-    """Say in one sentence what the strongest figure is and how far it carries."""
-    top = max(audit.cells, key=lambda row: row.auc)
-    signals = len({(row.proxy, row.scenario) for row in audit.proxies})
-    budget = "without privacy" if math.isinf(top.epsilon) else f"at ε = {top.epsilon:g}"
-    return (
-        f"Strongest figure: AUC {top.auc:.2f} and TPR {top.tpr_at_fpr05:.0%} at 5% FPR"
-        f" ({top.generator} {budget}, pool {top.pool}, attacker {top.scenario}, {top.proxy})."
-        f" It is the best of {signals} signals on {top.n_positive} members, and the best of many"
-        " lies above 0.5 even when nothing leaks: compare it with a null generator before you"
-        " conclude anything."
+def sentence(audit: Audit, cell: Cell) -> str:
+    """Say in one sentence what was found in a cell, by an attacker who chose beforehand."""
+    figures, said = audit.figures[cell], audit.verdicts[cell]
+    powers = [power_of(figures, row, len(audit.figures)) for row in figures.rows]
+    known = [power for power in powers if power is not None]
+    fitted = figures.crossfit
+    return in_words(
+        said.words,
+        auc=fitted.value if fitted else None,
+        low=fitted.low if fitted else None,
+        high=fitted.high if fitted else None,
+        ceiling=fitted.null if fitted else None,
+        power=max(known) if len(known) == len(powers) else None,
     )
+
+
+def headline(audit: Audit) -> str:
+    """Say what the audit found: how many cells, the strongest of them, and what does not follow."""
+    said = {cell: verdict.words for cell, verdict in audit.verdicts.items()}
+    found = [cell for cell, words in said.items() if _ends(words, FOUND)]
+    none = [cell for cell, words in said.items() if words.endswith(NONE_FOUND)]
+    broken = [cell for cell, words in said.items() if words.startswith(BROKEN.upper())]
+    unsaid = [cell for cell, words in said.items() if CANNOT_SAY in words]
+    parts = []
+    if broken:
+        parts.append(f"CLAIM BROKEN in {_cells(len(broken))}: {_named(broken)}.")
+    if found:
+        top = max(found, key=lambda cell: _deployable(audit, cell))
+        parts.append(
+            f"Leak found in {len(found)} of {_cells(len(said))}, most in {_named([top])}:"
+            f" {sentence(audit, top).partition(': ')[2]}."
+        )
+    if none:
+        top = max(none, key=lambda cell: _deployable(audit, cell))
+        missed = sentence(audit, top).partition(": ")[2]
+        parts.append(
+            f"None found at this power in {len(none)} of {_cells(len(said))}; in {_named([top])}"
+            f" {missed}. Nothing found is no proof that nothing leaks."
+        )
+    if unsaid:
+        parts.append(
+            f"Nothing can be said of {_cells(len(unsaid))}: {said[unsaid[0]].partition(': ')[2]}."
+        )
+    return " ".join(parts)
+
+
+def _ends(words: str, end: str) -> bool:
+    return words.endswith(end) and not words.endswith(NONE_FOUND)
+
+
+def _deployable(audit: Audit, cell: Cell) -> float:
+    fitted = audit.figures[cell].crossfit
+    return -math.inf if fitted is None else fitted.value
+
+
+def _cells(count: int) -> str:
+    return f"{count} cell{'s' * (count != 1)}"
+
+
+def _named(cells: list[Cell]) -> str:
+    def name(cell: Cell) -> str:
+        budget = "without privacy" if math.isinf(cell.epsilon) else f"at ε = {cell.epsilon:g}"
+        return f"{cell.generator} {budget}, pool {cell.pool}"
+
+    return "; ".join(name(cell) for cell in cells)

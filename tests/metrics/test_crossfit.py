@@ -1,0 +1,252 @@
+"""The deployable figure: equal to loops, unbiased where nothing leaks, honest in its interval."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oracles import crossfit as oracle
+from oracles import nulls as obvious
+from synthleak.metrics.compare import comparison_of
+from synthleak.metrics.crossfit import (
+    _held_tpr,
+    choose_in_folds,
+    crossfit,
+    fold_aucs,
+    take_chosen,
+    wins_of,
+)
+from synthleak.metrics.crossfit_records import (
+    choose_folds,
+    fold_figures,
+    folds_of,
+    held_auc,
+    held_tpr,
+    resampled_instances,
+)
+from synthleak.metrics.dealt import Dealt, coins_of, dealt, redeal
+from synthleak.metrics.folds import split_folds
+from synthleak.metrics.ranks import ranks_of
+from synthleak.metrics.whole_pool import WholePool
+from synthleak.metrics.within_records import WithinRecords
+from synthleak.plan.cohort import toss, trials_of
+from synthleak.plan.plan import designs
+from synthleak.pools.pool import Pool
+from synthleak.seeds import stream
+from synthleak.spec import GameSection
+
+TARGETS = 8
+POOL = Pool("p", tuple(range(8)), ("p",) * 8, tuple(range(8, 108)), tuple(range(108, 208)))
+GAME = GameSection(instances=16, records=40, rounds=6, candidates=4)
+GROUPS = [np.array([0, 1]), np.array([2, 3, 4]), np.arange(5)]
+
+
+def lone_hand(seed: int = 1) -> Dealt:
+    return dealt(designs.get("lone").plugin.draw(POOL, GAME, seed).trials, TARGETS)
+
+
+def table(tied: bool = False, seed: int = 2, sets: int = 16) -> np.ndarray:
+    values = stream(seed, "table").normal(size=(sets, TARGETS, 5))
+    return np.round(2 * values) if tied else values
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_folds_of_a_pool_equal_loops(tied: bool) -> None:
+    hand, values = lone_hand(), table(tied).reshape(-1, 5)
+    ranks = ranks_of(values)
+    inside = (split_folds(8, 4, stream(1), 3), split_folds(8, 4, stream(2), 3))
+    wins = wins_of(ranks, hand, TARGETS)
+    rest, held = fold_aucs(wins, inside)
+    for group in GROUPS:
+        chosen = choose_in_folds(rest, wins.signals, ranks, group)
+        rate = _held_tpr(ranks, hand, wins.signals, [chosen], inside)[0]
+        expected = oracle.pool(values, hand.members, hand.others, group.tolist(), *inside)
+        assert take_chosen(held, chosen).mean() == pytest.approx(expected[0])
+        assert rate == pytest.approx(expected[1])
+
+
+def test_wins_count_every_round_once() -> None:
+    hand, values = lone_hand(), table(tied=True).reshape(-1, 5)
+    wins = wins_of(ranks_of(values), hand, TARGETS)
+    for u, v, s in np.ndindex(8, 8, 5):
+        scored = obvious.auc([values[hand.members[u], s]], values[hand.others[:, v], s].tolist())
+        assert wins.doubled[s, u, v] == pytest.approx(2 * 6 * scored)
+    assert wins.mass.tolist() == [6.0] * 8
+
+
+def test_a_unit_drawn_twice_equals_two_copies() -> None:
+    hand, values = lone_hand(), table().reshape(-1, 5)
+    ranks = ranks_of(values)
+    rows, columns = split_folds(8, 2, stream(1), 1), split_folds(8, 2, stream(2), 1)
+    members = np.array([2, 1, 0, 1, 1, 1, 1, 1])
+    others = np.array([1, 1, 3, 0, 0, 1, 1, 1])
+    rest, held = fold_aucs(
+        wins_of(ranks, hand, TARGETS), (rows, columns), (members.astype(float), others * 1.0)
+    )
+    copied = Dealt(np.repeat(hand.members, members), np.repeat(hand.others, others, axis=1))
+    inside = (np.repeat(rows, members, axis=0), np.repeat(columns, others, axis=0))
+    again_rest, again_held = fold_aucs(wins_of(ranks, copied, TARGETS), inside)
+    assert rest == pytest.approx(again_rest) and held == pytest.approx(again_held)
+
+
+def test_records_are_weighed_on_both_sides() -> None:
+    """A record drawn 0 times leaves as a non-member; one drawn twice counts twice."""
+    hand, values = lone_hand(), table().reshape(-1, 5)
+    weight = np.array([0, 2, 1, 1, 1, 1, 2, 1.0])
+    wins = wins_of(ranks_of(values), hand, TARGETS, weight)
+    for v in range(8):
+        cells = [c for c in hand.others[:, v].tolist() for _ in range(int(weight[c % TARGETS]))]
+        assert wins.mass[v] == len(cells)
+        if cells:
+            expected = obvious.auc([values[hand.members[3], 1]], values[cells, 1].tolist())
+            assert wins.doubled[1, 3, v] == pytest.approx(2 * len(cells) * expected)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("sets", [12, 6])
+def test_folds_within_records_equal_loops(tied: bool, sets: int) -> None:
+    values = table(tied, sets=sets)
+    coins = np.stack([toss(sets, TARGETS, stream(seed)) for seed in range(4)])
+    inside = folds_of(sets, TARGETS, stream(9), 2)
+    assert inside is not None and len(inside) == (12 if sets == 12 else TARGETS)
+    figures = fold_figures(values, coins, inside)
+    for group in GROUPS:
+        found = held_auc(figures, choose_folds(figures, group))
+        for d in range(4):
+            expected = (
+                oracle.records(values, coins[d], group.tolist(), inside)
+                if sets == 12
+                else _over_records(values, coins[d], group.tolist(), inside)
+            )
+            assert found[d] == pytest.approx(expected)
+
+
+def _over_records(
+    values: np.ndarray, coins: np.ndarray, group: list[int], inside: np.ndarray
+) -> float:
+    shares = np.array(
+        [
+            [oracle.record_auc(values[:, x, s], coins[:, x]) for x in range(TARGETS)]
+            for s in range(5)
+        ]
+    )
+    held = []
+    for fold in inside.T > 0:
+        best = group[int(np.argmax(shares[group][:, ~fold].mean(axis=1).round(9)))]
+        held.append(shares[best, fold].mean())
+    return float(np.mean(held))
+
+
+def test_held_out_tpr_within_records_equals_loops() -> None:
+    values = table(tied=True, sets=12)
+    coins = np.stack([toss(12, TARGETS, stream(seed)) for seed in range(3)])
+    inside = folds_of(12, TARGETS, stream(9), 1)
+    assert inside is not None
+    figures = fold_figures(values, coins, inside)
+    chosen = [choose_folds(figures, group) for group in GROUPS[:2]]
+    found = held_tpr(ranks_of(values.reshape(-1, 5)), coins, inside, chosen)
+    for g, d in np.ndindex(2, 3):
+        rates = []
+        for f, fold in enumerate(inside.T > 0):
+            scores, joined = values[fold, :, chosen[g][d, f]], coins[d][fold]
+            rates.append(obvious.tpr(scores[joined].tolist(), scores[~joined].tolist()))
+        assert found[g, d] == pytest.approx(np.mean(rates))
+
+
+def test_a_release_drawn_twice_equals_two_copies_within_records() -> None:
+    values, coins = table(sets=12), toss(12, TARGETS, stream(3))
+    inside = folds_of(12, TARGETS, stream(4), 1)
+    assert inside is not None
+    times = np.array([2, 1, 1, 0, 1, 3, 1, 1, 1, 1, 0, 0])
+    weighed = resampled_instances(values, coins, inside, times[None] * 1.0, np.arange(5))
+    copies = np.repeat(np.arange(12), times)
+    figures = fold_figures(values[copies], coins[copies][None], inside[copies])
+    assert weighed.held == pytest.approx(figures.held)
+    assert weighed.rest == pytest.approx(figures.rest)
+
+
+def test_choosing_and_evaluating_apart_is_unbiased_where_the_best_of_many_is_not() -> None:
+    best, apart = [], []
+    for seed in range(60):
+        hand, values = lone_hand(seed), stream(seed, "noise").normal(size=(128, 12))
+        comparison = WholePool(values.reshape(16, TARGETS, 12))
+        best.append(comparison.pair([hand]).level.max())
+        made = crossfit(comparison.ranks, hand, TARGETS, [np.arange(12)], stream(seed), 4)
+        assert made is not None
+        apart.append(made.auc[0])
+    assert np.mean(best) > 0.6
+    assert abs(np.mean(apart) - 0.5) < 0.05
+
+
+@pytest.mark.parametrize("design", ["lone", "cohort"])
+def test_a_planted_leak_is_deployable_and_its_interval_covers_it(design: str) -> None:
+    """Shift 1.2 on one signal of four: AUC Φ(1.2/√2) = 0.802, in 95% intervals most of the time."""
+    game = GameSection(design=design, instances=30, records=80, rounds=6, candidates=6)
+    covered, values_found = 0, []
+    for seed in range(25):
+        plugin = designs.get(design).plugin
+        plan = plugin.draw(POOL, game, seed)
+        rng = stream(seed, "leak")
+        values = rng.normal(size=(30, TARGETS, 4))
+        hand = dealt(plan.trials, TARGETS)
+        values.reshape(-1, 4)[hand.members, 2] += 1.2
+        comparison = comparison_of(plugin, plan, values)
+        groups = [np.arange(4)]
+        made = comparison.deployable([hand], groups, rng)
+        spreads = comparison.spreads(hand, groups, rng)
+        assert made is not None and spreads is not None and spreads.over == "instances"
+        values_found.append(made.auc[0, 0])
+        covered += abs(made.auc[0, 0] - 0.802) < 1.96 * spreads.pool[0]
+        assert 0 < spreads.records[0] < 0.3
+    assert np.mean(values_found) == pytest.approx(0.80, abs=0.04)
+    assert covered >= 20
+
+
+def test_the_interval_of_a_cohort_is_several_times_narrower() -> None:
+    """At equal releases (METHOD §4): every release tests every record."""
+    errors = {}
+    for design in ("lone", "cohort"):
+        game = GameSection(design=design, instances=40, records=80, rounds=10, candidates=7)
+        plugin = designs.get(design).plugin
+        plan = plugin.draw(POOL, game, 1)
+        values = stream(2).normal(size=(40, TARGETS, 1))
+        hand = dealt(plan.trials, TARGETS)
+        values.reshape(-1, 1)[hand.members, 0] += 0.3
+        errors[design] = comparison_of(plugin, plan, values).standard_error(hand, 0, stream(3))
+    assert errors["lone"] > 2 * errors["cohort"]
+
+
+def test_standard_errors_agree_with_redraws() -> None:
+    """Where nothing leaks, resampling instances and redrawing coins see the same spread."""
+    for design in ("lone", "cohort"):
+        game = GameSection(design=design, instances=60, records=80, rounds=10, candidates=7)
+        plugin = designs.get(design).plugin
+        plan = plugin.draw(POOL, game, 5)
+        comparison = comparison_of(plugin, plan, stream(6).normal(size=(60, TARGETS, 1)))
+        hands = redeal(plugin, plan, game, stream(7), 300)
+        redrawn = comparison.pair(hands).level[:, 0].std()
+        resampled = np.mean([comparison.standard_error(h, 0, stream(8)) for h in hands[:8]])
+        assert resampled == pytest.approx(redrawn, rel=0.3)
+
+
+def test_too_little_to_fold_is_none() -> None:
+    hand = Dealt(np.array([0]), np.array([[3]]))
+    values = np.arange(4.0).reshape(2, 2, 1)
+    comparison = WholePool(values)
+    assert comparison.deployable([hand], [np.array([0])], stream(1)) is None
+    assert comparison.spreads(hand, [np.array([0])], stream(1)) is None
+    single = dealt(trials_of(np.array([[True], [False]])), 1)
+    within = WithinRecords(values[:, :1])
+    assert within.deployable([single], [np.array([0])], stream(1)) is None
+    assert within.spreads(single, [np.array([0])], stream(1)) is None
+
+
+def test_few_instances_resample_records() -> None:
+    values, rng = table(sets=4), stream(1)
+    hand = dealt(trials_of(toss(4, TARGETS, rng)), TARGETS)
+    within = WithinRecords(values)
+    spreads = within.spreads(hand, [np.arange(5)], rng)
+    assert spreads is not None and spreads.over == "records" and spreads.pool[0] > 0
+    assert within.standard_error(hand, 0, rng) > 0
+    coins = coins_of(hand, 4, TARGETS)
+    assert coins.shape == (4, TARGETS)

@@ -1,0 +1,76 @@
+"""Slow, obvious reimplementations of the statistics: loops over trials, one definition per line."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+
+def auc(members: Sequence[float], others: Sequence[float]) -> float:
+    pairs = [(m > o) + (m == o) / 2 for m in members for o in others]
+    return sum(pairs) / len(pairs)
+
+
+def tpr(members: Sequence[float], others: Sequence[float], limit: float = 0.05) -> float:
+    best = 0.0
+    for threshold in [*members, *others, -np.inf]:
+        if sum(o > threshold for o in others) <= limit * len(others) + 1e-9:
+            best = max(best, sum(m > threshold for m in members) / len(members))
+    return best
+
+
+def tail(members: Sequence[float], others: Sequence[float], limit: float = 0.05) -> float:
+    """Mean TPR over FPR in (0, limit]: the step ROC, integrated between its own steps."""
+    points = sorted(
+        {
+            (sum(o > t for o in others) / len(others), sum(m > t for m in members) / len(members))
+            for t in [*members, *others, -np.inf]
+        }
+    )
+    steps = sorted({0.0, limit, *(f for f, _ in points if f < limit)})
+    area = 0.0
+    for low, high in itertools.pairwise(steps):
+        area += (high - low) * max((t for f, t in points if f <= low + 1e-12), default=0.0)
+    return area / limit
+
+
+def statistic(values: np.ndarray) -> tuple[float, list[float], float]:
+    """T observed, T* of every redraw, and p, for `values[dealing, column]`, observed first."""
+    columns = [
+        (column - column.mean()) / column.std() for column in values.T if column.std() > 1e-9
+    ]
+    largest = [max(column[i] for column in columns) for i in range(len(values))]
+    count = sum(t >= largest[0] - 1e-9 for t in largest[1:])
+    return largest[0], largest[1:], (1 + count) / len(values)
+
+
+def lone_outcomes(
+    instances: int, records: int
+) -> Iterator[tuple[list[int], list[bool], list[int]]]:
+    """Every outcome of `lone` with one round and all others as candidates; all equally likely.
+
+    Designations are even: different records, or each record equally often.
+    """
+    if instances <= records:
+        designations = set(itertools.permutations(range(records), instances))
+    else:
+        assert instances % records == 0
+        designations = set(itertools.permutations([*range(records)] * (instances // records)))
+    for targets in sorted(designations):
+        others = [[x for x in range(records) if x != target] for target in targets]
+        for joined in itertools.combinations(range(instances), instances // 2):
+            for candidates in itertools.product(*others):
+                yield list(targets), [i in joined for i in range(instances)], list(candidates)
+
+
+def one_run_p(coins: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
+    """β + 2mδα, term by term, in exact fractions of a binomial."""
+    from math import comb, exp
+
+    q = exp(epsilon) / (1 + exp(epsilon))
+    mass = [comb(guesses, k) * q**k * (1 - q) ** (guesses - k) for k in range(guesses + 1)]
+    tail_mass = sum(mass[right:])
+    slopes = [sum(mass[right - i : right]) / i for i in range(1, right + 1)]
+    return min(1.0, tail_mass + 2 * coins * delta * max(slopes, default=0.0))

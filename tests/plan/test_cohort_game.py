@@ -1,0 +1,144 @@
+"""Design `cohort`: a fair coin for every record, partners drawn before it, nobody told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from synthleak.calibration.scenarios import expectation
+from synthleak.errors import PlanError
+from synthleak.plan.cohort import toss
+from synthleak.plan.plan import Plan, designs
+from synthleak.pools.pool import Pool
+from synthleak.seeds import stream
+from synthleak.spec import GameSection
+
+
+def cohort_pool(targets: int = 8) -> Pool:
+    rest = range(targets, targets + 240)
+    return Pool("p", tuple(range(targets)), ("p",) * targets, tuple(rest[::2]), tuple(rest[1::2]))
+
+
+def draw(pool: Pool | None = None, seed: int = 1, **game: Any) -> Plan:
+    settings = {"design": "cohort", "instances": 12, "records": 40} | game
+    return designs.get("cohort").plugin.draw(pool or cohort_pool(), GameSection(**settings), seed)
+
+
+def coins_of(plan: Plan) -> np.ndarray:
+    return plan.trials.member.reshape(-1, len(plan.targets))
+
+
+def test_who_joined_is_in_and_a_partner_of_its_own_stands_for_who_did_not() -> None:
+    plan = draw(adjacency="replace")
+    for records, coins in zip(plan.sets, coins_of(plan), strict=False):
+        inside = {record for record in records.records if record < 8}
+        assert inside == set(np.flatnonzero(coins).tolist())
+        assert len(records.records) == len(set(records.records)) == 40
+
+
+def test_backgrounds_and_partners_do_not_depend_on_the_coins() -> None:
+    """Two seeds of coins cannot be had, but each absentee's partner is the same for all coins:
+    the records outside the pool are the background and a subset of the partners drawn with it."""
+    plan, again = draw(adjacency="replace"), draw(adjacency="replace")
+    assert plan.to_bytes() == again.to_bytes()
+    added = draw(adjacency="add")
+    assert coins_of(plan).tolist() == coins_of(added).tolist()
+    for replaced, joined, coins in zip(plan.sets, added.sets, coins_of(plan), strict=False):
+        background = set(joined.records) - set(range(8))
+        assert len(background) == 40 - 4
+        # N records were drawn: 32 of background and 8 partners; `add` keeps the first 36 of them.
+        partners = set(replaced.records) - set(range(8)) - background
+        assert len(partners) <= (~coins).sum()
+        assert replaced.seed == joined.seed
+
+
+def test_added_records_leave_the_nominal_size_alone() -> None:
+    plan = draw(adjacency="add")
+    sizes = [len(s.records) for s in plan.sets if s.form == "release"]
+    assert plan.nominal == 40 and len(set(sizes)) > 1
+    assert sizes == [36 + n for n in coins_of(plan).sum(axis=1).tolist()]
+
+
+def test_every_record_is_tried_on_every_release_and_every_trial_is_a_coin() -> None:
+    plan = draw()
+    assert len(plan.trials) == 12 * 8 and plan.trials.rounds == 1
+    assert plan.coins is plan.trials
+    assert Plan.from_bytes(plan.to_bytes()).to_bytes() == plan.to_bytes()
+
+
+def test_coins_are_fair_and_independent_not_balanced() -> None:
+    rng = stream(5)
+    tosses = np.array([toss(4, 3, rng) for _ in range(3000)])
+    assert np.abs(tosses.mean(axis=0) - 0.5).max() < 0.04
+    flat = tosses.reshape(3000, 12).astype(float)
+    apart = np.corrcoef(flat.T) - np.eye(12)
+    assert np.abs(apart).max() < 0.08
+    heads = tosses.sum(axis=(1, 2))
+    assert heads.min() <= 2 and heads.max() >= 10
+
+
+def test_s2_is_raw_references_and_s3_every_other_instance() -> None:
+    plan = draw()
+    assert [s.form for s in plan.sets] == ["release"] * 12 + ["raw"] * 4
+    uses = {b.scenario: b.uses for b in plan.baselines}
+    assert not uses["S1"].any()
+    assert (uses["S2"] == (np.arange(16) >= 12)).all()
+    assert (uses["S3"] == (np.arange(16) < 12)).all()
+    raw = plan.sets[12:]
+    inside = np.array([[t in s.records for s in raw] for t in plan.targets])
+    assert (inside.sum(axis=1) == 2).all()
+    values = stream(1).normal(size=(16, 8, 2))
+    expected = expectation(values, plan.baselines[2])
+    others = np.delete(values[:12], 3, axis=0)
+    assert expected[3] == pytest.approx(others.mean(axis=0))
+
+
+def test_one_instance_has_no_others_to_calibrate_on() -> None:
+    plan = draw(instances=1)
+    assert [b.scenario for b in plan.baselines] == ["S1", "S2"]
+    assert len(plan.trials) == 8
+    assert not designs.get("cohort").plugin.within_records(plan)
+    assert designs.get("cohort").plugin.within_records(draw(instances=2))
+
+
+def test_a_redraw_tosses_every_coin_again() -> None:
+    plan = draw()
+    game = GameSection(design="cohort", instances=12, records=40)
+    again = designs.get("cohort").plugin.redraw(plan, game, stream(3))
+    assert (again.set == plan.trials.set).all() and (again.target == plan.trials.target).all()
+    assert 20 < (again.member != plan.trials.member).sum() < 76
+
+
+def test_a_pool_too_large_for_the_private_set_is_refused_with_what_would_do() -> None:
+    with pytest.raises(PlanError, match=r"9 targets.*11%.*at least 45 records.*at most 8") as error:
+        draw(cohort_pool(9))
+    assert error.value.where == "game.records"
+    assert draw(cohort_pool(8)).nominal == 40
+
+
+@pytest.mark.parametrize(
+    ("instances", "targets", "key"), [(7, 8, "game.instances"), (8, 1, "game.design")]
+)
+def test_lone_needs_halves_and_company(instances: int, targets: int, key: str) -> None:
+    game = GameSection(instances=instances, records=40)
+    with pytest.raises(PlanError) as error:
+        designs.get("lone").plugin.draw(cohort_pool(targets), game, 1)
+    assert error.value.where == key
+    assert draw(cohort_pool(targets), instances=instances).nominal == 40
+
+
+def test_lone_writes_down_its_designations() -> None:
+    plan = designs.get("lone").plugin.draw(
+        cohort_pool(), GameSection(instances=16, records=40, rounds=3), 1
+    )
+    coins = plan.coins
+    assert coins is not None and len(coins) == 16
+    assert np.bincount(coins.target).tolist() == [2] * 8
+    members = plan.trials.member
+    assert (coins.target[coins.member] == plan.trials.target[members]).all()
+    assert (np.flatnonzero(coins.member) == plan.trials.set[members]).all()
+    for i in np.flatnonzero(~coins.member):
+        mine = (plan.trials.set == i) & ~members
+        assert coins.target[i] not in plan.trials.target[mine]
