@@ -13,7 +13,10 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
+from synthleak.errors import GeneratorError
 from synthleak.spec import Adjacency
+
+_Composed = tuple[tuple[float, float, int], ...]
 
 _LARGEST = 700.0
 """exp of more than this is no float."""
@@ -21,13 +24,27 @@ _LARGEST = 700.0
 
 @dataclass(frozen=True)
 class GaussianEvent:
-    """A noised sum: standard deviation `sigma`, and how far one record can move the sum."""
+    """A noised sum: standard deviation `sigma`, and how far one record can move the sum.
+
+    `rate` is the chance that a record is in the sum at all (Poisson sampling), 1 where all are.
+    """
 
     what: str
     sigma: float
     sensitivity: float = 1.0
     replace_sensitivity: float | None = None
     count: int = 1
+    rate: float = 1.0
+
+    def multiplier(self, adjacency: Adjacency) -> float:
+        """Return the noise in the accountant's units: per record added, or per *two* replaced.
+
+        The accountant's replace relation is that of signed vectors, which move a sum by 2. Sampled
+        sums are accounted in that relation only.
+        """
+        if adjacency == "add" or self.replace_sensitivity is None or self.rate < 1:
+            return self.sigma / self.sensitivity
+        return 2 * self.sigma / self.replace_sensitivity
 
 
 @dataclass(frozen=True)
@@ -64,7 +81,7 @@ class Claim:
             return _delta_of_point(self._point(adjacency), epsilon)
         if adjacency == "replace" and self.loose:
             return min(1.0, (1 + math.exp(epsilon / 2)) * self.delta_at(epsilon / 2, "add"))
-        return _delta(self._multipliers(adjacency), epsilon)
+        return float(_accountant(self._composed(adjacency), adjacency).get_delta(epsilon))
 
     def epsilon_at(self, delta: float, adjacency: Adjacency = "add") -> float:
         """Return the smallest ε of the accounted events, or of the stated point, at this δ."""
@@ -74,7 +91,7 @@ class Claim:
             return _epsilon_of_point(self._point(adjacency), delta)
         if adjacency == "replace" and self.loose:
             return _smallest(lambda epsilon: self.delta_at(epsilon, "replace") <= delta)
-        return _epsilon(self._multipliers(adjacency), delta)
+        return float(_accountant(self._composed(adjacency), adjacency).get_epsilon(delta))
 
     @property
     def loose(self) -> bool:
@@ -88,19 +105,8 @@ class Claim:
         growth = 1 + math.exp(min(self.epsilon, _LARGEST))
         return 2 * self.epsilon, min(1.0, growth * self.delta)
 
-    def _multipliers(self, adjacency: Adjacency) -> tuple[tuple[float, int], ...]:
-        return tuple(
-            (
-                event.sigma
-                / (
-                    event.sensitivity
-                    if adjacency == "add" or event.replace_sensitivity is None
-                    else event.replace_sensitivity
-                ),
-                event.count,
-            )
-            for event in self.events
-        )
+    def _composed(self, adjacency: Adjacency) -> _Composed:
+        return tuple((e.multiplier(adjacency), e.rate, e.count) for e in self.events)
 
     def to_json(self) -> dict[str, Any]:
         """Return the claim for a header or a report."""
@@ -132,34 +138,43 @@ def stated_claim(epsilon: float, delta: float) -> Claim:
 
 
 @lru_cache(maxsize=256)
-def gaussian_sigma(epsilon: float, delta: float, count: int = 1) -> float:
+def gaussian_sigma(epsilon: float, delta: float, count: int = 1, rate: float = 1.0) -> float:
     """Return the noise that gives (ε, δ) for `count` unit-sensitivity Gaussian sums."""
     import dp_accounting
     from dp_accounting.pld import PLDAccountant
 
     def events(sigma: float) -> Any:
-        return dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(sigma), count)
+        return dp_accounting.SelfComposedDpEvent(_event(sigma, rate), count)
 
-    return float(dp_accounting.calibrate_dp_mechanism(PLDAccountant, events, epsilon, delta))
+    try:
+        return float(dp_accounting.calibrate_dp_mechanism(PLDAccountant, events, epsilon, delta))
+    except (ValueError, RuntimeError, MemoryError) as error:
+        raise GeneratorError(
+            f"no noise gives ε = {epsilon:g} at δ = {delta:g} ({type(error).__name__})",
+            remedy="use a larger ε or δ",
+        ) from None
+
+
+def _event(sigma: float, rate: float) -> Any:
+    import dp_accounting
+
+    plain = dp_accounting.GaussianDpEvent(sigma)
+    return plain if rate >= 1 else dp_accounting.PoissonSampledDpEvent(rate, plain)
 
 
 @lru_cache(maxsize=256)
-def _accountant(multipliers: tuple[tuple[float, int], ...]) -> Any:
-    import dp_accounting
+def _accountant(composed: _Composed, adjacency: Adjacency) -> Any:
+    from dp_accounting import NeighboringRelation
     from dp_accounting.pld import PLDAccountant
 
-    accountant = PLDAccountant()
-    for multiplier, count in multipliers:
-        accountant.compose(dp_accounting.GaussianDpEvent(multiplier), count)
+    relation = {
+        "add": NeighboringRelation.ADD_OR_REMOVE_ONE,
+        "replace": NeighboringRelation.REPLACE_ONE,
+    }[adjacency]
+    accountant = PLDAccountant(relation)
+    for multiplier, rate, count in composed:
+        accountant.compose(_event(multiplier, rate), count)
     return accountant
-
-
-def _delta(multipliers: tuple[tuple[float, int], ...], epsilon: float) -> float:
-    return float(_accountant(multipliers).get_delta(epsilon))
-
-
-def _epsilon(multipliers: tuple[tuple[float, int], ...], delta: float) -> float:
-    return float(_accountant(multipliers).get_epsilon(delta))
 
 
 def _delta_of_point(point: tuple[float, float], epsilon: float) -> float:

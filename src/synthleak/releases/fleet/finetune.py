@@ -1,0 +1,153 @@
+"""From requests to releases by fine-tuning: the fleets of `dpsgd`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from synthleak.releases.fleet.crew import Crew, crew_of, halving, memory_of
+from synthleak.releases.fleet.full import trained_in_full
+from synthleak.releases.fleet.memory import Fleet, plan_fleet
+from synthleak.releases.fleet.sampling import Decoding, Sampler
+from synthleak.releases.fleet.training import Example, Trainer
+from synthleak.releases.release import Request, Synthetic
+from synthleak.seeds import derive
+
+if TYPE_CHECKING:
+    from synthleak.releases.generators.dpsgd import DpSgd
+
+log = logging.getLogger(__name__)
+
+
+def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Synthetic]]:
+    """Yield a release per request, made in fleets as large as memory allows.
+
+    All requests share N, ε and release size: they are one cell's. Only seeds and records differ.
+    """
+    crew = crew_of(generator.backbone, generator.device, generator.dtype)
+    longest = min(generator.max_tokens, crew.backbone.context)
+    sets = _examples(crew, requests, longest)
+    done = 0
+    while done < len(requests):
+        fleet = plan_fleet(
+            crew.shape(generator.rank),
+            memory_of(crew.device),
+            wanted=len(requests) - done,
+            batch=generator.batch_size,
+            longest=longest,
+            most=generator.fleet,
+        )
+
+        def make(size: int, first: int = done, fleet: Fleet = fleet) -> list[list[Synthetic]]:
+            part = slice(first, first + size)
+            return _one_fleet(generator, crew, requests[part], sets[part], fleet, longest)
+
+        made = halving(make, fleet.instances, log.warning)
+        yield from made
+        done += len(made)
+
+
+def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Synthetic]]:
+    """Yield a release per request, every weight trained, one request after another."""
+    crew = crew_of(generator.backbone, generator.device, generator.dtype)
+    longest = min(generator.max_tokens, crew.backbone.context)
+    sets = _examples(crew, requests, longest)
+    for request, examples in zip(requests, sets, strict=True):
+        seed = derive(request.seed, "dpsgd")
+        with trained_in_full(crew, examples, seed, generator.course(request)):
+            unchanged = crew.adapters([seed], rank=1, scale=1.0)
+            fleet = plan_fleet(
+                crew.shape(1),
+                memory_of(crew.device),
+                wanted=1,
+                batch=generator.batch_size,
+                longest=longest,
+            )
+            sampler = Sampler(
+                crew.decoder(),
+                unchanged,
+                _decoding(generator, crew, longest),
+                texts_at_once=fleet.texts,
+            )
+            yield from sampled(crew, sampler, [generator.classes(request)], [seed])
+
+
+def _decoding(generator: DpSgd, crew: Crew, longest: int) -> Decoding:
+    return Decoding(
+        end=(crew.backbone.end,),
+        longest=longest,
+        temperature=generator.temperature,
+        top_k=generator.top_k,
+        top_p=generator.top_p,
+    )
+
+
+def _one_fleet(
+    generator: DpSgd,
+    crew: Crew,
+    requests: Sequence[Request],
+    sets: Sequence[Sequence[Example]],
+    fleet: Fleet,
+    longest: int,
+) -> list[list[Synthetic]]:
+    seeds = [derive(request.seed, "dpsgd") for request in requests]
+    adapters = crew.adapters(seeds, rank=generator.rank, scale=generator.scale)
+    trainer = Trainer(
+        crew.decode,
+        crew.backbone.head,
+        adapters,
+        generator.course(requests[0]),
+        tokens_at_once=fleet.tokens,
+        examples_at_once=fleet.examples,
+    )
+    trainer.train(sets, seeds)
+    del trainer
+    decoding = _decoding(generator, crew, longest)
+    sampler = Sampler(crew.decoder(), adapters, decoding, texts_at_once=fleet.texts)
+    return sampled(crew, sampler, [generator.classes(r) for r in requests], seeds)
+
+
+def sampled(
+    crew: Crew, sampler: Sampler, classes: Sequence[Sequence[tuple[str, ...]]], seeds: Sequence[int]
+) -> list[list[Synthetic]]:
+    """Sample a text for every class, prompted with its labels."""
+    from synthleak.releases.generators.dpsgd import prompt_of
+
+    encoded = {
+        labels: tuple(crew.backbone.encode(prompt_of(labels)))
+        for labels in {labels for own in classes for labels in own}
+    }
+    texts = sampler.sample([[encoded[labels] for labels in own] for own in classes], seeds)
+    return [
+        [
+            Synthetic(crew.backbone.decode(tokens), labels)
+            for tokens, labels in zip(own, kinds, strict=True)
+        ]
+        for own, kinds in zip(texts, classes, strict=True)
+    ]
+
+
+def _examples(crew: Crew, requests: Sequence[Request], longest: int) -> list[list[Example]]:
+    """Write every private record as tokens, each once however many sets hold it."""
+    from synthleak.releases.generators.dpsgd import example_of
+
+    known: dict[tuple[str, tuple[str, ...]], tuple[Example, bool]] = {}
+    sets = []
+    for request in requests:
+        own = []
+        for record in request.records:
+            key = (record.text, record.labels)
+            if key not in known:
+                known[key] = example_of(record, crew.backbone, longest)
+            own.append(known[key][0])
+        sets.append(own)
+    cut = sum(was for _, was in known.values())
+    if cut:
+        log.warning(
+            "%d of %d records are longer than max_tokens = %d and were cut",
+            cut,
+            len(known),
+            longest,
+        )
+    return sets

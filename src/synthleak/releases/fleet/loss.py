@@ -1,0 +1,57 @@
+"""The loss of each example, with the output layer computed in chunks.
+
+The logits of a fleet's batch would not fit: 40,000 tokens times a vocabulary of 128,000. They are
+made chunk by chunk, and the gradient with them, so that no more than one chunk is ever there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+IGNORED = -100
+CHUNK = 4096
+
+
+class _ChunkedLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, head: Tensor, labels: Tensor) -> Tensor:
+        """Return each example's mean loss over its trained tokens."""
+        wanted = labels != IGNORED
+        example, _ = wanted.nonzero(as_tuple=True)
+        states, targets = hidden[wanted], labels[wanted]
+        losses = torch.empty(len(states), dtype=states.dtype, device=states.device)
+        slopes = torch.empty_like(states)
+        for start in range(0, len(states), CHUNK):
+            part = slice(start, start + CHUNK)
+            # Softmax adds up in single precision at least, whatever the type of its input.
+            chance = torch.softmax(torch.matmul(states[part], head.T), dim=1)
+            right = targets[part, None]
+            losses[part] = -chance.gather(1, right).squeeze(1).clamp(min=1e-30).log()
+            chance.scatter_add_(1, right, torch.full_like(right, -1, dtype=chance.dtype))
+            torch.matmul(chance, head, out=slopes[part])
+        share = 1.0 / wanted.sum(dim=1).clamp(min=1).to(torch.float64)
+        slopes *= share[example, None].to(slopes.dtype)
+        ctx.save_for_backward(wanted, slopes, example)
+        total = torch.zeros(len(hidden), dtype=share.dtype, device=hidden.device)
+        total.index_add_(0, example, losses.to(share.dtype) * share[example])
+        return total.to(hidden.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        """Hand the gradients that were made on the way to the hidden states."""
+        (outer,) = grads
+        wanted, slopes, example = ctx.saved_tensors
+        back = torch.zeros(*wanted.shape, slopes.shape[1], dtype=slopes.dtype, device=slopes.device)
+        back[wanted] = slopes * outer[example, None].to(slopes.dtype)
+        return back, None, None
+
+
+def example_losses(hidden: Tensor, head: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean loss of each example; `labels[e, t]` is what follows token t, or IGNORED.
+
+    An example without a trained token has loss 0 and no gradient.
+    """
+    return _ChunkedLoss.apply(hidden, head, labels)  # type: ignore[no-any-return]

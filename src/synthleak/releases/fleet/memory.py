@@ -1,0 +1,109 @@
+"""How many instances, tokens and texts fit: planned by arithmetic before anything is allocated.
+
+All sizes are bytes. The shares are upper bounds of what the eager decoder keeps for its backward
+pass; `benchmarks/fleet.py` prints the plan beside the measured peak.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from synthleak.errors import GeneratorError
+from synthleak.releases.fleet.loss import CHUNK
+
+HEADROOM = 0.88
+"""Share of the memory that is planned with: the rest is the allocator's and the library's."""
+
+FULL = 4
+"""Bytes of a value in full precision."""
+
+MOST_TOKENS = 65_536
+MOST_TEXTS = 16_384
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What decides the memory of a backbone."""
+
+    layers: int
+    hidden: int
+    inner: int
+    keys: int
+    vocabulary: int
+    parameters: int
+    adapter: int
+    bytes: int
+
+    @property
+    def weights(self) -> int:
+        """The frozen backbone."""
+        return self.parameters * self.bytes
+
+    @property
+    def instance(self) -> int:
+        """One instance: master, two moments, sum, one temporary each of noise and step; live."""
+        return self.adapter * (6 * FULL + self.bytes)
+
+    @property
+    def token(self) -> int:
+        """One token of training: what every layer keeps for the backward pass."""
+        norms = 2 * (2 * FULL + self.bytes) * self.hidden
+        attention = 8 * self.hidden * self.bytes
+        inner = 5 * self.inner * self.bytes
+        return self.layers * (norms + attention + inner)
+
+    @property
+    def example(self) -> int:
+        """One example of training: its own gradient."""
+        return self.adapter * self.bytes
+
+    @property
+    def head(self) -> int:
+        """One chunk of the output layer: logits, probabilities, gradient."""
+        return CHUNK * self.vocabulary * (2 * FULL + 2 * self.bytes)
+
+    def text(self, longest: int) -> int:
+        """One text of sampling: keys and values (twice, while they grow) and its logits."""
+        memory = 2 * 2 * self.layers * self.keys * self.bytes * longest
+        return memory + self.vocabulary * (2 * self.bytes + FULL)
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What is computed together."""
+
+    instances: int
+    tokens: int
+    examples: int
+    texts: int
+
+
+def plan_fleet(
+    shape: Shape, memory: int, *, wanted: int, batch: float, longest: int, most: int | None = None
+) -> Fleet:
+    """Return the largest fleet that fits `memory`: of `wanted` instances, at most `most`.
+
+    Instances come first, since a step costs little more for many than for few; then examples of
+    one step, as many as their share of the rest allows.
+    """
+    room = int(memory * HEADROOM) - shape.weights
+    least = shape.instance + shape.head + longest * shape.token + shape.example
+    if room < least or room < shape.instance + shape.text(longest):
+        raise GeneratorError(
+            f"the backbone needs {(shape.weights + least) / 2**30:.1f} GiB for one instance and"
+            f" there are {memory * HEADROOM / 2**30:.1f}",
+            remedy="use a smaller backbone or max_tokens, or a larger device",
+        )
+    instances = max(1, min(wanted, most or wanted, int(room * 0.5) // shape.instance))
+    rest = room - instances * shape.instance - shape.head
+    # Poisson batches vary: half as many again as expected are computed together, if they fit.
+    wish = max(1, int(1.5 * batch * instances))
+    examples = max(1, min(wish, rest // (shape.example + longest * shape.token)))
+    tokens = min(MOST_TOKENS, (rest - examples * shape.example) // shape.token)
+    if examples < wish:
+        # Most texts are shorter than the longest: trade tokens for examples at half its length.
+        examples = max(examples, min(wish, rest // (shape.example + longest * shape.token // 2)))
+        tokens = min(MOST_TOKENS, (rest - examples * shape.example) // shape.token)
+    sampling = room - instances * shape.instance
+    texts = max(1, min(MOST_TEXTS, sampling // shape.text(longest)))
+    return Fleet(instances, max(int(tokens), longest), examples, int(texts))

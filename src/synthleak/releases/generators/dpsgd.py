@@ -1,0 +1,173 @@
+"""`dpsgd` (DP-Gen): a language model fine-tuned on the private records with DP-SGD.
+
+A record is written as ``labels ⏎⏎ text ⟨end⟩``. Every step draws a Poisson batch at rate q = B/N,
+clips each record's gradient to norm C, adds N(0, σ²C²) to the sum, and divides by the *expected*
+batch B. An empty batch takes a noised step like any other. σ comes from the accountant for (ε, δ),
+q and the number of steps, all of them from the nominal N. Generation is post-processing, prompted
+with classes from the public schema. The argument: design/claim-dpsgd.md.
+
+ε = ∞ neither clips nor adds noise; `clip_only` clips.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from synthleak.corpus.corpus import Labels, Record
+from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
+from synthleak.releases.release import (
+    Generator,
+    Request,
+    Synthetic,
+    generators,
+    private_prior,
+)
+from synthleak.seeds import stream
+
+if TYPE_CHECKING:
+    from synthleak.releases.backbone import Backbone
+    from synthleak.releases.fleet.training import Course, Example
+
+SPEED = ("device", "dtype", "fleet")
+"""Settings that change how fast a release comes and not which one."""
+
+
+@generators.register("dpsgd", version=1)
+class DpSgd(Generator):
+    """A language model fine-tuned with DP-SGD, a hundred instances at once (DP-Gen)."""
+
+    backbone: str = "smollm2"
+    adapter: Literal["lora", "full"] = "lora"
+    rank: int = Field(default=16, ge=1)
+    scale: float = Field(default=2.0, gt=0)
+    epochs: float = Field(default=10, gt=0)
+    batch_size: float = Field(default=16, gt=0)
+    learning_rate: float | Literal["auto"] = "auto"
+    clip: float = Field(default=1.0, gt=0)
+    clip_only: bool = False
+    max_tokens: int = Field(default=128, ge=8)
+    temperature: float = Field(default=1.0, gt=0)
+    top_k: int = Field(default=50, ge=1)
+    top_p: float = Field(default=0.9, gt=0, le=1)
+    device: str = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
+    fleet: int | None = Field(default=None, ge=1, description="instances at once; none: what fits")
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides a release: never the device, the precision or the fleet."""
+        return {key: value for key, value in super().identity().items() if key not in SPEED}
+
+    @property
+    def private_by_design(self) -> bool:
+        """A finite ε is accounted for."""
+        return True
+
+    @property
+    def exclusive(self) -> bool:
+        """One process holds the device."""
+        return True
+
+    @property
+    def batch(self) -> int:
+        """Take as many as one fleet could ever hold; the plan decides how many at once."""
+        return self.fleet or 128
+
+    def steps(self, nominal: int) -> int:
+        """Return the number of steps: from the nominal N alone."""
+        return max(1, int(self.epochs * nominal / self.batch_size))
+
+    def rate(self, nominal: int) -> float:
+        """Return the Poisson rate: from the nominal N alone."""
+        return min(1.0, self.batch_size / nominal)
+
+    def sigma(self, request: Request) -> float:
+        """Return the noise multiplier of a request."""
+        if math.isinf(request.epsilon):
+            return 0.0
+        nominal = request.nominal
+        return gaussian_sigma(
+            request.epsilon, request.delta, self.steps(nominal), self.rate(nominal)
+        )
+
+    def claim(self, request: Request) -> Claim:
+        """State the noised steps, and what is taken as public."""
+        if math.isinf(request.epsilon):
+            return no_claim()
+        event = GaussianEvent(
+            what=f"sum of gradients of norm at most {self.clip:g}, in units of that norm",
+            sigma=self.sigma(request),
+            sensitivity=1.0,
+            replace_sensitivity=2.0,
+            count=self.steps(request.nominal),
+            rate=self.rate(request.nominal),
+        )
+        void = "class sizes were taken from the private set" if _peeks(request) else None
+        return Claim(
+            epsilon=request.epsilon,
+            delta=request.delta,
+            events=(event,),
+            public=("backbone", "label classes", "class sizes of R", "N", "max_tokens"),
+            void=void,
+        )
+
+    def generate(self, request: Request) -> Sequence[Synthetic]:
+        """Make one release: a fleet of one."""
+        return next(self.generate_many([request]))
+
+    def generate_many(self, requests: Sequence[Request]) -> Iterator[Sequence[Synthetic]]:
+        """Train and sample a fleet of releases together."""
+        from synthleak.releases.backbone import require_llm
+
+        require_llm()
+        from synthleak.releases.fleet.finetune import finetuned, finetuned_in_full
+
+        yield from (finetuned if self.adapter == "lora" else finetuned_in_full)(self, requests)
+
+    def course(self, request: Request) -> Course:
+        """Return how every instance of a cell is trained."""
+        from synthleak.releases.fleet.training import Course
+
+        private = math.isfinite(request.epsilon)
+        rate = self.learning_rate
+        return Course(
+            steps=self.steps(request.nominal),
+            rate=self.rate(request.nominal),
+            batch=self.batch_size,
+            learning_rate=(1e-3 if private else 2e-3) if rate == "auto" else rate,
+            clip=self.clip if private or self.clip_only else None,
+            sigma=self.sigma(request),
+        )
+
+    def classes(self, request: Request) -> list[Labels]:
+        """Draw the classes to generate, from the public prior."""
+        side = private_prior(request.public, request.records) if _peeks(request) else request.public
+        return side.draw_classes(request.size, stream(request.seed, "classes"))
+
+
+def _peeks(request: Request) -> bool:
+    return request.label_prior == "private"
+
+
+def prompt_of(labels: Labels) -> str:
+    """Return the prompt of a class: its labels, then a blank line."""
+    return "\t".join(labels) + "\n\n"
+
+
+def example_of(record: Record, backbone: Backbone, longest: int) -> tuple[Example, bool]:
+    """Write a record as an example; say whether its text had to be cut.
+
+    The end token is part of the text, also where the text was cut: what comes after is unknown, and
+    a model that never sees an end runs on.
+    """
+    from synthleak.releases.fleet.training import Example
+
+    prompt = backbone.encode(prompt_of(record.labels))
+    text = backbone.encode(record.text)
+    room = max(longest - len(prompt) - 1, 0)
+    cut = len(text) > room
+    tokens = (*prompt, *text[:room], backbone.end)[-longest:]
+    return Example(tuple(tokens), min(len(prompt), len(tokens) - 1)), cut
