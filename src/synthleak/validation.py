@@ -27,6 +27,15 @@ DataPath = Annotated[Path, AfterValidator(_resolve)]
 """A path in the spec: relative ones are looked up beside the spec file."""
 
 
+def listed(value: Any) -> Any:
+    """Let a key that holds a list hold one thing too; for use before other checks.
+
+    >>> listed("a"), listed(["a", "b"])
+    (['a'], ['a', 'b'])
+    """
+    return value if isinstance(value, list | tuple) else [value]
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Say what would do instead of `word`.
 

@@ -113,15 +113,15 @@ def test_union_mistakes() -> None:
         select(one, order("both", "union", 1, of=["one", "eno"]))
     with pytest.raises(SpecError, match=r"pool\[0\]\.of: .*name two different pools"):
         order("both", "union", of=["one", "one"])
+    with pytest.raises(SpecError, match="name two different pools"):
+        order("both", "union", of=["one"])
 
 
 def test_labels_any_all_none() -> None:
     assert select(order("p", "labels", any=["x", "z"]))["p"].targets == tuple(
         n for n in range(60) if n % 4 != 3
     )
-    assert select(order("p", "labels", any=["x"], none=["y"]))["p"].targets == tuple(
-        range(0, 60, 4)
-    )
+    assert select(order("p", "labels", any="x", none=["y"]))["p"].targets == tuple(range(0, 60, 4))
     assert select(order("p", "labels", none=["x"]))["p"].targets == tuple(
         n for n in range(60) if n % 4 in (2, 3)
     )

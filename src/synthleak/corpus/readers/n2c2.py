@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from xml.etree import ElementTree
 
 from pydantic import BeforeValidator, Field
@@ -14,14 +14,10 @@ from synthleak.corpus.corpus import Record, readers
 from synthleak.corpus.files import cannot_open
 from synthleak.corpus.published import Published
 from synthleak.errors import CorpusError
-from synthleak.validation import DataPath
+from synthleak.validation import DataPath, listed
 
 
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, list | tuple) else [value]
-
-
-Paths = Annotated[tuple[DataPath, ...], BeforeValidator(_listed), Field(min_length=1)]
+Paths = Annotated[tuple[DataPath, ...], BeforeValidator(listed), Field(min_length=1)]
 
 
 @readers.register("n2c2", version=1)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from synthleak.corpus.corpus import Corpus, Record
 from synthleak.errors import PoolError
 from synthleak.pools.pool import Filter, Ground, rules
-from synthleak.validation import nearest
+from synthleak.validation import listed, nearest
+
+Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
 
 @rules.register("labels", version=1)
 class LabelRule(Filter):
     """Records with at least one label of `any`, every label of `all` and no label of `none`."""
 
-    any: tuple[str, ...] = Field(default=(), description="at least one of these")
-    all: tuple[str, ...] = Field(default=(), description="every one of these")
-    none: tuple[str, ...] = Field(default=(), description="not one of these")
+    any: Names = Field(default=(), description="at least one of these")
+    all: Names = Field(default=(), description="every one of these")
+    none: Names = Field(default=(), description="not one of these")
 
     @model_validator(mode="after")
     def _asks_something(self) -> LabelRule:

@@ -16,15 +16,15 @@ from synthleak.validation import nearest
 class Union(Filter):
     """Two earlier pools joined; each record remembers which it came from."""
 
-    of: tuple[str, str] = Field(description="the names of two pools above this one")
+    of: tuple[str, ...] = Field(description="the names of two pools above this one")
     shared: Literal["refuse", "first"] = Field(
         default="refuse", description="a record in both: an error, or it counts for the first"
     )
 
     @field_validator("of")
     @classmethod
-    def _two(cls, names: tuple[str, str]) -> tuple[str, str]:
-        if names[0] == names[1]:
+    def _two(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(names) != 2 or names[0] == names[1]:
             raise ValueError("name two different pools")
         return names
 
