@@ -16,7 +16,6 @@ from synthleak.corpus.published import Published
 from synthleak.errors import CorpusError
 from synthleak.validation import DataPath, listed
 
-
 Paths = Annotated[tuple[DataPath, ...], BeforeValidator(listed), Field(min_length=1)]
 
 
