@@ -21,6 +21,7 @@ def tiny_spec(**changes: Any) -> dict[str, Any]:
         "game": {"instances": 12, "records": 30, "rounds": 4, "candidates": 5},
         "generator": [{"kind": "ngram", "epsilon": [float("inf"), 2]}],
         "evidence": {"families": ["cos", "bigram_logprob"]},
+        "prior": [],
     }
     return spec | changes
 

@@ -20,6 +20,14 @@ from synthleak.analyses.cells import (
     evaluate,
     judge,
 )
+from synthleak.analyses.prior import (
+    AttackFigures,
+    ComparisonRow,
+    PriorRow,
+    compare,
+    is_of,
+    prior_rows,
+)
 from synthleak.assessment import (
     assess_cell,
     claim_of,
@@ -39,6 +47,14 @@ from synthleak.metrics.figures import CellFigures
 from synthleak.releases.claim import Claim
 from synthleak.report.html import render
 from synthleak.report.tables import RESULTS_VERSION, result_files
+from synthleak.rivals import (
+    assess_rival,
+    missing_rivals,
+    missing_strikes,
+    rivals_key,
+    rivals_of,
+    strike_at,
+)
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec, Spec, load_spec
 from synthleak.store import StagedStore, name_of
@@ -75,6 +91,12 @@ class Audit:
     def claim(self, cell: Cell) -> Claim:
         """Return what the releases of a cell promise."""
         return claim_of(self.bench, cell)
+
+    def degenerate(self, cell: Cell) -> dict[str, int]:
+        """Count the releases of a cell that hold no text at all, or one text over and over."""
+        sets = wanted_sets(self.bench, cell)
+        counts = [header_of(self.bench, cell, item).different for _, item in sets]
+        return {"empty_releases": counts.count(0), "one_text_releases": counts.count(1)}
 
     @cached_property
     def figures(self) -> dict[Cell, CellFigures]:
@@ -113,6 +135,24 @@ class Audit:
         """Every proxy of every scenario of every cell: `results/proxies.csv`."""
         return self._tables[1]
 
+    @cached_property
+    def _rivals(self) -> dict[Cell, list[AttackFigures]]:
+        return {cell: rivals_of(self.bench, cell) for cell in self.bench.cells}
+
+    @property
+    def prior(self) -> list[PriorRow]:
+        """Every arm of every prior attack on every cell: `results/prior.csv`."""
+        return [row for cell, found in self._rivals.items() for row in prior_rows(cell, found)]
+
+    @property
+    def comparison(self) -> list[ComparisonRow]:
+        """Ours beside the prior attacks, per cell: `results/comparison.csv`."""
+        return [
+            compare(cell, [row for row in self.cells if is_of(row, cell)], found)
+            for cell, found in self._rivals.items()
+            if found
+        ]
+
     @property
     def records(self) -> list[RecordRow]:
         """Every record that was compared with itself, in every cell: `results/records.csv`."""
@@ -122,7 +162,9 @@ class Audit:
                 pool=cell.pool,
                 generator=cell.generator,
                 epsilon=cell.epsilon,
-                record=self.bench.corpus.records[self.bench.plans[cell.pool].targets[row.target]].id,
+                record=self.bench.corpus.records[
+                    self.bench.plans[cell.pool].targets[row.target]
+                ].id,
                 auc=row.auc,
                 p_value=row.p,
                 q_value=row.q,
@@ -263,6 +305,16 @@ def _fill(bench: Workbench, runtime: Runtime, progress: Progress, news: list[str
         title="observations",
         steps=len(looks),
     )
+    strikes = missing_strikes(bench)
+    run_units(
+        strike_at,
+        bench,
+        strikes,
+        workers=runtime.workers,
+        progress=progress,
+        title="prior attacks",
+        steps=len(strikes),
+    )
     cells = missing_figures(bench)
     run_units(
         assess_cell,
@@ -273,11 +325,22 @@ def _fill(bench: Workbench, runtime: Runtime, progress: Progress, news: list[str
         title="figures",
         steps=len(cells),
     )
-    return lacking + len(looks) + len(cells)
+    rivals = missing_rivals(bench)
+    run_units(
+        assess_rival,
+        bench,
+        rivals,
+        workers=runtime.workers,
+        progress=progress,
+        title="figures of prior attacks",
+        steps=len(rivals),
+    )
+    return lacking + len(looks) + len(strikes) + len(cells) + len(rivals)
 
 
 def findings_key(audit: Audit) -> str:
     """Return the key of the results: of all figures they are made from, and their format."""
     bench = audit.bench
     keys = [figures_key(bench, cell) for cell in bench.cells]
-    return digest("findings", RESULTS_VERSION, identity_of(bench), keys)
+    rivals = [rivals_key(bench, cell, a) for cell in bench.cells for a in bench.plugins.attacks]
+    return digest("findings", RESULTS_VERSION, identity_of(bench), keys, rivals)

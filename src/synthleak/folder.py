@@ -139,7 +139,7 @@ def changes(old: Mapping[str, Any], bench: Workbench) -> list[str]:
         was = old.get(key, {})
         if was == now:
             continue
-        if key in ("pools", "generators", "families"):
+        if key in ("pools", "generators", "families", "priors"):
             found += [f"{key[:-1]} {name} is new" for name in now if name not in was]
             found += [f"{key[:-1]} {name} is gone" for name in was if name not in now]
             for name in now:
@@ -197,6 +197,7 @@ def resolved(bench: Workbench) -> dict[str, Any]:
             for section, generator in plugins.generators
         ],
         "evidence": {"families": [member.name for member in plugins.families]},
+        "prior": [{"kind": attack.kind, **attack.model_dump()} for attack in plugins.attacks],
     }
 
 

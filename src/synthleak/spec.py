@@ -155,6 +155,12 @@ class EvidenceSection(Frozen):
     families: Literal["all"] | tuple[str, ...] = "all"
 
 
+class PriorSection(PluginSection):
+    """`[[prior]]`: an earlier attack to compare with (METHOD §9); `prior = []` for none."""
+
+    kind: str
+
+
 class Spec(Frozen):
     """A whole audit. The same spec and seed give the same tables on every machine."""
 
@@ -166,6 +172,7 @@ class Spec(Frozen):
     game: GameSection = GameSection()
     generator: Annotated[tuple[GeneratorSection, ...], Field(min_length=1)]
     evidence: EvidenceSection = EvidenceSection()
+    prior: tuple[PriorSection, ...] = (PriorSection(kind="canary"), PriorSection(kind="domias"))
 
     @model_validator(mode="after")
     def _unique(self) -> Spec:
@@ -179,6 +186,13 @@ class Spec(Frozen):
                         f"{name!r} is taken", f"{title}[{position}].name", "give it its own name"
                     )
         return self
+
+    @field_validator("prior")
+    @classmethod
+    def _each_attack_once(cls, value: tuple[PriorSection, ...]) -> tuple[PriorSection, ...]:
+        if len({attack.kind for attack in value}) < len(value):
+            raise ValueError("name each attack once")
+        return value
 
 
 class LoadedSpec:

@@ -16,7 +16,13 @@ from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import evidence_key, look, put_evidence
 from synthleak.identity import digest
 from synthleak.plan.plan import RecordSet
-from synthleak.releases.release import Header, Synthetic, dump_texts, load_texts
+from synthleak.releases.release import (
+    Header,
+    Synthetic,
+    different_texts,
+    dump_texts,
+    load_texts,
+)
 from synthleak.store import fetch, name_of
 from synthleak.workbench import Workbench
 
@@ -114,7 +120,7 @@ def make_releases(bench: Workbench, unit: ReleaseUnit) -> int:
             )
         text = digest_of(release)
         bench.store.put(name_of("text", text), dump_texts(release))
-        header = Header(text, len(release), generator.claim(request))
+        header = Header(text, len(release), generator.claim(request), different_texts(release))
         bench.store.put(release_name(bench, unit.cell, item), header.to_bytes())
     return len(sets)
 

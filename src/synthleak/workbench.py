@@ -15,6 +15,7 @@ from synthleak.analyses.cells import Cell
 from synthleak.corpus.corpus import Corpus, Reader, Record, assemble, readers
 from synthleak.encoders.encoder import Encoder, Vectors, encode_once, encoders
 from synthleak.errors import SpecError
+from synthleak.evidence.attack import Attack, attacks
 from synthleak.evidence.family import Family
 from synthleak.evidence.observation import Targets
 from synthleak.evidence.table import chosen_families
@@ -39,6 +40,7 @@ class Plugins:
     orders: tuple[PoolOrder, ...]
     generators: tuple[tuple[GeneratorSection, Generator], ...]
     families: tuple[Family, ...]
+    attacks: tuple[Attack, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,12 @@ def build_plugins(loaded: LoadedSpec) -> Plugins:
         orders=tuple(orders),
         generators=tuple(made),
         families=tuple(chosen_families(spec.evidence.families)),
+        attacks=tuple(
+            attacks.build(
+                section.kind, section.settings, key="kind", where=("prior", position), base=base
+            )
+            for position, section in enumerate(spec.prior)
+        ),
     )
 
 
@@ -276,4 +284,5 @@ def identity_of(bench: Workbench) -> dict[str, Any]:
             for section, generator in plugins.generators
         },
         "families": {member.name: member.version for member in plugins.families},
+        "priors": {attack.kind: attack.identity() for attack in plugins.attacks},
     }

@@ -10,7 +10,7 @@ import click
 from synthleak.cli.options import json_option
 from synthleak.cli.tables import print_table
 
-SHELVES = ("readers", "encoders", "pools", "designs", "generators", "proxies")
+SHELVES = ("readers", "encoders", "pools", "designs", "generators", "proxies", "priors")
 
 
 @click.command("list")
@@ -23,7 +23,7 @@ SHELVES = ("readers", "encoders", "pools", "designs", "generators", "proxies")
 )
 @json_option
 def listing(shelf: str, plugins: tuple[Path, ...], as_json: bool) -> None:
-    """List what SHELF offers: readers, encoders, pools, designs, generators or proxies.
+    """List what SHELF offers: readers, encoders, pools, designs, generators, proxies, priors.
 
     Plug-ins of other packages and of the files named with --plugins are listed too.
     """
@@ -70,6 +70,7 @@ def origin(entry: Any) -> str:
 def _shelf(name: str) -> Any:
     from synthleak.corpus.corpus import readers
     from synthleak.encoders.encoder import encoders
+    from synthleak.evidence.attack import attacks
     from synthleak.plan.plan import designs
     from synthleak.pools.pool import rules
     from synthleak.releases.release import generators
@@ -80,4 +81,5 @@ def _shelf(name: str) -> Any:
         "pools": rules,
         "designs": designs,
         "generators": generators,
+        "priors": attacks,
     }[name]

@@ -17,6 +17,7 @@ from synthleak.corpus.corpus import Labels, Record
 from synthleak.identity import digest
 from synthleak.registry import Plugin, PluginShelf
 from synthleak.releases.claim import Claim, no_claim
+from synthleak.text import fold
 
 T = TypeVar("T")
 
@@ -90,22 +91,42 @@ class Request:
 
 @dataclass(frozen=True)
 class Header:
-    """What is known of a release without opening it: `text` is the content hash of its records."""
+    """What is known of a release without opening it: `text` is the content hash of its records.
+
+    `different` is how many texts it has that are neither blank nor equal once folded: 0 is an empty
+    release, 1 a degenerate one. It is None in stores that were written before it was counted.
+    """
 
     text: str
     size: int
     claim: Claim
+    different: int | None = None
 
     def to_bytes(self) -> bytes:
         """Write the header for the store."""
-        content = {"text": self.text, "size": self.size, "claim": self.claim.to_json()}
+        content = {
+            "text": self.text,
+            "size": self.size,
+            "different": self.different,
+            "claim": self.claim.to_json(),
+        }
         return json.dumps(content, indent=1).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Header:
         """Read a header from the store."""
         content = json.loads(data)
-        return cls(content["text"], content["size"], Claim.from_json(content["claim"]))
+        claim = Claim.from_json(content["claim"])
+        return cls(content["text"], content["size"], claim, content.get("different"))
+
+
+def different_texts(release: Sequence[Synthetic]) -> int:
+    """Count the texts that are neither blank nor equal once folded.
+
+    >>> different_texts([Synthetic("A b"), Synthetic(" a  B"), Synthetic(" ")])
+    1
+    """
+    return len({fold(record.text) for record in release} - {""})
 
 
 class Generator(Plugin):

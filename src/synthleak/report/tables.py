@@ -14,6 +14,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
+from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.report.verdict import headline, sentence
 
 if TYPE_CHECKING:
@@ -25,11 +26,17 @@ RESULTS_VERSION = 2
 
 
 def result_files(audit: Audit) -> dict[str, bytes]:
-    """Return the files of `results/` by name; records only where the design compares them."""
+    """Return the files of `results/` by name.
+
+    Records only where the design compares them, prior attacks only where the spec names some.
+    """
     tables: dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]] = {
         "cells": (CellRow, audit.cells),
         "proxies": (ProxyRow, audit.proxies),
     }
+    if audit.prior:
+        tables["prior"] = (PriorRow, audit.prior)
+        tables["comparison"] = (ComparisonRow, audit.comparison)
     if audit.records:
         tables["records"] = (RecordRow, audit.records)
     files = {}
@@ -110,6 +117,7 @@ def summary(audit: Audit) -> dict[str, Any]:
                 "records_high": figures.records_high,
                 "gdp_mu_estimate": figures.mu,
                 "epsilon_bound": figures.epsilon and asdict(figures.epsilon),
+                **audit.degenerate(cell),
             }
             for cell, figures in audit.figures.items()
         ],

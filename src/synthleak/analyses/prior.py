@@ -1,0 +1,294 @@
+"""Prior attacks in the same game: every arm, and the better of them against ours (METHOD §9).
+
+Each attack collapses to its best arm per cell, as ours does over proxies and scenarios, and is
+compared with the same redraws of the coins (METHOD §8).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from synthleak.analyses.cells import Cell, CellRow
+from synthleak.calibration.scenarios import TINY, Scores, expectation
+from synthleak.evidence.attack import Arm, Attack, Rule
+from synthleak.evidence.family import Proxy
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.compare import comparison_of
+from synthleak.metrics.dealt import dealt, redeal
+from synthleak.metrics.nulls import max_test, upper_point
+from synthleak.metrics.rounds import round_figures
+from synthleak.plan.plan import Baseline, Design, Plan
+from synthleak.spec import GameSection
+
+OURS = "ours"
+
+
+@dataclass(frozen=True)
+class ArmFigures:
+    """One arm of an attack in one scenario; the ceiling is that of the whole attack's search."""
+
+    name: str
+    scenario: str
+    view: str
+    auc: float
+    tpr: float
+    auc_ceiling: float | None
+
+
+@dataclass(frozen=True)
+class AttackFigures:
+    """One attack on one cell: its arms, the chance ceiling of the best of them, and its p."""
+
+    attack: str
+    arms: tuple[ArmFigures, ...]
+    null_auc95: float | None
+    p: float | None
+
+    @property
+    def best(self) -> ArmFigures:
+        """The best arm by AUC, ties by TPR, then in the order in which the attack names them."""
+        return max(self.arms, key=lambda arm: (arm.auc, arm.tpr))
+
+    def to_bytes(self) -> bytes:
+        """Write the figures for the store."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> AttackFigures:
+        """Read figures from the store."""
+        content = json.loads(data)
+        arms = tuple(ArmFigures(**arm) for arm in content["arms"])
+        return cls(**{**content, "arms": arms})
+
+
+@dataclass(frozen=True)
+class PriorRow:
+    """A row of `prior.csv`: one arm of a prior attack in one scenario of one cell."""
+
+    corpus: str
+    pool: str
+    generator: str
+    epsilon: float
+    family: str
+    arm: str
+    scenario: str
+    auc: float
+    tpr_at_fpr05: float
+    view: str
+    auc_ceiling: float | None
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """A row of `comparison.csv`: ours beside the two prior families, each at its best.
+
+    `delta` is ours minus the better prior, `prior_arm` the arm that it is due to.
+    """
+
+    corpus: str
+    pool: str
+    generator: str
+    epsilon: float
+    ours_auc: float
+    ours_tpr: float
+    ours_proxy: str
+    ours_scenario: str
+    ours_p: float | None
+    canary_auc: float | None
+    canary_tpr: float | None
+    canary_arm: str | None
+    canary_scenario: str | None
+    canary_null95: float | None
+    canary_p: float | None
+    domias_auc: float | None
+    domias_tpr: float | None
+    domias_arm: str | None
+    domias_scenario: str | None
+    domias_null95: float | None
+    domias_p: float | None
+    delta: float | None
+    prior_arm: str | None
+    winner: str
+
+
+def attack_scores(
+    attack: Attack, values: Floats, baselines: Sequence[Baseline]
+) -> tuple[list[Scores], list[Arm]]:
+    """Score every target on every set by every arm that these baselines allow.
+
+    `values[set, target, column]` is what the attack saw. Scores and arms are in the same order.
+    """
+    scores, used = [], []
+    for baseline in baselines:
+        known = baseline.uses.any() or baseline.scenario != "S3"
+        arms = [arm for arm in attack.arms if arm.scenario == baseline.scenario]
+        arms = [arm for arm in arms if known and (arm.rule == "as it is" or baseline.uses.any())]
+        if not arms:
+            continue
+        columns = [RULES[arm.rule](values[:, :, arm.column], baseline) for arm in arms]
+        proxies = tuple(
+            Proxy(arm.name, attack.kind, arm.view, "difference", arm.meaning) for arm in arms
+        )
+        scores.append(Scores(baseline.scenario, np.stack(columns, axis=2), proxies))
+        used += arms
+    return scores, used
+
+
+def _as_it_is(column: Floats, baseline: Baseline) -> Floats:
+    return column
+
+
+def _ratio(column: Floats, baseline: Baseline) -> Floats:
+    """Divide by the references' mean; a mean below 0, where a ratio means nothing, counts as 0."""
+    expected = expectation(column[:, :, None], baseline)[:, :, 0]
+    ratio: Floats = column / (np.maximum(expected, 0.0) + TINY)
+    return ratio
+
+
+def log_mean_probability(column: Floats, baseline: Baseline) -> Floats:
+    """Return the log of the mean probability over the sets that calibrate, all in log space.
+
+    As half of them hold the target, this is log ½(mean IN + mean OUT). A set never calibrates
+    itself.
+
+    >>> uses = np.array([[False, True, True]])
+    >>> log_p = np.array([[-9000.0], [-9001.0], [-9001.0]])
+    >>> log_mean_probability(log_p, Baseline("S2", uses)).round(1).tolist()
+    [[-9001.0], [-9001.0], [-9001.0]]
+    """
+    from scipy.special import logsumexp
+
+    uses = baseline.uses.T
+    expected = np.zeros_like(column)
+    for position in range(len(column)):
+        others = uses.copy()
+        others[position] = False
+        count = others.sum(axis=0)
+        summed = logsumexp(np.where(others, column, -np.inf), axis=0)
+        expected[position] = np.where(count > 0, summed - np.log(np.maximum(count, 1)), 0.0)
+    return expected
+
+
+def _mean_probability(column: Floats, baseline: Baseline) -> Floats:
+    return column - log_mean_probability(column, baseline)
+
+
+RULES: Mapping[Rule, Callable[[Floats, Baseline], Floats]] = {
+    "as it is": _as_it_is,
+    "mean probability": _mean_probability,
+    "ratio": _ratio,
+}
+"""How a column becomes a score, by the rule that an arm names."""
+
+
+def assess_attack(
+    attack: Attack,
+    values: Floats,
+    design: Design,
+    plan: Plan,
+    game: GameSection,
+    rng: np.random.Generator,
+    *,
+    redraws: int,
+) -> AttackFigures:
+    """Return the figures of every arm of an attack on one cell, with their nulls."""
+    scores, arms = attack_scores(attack, values, plan.baselines)
+    sets = int(plan.trials.set.max()) + 1
+    together = np.concatenate([table.values[:sets] for table in scores], axis=2)
+    hands = [dealt(plan.trials, len(plan.targets)), *redeal(design, plan, game, rng, redraws)]
+    pair = comparison_of(design, plan, together).pair(hands)
+    test = max_test(np.concatenate([pair.level, pair.tail], axis=1))
+    ceilings = np.full(len(arms), np.inf) if test is None else test.ceilings()
+    rates = np.concatenate([round_figures(table, plan.trials).tpr for table in scores])
+    return AttackFigures(
+        attack=attack.kind,
+        arms=tuple(
+            ArmFigures(
+                name=arm.name,
+                scenario=arm.scenario,
+                view=arm.view,
+                auc=float(pair.level[0, position]),
+                tpr=float(rates[position]),
+                auc_ceiling=_finite(ceilings[position]),
+            )
+            for position, arm in enumerate(arms)
+        ),
+        null_auc95=_finite(upper_point(pair.level[1:].max(axis=1))),
+        p=None if test is None else test.p,
+    )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def prior_rows(cell: Cell, figures: Sequence[AttackFigures]) -> list[PriorRow]:
+    """Write the arms of all attacks on a cell as rows."""
+    return [
+        PriorRow(
+            corpus=cell.corpus,
+            pool=cell.pool,
+            generator=cell.generator,
+            epsilon=cell.epsilon,
+            family=attack.attack,
+            arm=arm.name,
+            scenario=arm.scenario,
+            auc=arm.auc,
+            tpr_at_fpr05=arm.tpr,
+            view=arm.view,
+            auc_ceiling=arm.auc_ceiling,
+        )
+        for attack in figures
+        for arm in attack.arms
+    ]
+
+
+def is_of(row: CellRow, cell: Cell) -> bool:
+    """Say whether a row belongs to a cell."""
+    return Cell(row.corpus, row.pool, row.generator, row.epsilon) == cell
+
+
+def compare(cell: Cell, ours: Sequence[CellRow], figures: Sequence[AttackFigures]) -> ComparisonRow:
+    """Put our best row of a cell beside the best arm of every prior attack."""
+    best = max(ours, key=lambda row: (row.auc, row.tpr_at_fpr05))
+    by_name = {attack.attack: attack for attack in figures}
+    rival = max(figures, key=lambda attack: (attack.best.auc, attack.best.tpr), default=None)
+    delta = None if rival is None else best.auc - rival.best.auc
+    return ComparisonRow(
+        corpus=cell.corpus,
+        pool=cell.pool,
+        generator=cell.generator,
+        epsilon=cell.epsilon,
+        ours_auc=best.auc,
+        ours_tpr=best.tpr_at_fpr05,
+        ours_proxy=best.proxy,
+        ours_scenario=best.scenario,
+        ours_p=best.p_cell,
+        **_beside("canary", by_name),
+        **_beside("domias", by_name),
+        delta=delta,
+        prior_arm=None if rival is None else f"{rival.attack} {rival.best.name}",
+        winner=_winner(rival, delta),
+    )
+
+
+def _winner(rival: AttackFigures | None, delta: float | None) -> str:
+    if rival is None or delta is None or delta > 0:
+        return OURS
+    return rival.attack if delta < 0 else "tie"
+
+
+def _beside(name: str, by_name: Mapping[str, AttackFigures]) -> dict[str, Any]:
+    """Return the columns of one prior attack; empty where the audit left it out."""
+    columns = ("auc", "tpr", "arm", "scenario", "null95", "p")
+    if name not in by_name:
+        return dict.fromkeys(f"{name}_{column}" for column in columns)
+    found = by_name[name]
+    arm = found.best
+    values = (arm.auc, arm.tpr, arm.name, arm.scenario, found.null_auc95, found.p)
+    return {f"{name}_{column}": value for column, value in zip(columns, values, strict=True)}

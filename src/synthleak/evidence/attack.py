@@ -1,0 +1,92 @@
+"""Prior attacks: what others proposed for releases, under our protocol (METHOD §9).
+
+An attack looks at an observation as a proxy does, and gives a few columns per target. Its arms say
+which column counts in which scenario, and how it is calibrated there. They stand outside the 32.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from synthleak.errors import ContractError
+from synthleak.evidence.family import View
+from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
+from synthleak.identity import digest
+from synthleak.registry import Plugin, PluginShelf
+
+Rule = Literal["as it is", "mean probability", "ratio"]
+"""How a column is calibrated: not at all; log p less the log of the references' mean probability;
+divided by the references' mean."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One published signal in one scenario."""
+
+    name: str
+    scenario: str
+    column: int
+    view: View
+    rule: Rule
+    meaning: str
+
+
+class Attack(Plugin):
+    """A family of earlier attacks: it collapses to its best arm per cell, as ours over scenarios.
+
+    An attack that `scores_only` is not needed on the references themselves; one that
+    `uses_references` is given their texts together, or None where the plan has none.
+    """
+
+    arms: ClassVar[tuple[Arm, ...]]
+    columns: ClassVar[int]
+    scores_only: ClassVar[bool] = False
+    uses_auxiliary: ClassVar[bool] = False
+    uses_references: ClassVar[bool] = False
+
+    @abstractmethod
+    def look(
+        self, targets: Targets, observation: Observation, references: TextSet | None
+    ) -> Floats:
+        """Return `[target, column]`."""
+
+
+attacks: PluginShelf[Attack] = PluginShelf("prior attack", "synthleak.evidence.prior")
+
+
+def attack_key(
+    attack: Attack,
+    encoder: dict[str, Any],
+    targets: Targets,
+    text: str,
+    references: tuple[str, ...],
+) -> str:
+    """Return the key of one attack's columns on one observation, from contents alone."""
+    return digest(
+        "prior",
+        attack.identity(),
+        encoder,
+        targets.auxiliary.key if attack.uses_auxiliary else None,
+        targets.key,
+        text,
+        references if attack.uses_references else None,
+    )
+
+
+def strike(
+    attack: Attack, targets: Targets, observation: Observation, references: TextSet | None
+) -> Floats:
+    """Let one attack look, and hold it to its contract: one finite value each."""
+    values = np.asarray(attack.look(targets, observation, references), dtype=np.float64)
+    if values.shape != (len(targets), attack.columns):
+        raise ContractError(
+            f"the attack {attack.kind!r} gave {values.shape} values,"
+            f" not {(len(targets), attack.columns)}"
+        )
+    if not np.isfinite(values).all():
+        raise ContractError(f"the attack {attack.kind!r} gave a value that is not finite")
+    return values

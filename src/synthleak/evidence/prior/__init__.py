@@ -1,0 +1,1 @@
+"""The prior attacks on the shelf, one file each (METHOD §9)."""

@@ -1,0 +1,210 @@
+"""The fourth kind of work: prior attacks on the same releases (METHOD §9).
+
+Like evidence and figures, what an attack sees of an observation, and what it is worth on a cell,
+are kept under keys of all that they were made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from synthleak.analyses.cells import Cell
+from synthleak.analyses.prior import AttackFigures, assess_attack
+from synthleak.evidence.attack import Attack, attack_key, strike
+from synthleak.evidence.observation import Observation, TextSet
+from synthleak.evidence.table import get_evidence, put_evidence
+from synthleak.identity import digest
+from synthleak.metrics.figures import redraws_for
+from synthleak.plan.plan import Plan, designs
+from synthleak.seeds import stream
+from synthleak.store import keep, name_of
+from synthleak.work import observations, open_release
+from synthleak.workbench import Workbench
+
+VERSION = 1
+NEXT = 4
+"""How many releases stand in for references where every release calibrates all others."""
+
+
+@dataclass(frozen=True)
+class StrikeUnit:
+    """One observation, the references beside it, and the attacks that have not seen them yet."""
+
+    pool: str
+    text: str
+    raw: int | None
+    references: tuple[str, ...]
+    attacks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RivalUnit:
+    """One attack on one cell whose figures are still to be made."""
+
+    cell: Cell
+    attack: str
+
+
+def reference_positions(plan: Plan, position: int) -> tuple[int, ...]:
+    """Return the sets whose releases an attack on this set may use: those of S3.
+
+    Where a set itself calibrates others (`cohort`), these are the four that follow it.
+    """
+    uses = [b.uses.any(axis=0) for b in plan.baselines if b.scenario == "S3"]
+    found = np.flatnonzero(uses[0]) if uses else np.array([], dtype=np.int64)
+    if position not in found:
+        return tuple(found.tolist())
+    place = int(np.searchsorted(found, position))
+    following = np.roll(found, -place)[1 : NEXT + 1]
+    return tuple(following.tolist())
+
+
+def _sightings(bench: Workbench, cell: Cell) -> Iterator[tuple[int, StrikeUnit]]:
+    """Yield every set that some attack looks at, as a unit of all the attacks that do."""
+    plan = bench.plans[cell.pool]
+    scored = int(plan.trials.set.max()) + 1
+    there = observations(bench, cell)
+    for position, (text, raw) in enumerate(there):
+        references = (
+            tuple(there[other][0] for other in reference_positions(plan, position))
+            if position < scored
+            else ()
+        )
+        wanted = tuple(
+            attack.kind
+            for attack in bench.plugins.attacks
+            if position < scored or not attack.scores_only
+        )
+        yield position, StrikeUnit(cell.pool, text, raw, references, wanted)
+
+
+def _key(bench: Workbench, attack: Attack, unit: StrikeUnit) -> str:
+    encoder = bench.plugins.encoder.identity()
+    return attack_key(attack, encoder, bench.targets(unit.pool), unit.text, unit.references)
+
+
+def missing_strikes(bench: Workbench) -> list[StrikeUnit]:
+    """Return the observations that some attack has not looked at, each once."""
+    units: dict[StrikeUnit, StrikeUnit] = {}
+    for cell in bench.cells:
+        for _, unit in _sightings(bench, cell):
+            if unit in units:
+                continue
+            missing = tuple(
+                attack.kind
+                for attack in bench.plugins.attacks
+                if attack.kind in unit.attacks
+                and not bench.store.exists(name_of("evidence", _key(bench, attack, unit)))
+            )
+            units[unit] = StrikeUnit(unit.pool, unit.text, unit.raw, unit.references, missing)
+    return [unit for unit in units.values() if unit.attacks]
+
+
+def strike_at(bench: Workbench, unit: StrikeUnit) -> int:
+    """Let the attacks of a unit look at its observation."""
+    targets = bench.targets(unit.pool)
+    texts = (
+        [record.text for record in open_release(bench, unit.text)]
+        if unit.raw is None
+        else bench.raw_texts(bench.plans[unit.pool].sets[unit.raw])
+    )
+    observation = Observation(texts, bench.encode)
+    for attack in bench.plugins.attacks:
+        if attack.kind in unit.attacks:
+            references = (
+                _references(bench, unit) if attack.uses_references and unit.references else None
+            )
+            values = strike(attack, targets, observation, references)
+            put_evidence(bench.store, _key(bench, attack, unit), values)
+    return 1
+
+
+def _references(bench: Workbench, unit: StrikeUnit) -> TextSet:
+    """Return the references of a unit; all sets of a `lone` cell share them, so keep the last."""
+    last: dict[tuple[str, ...], TextSet] = bench.targets(unit.pool).remember("references", dict)
+    if unit.references not in last:
+        texts = [record.text for text in unit.references for record in open_release(bench, text)]
+        last.clear()
+        last[unit.references] = TextSet(texts, bench.encode)
+    return last[unit.references]
+
+
+def rivals_of(bench: Workbench, cell: Cell) -> list[AttackFigures]:
+    """Return the figures of every prior attack on a cell, made now only if they never were."""
+    return [_figures(bench, cell, attack) for attack in bench.plugins.attacks]
+
+
+def rivals_key(bench: Workbench, cell: Cell, attack: Attack) -> str:
+    """Return the key of an attack's figures on a cell: plan, what it saw, streams, redraws."""
+    plan = bench.plans[cell.pool]
+    return digest(
+        "rivals",
+        VERSION,
+        attack.identity(),
+        [designs.get(plan.design).version, digest(plan.to_bytes().hex())],
+        bench.spec.game.model_dump(),
+        _name(bench, cell),
+        redraws_for(len(bench.cells)),
+        [key for _, key in _keys(bench, cell, attack)],
+    )
+
+
+def missing_rivals(bench: Workbench) -> list[RivalUnit]:
+    """Return the attacks on cells whose figures are not in the store."""
+    return [
+        RivalUnit(cell, attack.kind)
+        for cell in bench.cells
+        for attack in bench.plugins.attacks
+        if not bench.store.exists(name_of("figures", rivals_key(bench, cell, attack)))
+    ]
+
+
+def assess_rival(bench: Workbench, unit: RivalUnit) -> int:
+    """Make the figures of one attack on one cell."""
+    attack = next(item for item in bench.plugins.attacks if item.kind == unit.attack)
+    _figures(bench, unit.cell, attack)
+    return 1
+
+
+def _figures(bench: Workbench, cell: Cell, attack: Attack) -> AttackFigures:
+    plan = bench.plans[cell.pool]
+
+    def make() -> AttackFigures:
+        values = np.zeros((len(plan.sets), len(plan.targets), attack.columns))
+        for position, key in _keys(bench, cell, attack):
+            values[position] = get_evidence(bench.store, key)
+        return assess_attack(
+            attack,
+            values,
+            designs.get(plan.design).plugin,
+            plan,
+            bench.spec.game,
+            stream(*_name(bench, cell)),
+            redraws=redraws_for(len(bench.cells)),
+        )
+
+    return keep(
+        bench.store,
+        "figures",
+        rivals_key(bench, cell, attack),
+        make,
+        AttackFigures.to_bytes,
+        AttackFigures.from_bytes,
+    )
+
+
+def _keys(bench: Workbench, cell: Cell, attack: Attack) -> list[tuple[int, str]]:
+    """Return (set, key) for every set of a cell that an attack looks at."""
+    return [
+        (position, _key(bench, attack, unit))
+        for position, unit in _sightings(bench, cell)
+        if attack.kind in unit.attacks
+    ]
+
+
+def _name(bench: Workbench, cell: Cell) -> tuple[int | str, ...]:
+    budget = repr(cell.epsilon)
+    return (bench.spec.seed, "rivals", cell.corpus, cell.pool, cell.generator, budget)
