@@ -15,6 +15,7 @@ from synthleak.cli.init import init
 from synthleak.cli.listing import listing
 from synthleak.cli.plan import plan
 from synthleak.cli.run import run
+from synthleak.cli.selftest import selftest
 from synthleak.cli.status import status
 from synthleak.errors import SynthleakError
 
@@ -36,7 +37,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, init, corpus, plan, run, status, listing, doctor, completion):
+for command in (demo, init, corpus, plan, run, status, listing, selftest, doctor, completion):
     cli.add_command(command)
 
 

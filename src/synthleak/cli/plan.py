@@ -16,6 +16,7 @@ from synthleak.cli.options import (
     runtime_for,
     workers_option,
 )
+from synthleak.cli.power import power
 from synthleak.cli.tables import print_table
 
 spec_argument = click.argument("spec", type=click.Path(path_type=Path))
@@ -29,8 +30,12 @@ def plan() -> None:
     Examples:
       synthleak plan show audit.toml           pools, sets, what each attacker will know
       synthleak plan cost audit.toml           time, disk and memory, from a timed probe
+      synthleak plan power audit.toml          the smallest leak that the design would find
       synthleak plan export audit.toml DIR     training files, for releases made elsewhere
     """
+
+
+plan.add_command(power)
 
 
 @plan.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,15 +17,26 @@ from synthleak.cli.options import (
 )
 from synthleak.cli.tables import print_table
 
+EXIT_FAILED = 1
+
 
 @click.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The run folder.")
 @click.option("--extend", is_flag=True, help="Go on in a folder whose spec has changed.")
+@click.option("--fail-if", metavar="CONDITION", help="Exit 1 if a row of cells.csv satisfies this.")
 @workers_option
 @quiet_option
 @json_option
-def run(spec: Path, out: Path, extend: bool, workers: int, quiet: bool, as_json: bool) -> None:
+def run(
+    spec: Path,
+    out: Path,
+    extend: bool,
+    fail_if: str | None,
+    workers: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Audit what SPEC describes and leave tables and a report in a run folder.
 
     What the folder already holds is not made again: an interrupted run goes on where it stopped,
@@ -32,20 +44,30 @@ def run(spec: Path, out: Path, extend: bool, workers: int, quiet: bool, as_json:
     figure is in OUT/results, the page is OUT/report.html.
 
     \b
-    Example:
+    Examples:
       synthleak run audit.toml --out runs/audit
+      synthleak run audit.toml --out runs/audit --fail-if 'p_holm < 0.01 and crossfit_tpr > 0.1'
     """
     from synthleak.audit import run as walk
+    from synthleak.gate import failing, parse_gate
 
+    gate = None if fail_if is None else parse_gate(fail_if)
     audit = walk(
         spec, out, extend=extend, runtime=runtime_for(workers), progress=progress_for(quiet)
     )
     show(audit, quiet=quiet, as_json=as_json)
+    failed = [] if gate is None else failing(gate, audit.cells)
+    for row in failed:
+        place = f"{row.pool}, {row.generator}, ε = {row.epsilon:g}, {row.scenario}"
+        click.echo(f"synthleak: --fail-if holds in {place}", err=True)
+    if failed:
+        sys.exit(EXIT_FAILED)
 
 
 def show(audit: object, *, quiet: bool, as_json: bool) -> None:
-    """Print the cells of an audit."""
+    """Print the cells of an audit, each figure with its chance ceiling, and the verdict."""
     from synthleak.audit import Audit
+    from synthleak.report.verdict import headline
 
     assert isinstance(audit, Audit)
     if as_json:
@@ -58,9 +80,14 @@ def show(audit: object, *, quiet: bool, as_json: bool) -> None:
             "scenario",
             "proxy",
             "auc",
-            "auc_spread",
+            "null_auc95",
             "tpr_at_fpr05",
+            "null_tpr95",
+            "crossfit_auc",
+            "p_holm",
+            "verdict",
         )
         print_table(
             [{name: getattr(row, name) for name in columns} for row in audit.cells], as_json=False
         )
+        click.echo(headline(audit))

@@ -167,8 +167,12 @@ def assess(
     *,
     redraws: int = REDRAWS,
     crossfit_redraws: int = CROSSFIT_REDRAWS,
+    spreads: bool = True,
 ) -> CellFigures:
-    """Return every figure of a cell; `name` (seed, then the cell's name) names its streams."""
+    """Return every figure of a cell; `name` (seed, then the cell's name) names its streams.
+
+    Without `spreads` the deployable figures have no interval, which saves half of the time.
+    """
     sets = int(plan.trials.set.max()) + 1
     values = np.concatenate([table.values[:sets] for table in scores], axis=2)
     groups = _groups(scores)
@@ -179,7 +183,7 @@ def assess(
     pair = comparison.pair(hands)
     test = max_test(np.concatenate([pair.level, pair.tail], axis=1))
     reason = TIED if test is None else TOO_FEW if test.floor > LEVEL else None
-    fitted = _Crossfitted(comparison, hands[: crossfit_redraws + 1], groups, name)
+    fitted = _Crossfitted(comparison, hands[: crossfit_redraws + 1], groups, name, spreads)
     rows = [
         _row(table.scenario, comparison, hands, pair, group, fitted.of(place), name)
         for place, (table, group) in enumerate(zip(scores, groups[:-1], strict=True))
@@ -281,6 +285,7 @@ def _finite(value: float) -> float | None:
 
 Fitted = tuple[Estimate | None, Estimate | None, float | None, float | None]
 """AUC, TPR, and the limits for records like these."""
+Limits = tuple[float | None, float | None]
 
 
 class _Crossfitted:
@@ -292,31 +297,44 @@ class _Crossfitted:
         hands: Sequence[Dealt],
         groups: Sequence[Signals],
         name: Sequence[Part],
+        spreads: bool,
     ) -> None:
         self._made = comparison.deployable(hands, groups, stream(*name, "crossfit"))
-        self._spreads = comparison.spreads(hands[0], groups, stream(*name, "spreads"))
+        self._spreads = (
+            comparison.spreads(hands[0], groups, stream(*name, "spreads")) if spreads else None
+        )
         self._trials = len(hands[0].members) + hands[0].others.shape[1]
         self._few = min(len(hands[0].members), hands[0].others.shape[1])
 
     def of(self, group: int) -> Fitted:
         """Return AUC and TPR of a group, and the interval for records like these."""
-        if self._made is None or self._spreads is None:
+        if self._made is None:
             return None, None, None, None
         aucs, rates = self._made.auc[group], self._made.tpr[group]
         value = float(aucs[0])
-        low, high = interval(value, float(self._spreads.pool[group]), self._few)
+        pool, records, over = self._limits(value, group)
         auc = Estimate(
             value=value,
-            low=low,
-            high=high,
+            low=pool[0],
+            high=pool[1],
             null=_finite(upper_point(aucs[1:])),
             p=p_value(value, aucs[1:]),
             n=self._trials,
-            method="20 times 5-fold cross-fitting, bootstrap over"
-            f" {self._spreads.over}, {len(aucs) - 1} redraws",
+            method=f"20 times 5-fold cross-fitting, {over}, {len(aucs) - 1} redraws",
         )
         tpr = _with_null(rates, self._trials, "TPR at 5% FPR within held-out folds")
-        return auc, tpr, *interval(value, float(self._spreads.records[group]), self._few)
+        return auc, tpr, *records
+
+    def _limits(self, value: float, group: int) -> tuple[Limits, Limits, str]:
+        """Return the limits for this pool and for records like these, and what was resampled."""
+        spreads = self._spreads
+        if spreads is None:
+            return (None, None), (None, None), "no interval"
+        return (
+            interval(value, float(spreads.pool[group]), self._few),
+            interval(value, float(spreads.records[group]), self._few),
+            f"bootstrap over {spreads.over}",
+        )
 
 
 def _epsilon(

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.epsilon import ALPHA, EpsilonBound
 
-SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
+"""Of the coins, how many to guess on a side: fewer than half, since heads may be few."""
 LARGEST = 50.0
 METHOD = "one-run bound over all coins, choices on a reserved half"
 
