@@ -25,13 +25,18 @@ def render(audit: Audit) -> bytes:
         lstrip_blocks=True,
     )
     environment.filters["budget"] = _budget
-    environment.filters["figure"] = lambda value: f"{value:.3f}"
+    environment.filters["figure"] = lambda value: "–" if value is None else f"{value:.3f}"
+    environment.filters["chance"] = _chance
     page = environment.get_template("report.html").render(**_content(audit))
     return page.encode()
 
 
 def _budget(epsilon: float) -> str:
-    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
+    return "∞" if math.isinf(epsilon) else f"{epsilon:.3g}"
+
+
+def _chance(p: float | None) -> str:
+    return "–" if p is None else f"{p:.4f}" if p < 0.01 else f"{p:.2f}"
 
 
 def _content(audit: Audit) -> dict[str, Any]:
@@ -49,7 +54,17 @@ def _content(audit: Audit) -> dict[str, Any]:
         "bench": bench,
         "game": bench.spec.game,
         "table": table,
+        "judged": [
+            (cell, figures, audit.verdicts[cell]) for cell, figures in audit.figures.items()
+        ],
+        "redraws": f"{next(iter(audit.figures.values())).redraws:,}",
         "claims": [(cell, audit.claim(cell)) for cell in bench.cells],
+        "comparison": audit.comparison,
+        "degenerate": [
+            (cell, counts)
+            for cell in bench.cells
+            if any((counts := audit.degenerate(cell)).values())
+        ],
         "knowledge": KNOWLEDGE,
         "same_encoder": bench.plugins.encoder == bench.plugins.pool_encoder,
         "encoder": bench.plugins.encoder.kind,
