@@ -29,12 +29,10 @@ from synthleak.analyses.prior import (
     prior_rows,
 )
 from synthleak.assessment import (
-    assess_cell,
     claim_of,
     evidence_of,
     figures_key,
     figures_of,
-    missing_figures,
     scores_of,
 )
 from synthleak.calibration.scenarios import Scores
@@ -48,24 +46,19 @@ from synthleak.releases.claim import Claim
 from synthleak.report.html import render
 from synthleak.report.tables import RESULTS_VERSION, result_files
 from synthleak.rivals import (
-    assess_rival,
-    missing_rivals,
-    missing_strikes,
     rivals_key,
     rivals_of,
-    strike_at,
 )
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec, Spec, load_spec
+from synthleak.stages import STAGES
 from synthleak.store import StagedStore, name_of
 from synthleak.work import (
     check_awaited,
     check_generators,
     evidence_keys,
     header_of,
-    look_at,
     make_releases,
-    missing_evidence,
     missing_releases,
     release_name,
     wanted_sets,
@@ -295,47 +288,20 @@ def _fill(bench: Workbench, runtime: Runtime, progress: Progress, news: list[str
             steps=sum(len(unit.sets) for unit in units),
         )
     check_awaited(bench)
-    looks = missing_evidence(bench)
-    run_units(
-        look_at,
-        bench,
-        looks,
-        workers=runtime.workers,
-        progress=progress,
-        title="observations",
-        steps=len(looks),
-    )
-    strikes = missing_strikes(bench)
-    run_units(
-        strike_at,
-        bench,
-        strikes,
-        workers=runtime.workers,
-        progress=progress,
-        title="prior attacks",
-        steps=len(strikes),
-    )
-    cells = missing_figures(bench)
-    run_units(
-        assess_cell,
-        bench,
-        cells,
-        workers=runtime.workers,
-        progress=progress,
-        title="figures",
-        steps=len(cells),
-    )
-    rivals = missing_rivals(bench)
-    run_units(
-        assess_rival,
-        bench,
-        rivals,
-        workers=runtime.workers,
-        progress=progress,
-        title="figures of prior attacks",
-        steps=len(rivals),
-    )
-    return lacking + len(looks) + len(strikes) + len(cells) + len(rivals)
+    made = lacking
+    for stage in STAGES:
+        missing = stage.missing(bench)
+        run_units(
+            stage.task,
+            bench,
+            missing,
+            workers=runtime.workers,
+            progress=progress,
+            title=stage.title,
+            steps=len(missing),
+        )
+        made += len(missing)
+    return made
 
 
 def findings_key(audit: Audit) -> str:

@@ -55,6 +55,7 @@ class Workbench:
     publics: dict[str, Public]
     store: Store
     files: tuple[PluginFile, ...] = ()
+    only: tuple[Cell, ...] | None = None
     _targets: dict[str, Targets] = field(default_factory=dict, repr=False, init=False)
     _keys: dict[tuple[Cell, str], str] = field(default_factory=dict, repr=False, init=False)
 
@@ -64,7 +65,9 @@ class Workbench:
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """Every combination that is audited, in the order of the spec."""
+        """Every combination that is audited, in the order of the spec; or `only` these."""
+        if self.only is not None:
+            return list(self.only)
         return [
             Cell(self.corpus.name, pool, section.name, epsilon)
             for pool in self.pools

@@ -1,0 +1,34 @@
+"""What an audit does after its releases are made, stage by stage.
+
+Each stage asks the store what is missing and lets an engine make it; so a stage that is added here
+is run, resumed and counted in `plan cost` like the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from synthleak.assessment import assess_cell, missing_figures
+from synthleak.rivals import assess_rival, missing_rivals, missing_strikes, strike_at
+from synthleak.work import look_at, missing_evidence
+from synthleak.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One kind of work: `missing` cuts it into units, of one observation or one cell each."""
+
+    title: str
+    missing: Callable[[Workbench], list[Any]]
+    task: Callable[[Workbench, Any], int]
+    of: Literal["observation", "cell"]
+
+
+STAGES = (
+    Stage("observations", missing_evidence, look_at, "observation"),
+    Stage("prior attacks", missing_strikes, strike_at, "observation"),
+    Stage("figures", missing_figures, assess_cell, "cell"),
+    Stage("figures of prior attacks", missing_rivals, assess_rival, "cell"),
+)
