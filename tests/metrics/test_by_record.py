@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from synthleak.metrics.by_record import (
     doubled_ranks,
+    idle,
     record_aucs,
     record_p_values,
     record_pair,
@@ -49,12 +50,15 @@ def test_the_pair_is_the_mean_and_the_mean_of_the_largest_tenth() -> None:
     assert pair.tail == pytest.approx(np.sort(shares, axis=1)[:, -3:].mean(axis=1))
 
 
-def test_a_record_whose_coins_all_agree_is_chance() -> None:
+def test_a_record_whose_coins_all_agree_leaves_the_mean() -> None:
     values = np.arange(8.0).reshape(4, 2, 1)
     coins = np.array([[True, True], [True, False], [True, True], [True, False]])
     found = record_aucs(doubled_ranks(values), coins[None])
-    assert found[0, 0, 0] == 0.5
+    assert found[0, 0, 0] == 0.5 and idle(coins[None]).tolist() == [[True, False]]
     assert found[0, 1, 0] == 0.25
+    agreed = np.ones((4, 2), dtype=bool)
+    pair = record_pair(values, [dealt(trials_of(coins), 2), dealt(trials_of(agreed), 2)])
+    assert pair.level[:, 0].tolist() == [0.25, 0.5]
 
 
 def test_a_pool_of_one_record_is_compared_over_its_releases() -> None:

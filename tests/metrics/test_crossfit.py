@@ -22,7 +22,9 @@ from synthleak.metrics.crossfit_records import (
     folds_of,
     held_auc,
     held_tpr,
+    per_record_figures,
     resampled_instances,
+    resampled_records,
 )
 from synthleak.metrics.dealt import Dealt, coins_of, dealt, redeal
 from synthleak.metrics.folds import split_folds
@@ -132,8 +134,9 @@ def _over_records(
     )
     held = []
     for fold in inside.T > 0:
-        best = group[int(np.argmax(shares[group][:, ~fold].mean(axis=1).round(9)))]
-        held.append(shares[best, fold].mean())
+        level = [oracle.mean(shares[s, ~fold].tolist()) for s in group]
+        best = group[int(np.argmax(np.round(level, 9)))]
+        held.append(oracle.mean(shares[best, fold].tolist()))
     return float(np.mean(held))
 
 
@@ -163,6 +166,31 @@ def test_a_release_drawn_twice_equals_two_copies_within_records() -> None:
     figures = fold_figures(values[copies], coins[copies][None], inside[copies])
     assert weighed.held == pytest.approx(figures.held)
     assert weighed.rest == pytest.approx(figures.rest)
+
+
+def test_a_record_drawn_twice_equals_two_copies_within_records() -> None:
+    values, coins = table(sets=12), toss(12, TARGETS, stream(5))
+    inside = folds_of(12, TARGETS, stream(6), 1)
+    assert inside is not None
+    times = np.array([2, 0, 1, 1, 3, 0, 1, 0])
+    rest, held = per_record_figures(values, coins[None], inside)
+    copies = np.repeat(np.arange(TARGETS), times)
+    figures = fold_figures(values[:, copies], coins[None][:, :, copies], inside)
+    assert rest.resampled(times[None] * 1.0) == pytest.approx(figures.rest)
+    assert held.resampled(times[None] * 1.0) == pytest.approx(figures.held)
+    drawn = resampled_records(rest, held, times[None] * 1.0, GROUPS)
+    for group, value in zip(GROUPS, drawn[:, 0], strict=True):
+        assert value == pytest.approx(held_auc(figures, choose_folds(figures, group))[0])
+
+
+def test_few_releases_in_a_fold_do_not_pull_a_perfect_leak_towards_chance() -> None:
+    """Two releases a fold: half of the records compare nothing there, and leave the mean."""
+    coins = toss(10, TARGETS, stream(7))
+    values = coins[..., None] + 0.1 * stream(8).random((10, TARGETS, 2))
+    inside = folds_of(10, TARGETS, stream(9))
+    assert inside is not None
+    figures = fold_figures(values, coins[None], inside)
+    assert held_auc(figures, choose_folds(figures, np.arange(2)))[0] == 1.0
 
 
 def test_choosing_and_evaluating_apart_is_unbiased_where_the_best_of_many_is_not() -> None:

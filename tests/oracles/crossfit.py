@@ -44,10 +44,16 @@ def pool(
 
 
 def record_auc(scores: np.ndarray, coins: np.ndarray) -> float:
-    """AUC_x of one record, or chance if its coins all agree."""
+    """AUC_x of one record, or nothing if its coins all agree."""
     if coins.all() or not coins.any():
-        return 0.5
+        return float("nan")
     return auc(scores[coins].tolist(), scores[~coins].tolist())
+
+
+def mean(shares: Sequence[float]) -> float:
+    """The mean over records that compare something, or chance if none does."""
+    known = [share for share in shares if not np.isnan(share)]
+    return float(np.mean(known)) if known else 0.5
 
 
 def records(
@@ -58,9 +64,8 @@ def records(
     targets = range(values.shape[1])
     for fold in inside.T > 0:
         level = [
-            np.mean([record_auc(values[~fold, x, s], coins[~fold, x]) for x in targets])
-            for s in group
+            mean([record_auc(values[~fold, x, s], coins[~fold, x]) for x in targets]) for s in group
         ]
         best = group[int(np.argmax(np.round(level, 9)))]
-        held.append(np.mean([record_auc(values[fold, x, best], coins[fold, x]) for x in targets]))
+        held.append(mean([record_auc(values[fold, x, best], coins[fold, x]) for x in targets]))
     return float(np.mean(held))

@@ -3,7 +3,7 @@
 AUC_x compares the scores of one record over releases, so nothing that makes a record easy or hard
 enters it. The pair of statistics is the mean of AUC_x over records, and the mean of its largest
 tenth, which moves when few records leak much. A record whose coins all fell the same way compares
-nothing; it counts as 0.5, in the observed dealing and in every redraw alike.
+nothing and leaves the mean, in the observed dealing and in every redraw alike.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ def doubled_ranks(values: Floats) -> NDArray[np.float32]:
 
 
 def record_aucs(ranks: NDArray[np.float32], coins: NDArray[np.bool_]) -> Floats:
-    """Return AUC_x as [dealing, target, signal] for `coins[dealing, set, target]`."""
+    """Return AUC_x as [dealing, target, signal] for `coins[dealing, set, target]`.
+
+    A record that compares nothing is 0.5; `mean_compared` takes it out of a mean again.
+    """
     inside = np.ascontiguousarray(np.moveaxis(coins, 2, 0), dtype=np.float32)
     sums = np.matmul(inside, ranks).astype(np.float64) / 2
     members = inside.sum(axis=2, dtype=np.float64)
@@ -51,6 +54,23 @@ def record_aucs(ranks: NDArray[np.float32], coins: NDArray[np.bool_]) -> Floats:
     compared = (members * others)[..., None]
     share = np.divide(wins, compared, out=np.full_like(wins, 0.5), where=compared > 0)
     return np.ascontiguousarray(np.moveaxis(share, 0, 1))
+
+
+def idle(coins: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which records compare nothing, as [dealing, target]: all their coins agree."""
+    return np.asarray(coins.all(axis=1) | ~coins.any(axis=1))
+
+
+def mean_compared(total: Floats, missing: Floats, records: float | Floats) -> Floats:
+    """Return the mean over the records that compare something; 0.5 where none does.
+
+    `total` sums all of `records`, of which `missing` compare nothing and so count 0.5 in it.
+    """
+    count = records - missing
+    mean: Floats = np.where(
+        count > 1e-9, (total - 0.5 * missing) / np.where(count > 1e-9, count, 1.0), 0.5
+    )
+    return mean
 
 
 def record_pair(values: Floats, hands: Sequence[Dealt]) -> Pair:
@@ -63,7 +83,8 @@ def record_pair(values: Floats, hands: Sequence[Dealt]) -> Pair:
         coins = np.stack([coins_of(hand, sets, targets) for hand in hands[start : start + BLOCK]])
         shares = record_aucs(ranks, coins)
         rows = slice(start, start + BLOCK)
-        level[rows] = shares.mean(axis=1)
+        missing = idle(coins).sum(axis=1)[:, None].astype(np.float64)
+        level[rows] = mean_compared(shares.sum(axis=1), missing, targets)
         tail[rows] = np.partition(shares, targets - top, axis=1)[:, targets - top :].mean(axis=1)
     return Pair(level, tail)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.by_record import doubled_ranks, record_aucs
+from synthleak.metrics.by_record import doubled_ranks, idle, mean_compared, record_aucs
 from synthleak.metrics.crossfit import Singles, take_chosen
 from synthleak.metrics.folds import FOLDS, REPEATS, fold_count, split_folds
 from synthleak.metrics.ranks import Ranks
@@ -49,23 +49,60 @@ def fold_figures(values: Floats, coins: NDArray[np.bool_], inside: Singles) -> F
     sets = values.shape[0]
     if sets < FEW_INSTANCES:
         return _over_records(values, coins, inside)
-    shape = (values.shape[2], len(coins), inside.shape[1])
-    rest, held = np.zeros(shape), np.zeros(shape)
+    rest, held = _Sum(values.shape[1]), _Sum(values.shape[1])
     for rank_rest, rank_held, member in _each_record(values, coins, inside):
-        rest += _share(rank_rest, member, 1 - inside)
-        held += _share(rank_held, member, inside)
-    return FoldFigures(rest / values.shape[1], held / values.shape[1])
+        rest.add(*_share(rank_rest, member, 1 - inside))
+        held.add(*_share(rank_held, member, inside))
+    return FoldFigures(rest.mean(), held.mean())
+
+
+class _Sum:
+    """A sum over records of AUC_x, and how many of them compared nothing."""
+
+    def __init__(self, records: int) -> None:
+        self._records = records
+        self._total: Floats = np.zeros(1)
+        self._missing: Floats = np.zeros(1)
+
+    def add(self, share: Floats, idle: NDArray[np.bool_]) -> None:
+        """Add one record."""
+        self._total = self._total + share
+        self._missing = self._missing + idle
+
+    def mean(self) -> Floats:
+        """Return the mean over the records that compared something."""
+        return mean_compared(self._total, self._missing, self._records)
+
+
+@dataclass(frozen=True)
+class RecordFolds:
+    """AUC_x of one dealing per [signal, target, fold], and which of them compared nothing."""
+
+    share: Floats
+    idle: Floats
+
+    def resampled(self, weight: Floats) -> Floats:
+        """Return the mean per [signal, draw, fold], records drawn `weight[draw, target]` times."""
+        drawn = weight / weight.sum(axis=1, keepdims=True)
+        return mean_compared(drawn @ self.share, drawn @ self.idle, 1.0)
 
 
 def per_record_figures(
     values: Floats, coins: NDArray[np.bool_], inside: Singles
-) -> tuple[Floats, Floats]:
-    """Return AUC_x of the first dealing without and within each fold, as [signal, target, fold]."""
+) -> tuple[RecordFolds, RecordFolds]:
+    """Return AUC_x of the first dealing without and within each fold."""
     rest, held = [], []
     for rank_rest, rank_held, member in _each_record(values, coins[:1], inside):
-        rest.append(_share(rank_rest, member, 1 - inside)[:, 0])
-        held.append(_share(rank_held, member, inside)[:, 0])
-    return np.stack(rest, axis=1), np.stack(held, axis=1)
+        rest.append(_share(rank_rest, member, 1 - inside))
+        held.append(_share(rank_held, member, inside))
+    return _stacked(rest), _stacked(held)
+
+
+def _stacked(made: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> RecordFolds:
+    return RecordFolds(
+        np.stack([share[:, 0] for share, _ in made], axis=1),
+        np.stack([idle[0] for _, idle in made]).astype(np.float64),
+    )
 
 
 def _each_record(
@@ -88,8 +125,8 @@ def doubled_wins(scores: Floats) -> Singles:
     return wins
 
 
-def _share(ranks: Singles, member: Singles, inside: Singles) -> Floats:
-    """Return AUC_x per [signal, dealing, fold] from doubled ranks; 0.5 where nothing compares."""
+def _share(ranks: Singles, member: Singles, inside: Singles) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return AUC_x per [signal, dealing, fold] from doubled ranks, 0.5 where nothing compares."""
     signals, sets, folds = ranks.shape
     sums = member @ ranks.transpose(1, 0, 2).reshape(sets, -1)
     sums = sums.reshape(len(member), signals, folds).transpose(1, 0, 2).astype(np.float64)
@@ -97,15 +134,17 @@ def _share(ranks: Singles, member: Singles, inside: Singles) -> Floats:
     compared = joined * (inside.sum(axis=0) - joined)
     wins = sums - joined**2
     made: Floats = np.divide(wins, 2 * compared, out=np.full_like(wins, 0.5), where=compared > 0)
-    return made
+    return made, compared == 0
 
 
 def _over_records(values: Floats, coins: NDArray[np.bool_], inside: Singles) -> FoldFigures:
     shares = record_aucs(doubled_ranks(values), coins).transpose(2, 0, 1)
-    within = shares @ inside
-    without = shares.sum(axis=2, keepdims=True) - within
-    counts = inside.sum(axis=0)
-    return FoldFigures(without / (len(inside) - counts), within / counts)
+    nothing = idle(coins).astype(np.float64)
+    rest, held = (
+        mean_compared(shares @ side, nothing @ side, side.sum(axis=0))
+        for side in (1 - inside, inside)
+    )
+    return FoldFigures(rest, held)
 
 
 def choose_folds(figures: FoldFigures, group: Signals) -> Signals:
@@ -171,34 +210,30 @@ def resampled_instances(
     fold = (drawn[:, :, None] * inside[:, None, :]).reshape(sets, -1)
     everyone = np.repeat(drawn, inside.shape[1], axis=1)
     shape = (len(finalists), draws, inside.shape[1])
-    rest, held = np.zeros(shape), np.zeros(shape)
+    rest, held = _Sum(values.shape[1]), _Sum(values.shape[1])
     for position in range(values.shape[1]):
         wins = doubled_wins(values[:, position][:, finalists])
         member = coins[:, position].astype(np.float32)[:, None]
-        held += _weighed(wins, member, fold).reshape(shape)
-        rest += _weighed(wins, member, everyone - fold).reshape(shape)
-    return FoldFigures(rest / values.shape[1], held / values.shape[1])
+        held.add(*_weighed(wins, member, fold))
+        rest.add(*_weighed(wins, member, everyone - fold))
+    return FoldFigures(rest.mean().reshape(shape), held.mean().reshape(shape))
 
 
-def _weighed(wins: Singles, member: Singles, side: Singles) -> Floats:
+def _weighed(wins: Singles, member: Singles, side: Singles) -> tuple[Floats, NDArray[np.bool_]]:
     inside = member * side
     sums = ((wins @ side) * inside).sum(axis=1, dtype=np.float64)
     joined = inside.sum(axis=0, dtype=np.float64)
     compared = joined * (side.sum(axis=0, dtype=np.float64) - joined)
     top = sums - joined**2
     made: Floats = np.divide(top, 2 * compared, out=np.full_like(top, 0.5), where=compared > 0)
-    return made
+    return made, compared == 0
 
 
 def resampled_records(
-    rest: Floats, held: Floats, weight: Floats, groups: Sequence[Signals]
+    rest: RecordFolds, held: RecordFolds, weight: Floats, groups: Sequence[Signals]
 ) -> Floats:
-    """Return the deployable AUC per [group, draw] with records drawn `weight[draw, target]` times.
-
-    `rest` and `held` are AUC_x of one dealing per [signal, target, fold].
-    """
-    share = weight / weight.sum(axis=1, keepdims=True)
-    figures = FoldFigures(share @ rest, share @ held)
+    """Return the deployable AUC per [group, draw], records drawn `weight[draw, target]` times."""
+    figures = FoldFigures(rest.resampled(weight), held.resampled(weight))
     return np.stack([held_auc(figures, choose_folds(figures, group)) for group in groups])
 
 
@@ -208,7 +243,7 @@ def resampled_shares(
     """Return the deployable AUC per [group, draw] where folds are shares of the records.
 
     `shares[signal, target]` is AUC_x of one dealing, `weight[draw, target]` how often each record
-    is drawn.
+    is drawn: never, if it compares nothing.
     """
     drawn = shares[:, None, :] * weight
     within = _ratio(drawn @ inside, weight @ inside)
@@ -216,7 +251,10 @@ def resampled_shares(
     made = []
     for group in groups:
         best = group[np.nan_to_num(without[group], nan=-1.0).round(9).argmax(axis=0)]
-        made.append(np.nanmean(take_chosen(within, best), axis=1))
+        held = take_chosen(within, best)
+        known = np.isfinite(held)
+        total = np.where(known, held, 0.0).sum(axis=1)
+        made.append(_ratio(total, known.sum(axis=1).astype(np.float64)))
     return np.asarray(made)
 
 

@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.by_record import doubled_ranks, record_aucs, record_pair
+from synthleak.metrics.by_record import (
+    doubled_ranks,
+    idle,
+    mean_compared,
+    record_aucs,
+    record_pair,
+)
 from synthleak.metrics.comparison import Comparison, Deployable, Spreads, normal_scores
 from synthleak.metrics.crossfit import Singles
 from synthleak.metrics.crossfit_records import (
@@ -65,16 +71,18 @@ class WithinRecords(Comparison):
         coins = self.coins([hand])[0]
         if self.sets < FEW_INSTANCES:
             shares = record_aucs(doubled_ranks(self.values[..., [signal]]), coins[None])[0, :, 0]
-            return float((_draws(self.targets, DRAWS, rng) @ shares / self.targets).std())
+            drawn, nothing = _draws(self.targets, DRAWS, rng), idle(coins[None])[0]
+            return float(mean_compared(drawn @ shares, drawn @ nothing, self.targets).std())
         weight = _draws(self.sets, DRAWS, rng)
-        total = np.zeros(DRAWS)
+        total, missing = np.zeros(DRAWS), np.zeros(DRAWS)
         for position in range(self.targets):
             wins = doubled_wins(self.values[:, position][:, [signal]])[0]
             joined, absent = weight * coins[:, position], weight * ~coins[:, position]
             compared = joined.sum(axis=1) * absent.sum(axis=1)
             top = np.einsum("di,di->d", joined @ wins, absent)
             total += np.divide(top, 2 * compared, out=np.full(DRAWS, 0.5), where=compared > 0)
-        return float((total / self.targets).std())
+            missing += compared == 0
+        return float(mean_compared(total, missing, self.targets).std())
 
     def spreads(
         self, hand: Dealt, groups: Sequence[Signals], rng: np.random.Generator
@@ -87,12 +95,13 @@ class WithinRecords(Comparison):
         records = _draws(self.targets, RESELECTING_DRAWS, rng)
         if self.sets < FEW_INSTANCES:
             shares = record_aucs(doubled_ranks(self.values), coins)[0].T
-            made = resampled_shares(shares, inside, records, groups).std(axis=1)
+            drawn = records * ~idle(coins)[0]
+            made = np.nanstd(resampled_shares(shares, inside, drawn, groups), axis=1)
             return Spreads(made, made, "records")
         rest, held = per_record_figures(self.values, coins, inside)
         drawn = resampled_records(rest, held, records, groups)
         return Spreads(
-            self._over_instances(coins[0], inside, groups, rest.mean(axis=(1, 2)), rng),
+            self._over_instances(coins[0], inside, groups, rest.share.mean(axis=(1, 2)), rng),
             drawn.std(axis=1),
             "instances",
         )
@@ -121,7 +130,8 @@ class WithinRecords(Comparison):
         made = []
         for coins in self.coins(hands):
             raised = doubled_ranks((scores + shift * coins)[..., None])
-            made.append(record_aucs(raised, coins[None]).mean())
+            total = record_aucs(raised, coins[None]).sum()
+            made.append(mean_compared(total, idle(coins[None]).sum(), self.targets))
         return np.asarray(made)
 
 
