@@ -148,10 +148,11 @@ class Checked:
 
 @dataclass(frozen=True)
 class Selftest:
-    """All rows, judged, and how long they took."""
+    """All rows, judged, how long they took, and the commit they were started from."""
 
     rows: list[Checked]
     seconds: float
+    commit: str | None = None
 
     @property
     def passed(self) -> bool:
@@ -177,7 +178,7 @@ def report_of(made: Selftest) -> dict[str, Any]:
     return {
         "what": "synthleak selftest",
         "version": synthleak.__version__,
-        "commit": _commit(),
+        "commit": made.commit,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"system": platform.platform(), "cores": available_cores()},
         "settings": {
@@ -214,7 +215,7 @@ def run_selftest(
 ) -> Selftest:
     """Audit the auditor: `audits` of every row (20, or 400 in full)."""
     count = audits or (FULL if full else QUICK)
-    started = time.monotonic()
+    started, commit = time.monotonic(), _commit()
     with tempfile.TemporaryDirectory(prefix="synthleak-selftest-") as folder:
         ground = Ground(FolderStore(folder))
         units = [Unit(row, seed) for seed in range(count) for row in range(len(ROWS))]
@@ -232,7 +233,7 @@ def run_selftest(
             for row in range(len(ROWS))
         ]
     rows = [check(row, made) for row, made in zip(ROWS, outcomes, strict=True)]
-    return Selftest(rows, time.monotonic() - started)
+    return Selftest(rows, time.monotonic() - started, commit)
 
 
 def play_one(ground: Ground, unit: Unit) -> int:
