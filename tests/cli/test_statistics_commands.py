@@ -1,0 +1,114 @@
+"""plan power, run --fail-if and a cohort on the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import tiny_spec
+from synthleak.toml import dump_toml
+
+
+def synthleak(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "synthleak", *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished cohort of an echo, with its spec."""
+    folder = tmp_path_factory.mktemp("cohort")
+    spec = tiny_spec(
+        corpus={"reader": "demo", "size": 200},
+        pool=[{"name": "random", "rule": "random", "size": 8, "draws": 1}],
+        game={"design": "cohort", "instances": 12, "records": 40},
+        generator=[{"kind": "echo", "p": 1.0}],
+        evidence={"families": ["char_overlap"]},
+    )
+    (folder / "audit.toml").write_text(dump_toml(spec), encoding="utf-8")
+    done = synthleak("run", "audit.toml", "--out", "run", "--workers", 1, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "leak found" in done.stdout and "Leak found in 1 of 1 cell" in done.stdout
+    return folder
+
+
+def test_a_cohort_leaves_its_records_and_the_page_its_ceilings(cohort: Path) -> None:
+    with (cohort / "run/results/records.csv").open(encoding="utf-8") as file:
+        records = list(csv.DictReader(file))
+    assert len(records) == 8 and {float(row["auc"]) for row in records} == {1.0}
+    with (cohort / "run/results/cells.csv").open(encoding="utf-8") as file:
+        cells = list(csv.DictReader(file))
+    assert [row["scenario"] for row in cells] == ["S1", "S2", "S3"]
+    for row in cells:
+        assert (row["design"], row["verdict"], row["epsilon_claim"]) == (
+            "cohort",
+            "leak found",
+            "inf",
+        )
+        assert float(row["crossfit_auc"]) == 1.0 > float(row["null_crossfit95"])
+        assert float(row["epsilon_lower"]) > 0.5
+    page = (cohort / "run/report.html").read_text(encoding="utf-8")
+    assert "not the paper's game" in page or "not the paper&#39;s game" in page
+    assert "leak found" in page and "safe" not in page.partition("<body>")[2]
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"),
+    [
+        ("p_holm < 0.01 and crossfit_tpr > 0.1", 1),
+        ("p_holm >= 0.01 or crossfit_tpr < 0.1", 0),
+        ("p_holn < 0.01", 2),
+    ],
+)
+def test_the_gate_exits_1_where_its_condition_holds(
+    cohort: Path, condition: str, code: int
+) -> None:
+    done = synthleak("run", "audit.toml", "--out", "run", "-q", "--fail-if", condition, cwd=cohort)
+    assert done.returncode == code
+    assert done.stdout == ""
+    if code == 1:
+        assert (
+            done.stderr.splitlines()[0]
+            == ("synthleak: --fail-if holds in random0, echo, ε = inf, S1")
+            or "--fail-if holds in random" in done.stderr
+        )
+    if code == 2:
+        assert "did you mean 'p_holm'?" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_plan_power_knows_before_anything_is_spent(cohort: Path) -> None:
+    done = synthleak("plan", "power", "audit.toml", "--auc", "0.8", "--json", cwd=cohort)
+    assert done.returncode == 0, done.stderr
+    apart, alike = json.loads(done.stdout)
+    assert (apart["targets score"], alike["targets score"]) == ("apart", "alike")
+    assert apart["design"] == "cohort" and apart["signals"] == 12
+    assert 0.5 < apart["chance ceiling"] < apart["smallest AUC"] < 1
+    assert 0.6 < apart["planted and found"] <= 1
+    assert apart["instances for 0.8"] >= 4
+    table = synthleak("plan", "power", "audit.toml", cwd=cohort)
+    assert "smallest AUC" in table.stdout and "Nothing was generated" in table.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--auc", "0.4"), "--auc: auc = 0.4; use a number above 0.5"),
+        (("--power", "1"), "--power: power = 1; use a number between 0 and 1"),
+    ],
+)
+def test_a_wish_that_makes_no_sense_is_one_line(
+    cohort: Path, words: tuple[str, ...], expected: str
+) -> None:
+    done = synthleak("plan", "power", "audit.toml", *words, cwd=cohort)
+    assert done.returncode == 2 and expected in done.stderr
+    assert len(done.stderr.splitlines()) == 1
