@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synthleak.analyses.cells import Cell, CellRow, ProxyRow
+    from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
     from synthleak.audit import Audit, open_run, run
     from synthleak.corpus.corpus import Corpus, Record
     from synthleak.errors import SynthleakError, UserError
@@ -31,6 +31,7 @@ _HOME = {
     "Estimate": "synthleak.metrics.estimate",
     "ProxyRow": "synthleak.analyses.cells",
     "Record": "synthleak.corpus.corpus",
+    "RecordRow": "synthleak.analyses.cells",
     "Runtime": "synthleak.runtime",
     "Spec": "synthleak.spec",
     "SynthleakError": "synthleak.errors",
@@ -50,6 +51,7 @@ __all__ = [
     "Estimate",
     "ProxyRow",
     "Record",
+    "RecordRow",
     "Runtime",
     "Spec",
     "SynthleakError",
