@@ -35,7 +35,7 @@ def plain(
     one = Adapters.__new__(Adapters)
     one.scale, one.slots = adapters.scale, adapters.slots
     one.live = adapters.live[instance : instance + 1]
-    one.company = None
+    one.company, one._served = None, []
     for layer in crew.layers:
         layer.adapters = one
     try:

@@ -18,6 +18,10 @@ import torch
 from torch import Tensor, nn
 
 
+Pair = tuple[Tensor, Tensor]
+"""A and B of one layer."""
+
+
 @dataclass(frozen=True)
 class Slot:
     """Where one layer's matrices lie in an instance's row of the flat buffers."""
@@ -37,7 +41,7 @@ class Slot:
         """Where B ends."""
         return self.middle + self.rank * self.outputs
 
-    def split(self, flat: Tensor) -> tuple[Tensor, Tensor]:
+    def split(self, flat: Tensor) -> Pair:
         """Return views of A [n, rank, inputs] and B [n, outputs, rank] in rows of a buffer."""
         a = flat[:, self.start : self.middle].unflatten(1, (self.rank, self.inputs))
         b = flat[:, self.middle : self.end].unflatten(1, (self.outputs, self.rank))
@@ -71,7 +75,8 @@ class Adapters:
             self._start(row, torch.Generator(weight.device).manual_seed(seed))
         self.live = self.master.to(weight.dtype)
         self.company: Company | None = None
-        self.grads: Tensor | None = None
+        self._served: list[Pair] = []
+        self._collected: list[Pair] = []
 
     def _start(self, row: Tensor, generator: torch.Generator) -> None:
         """Start A uniform and B at zero, so that an adapter begins as no change at all."""
@@ -91,29 +96,33 @@ class Adapters:
     @contextmanager
     def serving(self, company: Company) -> Iterator[None]:
         """Multiply each example of a batch by the matrices of its own instance."""
-        self.company = company
+        served = company.pick(self.live)
+        self.company, self._served = company, [slot.split(served) for slot in self.slots]
         try:
             yield
         finally:
-            self.company = None
+            self.company, self._served = None, []
 
     @contextmanager
     def collecting(self, company: Company) -> Iterator[Tensor]:
         """Serve a batch, and collect per-example gradients into the buffer that is given back."""
-        self.grads = torch.empty(
+        grads = torch.empty(
             company.size, self.size, dtype=self.live.dtype, device=self.live.device
         )
+        self._collected = [slot.split(grads) for slot in self.slots]
         try:
             with self.serving(company):
-                yield self.grads
+                yield grads
         finally:
-            self.grads = None
+            self._collected = []
 
-    def pair(self, slot: Slot) -> tuple[Tensor, Tensor]:
-        """Return the A and B that the batch is multiplied by."""
-        assert self.company is not None
-        a, b = slot.split(self.live)
-        return self.company.pick(a), self.company.pick(b)
+    def pair(self, number: int) -> Pair:
+        """Return the A and B that the batch is multiplied by in one layer."""
+        return self._served[number]
+
+    def gradients(self, number: int) -> Pair:
+        """Return where one layer leaves the gradients of each example's A and B."""
+        return self._collected[number]
 
 
 class Company(Protocol):
@@ -123,11 +132,11 @@ class Company(Protocol):
     def size(self) -> int:
         """The number of examples."""
 
-    def pick(self, matrices: Tensor) -> Tensor:
-        """Return the matrices to multiply by, from those of all instances."""
+    def pick(self, live: Tensor) -> Tensor:
+        """Return the rows to multiply by, from those of all instances."""
 
     def fold(self, x: Tensor) -> Tensor:
-        """Lay a batch [examples, tokens, d] out as `pick`'s matrices expect it."""
+        """Lay a batch [examples, tokens, d] out as `pick`'s rows expect it."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +150,9 @@ class Mixed:
         """The number of examples."""
         return len(self.instances)
 
-    def pick(self, matrices: Tensor) -> Tensor:
-        """Copy the matrices of each example's instance."""
-        return matrices.index_select(0, self.instances)
+    def pick(self, live: Tensor) -> Tensor:
+        """Copy the row of each example's instance, once for all layers."""
+        return live.index_select(0, self.instances)
 
     def fold(self, x: Tensor) -> Tensor:
         """Leave the batch as it is: one product per example."""
@@ -162,9 +171,9 @@ class Even:
         """The number of examples."""
         return self.instances * self.each
 
-    def pick(self, matrices: Tensor) -> Tensor:
-        """Take the matrices as they are."""
-        return matrices
+    def pick(self, live: Tensor) -> Tensor:
+        """Take the rows as they are."""
+        return live
 
     def fold(self, x: Tensor) -> Tensor:
         """Join the examples of an instance."""
@@ -180,7 +189,7 @@ class _Adapted(torch.autograd.Function):
         company = adapters.company
         assert company is not None
         y = torch.nn.functional.linear(x, layer.weight, layer.bias)
-        a, b = adapters.pair(layer.slot(adapters))
+        a, b = adapters.pair(layer.number)
         inner = torch.bmm(company.fold(x), a.mT)
         company.fold(y).baddbmm_(inner, b.mT, alpha=adapters.scale)
         ctx.save_for_backward(x, inner)
@@ -193,13 +202,12 @@ class _Adapted(torch.autograd.Function):
         dy = grads[0].contiguous()
         x, inner = ctx.saved_tensors
         layer, adapters, company = ctx.layer, ctx.adapters, ctx.company
-        slot = layer.slot(adapters)
-        a, b = adapters.pair(slot)
+        a, b = adapters.pair(layer.number)
         d_inner = torch.bmm(company.fold(dy), b).mul_(adapters.scale)
         dx = torch.matmul(dy, layer.weight)
         company.fold(dx).baddbmm_(d_inner, a)
-        of_a, of_b = slot.split(adapters.grads)
-        shape = (*x.shape[:2], slot.rank)
+        of_a, of_b = adapters.gradients(layer.number)
+        shape = (*x.shape[:2], a.shape[1])
         torch.bmm(d_inner.view(shape).mT, x, out=of_a)
         torch.bmm(dy.mT, inner.view(shape) * adapters.scale, out=of_b)
         return dx, None, None
@@ -215,10 +223,6 @@ class FleetLinear(nn.Module):
         self.outputs, self.inputs = weight.shape
         self.number = 0
         self.adapters: Adapters | None = None
-
-    def slot(self, adapters: Adapters) -> Slot:
-        """Return where this layer's matrices lie."""
-        return adapters.slots[self.number]
 
     def forward(self, x: Tensor) -> Tensor:
         """Multiply by the frozen weight, and by the adapters that are being served."""

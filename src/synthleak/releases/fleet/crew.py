@@ -24,6 +24,8 @@ class Crew:
         model = backbone.model
         self.layers: list[FleetLinear] = convert(model, keep=[model.get_output_embeddings()])
         fuse_norms(model)
+        # cuDNN plans its attention anew for every shape, and no two steps of a fleet have the same.
+        torch.backends.cuda.enable_cudnn_sdp(False)
         self._base = model.base_model
 
     @property

@@ -54,8 +54,8 @@ class Shape:
 
     @property
     def example(self) -> int:
-        """One example of training: its own gradient."""
-        return self.adapter * self.bytes
+        """One example of training: its copy of the adapter, and its own gradient."""
+        return 2 * self.adapter * self.bytes
 
     @property
     def head(self) -> int:

@@ -145,6 +145,32 @@ class Trainer:
         self._adapters.publish()
 
 
+PORTION_COST = 10_000
+"""What a portion costs beside its tokens, in tokens: launching all kernels of a pass."""
+
+
+def cut_lengths(lengths: Sequence[int], tokens_at_once: int, examples_at_once: int) -> list[int]:
+    """Return where to cut falling lengths so that padding and launches together cost least.
+
+    >>> cut_lengths([60] * 1000 + [10] * 1000, 1_000_000, 1_000_000)
+    [1000, 2000]
+    >>> cut_lengths([60, 10, 10], 1_000_000, 1_000_000)
+    [3]
+    """
+    falls = [i for i in range(1, len(lengths)) if lengths[i] < lengths[i - 1]]
+    stops = [0, *falls, len(lengths)] if lengths else [0]
+    best: list[tuple[float, list[int]]] = [(0.0, [])]
+    for end in stops[1:]:
+        options = []
+        for (cost, cuts), start in zip(best, stops, strict=False):
+            fits = max(1, min(tokens_at_once // lengths[start], examples_at_once))
+            inner = [*range(start + fits, end, fits), end]
+            spent = len(inner) * PORTION_COST + (end - start) * lengths[start]
+            options.append((cost + spent, [*cuts, *inner]))
+        best.append(min(options, key=lambda option: option[0]))
+    return best[-1][1]
+
+
 @dataclass(frozen=True)
 class Portion:
     """Examples that are computed together, sorted by instance."""
@@ -179,17 +205,21 @@ class Library:
     def portions(
         self, chosen: Sequence[NDArray[np.int64]], tokens_at_once: int, examples_at_once: int
     ) -> Iterator[Portion]:
-        """Cut a step's examples into portions that fit, the long with the long."""
+        """Cut a step's examples into portions that fit, the long with the long.
+
+        Every portion pads to its longest text and costs a fixed number of launches: `cut_lengths`
+        weighs the one against the other.
+        """
         rows = np.concatenate([p + first for p, first in zip(chosen, self._first, strict=False)])
         instances = np.repeat(np.arange(len(chosen)), [len(p) for p in chosen])
         order = np.argsort(-self._lengths[rows], kind="stable")
+        lengths = self._lengths[rows[order]]
         start = 0
-        while start < len(order):
-            longest = int(self._lengths[rows[order[start]]])
-            size = max(1, min(tokens_at_once // longest, examples_at_once))
-            part = np.sort(order[start : start + size])
+        for end in cut_lengths(lengths.tolist(), tokens_at_once, examples_at_once):
+            longest = int(lengths[start])
+            part = np.sort(order[start:end])
             picked = torch.from_numpy(rows[part]).to(self._tokens.device)
             yield Portion(
                 instances[part], self._tokens[picked, :longest], self._labels[picked, :longest]
             )
-            start += len(part)
+            start = end
