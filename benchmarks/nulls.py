@@ -1,7 +1,7 @@
 """How long the null of a full cell takes, and the same by scikit-learn.
 
-A cell of 96 signals, 60 targets and 100 instances in design `lone`: 2,000 redraws of the coins, AUC in
-every round and the tail for every signal. The bound is 10 seconds on 2 cores; this uses one.
+A cell of 96 signals, 60 targets and 100 instances in design `lone`: 2,000 redraws of the coins, AUC
+in every round and the tail for every signal. The bound is 10 seconds on 2 cores; this uses one.
 scikit-learn's roc_auc_score is timed on some rounds, checked to agree, and scaled up.
 
     python benchmarks/nulls.py [--redraws 2000] [--out FILE]

@@ -156,6 +156,16 @@ def test_too_few_trials_cannot_say(design: str, instances: int, targets: int) ->
     assert not any(math.isnan(n) for n in numbers(json.loads(figures.to_bytes())))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_one_release_of_three_records_never_breaks(seed: int) -> None:
+    """Among these seeds all coins agree at least once: nobody to compare, and it says so."""
+    figures, plan = made("cohort", instances=1, targets=3, leak=9.0, seed=seed)
+    assert judge([figures])[0].words.startswith("cannot say: too few")
+    assert not any(math.isnan(n) for n in numbers(json.loads(figures.to_bytes())))
+    if plan.trials.member.all() or not plan.trials.member.any():
+        assert figures.crossfit is None and figures.rows[0].auc.value == 0.5
+
+
 def test_one_release_is_judged_on_its_coins() -> None:
     """`instances = 1`: the pooled attacker's AUC; no S3, no AUC per record, folds over records."""
     figures, plan = made("cohort", instances=1, targets=20, leak=4.0)

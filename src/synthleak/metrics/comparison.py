@@ -79,3 +79,8 @@ def normal_scores(low: Floats, high: Floats) -> Floats:
 
     made: Floats = norm.ppf((low + high) / (2 * low.shape[-1]))
     return made
+
+
+def resample(units: int, draws: int, rng: np.random.Generator) -> Floats:
+    """Return how often each unit is drawn in each bootstrap draw, as [draw, unit]."""
+    return rng.multinomial(units, np.full(units, 1 / units), size=draws).astype(np.float64)

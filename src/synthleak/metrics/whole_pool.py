@@ -7,7 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.comparison import Comparison, Deployable, Spreads, normal_scores
+from synthleak.metrics.comparison import (
+    Comparison,
+    Deployable,
+    Spreads,
+    normal_scores,
+    resample,
+)
 from synthleak.metrics.crossfit import (
     Crossfit,
     Wins,
@@ -52,9 +58,11 @@ class WholePool(Comparison):
 
     def standard_error(self, hand: Dealt, signal: int, rng: np.random.Generator) -> float:
         """Draw members and other units anew, each from its own side."""
+        if not hand.members.size or not hand.others.size:
+            return 0.0
         wins = wins_of(self.ranks, hand, self.targets)
         place = int(np.searchsorted(wins.signals, self.ranks.same[signal]))
-        rows, columns = (_draws(size, DRAWS, rng) for size in wins.doubled.shape[1:])
+        rows, columns = (resample(size, DRAWS, rng) for size in wins.doubled.shape[1:])
         sums = np.einsum("dm,mo,do->d", rows, wins.doubled[place], columns, optimize=True)
         mass = rows.sum(axis=1) * (columns @ wins.mass)
         return float((sums / (2 * mass)).std())
@@ -74,12 +82,12 @@ class WholePool(Comparison):
         wins = wins_of(self.ranks, hand, self.targets)
         pool, records = [], []
         for rows, columns in zip(
-            _draws(members, RESELECTING_DRAWS, rng),
-            _draws(others, RESELECTING_DRAWS, rng),
+            resample(members, RESELECTING_DRAWS, rng),
+            resample(others, RESELECTING_DRAWS, rng),
             strict=True,
         ):
             pool.append(self._refit(wins, inside, (rows, columns), groups))
-        for weight in _draws(self.targets, RESELECTING_DRAWS, rng):
+        for weight in resample(self.targets, RESELECTING_DRAWS, rng):
             drawn = wins_of(self.ranks, hand, self.targets, weight)
             rows = weight[hand.members % self.targets]
             records.append(self._refit(drawn, inside, (rows, np.ones(others)), groups))
@@ -107,8 +115,3 @@ class WholePool(Comparison):
         return np.asarray(
             [auc(scores[hand.members] + shift, scores[hand.others].ravel()) for hand in hands]
         )
-
-
-def _draws(units: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Return how often each unit is drawn in each bootstrap draw."""
-    return rng.multinomial(units, np.full(units, 1 / units), size=draws).astype(np.float64)

@@ -15,7 +15,13 @@ from synthleak.metrics.by_record import (
     record_aucs,
     record_pair,
 )
-from synthleak.metrics.comparison import Comparison, Deployable, Spreads, normal_scores
+from synthleak.metrics.comparison import (
+    Comparison,
+    Deployable,
+    Spreads,
+    normal_scores,
+    resample,
+)
 from synthleak.metrics.crossfit import Singles
 from synthleak.metrics.crossfit_records import (
     FEW_INSTANCES,
@@ -71,9 +77,9 @@ class WithinRecords(Comparison):
         coins = self.coins([hand])[0]
         if self.sets < FEW_INSTANCES:
             shares = record_aucs(doubled_ranks(self.values[..., [signal]]), coins[None])[0, :, 0]
-            drawn, nothing = _draws(self.targets, DRAWS, rng), idle(coins[None])[0]
+            drawn, nothing = resample(self.targets, DRAWS, rng), idle(coins[None])[0]
             return float(mean_compared(drawn @ shares, drawn @ nothing, self.targets).std())
-        weight = _draws(self.sets, DRAWS, rng)
+        weight = resample(self.sets, DRAWS, rng)
         total, missing = np.zeros(DRAWS), np.zeros(DRAWS)
         for position in range(self.targets):
             wins = doubled_wins(self.values[:, position][:, [signal]])[0]
@@ -92,7 +98,7 @@ class WithinRecords(Comparison):
         if inside is None:
             return None
         coins = self.coins([hand])
-        records = _draws(self.targets, RESELECTING_DRAWS, rng)
+        records = resample(self.targets, RESELECTING_DRAWS, rng)
         if self.sets < FEW_INSTANCES:
             shares = record_aucs(doubled_ranks(self.values), coins)[0].T
             drawn = records * ~idle(coins)[0]
@@ -115,7 +121,7 @@ class WithinRecords(Comparison):
         rng: np.random.Generator,
     ) -> Floats:
         """Choose among each group's leading signals: the others hardly ever win a fold."""
-        weight = _draws(self.sets, RESELECTING_DRAWS, rng)
+        weight = resample(self.sets, RESELECTING_DRAWS, rng)
         made = []
         for group in groups:
             finalists = np.sort(group[np.argsort(-level[group], kind="stable")[:FINALISTS]])
@@ -133,8 +139,3 @@ class WithinRecords(Comparison):
             total = record_aucs(raised, coins[None]).sum()
             made.append(mean_compared(total, idle(coins[None]).sum(), self.targets))
         return np.asarray(made)
-
-
-def _draws(units: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Return how often each unit is drawn in each bootstrap draw."""
-    return rng.multinomial(units, np.full(units, 1 / units), size=draws).astype(np.float64)
