@@ -1,57 +1,59 @@
 """What an audit will cost, from a timed probe on this machine: `synthleak plan cost`.
 
-A few releases of every generator and budget are made and looked at in a store that is thrown away.
-What a worker pays once (imports, calibrated noise, the tables of a pool) is told apart from what it
-pays for every release. The results stage is timed on made-up evidence of the true shape.
+A few releases of every generator and budget are made in a store that is thrown away; they then
+stand for all releases of their cells, and every later stage does a part of its work on them. What a
+worker pays once (imports, calibrated noise, the tables of a pool) is told apart from what it pays
+for every release.
 """
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
-
-import numpy as np
+from typing import Any
 
 from synthleak.analyses.cells import Cell
 from synthleak.audit import Audit, findings_key, written
 from synthleak.engine.local import run_units
 from synthleak.engine.progress import Progress, Silent
-from synthleak.evidence.table import put_evidence
 from synthleak.folder import RunFolder
 from synthleak.machine import peak_memory
+from synthleak.metrics.figures import redraws_for
 from synthleak.preview import count_observations, count_releases
 from synthleak.probe import (
     NOTES,
     SMALL_BATCH,
-    Probe,
     Timing,
-    awaits,
+    UnitProbe,
     choose,
     read_notes,
+    release_timings,
     say_hello,
     seconds,
-    time_looks,
+    stand_in,
     time_releases,
-    timings,
+    time_unit,
+    unit_timings,
 )
-from synthleak.releases.release import Header
 from synthleak.runtime import Runtime, available_cores
-from synthleak.seeds import stream
 from synthleak.spec import LoadedSpec
-from synthleak.store import FolderStore, MemoryStore, Store
-from synthleak.work import evidence_keys, missing_releases, release_name, wanted_sets
+from synthleak.stages import STAGES, Stage
+from synthleak.store import FolderStore, Store
+from synthleak.work import missing_releases, wanted_sets
 from synthleak.workbench import Workbench, set_up
 
 BLOCK = 4096
 """Bytes that a file takes at least on most disks."""
 
-Table = Mapping[tuple[str, str, float], Timing]
+CREW = 4
+"""Workers of the probe, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,13 +81,9 @@ def estimate(
     with tempfile.TemporaryDirectory(prefix="synthleak-cost-") as name:
         store = FolderStore(Path(name) / "store")
         bench = set_up(loaded, store)
-        stages = {"set up": time.perf_counter() - began}
-        # The audit asks twice what is missing: before it begins, and when it does.
-        stages["set up"] += 2 * seconds(lambda: missing_releases(bench))
-        stages["start"] = _start()
+        ready = time.perf_counter() - began
         trial = _Trial(bench, runtime.workers, progress)
-        stages |= trial.stages()
-        stages["results"] = _results(bench, Path(name))
+        stages = {"start": _start(), "set up": ready, **trial.stages(Path(name) / "run")}
         notes = read_notes(store)
         worker = max((note.peak_bytes for note in notes), default=0)
         return Cost(
@@ -113,160 +111,155 @@ class _Trial:
 
     def __init__(self, bench: Workbench, workers: int, progress: Progress) -> None:
         self.bench = bench
-        self.workers = workers
         self.progress = progress
+        self.workers = workers
+        self.crew = min(workers, available_cores(), CREW)
         self.busy = min(workers, available_cores())
-        pool = bench.cells[0].pool
-        self.every = [cell for cell in bench.cells if cell.pool == pool]
-        self.elsewhere = [cell for cell in self.every if awaits(bench, cell)]
-        self.dear: Cell | None = None
+        self.every = [cell for cell in bench.cells if cell.pool == bench.cells[0].pool]
+        self.elsewhere = [cell for cell in self.every if self._awaits(cell)]
         self.disk = _usage(bench.store)
 
-    def stages(self) -> dict[str, float]:
+    def _awaits(self, cell: Cell) -> bool:
+        """Say whether some release of a cell is made elsewhere and not there yet."""
+        generator = self.bench.generator_of(cell)[1]
+        return any(
+            generator.awaited(self.bench.request(cell, item)) is not None
+            for _, item in wanted_sets(self.bench, cell)
+        )
+
+    def stages(self, folder: Path) -> dict[str, float]:
         """Do the work of the probe and return the estimated seconds of each stage."""
-        hello = seconds(lambda: self._run(say_hello, range(self.busy), "starting workers"))
+        hello = seconds(lambda: self._run(say_hello, range(self.crew), "starting workers"))
+        found = {"workers": hello if self.workers > 1 else 0.0, "releases": self._releases()}
+        tried = [*self.every, *self.others]
+        for cell in tried:
+            stand_in(self.bench, cell)
+        kinds = {math.isfinite(cell.epsilon): cell for cell in reversed(self.every)}
+        pair = replace(self.bench, only=tuple(kinds.values()))
+        whole = replace(self.bench, only=tuple(tried))
+        for number, stage in enumerate(STAGES):
+            of_observations = stage.of == "observation"
+            found[stage.title] = self._later(number, whole if of_observations else pair)
+        found["results"] = self._results(pair, folder)
+        return found
+
+    def _releases(self) -> float:
+        """Estimate the seconds of the releases, and choose with what other pools are tried."""
         made = [cell for cell in self.every if cell not in self.elsewhere]
-        releases = self._try(time_releases, "releases", made) if made else {}
-        before = _usage(self.bench.store)
-        if releases:
-            count = sum(1 for _ in self.bench.store.list("release/"))
-            self.disk += (before - self.disk) * count_releases(self.bench) // count
-        looks = self._try(time_looks, "observations", self.every)
-        count = 4 * self.busy * len(looks)
-        grown = _usage(self.bench.store) - before
-        self.disk += grown * count_observations(self.bench) // count
-        return {
-            "workers": hello if self.workers > 1 else 0.0,
-            "releases": self._wall(releases, batched=True),
-            "observations": self._wall(looks, batched=False),
-        }
-
-    def _try(self, task: object, stage: str, cells: Sequence[Cell]) -> Table:
-        self._probe(task, stage, cells)
-        if self.dear is None:
+        dear = self.every[0]
+        scan = 2 * seconds(lambda: missing_releases(self.bench))
+        if made:
+            self._make(made)
             # Other pools are tried with what is dearest to begin: it has the tables of a pool.
-            table = timings(read_notes(self.bench.store), stage)
-            self.dear = max(cells, key=lambda cell: table[_key(cell)].once)
-        dear = self.dear
-        others = [replace(dear, pool=pool) for pool in self.bench.pools if pool != dear.pool]
-        self._probe(task, stage, others)
-        return timings(read_notes(self.bench.store), stage)
+            table = release_timings(read_notes(self.bench.store, "releases"))
+            dear = max(made, key=lambda cell: table[replace(cell, corpus="")].once)
+        self.others = [replace(dear, pool=p) for p in self.bench.pools if p != dear.pool]
+        if not made:
+            return scan
+        self._make(self.others)
+        there = sum(1 for _ in self.bench.store.list("release/"))
+        self.disk += (_usage(self.bench.store) - self.disk) * count_releases(self.bench) // there
+        table = release_timings(read_notes(self.bench.store, "releases"))
+        work = sum(self._cell(table, cell, dear) for cell in self.bench.cells)
+        return scan + work + sum(timing.once for timing in table.values())
 
-    def _probe(self, task: object, stage: str, cells: Sequence[Cell]) -> None:
-        self._run(task, choose(self.bench, cells, self.busy), f"probing {stage}")
+    def _make(self, cells: Sequence[Cell]) -> None:
+        for cell in cells:
+            alone = self.bench.generator_of(cell)[1].exclusive
+            probes = choose(self.bench, [cell], 1 if alone else self.crew)
+            self._run(time_releases, probes, "probing releases", workers=1 if alone else None)
 
-    def _run(self, task: object, units: Sequence[int | Probe], title: str) -> None:
+    def _cell(self, table: dict[Cell, Timing], cell: Cell, dear: Cell) -> float:
+        """Return the seconds that the releases of a cell take: work is shared among workers."""
+        timing = table.get(Cell("", self.every[0].pool, cell.generator, cell.epsilon))
+        if timing is None:
+            return 0.0
+        generator = self.bench.generator_of(cell)[1]
+        whole, rest = divmod(len(wanted_sets(self.bench, cell)), generator.batch)
+        work = whole * timing.batch(generator.batch) + (timing.batch(rest) if rest else 0.0)
+        first = table[replace(dear, corpus="")].each
+        here = table[replace(dear, corpus="", pool=cell.pool)].each
+        return work * (here / first if first else 1.0) / (1 if generator.exclusive else self.busy)
+
+    def _later(self, number: int, bench: Workbench) -> float:
+        """Estimate the seconds of a later stage from all its work on the cells of `bench`."""
+        stage = STAGES[number]
+        began, before = time.perf_counter(), _usage(self.bench.store)
+        units = stage.missing(bench)
+        scan = (time.perf_counter() - began) * len(self.bench.cells) / len(bench.cells)
+        if not units:
+            return scan
+        probes = [UnitProbe(number, unit, place) for place, unit in enumerate(units)]
+        self._run(time_unit, probes, f"probing {stage.title}", bench=bench)
+        grown = (_usage(self.bench.store) - before) / len(units)
+        amount, took = (self._looks if stage.of == "observation" else self._figures)(stage, bench)
+        self.disk += round(grown * amount)
+        return scan + took
+
+    def _looks(self, stage: Stage, bench: Workbench) -> tuple[int, float]:
+        timings = unit_timings(read_notes(self.bench.store, stage.title))
+        amount, work = 0, 0.0
+        for pool, plan in self.bench.plans.items():
+            raw = sum(item.form == "raw" for item in plan.sets)
+            here = len(self.every) * (len(plan.sets) - raw) + raw
+            amount, work = amount + here, work + here * timings[pool][0]
+        return amount, work / self.busy + sum(once for _, once in timings.values())
+
+    def _figures(self, stage: Stage, bench: Workbench) -> tuple[int, float]:
+        """Cells are few: they are done in rounds of as many as there are workers."""
+        notes = read_notes(self.bench.store, stage.title)
+        amount = len(notes) * len(self.bench.cells) // len(bench.cells)
+        kinds = [math.isfinite(cell.epsilon) for cell in self.bench.cells]
+        each = mean(
+            mean(note.took[0] for note in notes if math.isfinite(note.epsilon) == kind)
+            for kind in kinds
+        )
+        more = redraws_for(len(self.bench.cells)) / redraws_for(len(bench.cells))
+        return amount, math.ceil(amount / self.busy) * each * more
+
+    def _results(self, bench: Workbench, folder: Path) -> float:
+        def conclude() -> None:
+            audit = Audit(replace(bench), RunFolder(folder))
+            findings_key(audit)
+            written(audit)
+
+        first, again = seconds(conclude), seconds(conclude)
+        return max(0.0, first - again) + again * len(self.bench.cells) / len(bench.cells)
+
+    def _run(
+        self,
+        task: Callable[[Workbench, Any], int],
+        units: Sequence[Any],
+        title: str,
+        *,
+        workers: int | None = None,
+        bench: Workbench | None = None,
+    ) -> None:
         run_units(
-            task,  # type: ignore[arg-type]
-            self.bench,
+            task,
+            bench or self.bench,
             list(units),
-            workers=self.workers,
+            workers=workers or self.crew,
             progress=self.progress,
             title=title,
             steps=len(units),
         )
 
-    def _wall(self, table: Table, *, batched: bool) -> float:
-        """Extrapolate to all cells: work is shared among workers, beginnings are not."""
-        if not table:
-            return 0.0
-        first = self.every[0].pool
-        work = sum(self._cell(table, cell, first, batched=batched) for cell in self.bench.cells)
-        if not batched:
-            work += self._raw(table, first)
-        return work / self.busy + sum(timing.once for timing in table.values())
-
-    def _cell(self, table: Table, cell: Cell, first: str, *, batched: bool) -> float:
-        timing = table.get((first, cell.generator, cell.epsilon))
-        if timing is None:
-            return 0.0
-        amount = len(wanted_sets(self.bench, cell))
-        if not batched:
-            return timing.each * amount * _ratio(table, cell.pool, first)
-        size = self.bench.generator_of(cell)[1].batch
-        whole, rest = divmod(amount, size)
-        work = whole * timing.batch(size) + (timing.batch(rest) if rest else 0.0)
-        return work * _ratio(table, cell.pool, first)
-
-    def _raw(self, table: Table, first: str) -> float:
-        each = mean(timing.each for (pool, _, _), timing in table.items() if pool == first)
-        return sum(
-            each * _ratio(table, name, first) * sum(item.form == "raw" for item in plan.sets)
-            for name, plan in self.bench.plans.items()
-        )
-
     def remarks(self) -> list[str]:
-        """Say what the estimate leaves out."""
+        """Say what the estimate leaves out, or stretches."""
         found = [
             f"{cell.generator} at epsilon {cell.epsilon:g}: its releases are made elsewhere and not"
-            " there yet; only looking at them is counted"
+            " there yet; only what follows is counted"
             for cell in self.elsewhere
         ]
-        fleets = {
-            section.name: generator.batch
+        return found + [
+            f"{section.name}: made in batches of {generator.batch}, extrapolated from 1 and 2"
             for section, generator in self.bench.plugins.generators
             if generator.batch > SMALL_BATCH
-        }
-        return found + [
-            f"{name}: made in batches of {size}, extrapolated from batches of 1 and 2"
-            for name, size in fleets.items()
         ]
-
-
-def _key(cell: Cell) -> tuple[str, str, float]:
-    return cell.pool, cell.generator, cell.epsilon
-
-
-def _ratio(table: Table, pool: str, first: str) -> float:
-    """Return how much more a piece of work costs on a pool than on the first one."""
-    for name, generator, epsilon in table:
-        if name == pool != first:
-            other = table[first, generator, epsilon].each
-            return table[name, generator, epsilon].each / other if other else 1.0
-    return 1.0
 
 
 def _usage(store: Store) -> int:
     """Return the bytes that a store takes on disk, in whole blocks, the probe's notes apart."""
     sizes = [len(store.get(name)) for name in store.list("") if not name.startswith(NOTES)]
     return sum(-(-size // BLOCK) * BLOCK for size in sizes)
-
-
-def _results(bench: Workbench, folder: Path) -> float:
-    """Time the results of one cell on made-up evidence, and extrapolate to all."""
-    cell = bench.cells[0]
-    section, generator = bench.generator_of(cell)
-    alone = (section.model_copy(update={"epsilon": (cell.epsilon,)}), generator)
-    small = replace(
-        bench,
-        plugins=replace(bench.plugins, generators=(alone,)),
-        pools={cell.pool: bench.pools[cell.pool]},
-        store=MemoryStore(),
-    )
-    make_up(small, cell)
-
-    def conclude() -> None:
-        audit = Audit(small, RunFolder(folder / "run"))
-        findings_key(audit)
-        written(audit)
-
-    first, again = seconds(conclude), seconds(conclude)
-    return max(0.0, first - again) + again * len(bench.cells)
-
-
-def make_up(bench: Workbench, cell: Cell) -> None:
-    """Fill the store with evidence that nobody saw, so that results can be timed before it is."""
-    rng = stream(bench.spec.seed, "made-up evidence")
-    plan, targets = bench.plans[cell.pool], bench.targets(cell.pool)
-    generator = bench.generator_of(cell)[1]
-    claim = None
-    for position, item in enumerate(plan.sets):
-        text = bench.raw_key(item)
-        if item.form == "release":
-            claim = claim or generator.claim(bench.request(cell, item))
-            text = f"made up {position}"
-            header = Header(text, plan.release_size, claim)
-            bench.store.put(release_name(bench, cell, item), header.to_bytes())
-        for member, key in evidence_keys(bench, targets, text):
-            values = np.abs(rng.normal(size=(len(targets), len(member.proxies))))
-            put_evidence(bench.store, key, values)

@@ -1,53 +1,85 @@
 """The timed probe behind `synthleak plan cost`: a little of every kind of work, really done.
 
-Each probe runs in a worker like the audit's own, several at a time, so that what workers take from
-each other is part of what is measured.
+Probes run in workers like the audit's own, several at a time, so that what workers take from each
+other is part of what is measured.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import mean
 from typing import Any
 
 from synthleak.analyses.cells import Cell
 from synthleak.machine import peak_memory
-from synthleak.store import Store
+from synthleak.plan.plan import RecordSet
+from synthleak.releases.release import Header, Synthetic, dump_texts
+from synthleak.stages import STAGES
+from synthleak.store import Store, name_of
 from synthleak.work import (
-    ObservationUnit,
     ReleaseUnit,
+    digest_of,
     header_of,
-    look_at,
     make_releases,
+    release_name,
     wanted_sets,
 )
 from synthleak.workbench import Workbench
 
 NOTES = "probe/"
+STANDING_IN = 4
+"""How many different releases stand in for all releases of a cell that is tried."""
+
 SMALL_BATCH = 8
 """Up to here a batch is taken to cost what its releases cost one by one."""
 
 
 @dataclass(frozen=True)
-class Probe:
-    """A cell to try: one of its sets first, one more, and two at once."""
+class ReleaseProbe:
+    """Releases to make: of one set first, of one more, and of two at once."""
 
     cell: Cell
     sets: tuple[int, int, int, int]
 
     @property
-    def parts(self) -> tuple[tuple[int, ...], ...]:
+    def calls(self) -> tuple[tuple[int, ...], ...]:
         """The sets of each call."""
         return self.sets[:1], self.sets[1:2], self.sets[2:]
 
 
 @dataclass(frozen=True)
+class UnitProbe:
+    """One unit of a later stage."""
+
+    stage: int
+    unit: Any
+    number: int
+
+
+@dataclass(frozen=True)
+class Note:
+    """What one probe measured, and in which process."""
+
+    stage: str
+    pool: str
+    generator: str
+    epsilon: float
+    took: tuple[float, ...]
+    process: int
+    began: float
+    peak_bytes: int
+    gpu: bool
+
+
+@dataclass(frozen=True)
 class Timing:
-    """Seconds for the first of its kind in a process, for one more, for two at once."""
+    """Seconds for the first release in a process, for one more, for two at once."""
 
     first: float
     one: float
@@ -74,37 +106,15 @@ class Timing:
         return self.one + max(self.two - self.one, 0.02 * self.one) * (size - 1)
 
 
-@dataclass(frozen=True)
-class Note:
-    """What one probe measured."""
-
-    stage: str
-    pool: str
-    generator: str
-    epsilon: float
-    timing: Timing
-    peak_bytes: int
-    gpu: bool
-
-
-def choose(bench: Workbench, cells: Iterable[Cell], copies: int) -> list[Probe]:
+def choose(bench: Workbench, cells: Iterable[Cell], copies: int) -> list[ReleaseProbe]:
     """Return `copies` probes of each cell, on different sets as far as there are any."""
     probes = []
     for cell in cells:
         there = [position for position, _ in wanted_sets(bench, cell)]
         for copy in range(copies):
             a, b, c, d = (there[(4 * copy + i) % len(there)] for i in range(4))
-            probes.append(Probe(cell, (a, b, c, d)))
+            probes.append(ReleaseProbe(cell, (a, b, c, d)))
     return probes
-
-
-def awaits(bench: Workbench, cell: Cell) -> bool:
-    """Say whether some release of a cell is made elsewhere and not there yet."""
-    generator = bench.generator_of(cell)[1]
-    return any(
-        generator.awaited(bench.request(cell, item)) is not None
-        for _, item in wanted_sets(bench, cell)
-    )
 
 
 def say_hello(bench: Workbench, number: int) -> int:
@@ -112,32 +122,51 @@ def say_hello(bench: Workbench, number: int) -> int:
     return 1
 
 
-def time_releases(bench: Workbench, probe: Probe) -> int:
+def time_releases(bench: Workbench, probe: ReleaseProbe) -> int:
     """Make releases, and note how long it took."""
-    calls = [
-        lambda sets=sets: make_releases(bench, ReleaseUnit(probe.cell, sets))
-        for sets in probe.parts
-    ]
-    _note(bench.store, "releases", probe, [seconds(call) for call in calls])
+    began = time.perf_counter()
+    units = [ReleaseUnit(probe.cell, sets) for sets in probe.calls]
+    took = [seconds(partial(make_releases, bench, unit)) for unit in units]
+    _note(bench.store, "releases", probe.cell, began, took, probe.sets[0])
     return 1
 
 
-def time_looks(bench: Workbench, probe: Probe) -> int:
-    """Look at releases (at raw sets, where those are not there yet), and note how long it took."""
-    calls = [
-        lambda sets=sets: [look_at(bench, _unit(bench, probe.cell, s)) for s in sets]
-        for sets in probe.parts
-    ]
-    _note(bench.store, "observations", probe, [seconds(call) for call in calls])
+def time_unit(bench: Workbench, probe: UnitProbe) -> int:
+    """Do a unit of a stage, and note how long it took."""
+    stage = STAGES[probe.stage]
+    began = time.perf_counter()
+    took = seconds(lambda: stage.task(bench, probe.unit))
+    _note(bench.store, stage.title, _cell_of(probe.unit), began, [took], probe.number)
     return 1
 
 
-def _unit(bench: Workbench, cell: Cell, position: int) -> ObservationUnit:
-    names = tuple(member.name for member in bench.plugins.families)
-    item = bench.plans[cell.pool].sets[position]
-    if bench.generator_of(cell)[1].awaited(bench.request(cell, item)) is not None:
-        return ObservationUnit(cell.pool, bench.raw_key(item), position, names)
-    return ObservationUnit(cell.pool, header_of(bench, cell, item).text, None, names)
+def _cell_of(unit: Any) -> Cell:
+    """Return the cell of a unit; of a unit that is one observation, its pool is all there is."""
+    if isinstance(unit, Cell):
+        return unit
+    cell = getattr(unit, "cell", None)
+    return cell if isinstance(cell, Cell) else Cell("", unit.pool, "", 0.0)
+
+
+def stand_in(bench: Workbench, cell: Cell) -> None:
+    """Let a few releases stand for all of a cell; training sets, where none can be made here."""
+    sets = [item for _, item in wanted_sets(bench, cell)]
+    there = [item for item in sets if bench.store.exists(release_name(bench, cell, item))]
+    headers = [
+        header_of(bench, cell, item) if item in there else _borrowed(bench, cell, item)
+        for item in (there or sets)[:STANDING_IN]
+    ]
+    for number, item in enumerate(sets):
+        header = headers[number % len(headers)]
+        bench.store.put(release_name(bench, cell, item), header.to_bytes())
+
+
+def _borrowed(bench: Workbench, cell: Cell, item: RecordSet) -> Header:
+    request = bench.request(cell, item)
+    release = [Synthetic(record.text, record.labels) for record in request.records]
+    text = digest_of(release)
+    bench.store.put(name_of("text", text), dump_texts(release))
+    return Header(text, len(release), bench.generator_of(cell)[1].claim(request))
 
 
 def seconds(call: Callable[[], Any]) -> float:
@@ -147,13 +176,22 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def _note(store: Store, stage: str, probe: Probe, took: Sequence[float]) -> None:
-    cell = probe.cell
+def _note(
+    store: Store, stage: str, cell: Cell, began: float, took: Sequence[float], number: int
+) -> None:
     note = Note(
-        stage, cell.pool, cell.generator, cell.epsilon, Timing(*took), peak_memory(), uses_gpu()
+        stage=stage,
+        pool=cell.pool,
+        generator=cell.generator,
+        epsilon=cell.epsilon,
+        took=tuple(took),
+        process=os.getpid(),
+        began=began,
+        peak_bytes=peak_memory(),
+        gpu=uses_gpu(),
     )
-    name = f"{stage}-{cell.pool}-{cell.generator}-{cell.epsilon}-{probe.sets[0]}"
-    store.put(f"{NOTES}{name}.json", json.dumps(asdict(note)).encode())
+    name = f"{NOTES}{stage}-{cell.pool}-{cell.generator}-{cell.epsilon}-{number}.json"
+    store.put(name, json.dumps(asdict(note)).encode())
 
 
 def uses_gpu() -> bool:
@@ -162,21 +200,41 @@ def uses_gpu() -> bool:
     return torch is not None and torch.cuda.is_available() and torch.cuda.max_memory_reserved() > 0
 
 
-def read_notes(store: Store) -> list[Note]:
-    """Return what all probes measured."""
+def read_notes(store: Store, stage: str | None = None) -> list[Note]:
+    """Return what the probes of a stage (or all) measured."""
     rows = [json.loads(store.get(name)) for name in store.list(NOTES)]
-    return [Note(**{**row, "timing": Timing(**row["timing"])}) for row in rows]
+    notes = [Note(**{**row, "took": tuple(row["took"])}) for row in rows]
+    return [note for note in notes if stage in (None, note.stage)]
 
 
-def timings(notes: Iterable[Note], stage: str) -> dict[tuple[str, str, float], Timing]:
-    """Return what was measured of each cell: the slowest first, the mean of the rest."""
-    groups: dict[tuple[str, str, float], list[Timing]] = {}
+def release_timings(notes: Iterable[Note]) -> dict[Cell, Timing]:
+    """Return what releases of each cell cost: the slowest first, the mean of the rest."""
+    groups: dict[tuple[str, str, float], list[tuple[float, ...]]] = {}
     for note in notes:
-        if note.stage == stage:
-            groups.setdefault((note.pool, note.generator, note.epsilon), []).append(note.timing)
+        groups.setdefault((note.pool, note.generator, note.epsilon), []).append(note.took)
     return {
-        key: Timing(
-            max(t.first for t in group), mean(t.one for t in group), mean(t.two for t in group)
+        Cell("", *key): Timing(
+            max(took[0] for took in group),
+            mean(took[1] for took in group),
+            mean(took[2] for took in group),
         )
         for key, group in groups.items()
     }
+
+
+def unit_timings(notes: Iterable[Note]) -> dict[str, tuple[float, float]]:
+    """Return, per pool, what one more unit costs and what a process pays before its first."""
+    groups: dict[str, list[Note]] = {}
+    for note in sorted(notes, key=lambda note: note.began):
+        groups.setdefault(note.pool, []).append(note)
+    found = {}
+    for pool, group in groups.items():
+        opened: set[int] = set()
+        first: list[float] = []
+        later: list[float] = []
+        for note in group:
+            (later if note.process in opened else first).append(note.took[0])
+            opened.add(note.process)
+        each = mean(later) if later else min(first)
+        found[pool] = (each, max(0.0, max(first) - each))
+    return found

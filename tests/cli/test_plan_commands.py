@@ -1,0 +1,161 @@
+"""`synthleak plan`: show, cost and export, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import tiny_spec
+from synthleak.cost import estimate
+from synthleak.probe import Timing
+from synthleak.runtime import Runtime
+from synthleak.spec import LoadedSpec, parse_spec
+from synthleak.toml import dump_toml
+
+INF = float("inf")
+
+
+def synthleak(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "synthleak", *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+    )
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    spec = tiny_spec(
+        pool=[
+            {"name": "outlier", "rule": "outlier", "percentile": 92},
+            {"name": "random", "rule": "random", "match": "outlier", "draws": 2},
+        ],
+        generator=[{"kind": "ngram", "epsilon": [INF, 2]}, {"kind": "echo"}],
+    )
+    (tmp_path / "audit.toml").write_text(dump_toml(spec), encoding="utf-8")
+    return tmp_path
+
+
+def test_show_counts_what_the_audit_will_make(desk: Path) -> None:
+    done = synthleak("plan", "show", "audit.toml", "--json", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert [row["pool"] for row in shown["pools"]] == ["outlier", "random0", "random1"]
+    for row in shown["pools"]:
+        assert (row["N"], row["release size"]) == (30, 30)
+        assert (row["games"], row["references"], row["raw sets"]) == (12, 4, 4)
+    knows = {row["attacker"]: row["compares with"] for row in shown["attackers"]}
+    assert knows == {"S1": "nothing", "S2": "4 raw sets", "S3": "4 releases"}
+    assert len(shown["cells"]) == 9
+    first = shown["cells"][0]
+    assert (first["epsilon"], first["releases"]) == ("inf", 16)
+    assert (first["members"], first["non-members a round"], first["rounds"]) == (6, 6, 4)
+    totals = shown["totals"]
+    # Three pools, three cells each, 16 releases; raw sets are looked at once per pool.
+    assert (totals["releases"], totals["observations"]) == (144, 156)
+    assert totals["synthetic records"] == 144 * 30
+    assert totals["scores"] == 156 * shown["pools"][0]["targets"] * totals["proxies"]
+    table = synthleak("plan", "show", "audit.toml", cwd=desk)
+    assert "the release alone" in table.stdout and "whom the audit asks about" in table.stdout
+    assert sorted(path.name for path in desk.iterdir()) == ["audit.toml"]
+
+
+def test_cost_is_made_of_its_stages_and_leaves_nothing(desk: Path) -> None:
+    done = synthleak("plan", "cost", "audit.toml", "--workers", 1, "--json", "-q", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    cost = json.loads(done.stdout)
+    assert (cost["releases"], cost["observations"], cost["workers"]) == (144, 156, 1)
+    assert cost["wall_seconds"] == pytest.approx(sum(cost["stages"].values()))
+    assert all(seconds >= 0 for seconds in cost["stages"].values())
+    assert {"releases", "observations", "figures", "results"} <= set(cost["stages"])
+    assert cost["gpu_hours"] == 0
+    # A release is a header and a text, and an observation a file per family: a block each.
+    assert 4096 * (2 * 144 + 2 * 156) <= cost["disk_bytes"] < 4096 * 10 * 156
+    assert cost["memory_bytes"] > 2**26
+    assert sorted(path.name for path in desk.iterdir()) == ["audit.toml"]
+
+
+def small(**changes: Any) -> LoadedSpec:
+    return LoadedSpec(parse_spec(tiny_spec(generator=[{"kind": "echo"}], **changes)))
+
+
+def test_cost_grows_with_the_audit() -> None:
+    game = {"records": 30, "rounds": 4, "candidates": 5}
+    few = estimate(small(game={"instances": 12, **game}), Runtime(workers=1))
+    many = estimate(small(game={"instances": 80, **game}), Runtime(workers=1))
+    assert many.releases == 84 and few.releases == 16
+    assert many.stages["observations"] > 1.5 * few.stages["observations"]
+    assert many.disk_bytes > 3 * few.disk_bytes
+
+
+def test_a_fleet_is_extrapolated_from_one_and_two() -> None:
+    fleet = Timing(first=30.0, one=10.0, two=10.5)
+    assert fleet.batch(101) == pytest.approx(60.0)
+    assert fleet.once == pytest.approx(30 - 20.5 / 3)
+    queue = Timing(first=1.0, one=1.0, two=2.0)
+    assert queue.batch(8) == pytest.approx(8.0)
+    assert queue.once == 0.0
+
+
+def test_releases_that_are_made_elsewhere_are_left_out_and_said(desk: Path) -> None:
+    generator = [{"kind": "folder", "path": "exchange", "name": "mine"}]
+    (desk / "audit.toml").write_text(dump_toml(tiny_spec(generator=generator)), encoding="utf-8")
+    done = synthleak("plan", "export", "audit.toml", "exchange", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (
+        "wrote 16 training files to exchange; 16 releases are awaited, as exchange/tasks.tsv"
+        " lists them\n"
+    )
+    cost = synthleak("plan", "cost", "audit.toml", "--workers", 1, "-q", cwd=desk)
+    assert cost.returncode == 0, cost.stderr
+    assert "note: mine at epsilon inf: its releases are made elsewhere and not there" in cost.stdout
+    partial = synthleak("run", "audit.toml", "--out", "run", "--workers", 1, cwd=desk)
+    assert partial.returncode == 2
+    assert partial.stderr.splitlines()[-1].startswith(
+        "synthleak: generator mine: 0 of 16 releases are there; missing e.g. outlier/set-"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("plan", "show", "none.toml"), "none.toml: there is no such spec"),
+        (("plan", "cost", "broken.toml"), "broken.toml, line 1, sead: unknown key"),
+        (("plan", "export", "audit.toml"), "Missing argument 'DIR'"),
+        (("plan", "export", "audit.toml", "x"), "choose one with --generator NAME"),
+        (("plan", "export", "audit.toml", "x", "--generator", "eco"), "did you mean 'echo'?"),
+        (("plan", "export", "audit.toml", ".", "--generator", "echo"), "holds no export"),
+        (("plan", "cost", "audit.toml", "--workers", "0"), "--workers: workers = 0"),
+        (("list", "proxies", "--plugins", "none.py"), "--plugins: none.py: cannot be read"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    desk: Path, words: tuple[str, ...], expected: str
+) -> None:
+    (desk / "broken.toml").write_text("sead = 1\n", encoding="utf-8")
+    done = synthleak(*words, cwd=desk)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert expected in done.stderr
+    assert not (desk / "x").exists()
+
+
+def test_a_failing_program_is_one_line_and_what_was_made_is_kept(desk: Path) -> None:
+    script = 'test {seed} -ge 900000000 || { echo "seed too small" >&2; exit 4; }; cp {train} {out}'
+    generator = [{"kind": "command", "argv": ["sh", "-c", script]}]
+    (desk / "audit.toml").write_text(dump_toml(tiny_spec(generator=generator)), encoding="utf-8")
+    done = synthleak("run", "audit.toml", "--out", "run", "--workers", 1, cwd=desk)
+    assert done.returncode == 2
+    line = done.stderr.splitlines()[-1]
+    assert line.endswith("command sh: it failed with exit code 4; its stderr ends: seed too small")
+    assert "Traceback" not in done.stderr
+    kept = list((desk / "run/store").glob("release/*.json"))
+    assert 0 < len(kept) < 16
