@@ -18,12 +18,14 @@ import pytest
 from synthleak.corpus.corpus import readers
 from synthleak.encoders.encoder import encoders
 from synthleak.errors import MissingExtra, SpecError
+from synthleak.evidence.attack import attacks
 from synthleak.evidence.family import families
 from synthleak.plan.plan import designs
 from synthleak.pools.pool import Ground, rules
 from synthleak.registry import PluginShelf, Shelf
 from synthleak.releases.release import generators
 from synthleak.testing import (
+    check_attack,
     check_design,
     check_encoder,
     check_family,
@@ -98,6 +100,7 @@ CHECKS: dict[str, tuple[Shelf[Any], Callable[[Any], None]]] = {
     "design": (designs, check_design),
     "generator": (generators, check_generator),
     "proxy family": (families, check_family),
+    "prior attack": (attacks, check_attack),
 }
 
 

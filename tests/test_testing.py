@@ -13,8 +13,9 @@ import pytest
 from synthleak.corpus.corpus import Reader, Record
 from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.errors import ContractError
+from synthleak.evidence.attack import Arm, Attack
 from synthleak.evidence.family import Family, Proxy
-from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 from synthleak.plan.lone import Lone
 from synthleak.plan.plan import Plan, Trials
 from synthleak.pools.pool import Ground, Rule
@@ -22,6 +23,7 @@ from synthleak.releases.claim import Claim, no_claim, stated_claim
 from synthleak.releases.release import Generator, Request, Synthetic
 from synthleak.seeds import stream
 from synthleak.testing import (
+    check_attack,
     check_design,
     check_encoder,
     check_family,
@@ -269,6 +271,29 @@ def member(look: Any, **changes: Any) -> Family:
     return replace(Family("one", 1, proxies, look), **changes)
 
 
+class GoodAttack(Attack):
+    kind: ClassVar[str] = "good"
+    columns: ClassVar[int] = 1
+    arms: ClassVar[tuple[Arm, ...]] = (Arm("a", "S1", 0, "lexical", "as it is", "a test"),)
+
+    def look(
+        self, targets: Targets, observation: Observation, references: TextSet | None
+    ) -> Floats:
+        return overlap(targets, observation)
+
+
+class InformedAttack(GoodAttack):
+    def look(
+        self, targets: Targets, observation: Observation, references: TextSet | None
+    ) -> Floats:
+        assert references is not None
+        return overlap(targets, observation) * len(references.texts)
+
+
+class ManyArmedAttack(GoodAttack):
+    arms: ClassVar[tuple[Arm, ...]] = (Arm("b", "S1", 3, "lexical", "as it is", "a test"),)
+
+
 class NamelessDesign(Lone):
     def draw(self, pool: Any, game: Any, seed: int) -> Plan:
         plan = super().draw(pool, game, seed)
@@ -298,6 +323,7 @@ class ShortDesign(Lone):
         (check_generator, GoodGenerator()),
         (check_generator, PrivateGenerator()),
         (check_family, member(overlap)),
+        (check_attack, GoodAttack()),
         (check_design, Lone()),
     ],
     ids=lambda item: getattr(item, "__name__", type(item).__name__),
@@ -344,6 +370,8 @@ def test_good_plugins_pass(check: Callable[[Any], None], plugin: Any) -> None:
         (check_family, member(encoding), "a lexical family asked for vectors"),
         (check_family, member(informed), "it looks at R but uses_auxiliary is false"),
         (check_family, member(sorting), "it changes the observation"),
+        (check_attack, InformedAttack(), "it looks at references but uses_references is false"),
+        (check_attack, ManyArmedAttack(), "the arm b counts column 3 of 1"),
         (check_design, NamelessDesign(), "two sets have one name"),
         (check_design, DishonestDesign(), "does not tell the truth about membership"),
         (check_design, ShortDesign(), "a redraw has another number of trials"),

@@ -26,8 +26,9 @@ from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.encoders.shelf.hashing import Hashing
 from synthleak.errors import ContractError
+from synthleak.evidence.attack import Attack, strike
 from synthleak.evidence.family import Family
-from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 from synthleak.evidence.table import look
 from synthleak.identity import digest
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan
@@ -39,6 +40,7 @@ from synthleak.seeds import stream
 from synthleak.spec import GameSection
 
 __all__ = [
+    "check_attack",
     "check_design",
     "check_encoder",
     "check_family",
@@ -268,6 +270,22 @@ def check_family(member: Family) -> None:
             fail(f"{proxy.name} falls when the observation holds the target: higher means member")
 
 
+def check_attack(attack: Attack) -> None:
+    """Hold a prior attack to its contract (METHOD §9)."""
+    fail = _refuser("prior attack", attack)
+    _check_settings(attack, fail)
+    for arm in attack.arms:
+        if not 0 <= arm.column < attack.columns:
+            fail(f"the arm {arm.name} counts column {arm.column} of {attack.columns}")
+    texts = [record.text for record in tiny_corpus().records]
+    targets, rest = texts[:_TARGETS], texts[_TARGETS:70]
+    values = _twice(lambda: _strike(attack, targets, rest, fail), np.array_equal, fail)
+    if not np.array_equal(values, _strike(attack, targets, rest[::-1], fail)):
+        fail("the order of an observation matters")
+    for odd in ([], ["a"], ["Twice the same."] * 5, list(ODD_TEXTS)):
+        _strike(attack, [*targets, *ODD_TEXTS[1:4]], odd, fail)
+
+
 def _look(member: Family, targets: Sequence[str], texts: Sequence[str], fail: Fail) -> Floats:
     """Look as the audit does, but refuse what is not in the family's key."""
 
@@ -276,26 +294,48 @@ def _look(member: Family, targets: Sequence[str], texts: Sequence[str], fail: Fa
             fail("a lexical family asked for vectors: the encoder is not in its key")
         return Hashing().encode(some)
 
-    domain = [record.text for record in tiny_corpus().records[80:]]
-    asked = Targets(targets, encode, domain if member.uses_auxiliary else [])
-    if not member.uses_auxiliary:
-        asked.auxiliary = _Forbidden(fail)  # type: ignore[assignment]
+    asked = _asked(targets, encode, member.uses_auxiliary, fail)
+    return _untouched(lambda seen: look(member, asked, seen), Observation(texts, encode), fail)
+
+
+def _strike(attack: Attack, targets: Sequence[str], texts: Sequence[str], fail: Fail) -> Floats:
+    """Strike as the audit does, but refuse what is not in the attack's key."""
+    encode = Hashing().encode
+    references: Any = TextSet([record.text for record in tiny_corpus().records[70:80]], encode)
+    if not attack.uses_references:
+        references = _Forbidden(fail, "references", "uses_references")
+    asked = _asked(targets, encode, attack.uses_auxiliary, fail)
     observation = Observation(texts, encode)
+    return _untouched(lambda seen: strike(attack, asked, seen, references), observation, fail)
+
+
+def _asked(targets: Sequence[str], encode: Encode, uses_auxiliary: bool, fail: Fail) -> Targets:
+    domain = [record.text for record in tiny_corpus().records[80:]]
+    asked = Targets(targets, encode, domain if uses_auxiliary else [])
+    if not uses_auxiliary:
+        asked.auxiliary = _Forbidden(fail, "R", "uses_auxiliary")  # type: ignore[assignment]
+    return asked
+
+
+def _untouched(
+    glance: Callable[[Observation], Floats], observation: Observation, fail: Fail
+) -> Floats:
     before = (observation.texts, [list(words) for words in observation.tokens])
-    values = look(member, asked, observation)
+    values = glance(observation)
     if before != (observation.texts, observation.tokens):
         fail("it changes the observation that others will look at")
     return values
 
 
 class _Forbidden:
-    """Stands where R would be, for families that did not say that they use it."""
+    """Stands where R or references would be, for those who did not say that they use them."""
 
-    def __init__(self, fail: Fail) -> None:
+    def __init__(self, fail: Fail, what: str, flag: str) -> None:
         self._fail = fail
+        self._reason = f"it looks at {what} but {flag} is false: {what} would not be in its key"
 
     def __getattr__(self, name: str) -> NoReturn:
-        self._fail("it looks at R but uses_auxiliary is false: R would not be in its key")
+        self._fail(self._reason)
 
 
 def check_design(design: Design) -> None:
@@ -328,6 +368,7 @@ def check_design(design: Design) -> None:
 
 
 Fail = Callable[[str], NoReturn]
+Encode = Callable[[Sequence[str]], Vectors]
 
 
 def _refuser(shelf: str, plugin: object) -> Fail:
