@@ -179,7 +179,7 @@ class FolderStore:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is never seen half-written, even if the machine stops."""
+    """Write a file so that it is never seen half-written; only its owner may read it."""
     handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
