@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from synthleak.evidence.attack import Attack, attack_key, strike
 from synthleak.evidence.observation import Observation, TextSet
 from synthleak.evidence.table import get_evidence, put_evidence
 from synthleak.identity import digest
+from synthleak.metrics.dealt import Dealt, dealt, redeal
 from synthleak.metrics.figures import redraws_for
 from synthleak.plan.plan import Plan, designs
 from synthleak.seeds import stream
@@ -38,14 +40,6 @@ class StrikeUnit:
     raw: int | None
     references: tuple[str, ...]
     attacks: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class RivalUnit:
-    """One attack on one cell whose figures are still to be made."""
-
-    cell: Cell
-    attack: str
 
 
 def reference_positions(plan: Plan, position: int) -> tuple[int, ...]:
@@ -134,7 +128,32 @@ def _references(bench: Workbench, unit: StrikeUnit) -> TextSet:
 
 def rivals_of(bench: Workbench, cell: Cell) -> list[AttackFigures]:
     """Return the figures of every prior attack on a cell, made now only if they never were."""
-    return [_figures(bench, cell, attack) for attack in bench.plugins.attacks]
+    plan = bench.plans[cell.pool]
+    design = designs.get(plan.design).plugin
+
+    @cache
+    def hands() -> list[Dealt]:
+        rng, redraws = stream(*_name(bench, cell)), redraws_for(len(bench.cells))
+        drawn = redeal(design, plan, bench.spec.game, rng, redraws)
+        return [dealt(plan.trials, len(plan.targets)), *drawn]
+
+    def make(attack: Attack) -> AttackFigures:
+        values = np.zeros((len(plan.sets), len(plan.targets), attack.columns))
+        for position, key in _keys(bench, cell, attack):
+            values[position] = get_evidence(bench.store, key)
+        return assess_attack(attack, values, design, plan, hands())
+
+    return [
+        keep(
+            bench.store,
+            "figures",
+            rivals_key(bench, cell, attack),
+            partial(make, attack),
+            AttackFigures.to_bytes,
+            AttackFigures.from_bytes,
+        )
+        for attack in bench.plugins.attacks
+    ]
 
 
 def rivals_key(bench: Workbench, cell: Cell, attack: Attack) -> str:
@@ -152,48 +171,22 @@ def rivals_key(bench: Workbench, cell: Cell, attack: Attack) -> str:
     )
 
 
-def missing_rivals(bench: Workbench) -> list[RivalUnit]:
-    """Return the attacks on cells whose figures are not in the store."""
+def missing_rivals(bench: Workbench) -> list[Cell]:
+    """Return the cells on which some attack's figures are not in the store."""
     return [
-        RivalUnit(cell, attack.kind)
+        cell
         for cell in bench.cells
-        for attack in bench.plugins.attacks
-        if not bench.store.exists(name_of("figures", rivals_key(bench, cell, attack)))
+        if not all(
+            bench.store.exists(name_of("figures", rivals_key(bench, cell, attack)))
+            for attack in bench.plugins.attacks
+        )
     ]
 
 
-def assess_rival(bench: Workbench, unit: RivalUnit) -> int:
-    """Make the figures of one attack on one cell."""
-    attack = next(item for item in bench.plugins.attacks if item.kind == unit.attack)
-    _figures(bench, unit.cell, attack)
+def assess_rivals(bench: Workbench, cell: Cell) -> int:
+    """Make the figures of the prior attacks on one cell."""
+    rivals_of(bench, cell)
     return 1
-
-
-def _figures(bench: Workbench, cell: Cell, attack: Attack) -> AttackFigures:
-    plan = bench.plans[cell.pool]
-
-    def make() -> AttackFigures:
-        values = np.zeros((len(plan.sets), len(plan.targets), attack.columns))
-        for position, key in _keys(bench, cell, attack):
-            values[position] = get_evidence(bench.store, key)
-        return assess_attack(
-            attack,
-            values,
-            designs.get(plan.design).plugin,
-            plan,
-            bench.spec.game,
-            stream(*_name(bench, cell)),
-            redraws=redraws_for(len(bench.cells)),
-        )
-
-    return keep(
-        bench.store,
-        "figures",
-        rivals_key(bench, cell, attack),
-        make,
-        AttackFigures.to_bytes,
-        AttackFigures.from_bytes,
-    )
 
 
 def _keys(bench: Workbench, cell: Cell, attack: Attack) -> list[tuple[int, str]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from synthleak.assessment import assess_cell, missing_figures
-from synthleak.rivals import assess_rival, missing_rivals, missing_strikes, strike_at
+from synthleak.rivals import assess_rivals, missing_rivals, missing_strikes, strike_at
 from synthleak.work import look_at, missing_evidence
 from synthleak.workbench import Workbench
 
@@ -30,5 +30,5 @@ STAGES = (
     Stage("observations", missing_evidence, look_at, "observation"),
     Stage("prior attacks", missing_strikes, strike_at, "observation"),
     Stage("figures", missing_figures, assess_cell, "cell"),
-    Stage("figures of prior attacks", missing_rivals, assess_rival, "cell"),
+    Stage("figures of prior attacks", missing_rivals, assess_rivals, "cell"),
 )

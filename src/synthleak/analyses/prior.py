@@ -19,11 +19,10 @@ from synthleak.evidence.attack import Arm, Attack, Rule
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.compare import comparison_of
-from synthleak.metrics.dealt import dealt, redeal
+from synthleak.metrics.dealt import Dealt
 from synthleak.metrics.nulls import max_test, upper_point
 from synthleak.metrics.rounds import round_figures
 from synthleak.plan.plan import Baseline, Design, Plan
-from synthleak.spec import GameSection
 
 OURS = "ours"
 
@@ -187,20 +186,15 @@ RULES: Mapping[Rule, Callable[[Floats, Baseline], Floats]] = {
 
 
 def assess_attack(
-    attack: Attack,
-    values: Floats,
-    design: Design,
-    plan: Plan,
-    game: GameSection,
-    rng: np.random.Generator,
-    *,
-    redraws: int,
+    attack: Attack, values: Floats, design: Design, plan: Plan, hands: Sequence[Dealt]
 ) -> AttackFigures:
-    """Return the figures of every arm of an attack on one cell, with their nulls."""
+    """Return the figures of every arm of an attack on one cell, with their nulls.
+
+    `hands` holds the coins as they were dealt, and redraws of them.
+    """
     scores, arms = attack_scores(attack, values, plan.baselines)
     sets = int(plan.trials.set.max()) + 1
     together = np.concatenate([table.values[:sets] for table in scores], axis=2)
-    hands = [dealt(plan.trials, len(plan.targets)), *redeal(design, plan, game, rng, redraws)]
     pair = comparison_of(design, plan, together).pair(hands)
     test = max_test(np.concatenate([pair.level, pair.tail], axis=1))
     ceilings = np.full(len(arms), np.inf) if test is None else test.ceilings()

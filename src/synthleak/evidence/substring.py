@@ -53,7 +53,7 @@ class Runs:
         for begin, end in zip(begins[order].tolist(), ends[order].tolist(), strict=True):
             if end - begin <= longest:
                 break
-            longest = _walk(text, other, begin, end, longest, end - begin)
+            longest = _walk(text, other, begin, end, longest)
         return longest
 
 
@@ -77,6 +77,7 @@ def longest_substrings(targets: Targets, observation: Observation) -> Floats:
     rows = retrieve(targets, observation).rows
     fives = gram_hits(targets, observation)
     own, texts = target_grams(targets).of_targets, text_grams(targets, observation)
+    pieces = Pieces()
 
     def runs(target: int, size: int, named: Ragged, places: Sequence[int]) -> Runs:
         grams = own[size][target]
@@ -92,6 +93,7 @@ def longest_substrings(targets: Targets, observation: Observation) -> Floats:
             targets.folded[target],
             [observation.folded[row] for row in candidates],
             (partial(runs, target, size, named) for size, named in texts),
+            pieces,
         )
         for target, candidates in enumerate(rows.tolist())
     ]
@@ -99,7 +101,10 @@ def longest_substrings(targets: Targets, observation: Observation) -> Floats:
 
 
 def _settle(
-    text: str, others: Sequence[str], levels: Iterable[Callable[[Sequence[int]], Runs]]
+    text: str,
+    others: Sequence[str],
+    levels: Iterable[Callable[[Sequence[int]], Runs]],
+    pieces: Pieces,
 ) -> list[int]:
     """Return the longest common substring of a text with each of the others.
 
@@ -126,16 +131,34 @@ def _settle(
             runs, row = last[place]
             lengths[place] = runs.walk(row, text, other)
         elif not lengths[place]:
-            short, long = sorted((text, other), key=len)
-            lengths[place] = _walk(short, long, 0, len(short), 0, GRAM - 1)
+            lengths[place] = pieces.longest(text, other)
     return lengths
 
 
-def _walk(text: str, other: str, begin: int, end: int, longest: int, most: int) -> int:
-    """Return the longest substring of `other` in `text[begin:end]`, from `longest` to `most`."""
-    while end - begin > longest < most:
+def _walk(text: str, other: str, begin: int, end: int, longest: int) -> int:
+    """Return the longest substring of `other` in `text[begin:end]`, if above `longest`."""
+    while end - begin > longest:
         if text[begin : begin + longest + 1] in other:
             longest += 1
         else:
             begin += 1
     return longest
+
+
+class Pieces:
+    """Sets of pieces of up to 4 characters, for texts that have no 5-gram in common."""
+
+    def __init__(self) -> None:
+        self._sets: dict[tuple[str, int], set[str]] = {}
+
+    def of(self, text: str, size: int) -> set[str]:
+        """Return the pieces of a text, made once."""
+        if (text, size) not in self._sets:
+            ends = range(size, len(text) + 1)
+            self._sets[text, size] = {text[end - size : end] for end in ends}
+        return self._sets[text, size]
+
+    def longest(self, text: str, other: str) -> int:
+        """Return the size of the longest piece that both have."""
+        sizes = range(GRAM - 1, 0, -1)
+        return next((n for n in sizes if not self.of(text, n).isdisjoint(self.of(other, n))), 0)
