@@ -23,6 +23,7 @@ from synthleak.releases.release import generators
 from synthleak.runtime import Runtime
 from synthleak.spec import load_spec
 from synthleak.store import MemoryStore
+from synthleak.testing import check_family
 from synthleak.toml import dump_toml
 from synthleak.workbench import set_up
 
@@ -247,6 +248,13 @@ def test_what_a_file_merely_imports_is_not_its_own() -> None:
     entries = {entry.name: entry for entry in generators}
     assert entries["echo"].built_in and entries["echo"].version == 1
     assert str(entries["my-generator"].version).startswith("3+")
+
+
+def test_the_example_of_the_guide_keeps_its_contract() -> None:
+    guide = Path(__file__).parents[1] / "docs" / "plugins.md"
+    code = guide.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    use_files([PluginFile(Path("length_match.py"), code.encode())])
+    check_family(families.get("length_match").plugin)
 
 
 PACKAGE = {

@@ -188,10 +188,9 @@ def run(
     bench.plugins.encoder.check()
     news = folder.admit(bench, extend=extend)
     check_generators(bench)
+    folder.begin(bench, new=news is not None)
     staged.commit()
     bench = replace(bench, store=folder.store)
-    if news is not None:
-        folder.begin(bench)
     made = _fill(bench, runtime, progress, news or [])
     audit = Audit(bench, folder)
     findings = findings_key(audit)

@@ -81,6 +81,9 @@ def estimate(
     with tempfile.TemporaryDirectory(prefix="synthleak-cost-") as name:
         store = FolderStore(Path(name) / "store")
         bench = set_up(loaded, store)
+        bench.plugins.encoder.check()
+        for _, generator in bench.plugins.generators:
+            generator.check()
         ready = time.perf_counter() - began
         trial = _Trial(bench, runtime.workers, progress)
         stages = {"start": _start(), "set up": ready, **trial.stages(Path(name) / "run")}

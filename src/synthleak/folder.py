@@ -18,7 +18,7 @@ from synthleak.errors import StoreError, UserError
 from synthleak.identity import digest, plain
 from synthleak.registry import Plugin
 from synthleak.spec import LoadedSpec, load_spec
-from synthleak.store import FolderStore, write_whole
+from synthleak.store import FolderStore, cannot_write, write_whole
 from synthleak.toml import dump_toml
 from synthleak.workbench import Workbench, identity_of
 
@@ -86,10 +86,18 @@ class RunFolder:
             )
         return news
 
-    def begin(self, bench: Workbench) -> None:
-        """Say whose folder this is, before any work is done."""
-        self.write(SPEC, dump_toml(resolved(bench)))
-        self._write_manifest(bench, findings=None, files=[])
+    def begin(self, bench: Workbench, *, new: bool) -> None:
+        """Say whose folder this is, before anything else is put into it.
+
+        The manifest comes first: a folder without one is somebody else's. If the spec did not
+        follow, because the disk was full or the machine stopped, it is written the next time.
+        """
+        if new:
+            self._write_manifest(bench, findings=None, files=[])
+        text = dump_toml(resolved(bench))
+        path = self.root / SPEC
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            self.write(SPEC, text)
 
     def finish(
         self, bench: Workbench, findings: str, files: Sequence[str], *, seconds: float
@@ -126,9 +134,7 @@ class RunFolder:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, text if isinstance(text, bytes) else text.encode())
         except OSError as error:
-            raise StoreError(
-                f"cannot write ({error.strerror})", str(path), "choose a folder you may write"
-            ) from None
+            raise cannot_write(path, error) from None
 
 
 def changes(old: Mapping[str, Any], bench: Workbench) -> list[str]:

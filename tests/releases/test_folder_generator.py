@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from conftest import tiny_spec
-from synthleak import Audit, run
+from synthleak import Audit, open_run, run
 from synthleak.errors import GeneratorError, StoreError, UserError
 from synthleak.export import Exported, export_plan
 from synthleak.runtime import Runtime
@@ -102,7 +102,16 @@ def test_command_and_folder_give_identical_tables(desk: Desk) -> None:
     assert results(desk.root / "run") == results(by_command)
     assert (desk.root / "run/report.html").read_bytes() == (by_command / "report.html").read_bytes()
     assert audit.claim(audit.bench.cells[1]).stated
+    assert open_run(by_command).cells == audit.cells
     assert "stated by the program" in (by_command / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_loop_of_the_guide_makes_what_is_awaited(desk: Desk) -> None:
+    guide = Path(__file__).parents[2] / "docs" / "generators.md"
+    loop = guide.read_text(encoding="utf-8").partition("```sh\n")[2].partition("```")[0]
+    desk.export()
+    subprocess.run(["sh", "-c", loop], cwd=desk.root, check=True)
+    assert desk.run().cells
 
 
 def test_an_export_says_nothing_of_membership_or_purpose(desk: Desk) -> None:
