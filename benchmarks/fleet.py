@@ -250,9 +250,10 @@ def main() -> None:
     if options.tiny:
         return
     head = ["git", "rev-parse", "HEAD"]
-    commit = options.commit or subprocess.run(
-        head, capture_output=True, text=True, check=False
-    ).stdout.strip()
+    commit = (
+        options.commit
+        or subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
+    )
     result = {
         "speedup_1b": found["1b"]["speedup"],
         "speedup_smollm2": found["smollm2"]["speedup"],

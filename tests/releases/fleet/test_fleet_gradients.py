@@ -50,9 +50,7 @@ def shaken(crew: Crew, instances: int = 3) -> Adapters:
 
 def examples(lengths: Sequence[int], seed: int = 1) -> list[Example]:
     rng = np.random.default_rng(seed)
-    return [
-        Example((*rng.integers(3, 50, n - 1).tolist(), 2), min(2, n - 1)) for n in lengths
-    ]
+    return [Example((*rng.integers(3, 50, n - 1).tolist(), 2), min(2, n - 1)) for n in lengths]
 
 
 def naive_gradient(adapters: Adapters, crew: Crew, instance: int, example: Example) -> torch.Tensor:

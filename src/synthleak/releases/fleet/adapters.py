@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-
 Pair = tuple[Tensor, Tensor]
 """A and B of one layer."""
 
@@ -106,9 +105,7 @@ class Adapters:
     @contextmanager
     def collecting(self, company: Company) -> Iterator[Tensor]:
         """Serve a batch, and collect per-example gradients into the buffer that is given back."""
-        grads = torch.empty(
-            company.size, self.size, dtype=self.live.dtype, device=self.live.device
-        )
+        grads = torch.empty(company.size, self.size, dtype=self.live.dtype, device=self.live.device)
         self._collected = [slot.split(grads) for slot in self.slots]
         try:
             with self.serving(company):
