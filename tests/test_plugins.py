@@ -30,7 +30,10 @@ from synthleak.workbench import set_up
 EVERY_KIND = '''
 """A plug-in of every kind."""
 
+from dataclasses import dataclass
+
 import numpy as np
+from synthleak.analyses.analysis import analysis
 from synthleak.corpus.corpus import Reader, Record, readers
 from synthleak.encoders.encoder import Encoder, encoders
 from synthleak.evidence.family import family
@@ -87,6 +90,21 @@ def my_family(targets, observation):
 @designs.place("my-design", version=1)
 class MyDesign(Lone):
     """The paper's game under another name."""
+
+
+@dataclass(frozen=True)
+class MyRow:
+    """The strongest figure of a pool."""
+
+    pool: str
+    auc: float
+
+
+@analysis("my_analysis", version=1, row=MyRow)
+def my_analysis(study):
+    """The strongest figure of each pool."""
+    pools = dict.fromkeys(row.pool for row in study.cells)
+    return [MyRow(p, max(row.auc for row in study.cells if row.pool == p)) for p in pools]
 '''
 
 MINE = {
@@ -131,6 +149,8 @@ def test_a_plugin_of_every_kind_runs_from_a_file_in_this_process_and_in_workers(
     two = run_it(spec, "two", workers=2)
     assert one.cells == two.cells
     assert {row.proxy for row in one.proxies} >= {"my_proxy", "cos_max"}
+    table = (spec.parent / "two/results/my_analysis.csv").read_text(encoding="utf-8")
+    assert table == f"pool,auc\nninth,{max(row.auc for row in two.cells)!r}\n"
     again = open_run(spec.parent / "one")
     assert again.cells == one.cells
 
@@ -144,6 +164,7 @@ def test_every_kind_is_listed_with_its_file(audit_file: Write) -> None:
         "designs": "my-design",
         "generators": "my-generator",
         "proxies": "my_proxy",
+        "analyses": "my_analysis",
     }.items():
         done = subprocess.run(
             [sys.executable, "-m", "synthleak", "list", shelf, "--plugins", "mine.py", "--json"],

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from synthleak.analyses.analysis import analyses
 from synthleak.corpus.corpus import readers
 from synthleak.encoders.encoder import encoders
 from synthleak.errors import MissingExtra, SpecError
@@ -25,6 +26,7 @@ from synthleak.pools.pool import Ground, rules
 from synthleak.registry import PluginShelf, Shelf
 from synthleak.releases.release import generators
 from synthleak.testing import (
+    check_analysis,
     check_attack,
     check_design,
     check_encoder,
@@ -101,6 +103,7 @@ CHECKS: dict[str, tuple[Shelf[Any], Callable[[Any], None]]] = {
     "generator": (generators, check_generator),
     "proxy family": (families, check_family),
     "prior attack": (attacks, check_attack),
+    "analysis": (analyses, check_analysis),
 }
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from synthleak.analyses.analysis import Study, analyses
 from synthleak.analyses.cells import (
     Cell,
     CellRow,
@@ -145,6 +146,11 @@ class Audit:
             for cell, found in self._rivals.items()
             if found
         ]
+
+    @property
+    def study(self) -> Study:
+        """The tables of this audit, as analyses see them."""
+        return Study(tuple(self.cells), tuple(self.proxies), tuple(self.records))
 
     @property
     def records(self) -> list[RecordRow]:
@@ -308,4 +314,5 @@ def findings_key(audit: Audit) -> str:
     bench = audit.bench
     keys = [figures_key(bench, cell) for cell in bench.cells]
     rivals = [rivals_key(bench, cell, a) for cell in bench.cells for a in bench.plugins.attacks]
-    return digest("findings", RESULTS_VERSION, identity_of(bench), keys, rivals)
+    said = [[entry.name, entry.version] for entry in analyses]
+    return digest("findings", RESULTS_VERSION, identity_of(bench), keys, rivals, said)

@@ -11,16 +11,20 @@ hold all that a result depends on, and nothing seen that an attacker would not s
 from __future__ import annotations
 
 import copy
+import math
+import operator
 import pickle
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import asdict, replace
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 import numpy as np
 
+from synthleak.analyses.analysis import Analysis, Study
+from synthleak.analyses.cells import CellRow
 from synthleak.corpus.corpus import Corpus, Reader, Record, assemble
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.encoder import Encoder, Vectors
@@ -40,6 +44,7 @@ from synthleak.seeds import stream
 from synthleak.spec import GameSection
 
 __all__ = [
+    "check_analysis",
     "check_attack",
     "check_design",
     "check_encoder",
@@ -51,6 +56,7 @@ __all__ = [
     "tiny_ground",
     "tiny_pool",
     "tiny_request",
+    "tiny_study",
 ]
 
 ODD_TEXTS = (
@@ -284,6 +290,28 @@ def check_attack(attack: Attack) -> None:
         fail("the order of an observation matters")
     for odd in ([], ["a"], ["Twice the same."] * 5, list(ODD_TEXTS)):
         _strike(attack, [*targets, *ODD_TEXTS[1:4]], odd, fail)
+
+
+def check_analysis(made: Analysis) -> None:
+    """Hold an analysis to its contract: its own rows of plain values, the same every time."""
+    fail = _refuser("analysis", made)
+    for study in (tiny_study(), Study((), ())):
+        for row in _twice(partial(made.rows, study), operator.eq, fail):
+            for name, value in asdict(row).items():
+                if value is not None and not isinstance(value, str | int | float):
+                    fail(f"{name} is a {type(value).__name__}: a table holds words and numbers")
+
+
+def tiny_study() -> Study:
+    """Return the tables of a small audit, made by hand."""
+    samples: dict[str, Any] = {"str": "x", "int": 3, "float": 0.5, "float | None": 0.5}
+    plain = {name: samples[kind] for name, kind in CellRow.__annotations__.items()}
+    cells = [
+        CellRow(**(plain | {"epsilon": epsilon, "scenario": scenario, "view": view}))
+        for epsilon in (math.inf, 1.0)
+        for scenario, view in (("S1", "lexical"), ("S2", "embedding"))
+    ]
+    return Study(tuple(cells), ())
 
 
 def _look(member: Family, targets: Sequence[str], texts: Sequence[str], fail: Fail) -> Floats:

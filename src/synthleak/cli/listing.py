@@ -10,7 +10,7 @@ import click
 from synthleak.cli.options import json_option
 from synthleak.cli.tables import print_table
 
-SHELVES = ("readers", "encoders", "pools", "designs", "generators", "proxies", "priors")
+SHELVES = ("readers", "encoders", "pools", "designs", "generators", "proxies", "priors", "analyses")
 
 
 @click.command("list")
@@ -23,7 +23,7 @@ SHELVES = ("readers", "encoders", "pools", "designs", "generators", "proxies", "
 )
 @json_option
 def listing(shelf: str, plugins: tuple[Path, ...], as_json: bool) -> None:
-    """List what SHELF offers: readers, encoders, pools, designs, generators, proxies, priors.
+    """List what SHELF offers, by name, with one line on each.
 
     Plug-ins of other packages and of the files named with --plugins are listed too.
     """
@@ -68,6 +68,7 @@ def origin(entry: Any) -> str:
 
 
 def _shelf(name: str) -> Any:
+    from synthleak.analyses.analysis import analyses
     from synthleak.corpus.corpus import readers
     from synthleak.encoders.encoder import encoders
     from synthleak.evidence.attack import attacks
@@ -82,4 +83,5 @@ def _shelf(name: str) -> Any:
         "designs": designs,
         "generators": generators,
         "priors": attacks,
+        "analyses": analyses,
     }[name]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+from synthleak.analyses.analysis import analyses
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.report.verdict import headline, sentence
@@ -39,6 +40,9 @@ def result_files(audit: Audit) -> dict[str, bytes]:
         tables["comparison"] = (ComparisonRow, audit.comparison)
     if audit.records:
         tables["records"] = (RecordRow, audit.records)
+    for entry in analyses:
+        if found := entry.plugin.rows(audit.study):
+            tables[entry.name] = (entry.plugin.row, found)
     files = {}
     for name, (kind, rows) in tables.items():
         files[f"{name}.csv"] = to_csv(kind, rows)
@@ -62,12 +66,17 @@ def to_parquet(kind: type[DataclassInstance], rows: Sequence[DataclassInstance])
 
     types = {"str": pyarrow.string(), "float": pyarrow.float64(), "int": pyarrow.int64()}
     schema = pyarrow.schema(
-        [(f.name, types[str(f.type).removesuffix(" | None")]) for f in fields(kind)]
+        [(f.name, types[_type_name(f.type).removesuffix(" | None")]) for f in fields(kind)]
     )
     table = pyarrow.Table.from_pylist([asdict(row) for row in rows], schema=schema)
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(table, buffer)
     return buffer.getvalue()
+
+
+def _type_name(kind: Any) -> str:
+    """Name a field's type, whether its module keeps annotations as words or as types."""
+    return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
 def _cell(value: Any) -> str:
