@@ -86,7 +86,8 @@ class PriorRow:
 class ComparisonRow:
     """A row of `comparison.csv`: ours beside the two prior families, each at its best.
 
-    `delta` is ours minus the better prior, `prior_arm` the arm that it is due to.
+    `delta` is ours minus the better prior, `prior_arm` the arm that it is due to. Ours is the best
+    of many more signals: by chance alone `delta` lies above 0.
     """
 
     corpus: str
