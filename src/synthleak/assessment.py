@@ -52,7 +52,7 @@ def figures_key(bench: Workbench, cell: Cell) -> str:
     return digest(
         "figures",
         FIGURES_VERSION,
-        [designs.get(plan.design).version, digest(plan.to_bytes().hex())],
+        [designs.get(plan.design).version, plan.fingerprint],
         bench.spec.game.model_dump(),
         _name(bench, cell),
         redraws_for(len(bench.cells)),

@@ -45,7 +45,7 @@ from synthleak.identity import digest
 from synthleak.metrics.figures import CellFigures
 from synthleak.releases.claim import Claim
 from synthleak.report.html import render
-from synthleak.report.tables import RESULTS_VERSION, result_files
+from synthleak.report.tables import RESULTS_VERSION, read_parquet, result_files
 from synthleak.rivals import (
     rivals_key,
     rivals_of,
@@ -119,15 +119,23 @@ class Audit:
             details += more
         return rows, details
 
-    @property
+    @cached_property
     def cells(self) -> list[CellRow]:
         """The best proxy of every scenario of every cell: `results/cells.csv`."""
-        return self._tables[0]
+        return read_parquet(CellRow, self._kept("cells")) if self._whole else self._tables[0]
 
-    @property
+    @cached_property
     def proxies(self) -> list[ProxyRow]:
         """Every proxy of every scenario of every cell: `results/proxies.csv`."""
-        return self._tables[1]
+        return read_parquet(ProxyRow, self._kept("proxies")) if self._whole else self._tables[1]
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether the folder's results were made from this very evidence: then they are read."""
+        return self.folder.holds(findings_key(self))
+
+    def _kept(self, name: str) -> Path:
+        return self.folder.results / f"{name}.parquet"
 
     @cached_property
     def _rivals(self) -> dict[Cell, list[AttackFigures]]:

@@ -163,7 +163,7 @@ def rivals_key(bench: Workbench, cell: Cell, attack: Attack) -> str:
         "rivals",
         VERSION,
         attack.identity(),
-        [designs.get(plan.design).version, digest(plan.to_bytes().hex())],
+        [designs.get(plan.design).version, plan.fingerprint],
         bench.spec.game.model_dump(),
         _name(bench, cell),
         redraws_for(len(bench.cells)),

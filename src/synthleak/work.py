@@ -6,7 +6,7 @@ into the store; nothing comes back but a count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from synthleak.analyses.cells import Cell
@@ -156,11 +156,17 @@ def observations(bench: Workbench, cell: Cell) -> list[tuple[str, int | None]]:
     ]
 
 
-def evidence_keys(bench: Workbench, targets: Targets, text: str) -> Iterator[tuple[Family, str]]:
-    """Yield every family with the key of its values on one observation."""
-    encoder = bench.plugins.encoder.identity()
-    for member in bench.plugins.families:
-        yield member, evidence_key(member, encoder, targets, text)
+def evidence_keys(bench: Workbench, targets: Targets, text: str) -> list[tuple[Family, str]]:
+    """Return every family with the key of its values on one observation."""
+
+    def make() -> list[tuple[Family, str]]:
+        encoder = bench.plugins.encoder.identity()
+        return [
+            (member, evidence_key(member, encoder, targets, text))
+            for member in bench.plugins.families
+        ]
+
+    return targets.remember(f"evidence keys on {text}", make)
 
 
 def missing_evidence(bench: Workbench) -> list[ObservationUnit]:

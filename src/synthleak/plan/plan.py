@@ -11,6 +11,7 @@ import gzip
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -107,6 +108,11 @@ class Plan:
     trials: Trials
     baselines: tuple[Baseline, ...]
     coins: Trials | None = None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The content hash of the plan."""
+        return digest(self.to_bytes().hex())
 
     def to_bytes(self) -> bytes:
         """Write the plan for the store."""

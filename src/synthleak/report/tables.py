@@ -11,7 +11,8 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from synthleak.analyses.analysis import analyses
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from synthleak.audit import Audit
 
 RESULTS_VERSION = 2
+R = TypeVar("R")
 
 
 def result_files(audit: Audit) -> dict[str, bytes]:
@@ -72,6 +74,13 @@ def to_parquet(kind: type[DataclassInstance], rows: Sequence[DataclassInstance])
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(table, buffer)
     return buffer.getvalue()
+
+
+def read_parquet(kind: type[R], path: Path) -> list[R]:
+    """Read rows written by `to_parquet`."""
+    import pyarrow.parquet
+
+    return [kind(**row) for row in pyarrow.parquet.read_table(path).to_pylist()]
 
 
 def _type_name(kind: Any) -> str:
