@@ -238,6 +238,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--commit", default="", help="what is measured, where there is no git")
     options = parser.parse_args()
+    if not options.tiny and not torch.cuda.is_available():
+        print("fleet: passed over, it needs a GPU (a dry run on a CPU: --tiny)")
+        return
     device = "cpu" if options.tiny else "cuda"
     dtype = torch.float32 if options.tiny else torch.bfloat16
     shapes = ["tiny"] if options.tiny else ["smollm2", "1b"]
