@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 
 RESULTS_VERSION = 2
 R = TypeVar("R")
+Table = tuple[type["DataclassInstance"], Sequence["DataclassInstance"]]
 
 
-def result_files(audit: Audit) -> dict[str, bytes]:
-    """Return the files of `results/` by name.
+def result_tables(audit: Audit) -> dict[str, Table]:
+    """Return the tables of `results/` by name: the type of their rows, and the rows.
 
     Records only where the design compares them, prior attacks only where the spec names some.
     """
-    tables: dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]] = {
+    tables: dict[str, Table] = {
         "cells": (CellRow, audit.cells),
         "proxies": (ProxyRow, audit.proxies),
     }
@@ -45,8 +46,13 @@ def result_files(audit: Audit) -> dict[str, bytes]:
     for entry in analyses:
         if found := entry.plugin.rows(audit.study):
             tables[entry.name] = (entry.plugin.row, found)
+    return tables
+
+
+def result_files(audit: Audit) -> dict[str, bytes]:
+    """Return the files of `results/` by name."""
     files = {}
-    for name, (kind, rows) in tables.items():
+    for name, (kind, rows) in result_tables(audit).items():
         files[f"{name}.csv"] = to_csv(kind, rows)
         files[f"{name}.parquet"] = to_parquet(kind, rows)
     return files | {"summary.json": (json.dumps(summary(audit), indent=1) + "\n").encode()}
