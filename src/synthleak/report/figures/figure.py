@@ -1,0 +1,164 @@
+"""A figure: declared once as Vega-Lite, drawn in the page and on paper alike.
+
+Colours are names of a palette (`$ink`, `$first`…): a page maps them to CSS variables, so that light
+and dark are the style sheet's matter; a file gets the colours themselves. See docs/figures.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from synthleak.analyses.cells import Cell
+
+Theme = Literal["light", "dark"]
+Spec = dict[str, Any]
+Rows = list[dict[str, Any]]
+
+FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+CONFIG: Spec = {
+    "background": None,
+    "font": FONT,
+    "aria": False,
+    "view": {"stroke": None},
+    "axis": {
+        "domainColor": "$muted",
+        "gridColor": "$grid",
+        "labelColor": "$ink",
+        "labelFontSize": 11,
+        "labelLimit": 220,
+        "tickColor": "$muted",
+        "titleColor": "$ink",
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    },
+    "header": {
+        "labelColor": "$ink",
+        "labelFontSize": 12,
+        "labelFontWeight": "bold",
+        "labelLimit": 400,
+        "titleColor": "$ink",
+    },
+    "legend": {
+        "labelColor": "$ink",
+        "labelFontSize": 11,
+        "labelLimit": 320,
+        "orient": "bottom",
+        "symbolStrokeWidth": 2,
+        "titleColor": "$ink",
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    },
+    "text": {"color": "$ink", "fontSize": 11},
+    "title": {"color": "$ink", "subtitleColor": "$muted", "anchor": "start", "fontSize": 13},
+}
+"""What all figures share. The page draws no marks for screen readers one by one: the figure has a
+label of its own, and its numbers stand in a table."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: `name` is a file's name, `title` a heading, `alt` what it shows, in words.
+
+    `cell` is the cell it belongs to; None if to all of them.
+    """
+
+    name: str
+    title: str
+    alt: str
+    spec: Spec
+    cell: Cell | None = None
+
+    def for_page(self) -> Spec:
+        """Return the spec for `synthleakFigure`: the page has headings of its own."""
+        return {"$schema": SCHEMA, "description": self.alt, "config": CONFIG} | self.spec
+
+    def for_file(self, theme: Theme = "light", width: int = 640) -> Spec:
+        """Return the spec for a file: with its title, its colours and a width in pixels."""
+        made = sized(self.for_page(), width)
+        made["title"] = {"text": self.title, "offset": 12}
+        made["config"] = CONFIG | {"background": "$paper", "padding": 12}
+        painted: Spec = paint(made, palette()[theme])
+        return painted
+
+
+@cache
+def palette() -> Mapping[str, Mapping[str, str]]:
+    """Return the colours of both themes by name."""
+    found: dict[str, dict[str, str]] = json.loads(read("palette.json"))
+    return found
+
+
+def read(name: str) -> str:
+    """Return a file of the runtime."""
+    return (files(__package__) / "runtime" / name).read_text(encoding="utf-8")
+
+
+def paint(value: Any, colours: Mapping[str, str]) -> Any:
+    """Put colours where a spec names them; data are left alone.
+
+    >>> paint({"color": "$ink", "data": {"values": ["$ink"]}}, {"ink": "#111"})
+    {'color': '#111', 'data': {'values': ['$ink']}}
+    """
+    if isinstance(value, str):
+        return colours.get(value[1:], value) if value.startswith("$") else value
+    if isinstance(value, list):
+        return [paint(item, colours) for item in value]
+    if isinstance(value, dict):
+        return {
+            key: item if key in ("values", "datasets") else paint(item, colours)
+            for key, item in value.items()
+        }
+    return value
+
+
+def sized(spec: Spec, width: int) -> Spec:
+    """Give a spec its width in pixels, as `mount.js` does: panels get as many columns as fit."""
+    panels = spec.get("usermeta", {}).get("panels")
+    if panels is None:
+        return spec | {"width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
+    room = width - panels["margin"]
+    columns = max(1, min(panels["count"], room // panels["least"]))
+    inner = max(80, room // columns - panels["gutter"])
+    return spec | {"columns": columns, "spec": spec["spec"] | {"width": inner}}
+
+
+def panels(count: int, *, least: int = 240, gutter: int = 24, margin: int = 48) -> Spec:
+    """Return the `usermeta` of a figure of several panels.
+
+    `least` is the width below which a panel moves to the next row, `gutter` what lies between two,
+    `margin` what axes take.
+    """
+    return {"panels": {"count": count, "least": least, "gutter": gutter, "margin": margin}}
+
+
+def short(value: float | None, digits: int = 4) -> float | None:
+    """Return a number as it is embedded: a few significant digits, None if it is not finite.
+
+    >>> short(0.123456), short(float("inf")), short(1.0)
+    (0.1235, None, 1)
+    """
+    if value is None or not math.isfinite(value):
+        return None
+    made = float(f"{value:.{digits}g}")
+    return int(made) if made == int(made) else made
+
+
+def budget(epsilon: float) -> str:
+    """Return ε as it is written everywhere.
+
+    >>> budget(float("inf")), budget(0.5)
+    ('∞', '0.5')
+    """
+    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
+
+
+def values(rows: Sequence[Mapping[str, Any]]) -> Spec:
+    """Return rows as embedded data."""
+    return {"values": list(rows)}
