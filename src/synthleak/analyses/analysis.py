@@ -1,7 +1,8 @@
 """Analyses: what the tables of an audit say, each a pure function from tables to rows (METHOD §10).
 
 An analysis sees tables and nothing else, so it runs from stored results in seconds, and one from
-another package is held to the same. Its rows become `results/<name>.csv`.
+another package is held to the same. Its rows become `results/<name>.csv`. Where a study has not
+what an analysis needs, it says so in a line (`Lacking`), and the others go on.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
+from synthleak.analyses.played import AttributeRow, Played
+from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.errors import ContractError
 from synthleak.registry import Shelf
 
@@ -22,35 +25,67 @@ Row = type["DataclassInstance"]
 
 @dataclass(frozen=True)
 class Study:
-    """What an analysis may look at: the tables of one audit, or of several joined."""
+    """What an analysis may look at: the tables of one audit, or of several joined.
+
+    `played` holds every cell as it was played, in the order of `cells`; `attributes` what every
+    record of every pool is like.
+    """
 
     cells: tuple[CellRow, ...]
     proxies: tuple[ProxyRow, ...]
     records: tuple[RecordRow, ...] = ()
+    prior: tuple[PriorRow, ...] = ()
+    comparison: tuple[ComparisonRow, ...] = ()
+    played: tuple[Played, ...] = ()
+    attributes: tuple[AttributeRow, ...] = ()
+
+
+class Lacking(Exception):  # noqa: N818 - reads as what it is
+    """A study that has not what an analysis needs; says what, in one line."""
 
 
 Analyse = Callable[[Study], Sequence[Any]]
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """The rows of an analysis, or the line that says what it lacks."""
+
+    name: str
+    rows: tuple[DataclassInstance, ...]
+    lacks: str | None = None
+
+
+@dataclass(frozen=True)
 class Analysis:
-    """One analysis: its rows are of type `row`, a dataclass of strings, numbers and None."""
+    """One analysis: its rows are of type `row`, a dataclass of strings, numbers and None.
+
+    One that is `opt_in` takes long: it runs where it is asked for by name.
+    """
 
     name: str
     version: int | str
     row: Row
     analyse: Analyse
+    opt_in: bool = False
 
     def rows(self, study: Study) -> list[DataclassInstance]:
-        """Run it, and hold it to its word: a list of its own rows."""
-        found = list(self.analyse(study))
+        """Run it and return its rows: none where it lacks something."""
+        return list(self.outcome(study).rows)
+
+    def outcome(self, study: Study) -> Outcome:
+        """Run it, hold it to its word (rows of its own kind), and say what it lacks."""
+        try:
+            found = list(self.analyse(study))
+        except Lacking as reason:
+            return Outcome(self.name, (), str(reason))
         for item in found:
             if type(item) is not self.row:
                 raise ContractError(
                     f"the analysis {self.name!r} gave {type(item).__name__},"
                     f" not {self.row.__name__}"
                 )
-        return found
+        return Outcome(self.name, tuple(found))
 
 
 analyses: Shelf[Analysis] = Shelf("analysis", "synthleak.analyses")
@@ -59,7 +94,9 @@ RESERVED = ("cells", "proxies", "prior", "comparison", "records", "summary")
 """Names of tables that every audit leaves."""
 
 
-def analysis(name: str, *, version: int, row: Row) -> Callable[[Analyse], Analyse]:
+def analysis(
+    name: str, *, version: int, row: Row, opt_in: bool = False
+) -> Callable[[Analyse], Analyse]:
     """Put the decorated function on the shelf; its rows become `results/<name>.csv`."""
 
     def put(analyse: Analyse) -> Analyse:
@@ -67,7 +104,7 @@ def analysis(name: str, *, version: int, row: Row) -> Callable[[Analyse], Analys
             raise ContractError(f"an analysis cannot be called {name!r}: a table has that name")
         if not is_dataclass(row):
             raise ContractError(f"the rows of the analysis {name!r} are no dataclass")
-        made = Analysis(name, version, row, analyse)
+        made = Analysis(name, version, row, analyse, opt_in)
         analyses.add(name, made, version=version, described_by=analyse)
         return analyse
 

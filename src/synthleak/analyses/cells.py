@@ -99,16 +99,28 @@ class CellRow:
 
 @dataclass(frozen=True)
 class RecordRow:
-    """A row of `records.csv`: one record of a pool that was compared with itself."""
+    """A row of `records.csv`: one record of a pool in one cell, by the cell's best proxy.
+
+    `auc`, `p_value` and `q_value` are there where a record is compared with itself (`cohort`).
+    `v` is empty where the record never took part, or always did; `v_rank` counts from the largest.
+    """
 
     corpus: str
     pool: str
     generator: str
     epsilon: float
     record: str
-    auc: float
-    p_value: float
-    q_value: float
+    auc: float | None
+    p_value: float | None
+    q_value: float | None
+    scenario: str = ""
+    proxy: str = ""
+    joined: int = 0
+    absent: int = 0
+    v: float | None = None
+    v_rank: int | None = None
+    top_tenth: str = ""
+    v_paper: float | None = None
 
 
 @dataclass(frozen=True)
