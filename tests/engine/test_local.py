@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from synthleak.engine.local import run_units
-from synthleak.engine.progress import Lines, Silent, duration
+from synthleak.engine.progress import Lines, Silent, duration, tell
 from synthleak.errors import GeneratorError, UserError
 
 
@@ -109,6 +109,23 @@ def test_a_terminal_gets_one_line_that_is_rewritten() -> None:
     told = timed(terminal=True, step=30.0)
     assert told.count("\n") == 1
     assert "about 1 min 30 s left" in told
+
+
+def test_a_long_step_tells_what_it_is_doing() -> None:
+    screen, now = Screen(terminal=False), [0.0]
+    lines = Lines(screen, clock=lambda: now[0])  # type: ignore[arg-type]
+
+    def task(context: None, unit: int) -> int:
+        now[0] += 11.0
+        tell(f"training, step {unit} of 9")
+        return 1
+
+    tell("nobody listens")
+    run_units(task, None, [1, 2], workers=1, progress=lines, title="releases", steps=2)
+    assert screen.text.splitlines()[:2] == [
+        "releases: 0 of 2 (0%); training, step 1 of 9",
+        "releases: 1 of 2 (50%), about 22 s left; training, step 2 of 9",
+    ]
 
 
 def test_duration_in_words() -> None:

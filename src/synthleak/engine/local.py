@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from synthleak.engine.progress import Progress
+from synthleak.engine.progress import Progress, listening
 from synthleak.errors import UserError
 
 Context = TypeVar("Context")
@@ -40,8 +40,9 @@ def run_units(
         return
     with progress.stage(title, steps) as stage:
         if workers == 1:
-            for unit in units:
-                stage.advance(_alone(task, context, unit))
+            with listening(stage):
+                for unit in units:
+                    stage.advance(_alone(task, context, unit))
             return
         _spread(task, context, units, workers, stage.advance)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol, TextIO
 
@@ -14,6 +16,9 @@ class Stage(Protocol):
 
     def advance(self, steps: int = 1) -> None:
         """Say that `steps` more are done."""
+
+    def note(self, doing: str) -> None:
+        """Say what a long step is doing."""
 
     def __enter__(self) -> Stage: ...
 
@@ -37,6 +42,9 @@ class Progress(Protocol):
 
 class _SilentStage:
     def advance(self, steps: int = 1) -> None:
+        """Tell nobody."""
+
+    def note(self, doing: str) -> None:
         """Tell nobody."""
 
     def __enter__(self) -> _SilentStage:
@@ -93,10 +101,20 @@ class _LineStage:
         self._start = lines.clock()
         self._next = self._start + self.PATIENCE
         self._shown = False
+        self._doing = ""
 
     def advance(self, steps: int = 1) -> None:
         """Count the steps, and show them when it is time to."""
         self._done += steps
+        self._doing = ""
+        self._tick()
+
+    def note(self, doing: str) -> None:
+        """Add what is being done, when it is time to show something."""
+        self._doing = f"; {doing}"
+        self._tick()
+
+    def _tick(self) -> None:
         now = self._lines.clock()
         if now >= self._next:
             self._next = now + (0.2 if self._lines.live else 10.0)
@@ -104,11 +122,9 @@ class _LineStage:
 
     def _line(self, now: float) -> str:
         share = self._done / max(self._total, 1)
-        left = (now - self._start) * (1 - share) / share if share else 0.0
-        return (
-            f"{self._title}: {self._done:,} of {self._total:,} ({share:.0%}), "
-            f"about {duration(left)} left"
-        )
+        left = (now - self._start) * (1 - share) / share if share else None
+        guess = "" if left is None else f", about {duration(left)} left"
+        return f"{self._title}: {self._done:,} of {self._total:,} ({share:.0%}){guess}{self._doing}"
 
     def _show(self, text: str) -> None:
         self._shown = True
@@ -132,6 +148,26 @@ class _LineStage:
         if self._shown and kind is None:
             took = duration(self._lines.clock() - self._start)
             self._lines.say(f"{self._title}: {self._done:,} in {took}")
+
+
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(stage: Stage) -> Iterator[None]:
+    """Let work that is done in this process say how far it is, by `tell`."""
+    token = _listener.set(stage.note)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def tell(doing: str) -> None:
+    """Say what a long step is doing, to whoever listens: counts and phases, never data."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(doing)
 
 
 def duration(seconds: float) -> str:

@@ -12,8 +12,10 @@ transformers = pytest.importorskip("transformers")
 
 from synthleak.releases.backbone import Backbone  # noqa: E402
 from synthleak.releases.fleet.adapters import Adapters, Even, Mixed  # noqa: E402
+from synthleak.releases.fleet.batches import cut_shapes  # noqa: E402
 from synthleak.releases.fleet.crew import Crew, fuse_norms  # noqa: E402
 from synthleak.releases.fleet.loss import IGNORED, example_losses  # noqa: E402
+from synthleak.releases.fleet.passes import Passes  # noqa: E402
 from synthleak.releases.fleet.training import Course, Example, Library, Trainer  # noqa: E402
 
 
@@ -42,7 +44,10 @@ def shaken(crew: Crew, instances: int = 3) -> Adapters:
     adapters = crew.adapters(range(instances), rank=3, scale=2.0)
     generator = torch.Generator().manual_seed(5)
     adapters.master.add_(
-        torch.randn(adapters.master.shape, generator=generator, dtype=torch.float64) * 0.1
+        torch.randn(adapters.master.shape, generator=generator, dtype=torch.float64).to(
+            adapters.master
+        )
+        * 0.1
     )
     adapters.publish()
     return adapters
@@ -118,6 +123,43 @@ def test_padding_changes_no_loss_and_no_gradient() -> None:
     alone = _collected(crew, adapters, [[short], [], []])
     padded = _collected(crew, adapters, [[short, *examples([30], 9)], [], []])
     assert torch.allclose(alone[0], padded[0], rtol=1e-10, atol=1e-13)
+
+
+def test_portions_of_few_shapes_hold_every_example_and_give_the_same_gradients() -> None:
+    crew = crew_of(tiny_llama())
+    adapters = shaken(crew)
+    sets = [examples([5, 9], 1), examples([3], 2), examples([7, 4, 6], 3)]
+    library = Library(sets, torch.device("cpu"))
+    everyone = [np.arange(2), np.arange(1), np.arange(3)]
+    passes = Passes(crew.decode, crew.backbone.head, adapters, recorded=False)
+    seen = []
+    for portion in library.portions(everyone, 48, 4, cut_shapes):
+        grads = passes(portion)
+        assert torch.equal(grads[len(portion.instances) :].abs().sum(), torch.tensor(0.0).to(grads))
+        for row, instance in enumerate(portion.instances.tolist()):
+            length = int((portion.labels[row] != IGNORED).sum()) + 1
+            (example,) = (e for e in sets[instance] if len(e.tokens) - e.prompt + 1 == length)
+            expected = naive_gradient(adapters, crew, instance, example)
+            assert torch.allclose(grads[row], expected, rtol=1e-8, atol=1e-11)
+            seen.append((instance, length))
+    assert len(set(seen)) == 6
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="recording needs a GPU")
+def test_recorded_passes_equal_plain_ones() -> None:
+    crew = crew_of(tiny_llama().to("cuda", torch.float32))
+    adapters = shaken(crew)
+    rng = np.random.default_rng(5)
+    sets = [examples(rng.integers(2, 30, 20).tolist(), seed) for seed in range(3)]
+    library = Library(sets, torch.device("cuda"))
+    everyone = [np.arange(20)] * 3
+    recording, plain = (
+        Passes(crew.decode, crew.backbone.head, adapters, recorded=flag) for flag in (True, False)
+    )
+    for turn in range(4):
+        adapters.live.mul_(1 + 0.1 * turn)
+        for portion in library.portions(everyone, 64, 8, cut_shapes):
+            assert torch.allclose(recording(portion), plain(portion), rtol=1e-4, atol=1e-6)
 
 
 def _collected(crew: Crew, adapters: Adapters, sets: list[list[Example]]) -> torch.Tensor:

@@ -103,9 +103,10 @@ class Adapters:
             self.company, self._served = None, []
 
     @contextmanager
-    def collecting(self, company: Company) -> Iterator[Tensor]:
+    def collecting(self, company: Company, grads: Tensor | None = None) -> Iterator[Tensor]:
         """Serve a batch, and collect per-example gradients into the buffer that is given back."""
-        grads = torch.empty(company.size, self.size, dtype=self.live.dtype, device=self.live.device)
+        if grads is None:
+            grads = self.live.new_empty(company.size, self.size)
         self._collected = [slot.split(grads) for slot in self.slots]
         try:
             with self.serving(company):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from synthleak.engine.progress import tell
 from synthleak.releases.fleet.crew import Crew, crew_of, halving, memory_of
 from synthleak.releases.fleet.full import trained_in_full
 from synthleak.releases.fleet.memory import Fleet, plan_fleet
@@ -93,19 +95,41 @@ def _one_fleet(
 ) -> list[list[Synthetic]]:
     seeds = [derive(request.seed, "dpsgd") for request in requests]
     adapters = crew.adapters(seeds, rank=generator.rank, scale=generator.scale)
+    course = generator.course(requests[0])
     trainer = Trainer(
         crew.decode,
         crew.backbone.head,
         adapters,
-        generator.course(requests[0]),
+        course,
         tokens_at_once=fleet.tokens,
         examples_at_once=fleet.examples,
     )
-    trainer.train(sets, seeds)
+    start = time.monotonic()
+    trainer.train(sets, seeds, counted("training", len(requests), course.steps, "step"))
     del trainer
+    trained = time.monotonic()
     decoding = _decoding(generator, crew, longest)
     sampler = Sampler(crew.decoder(), adapters, decoding, texts_at_once=fleet.texts)
-    return sampled(crew, sampler, [generator.classes(r) for r in requests], seeds)
+    made = sampled(crew, sampler, [generator.classes(r) for r in requests], seeds)
+    log.info(
+        "%d instances: trained in %.1f s, sampled in %.1f s",
+        len(requests),
+        trained - start,
+        time.monotonic() - trained,
+    )
+    return made
+
+
+def counted(doing: str, instances: int, total: int, unit: str) -> Callable[[int], None]:
+    """Return a counter that tells how far a fleet is."""
+    done = 0
+
+    def advance(steps: int) -> None:
+        nonlocal done
+        done += steps
+        tell(f"{doing} {instances:,} instances, {unit} {done:,} of {total:,}")
+
+    return advance
 
 
 def sampled(
@@ -118,7 +142,12 @@ def sampled(
         labels: tuple(crew.backbone.encode(prompt_of(labels)))
         for labels in {labels for own in classes for labels in own}
     }
-    texts = sampler.sample([[encoded[labels] for labels in own] for own in classes], seeds)
+    total = sum(len(own) for own in classes)
+    texts = sampler.sample(
+        [[encoded[labels] for labels in own] for own in classes],
+        seeds,
+        counted("sampling", len(classes), total, "text"),
+    )
     return [
         [
             Synthetic(crew.backbone.decode(tokens), labels)

@@ -19,9 +19,7 @@ class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, head: Tensor, labels: Tensor) -> Tensor:
         """Return each example's mean loss over its trained tokens."""
-        wanted = labels != IGNORED
-        example, _ = wanted.nonzero(as_tuple=True)
-        states, targets = hidden[wanted], labels[wanted]
+        states, targets = hidden.flatten(0, 1), labels.flatten().clamp(min=0)
         losses = torch.empty(len(states), dtype=states.dtype, device=states.device)
         slopes = torch.empty_like(states)
         for start in range(0, len(states), CHUNK):
@@ -32,21 +30,18 @@ class _ChunkedLoss(torch.autograd.Function):
             losses[part] = -chance.gather(1, right).squeeze(1).clamp(min=1e-30).log()
             chance.scatter_add_(1, right, torch.full_like(right, -1, dtype=chance.dtype))
             torch.matmul(chance, head, out=slopes[part])
-        share = 1.0 / wanted.sum(dim=1).clamp(min=1).to(torch.float64)
-        slopes *= share[example, None].to(slopes.dtype)
-        ctx.save_for_backward(wanted, slopes, example)
-        total = torch.zeros(len(hidden), dtype=share.dtype, device=hidden.device)
-        total.index_add_(0, example, losses.to(share.dtype) * share[example])
+        trained = labels != IGNORED
+        share = trained / trained.sum(dim=1, keepdim=True).clamp(min=1).to(torch.float64)
+        ctx.save_for_backward(slopes.view_as(hidden).mul_(share[:, :, None].to(slopes.dtype)))
+        total = (losses.view_as(labels).to(share.dtype) * share).sum(dim=1)
         return total.to(hidden.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         """Hand the gradients that were made on the way to the hidden states."""
         (outer,) = grads
-        wanted, slopes, example = ctx.saved_tensors
-        back = torch.zeros(*wanted.shape, slopes.shape[1], dtype=slopes.dtype, device=slopes.device)
-        back[wanted] = slopes * outer[example, None].to(slopes.dtype)
-        return back, None, None
+        (slopes,) = ctx.saved_tensors
+        return slopes * outer[:, None, None].to(slopes.dtype), None, None
 
 
 def example_losses(hidden: Tensor, head: Tensor, labels: Tensor) -> Tensor:

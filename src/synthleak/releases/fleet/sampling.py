@@ -150,7 +150,8 @@ class _Batch:
         """Write down what was drawn, and move on by one position."""
         for end in ends:
             self._alive &= drawn != end
-        self._made[self._row[self._alive], self._length] = drawn[self._alive]
+        # Every row is written, -1 for none: picking rows would make the host wait for the device.
+        self._made[self._row, self._length] = torch.where(self._alive, drawn, -1)
         self._length += 1
         self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
         self.positions = self.positions[:, -1:] + 1

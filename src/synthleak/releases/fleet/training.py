@@ -7,7 +7,7 @@ from each instance's own seed. An instance's adapter does not depend on its comp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,17 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synthleak.releases.fleet.adapters import Adapters, Mixed
-from synthleak.releases.fleet.loss import IGNORED, example_losses
+from synthleak.releases.fleet.adapters import Adapters
+from synthleak.releases.fleet.batches import Example, Library, Portion, cut_lengths, cut_shapes
+from synthleak.releases.fleet.passes import Passes
 from synthleak.seeds import derive, stream
-
-
-@dataclass(frozen=True)
-class Example:
-    """One training text: tokens, and how many of them are only the prompt."""
-
-    tokens: tuple[int, ...]
-    prompt: int
 
 
 @dataclass(frozen=True)
@@ -60,8 +53,7 @@ class Trainer:
         tokens_at_once: int,
         examples_at_once: int,
     ) -> None:
-        self._decoder = decoder
-        self._head = head
+        self._passes = Passes(decoder, head, adapters)
         self._adapters = adapters
         self._course = course
         self._at_once = (tokens_at_once, examples_at_once)
@@ -102,16 +94,13 @@ class Trainer:
         `chosen[i]` are positions in set i.
         """
         total = torch.zeros_like(self._adapters.master)
-        for part in library.portions(chosen, *self._at_once):
+        cut = cut_shapes if self._passes.recorded else cut_lengths
+        for part in library.portions(chosen, *self._at_once, cut):
             self._add(part, total)
         return total
 
     def _add(self, part: Portion, total: Tensor) -> None:
-        company = Mixed(torch.from_numpy(part.instances).to(total.device))
-        with self._adapters.collecting(company) as grads, torch.enable_grad():
-            hidden = self._decoder(part.tokens)
-            losses = example_losses(hidden, self._head, part.labels)
-            losses.sum().backward()  # type: ignore[no-untyped-call]
+        grads = self._passes(part)
         weight = self._weights(grads)
         present, starts = np.unique(part.instances, return_index=True)
         ends = [*starts[1:].tolist(), len(part.instances)]
@@ -143,83 +132,3 @@ class Trainer:
         spread = self._second.sqrt().div_(scale).add_(course.tiny)
         master.addcdiv_(self._first, spread, value=-course.learning_rate / (1 - fast**step))
         self._adapters.publish()
-
-
-PORTION_COST = 10_000
-"""What a portion costs beside its tokens, in tokens: launching all kernels of a pass."""
-
-
-def cut_lengths(lengths: Sequence[int], tokens_at_once: int, examples_at_once: int) -> list[int]:
-    """Return where to cut falling lengths so that padding and launches together cost least.
-
-    >>> cut_lengths([60] * 1000 + [10] * 1000, 1_000_000, 1_000_000)
-    [1000, 2000]
-    >>> cut_lengths([60, 10, 10], 1_000_000, 1_000_000)
-    [3]
-    """
-    falls = [i for i in range(1, len(lengths)) if lengths[i] < lengths[i - 1]]
-    stops = [0, *falls, len(lengths)] if lengths else [0]
-    best: list[tuple[float, list[int]]] = [(0.0, [])]
-    for end in stops[1:]:
-        options = []
-        for (cost, cuts), start in zip(best, stops, strict=False):
-            fits = max(1, min(tokens_at_once // lengths[start], examples_at_once))
-            inner = [*range(start + fits, end, fits), end]
-            spent = len(inner) * PORTION_COST + (end - start) * lengths[start]
-            options.append((cost + spent, [*cuts, *inner]))
-        best.append(min(options, key=lambda option: option[0]))
-    return best[-1][1]
-
-
-@dataclass(frozen=True)
-class Portion:
-    """Examples that are computed together, sorted by instance."""
-
-    instances: NDArray[np.int64]
-    tokens: Tensor
-    labels: Tensor
-
-
-class Library:
-    """All examples of a fleet, padded once and kept on the device.
-
-    Padding stands on the right. A decoder looks back only, so no text sees the padding after it,
-    and padding has no label: it changes no loss and no gradient. The end token is an ordinary
-    label, so that the model learns to stop.
-    """
-
-    def __init__(self, sets: Sequence[Sequence[Example]], device: torch.device) -> None:
-        examples = [example for members in sets for example in members]
-        self._first = np.cumsum([0, *(len(members) for members in sets)])
-        self._lengths = np.array([len(example.tokens) for example in examples], dtype=np.int64)
-        longest = int(self._lengths.max(initial=1))
-        tokens = np.zeros((len(examples), longest), dtype=np.int64)
-        labels = np.full((len(examples), longest), IGNORED, dtype=np.int64)
-        for row, example in enumerate(examples):
-            length, first = len(example.tokens), max(example.prompt, 1)
-            tokens[row, :length] = example.tokens
-            labels[row, first - 1 : length - 1] = example.tokens[first:]
-        self._tokens = torch.from_numpy(tokens).to(device)
-        self._labels = torch.from_numpy(labels).to(device)
-
-    def portions(
-        self, chosen: Sequence[NDArray[np.int64]], tokens_at_once: int, examples_at_once: int
-    ) -> Iterator[Portion]:
-        """Cut a step's examples into portions that fit, the long with the long.
-
-        Every portion pads to its longest text and costs a fixed number of launches: `cut_lengths`
-        weighs the one against the other.
-        """
-        rows = np.concatenate([p + first for p, first in zip(chosen, self._first, strict=False)])
-        instances = np.repeat(np.arange(len(chosen)), [len(p) for p in chosen])
-        order = np.argsort(-self._lengths[rows], kind="stable")
-        lengths = self._lengths[rows[order]]
-        start = 0
-        for end in cut_lengths(lengths.tolist(), tokens_at_once, examples_at_once):
-            longest = int(lengths[start])
-            part = np.sort(order[start:end])
-            picked = torch.from_numpy(rows[part]).to(self._tokens.device)
-            yield Portion(
-                instances[part], self._tokens[picked, :longest], self._labels[picked, :longest]
-            )
-            start = end
