@@ -12,6 +12,7 @@ from synthleak.analyses.cells import Cell
 from synthleak.calibration.scenarios import Scores, calibrate
 from synthleak.evidence.table import Evidence, get_evidence
 from synthleak.identity import digest
+from synthleak.metrics.curve import CURVES_VERSION, Curves, trace
 from synthleak.metrics.figures import FIGURES_VERSION, CellFigures, assess, redraws_for
 from synthleak.plan.plan import designs
 from synthleak.releases.claim import Claim
@@ -98,6 +99,45 @@ def figures_of(bench: Workbench, cell: Cell) -> CellFigures:
         CellFigures.to_bytes,
         CellFigures.from_bytes,
     )
+
+
+def curves_key(bench: Workbench, cell: Cell) -> str:
+    """Return the key of a cell's curves."""
+    return digest("curves", CURVES_VERSION, figures_key(bench, cell))
+
+
+def curves_of(bench: Workbench, cell: Cell) -> Curves:
+    """Return the curves that figures of a cell draw, made now only if they were never made."""
+    plan = bench.plans[cell.pool]
+    return keep(
+        bench.store,
+        "figures",
+        curves_key(bench, cell),
+        lambda: trace(
+            scores_of(bench, cell),
+            designs.get(plan.design).plugin,
+            plan,
+            bench.spec.game,
+            _name(bench, cell),
+        ),
+        Curves.to_bytes,
+        Curves.from_bytes,
+    )
+
+
+def missing_curves(bench: Workbench) -> list[Cell]:
+    """Return the cells whose curves are not in the store."""
+    return [
+        cell
+        for cell in bench.cells
+        if not bench.store.exists(name_of("figures", curves_key(bench, cell)))
+    ]
+
+
+def trace_cell(bench: Workbench, cell: Cell) -> int:
+    """Make the curves of one cell."""
+    curves_of(bench, cell)
+    return 1
 
 
 def _name(bench: Workbench, cell: Cell) -> tuple[int | str, ...]:

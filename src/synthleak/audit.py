@@ -31,6 +31,7 @@ from synthleak.analyses.prior import (
 )
 from synthleak.assessment import (
     claim_of,
+    curves_of,
     evidence_of,
     figures_key,
     figures_of,
@@ -42,6 +43,7 @@ from synthleak.engine.progress import Progress, Silent, duration
 from synthleak.evidence.table import Evidence
 from synthleak.folder import REPORT, RESULTS, RunFolder
 from synthleak.identity import digest
+from synthleak.metrics.curve import Curves
 from synthleak.metrics.figures import CellFigures
 from synthleak.releases.claim import Claim
 from synthleak.report.html import render
@@ -85,6 +87,10 @@ class Audit:
     def claim(self, cell: Cell) -> Claim:
         """Return what the releases of a cell promise."""
         return claim_of(self.bench, cell)
+
+    def curves(self, cell: Cell) -> Curves:
+        """Return ROC and sorted V of a cell with their bands, for figures."""
+        return curves_of(self.bench, cell)
 
     def degenerate(self, cell: Cell) -> dict[str, int]:
         """Count the releases of a cell that hold no text at all, or one text over and over."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from synthleak.assessment import assess_cell, missing_figures
+from synthleak.assessment import assess_cell, missing_curves, missing_figures, trace_cell
 from synthleak.rivals import assess_rivals, missing_rivals, missing_strikes, strike_at
 from synthleak.work import look_at, missing_evidence
 from synthleak.workbench import Workbench
@@ -31,4 +31,5 @@ STAGES = (
     Stage("prior attacks", missing_strikes, strike_at, "observation"),
     Stage("figures", missing_figures, assess_cell, "cell"),
     Stage("figures of prior attacks", missing_rivals, assess_rivals, "cell"),
+    Stage("curves", missing_curves, trace_cell, "cell"),
 )

@@ -76,12 +76,12 @@ class Figure:
     cell: Cell | None = None
 
     def for_page(self) -> Spec:
-        """Return the spec for `synthleakFigure`: the page has headings of its own."""
-        return {"$schema": SCHEMA, "description": self.alt, "config": CONFIG} | self.spec
+        """Return the spec for `synthleakFigure`: headings and style are the page's matter."""
+        return {"description": self.alt} | self.spec
 
-    def for_file(self, theme: Theme = "light", width: int = 640) -> Spec:
+    def for_file(self, theme: Theme = "light", width: int = 760) -> Spec:
         """Return the spec for a file: with its title, its colours and a width in pixels."""
-        made = sized(self.for_page(), width)
+        made = {"$schema": SCHEMA} | sized(self.for_page(), width)
         made["title"] = {"text": self.title, "offset": 12}
         made["config"] = CONFIG | {"background": "$paper", "padding": 12}
         painted: Spec = paint(made, palette()[theme])
@@ -157,6 +157,11 @@ def budget(epsilon: float) -> str:
     ('∞', '0.5')
     """
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
+
+
+def named(cell: Cell) -> str:
+    """Return a cell as a title names it."""
+    return f"{cell.generator}, ε = {budget(cell.epsilon)}, pool {cell.pool}"
 
 
 def values(rows: Sequence[Mapping[str, Any]]) -> Spec:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
-from synthleak.report.figures.figure import palette, read
+from synthleak.report.figures.figure import CONFIG, palette, read
 
 
 def runtime_script() -> str:
@@ -12,7 +13,7 @@ def runtime_script() -> str:
 
     It needs neither eval nor inline styles. It holds no closing script tag.
     """
-    return read("vega.js") + read("mount.js")
+    return read("vega.js") + read("mount.js").replace("CONFIG", json.dumps(CONFIG), 1)
 
 
 def runtime_style() -> str:

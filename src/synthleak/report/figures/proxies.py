@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.analyses.cells import Cell, CellRow, ProxyRow
-from synthleak.report.figures.figure import Figure, Rows, Spec, budget, panels, short, values
-
-SCENARIO_COLOURS = ["$first", "$second", "$third"]
-SCENARIO_SHAPES = ["circle", "square", "triangle-up"]
-
-
-def named(cell: Cell) -> str:
-    """Return a cell as a title names it."""
-    return f"{cell.generator}, ε = {budget(cell.epsilon)}, pool {cell.pool}"
+from synthleak.report.figures.figure import Figure, Rows, Spec, named, panels, short, values
 
 
 def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
@@ -23,20 +15,20 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
     order = list(dict.fromkeys(row.proxy for row in rows))
     data: Rows = [
         {
-            "proxy": row.proxy,
-            "view": row.view,
-            "scenario": row.scenario,
-            "auc": short(row.auc),
-            "ceiling": short(row.auc_ceiling),
-            "tail": short(row.tail),
-            "tail_ceiling": short(row.tail_ceiling),
+            "p": row.proxy,
+            "v": row.view[0].upper(),
+            "s": row.scenario,
+            "a": short(row.auc),
+            "c": short(row.auc_ceiling),
+            "t": short(row.tail),
+            "u": short(row.tail_ceiling),
         }
         for row in rows
     ]
     spec: Spec = {
         "usermeta": panels(len(scenarios), least=160, gutter=16, margin=150),
         "data": values(data),
-        "facet": {"field": "scenario", "type": "nominal", "title": None, "sort": scenarios},
+        "facet": {"field": "s", "type": "nominal", "title": None, "sort": scenarios},
         "columns": len(scenarios),
         "spacing": 16,
         "spec": {"height": {"step": 13}, "layer": _proxy_layers(order)},
@@ -56,38 +48,39 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
 
 def _proxy_layers(order: list[str]) -> list[Spec]:
     y = {
-        "field": "proxy",
+        "field": "p",
         "type": "nominal",
         "sort": order,
         "title": None,
         "axis": {"grid": False, "labelFontSize": 10, "ticks": False},
     }
     x = {
-        "field": "auc",
+        "field": "a",
         "type": "quantitative",
         "title": "AUC (tick: chance stays below)",
         "scale": {"zero": False, "nice": True, "padding": 6},
         "axis": {"tickCount": 4},
     }
     view = {
-        "field": "view",
+        "field": "v",
         "type": "nominal",
-        "title": "view",
-        "scale": {"domain": ["lexical", "embedding"]},
+        "title": None,
+        "legend": {"labelExpr": "datum.label == 'L' ? 'lexical' : 'embedding'"},
+        "scale": {"domain": ["L", "E"]},
     }
     tooltip = [
-        {"field": "proxy", "title": "proxy"},
-        {"field": "view", "title": "view"},
-        {"field": "scenario", "title": "scenario"},
-        {"field": "auc", "title": "AUC"},
-        {"field": "ceiling", "title": "chance stays below"},
-        {"field": "tail", "title": "tail (mean TPR to 5% FPR)"},
-        {"field": "tail_ceiling", "title": "tail: chance stays below"},
+        {"field": "p", "title": "proxy"},
+        {"field": "v", "title": "view"},
+        {"field": "s", "title": "scenario"},
+        {"field": "a", "title": "AUC"},
+        {"field": "c", "title": "chance stays below"},
+        {"field": "t", "title": "tail (mean TPR to 5% FPR)"},
+        {"field": "u", "title": "tail: chance stays below"},
     ]
     return [
         {
             "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 11},
-            "encoding": {"y": y, "x": x | {"field": "ceiling"}, "tooltip": tooltip},
+            "encoding": {"y": y, "x": x | {"field": "c"}, "tooltip": tooltip},
         },
         {
             "transform": [{"calculate": "0.5", "as": "chance"}],

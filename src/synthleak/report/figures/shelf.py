@@ -8,6 +8,7 @@ from synthleak.analyses.cells import Cell
 from synthleak.analyses.prior import is_of
 from synthleak.report.figures.figure import Figure
 from synthleak.report.figures.proxies import proxies_figure, scenarios_figure
+from synthleak.report.figures.roc import roc_figures
 
 if TYPE_CHECKING:
     from synthleak.analyses.analysis import Study
@@ -22,7 +23,13 @@ def cell_figures(audit: Audit, cell: Cell) -> list[Figure]:
         for row in audit.proxies
         if Cell(row.corpus, row.pool, row.generator, row.epsilon) == cell
     ]
-    return [scenarios_figure(cell, rows), proxies_figure(cell, proxies)]
+    curves, claim = audit.curves(cell), audit.claim(cell)
+    adjacency = audit.bench.plans[cell.pool].adjacency
+    return [
+        *roc_figures(cell, curves, rows, claim, adjacency),
+        scenarios_figure(cell, rows),
+        proxies_figure(cell, proxies),
+    ]
 
 
 def study_figures(study: Study) -> list[Figure]:

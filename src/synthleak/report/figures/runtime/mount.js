@@ -6,6 +6,7 @@
 (function () {
   "use strict";
   const views = new WeakMap();
+  const config = CONFIG;
 
   /* "$ink" becomes a CSS variable; what starts with any other sign is left as it is. */
   function coloured(value) {
@@ -74,7 +75,8 @@
   function draw(element, spec, width) {
     const old = views.get(element);
     if (old) old.finalize();
-    const compiled = vegaLite.compile(sized(coloured(spec), width)).spec;
+    const whole = coloured({ config: config, ...spec });
+    const compiled = vegaLite.compile(sized(whole, width), { logger: vega.logger(vega.Error) }).spec;
     const view = new vega.View(vega.parse(compiled, null, { ast: true }), {
       expr: vegaInterpreter.expressionInterpreter,
       renderer: "svg",
