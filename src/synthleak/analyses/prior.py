@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.cells import Cell, CellRow
+from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
 from synthleak.calibration.scenarios import TINY, Scores, expectation
 from synthleak.evidence.attack import Arm, Attack, Rule
 from synthleak.evidence.family import Proxy
@@ -243,7 +243,7 @@ def prior_rows(cell: Cell, figures: Sequence[AttackFigures]) -> list[PriorRow]:
     ]
 
 
-def is_of(row: CellRow, cell: Cell) -> bool:
+def is_of(row: CellRow | ProxyRow | PriorRow | RecordRow, cell: Cell) -> bool:
     """Say whether a row belongs to a cell."""
     return Cell(row.corpus, row.pool, row.generator, row.epsilon) == cell
 

@@ -81,7 +81,7 @@ class Figure:
 
     def for_file(self, theme: Theme = "light", width: int = 760) -> Spec:
         """Return the spec for a file: with its title, its colours and a width in pixels."""
-        made = {"$schema": SCHEMA} | sized(self.for_page(), width)
+        made: Spec = {"$schema": SCHEMA} | sized(self.for_page(), width)
         made["title"] = {"text": self.title, "offset": 12}
         made["config"] = CONFIG | {"background": "$paper", "padding": 12}
         painted: Spec = paint(made, palette()[theme])
@@ -162,6 +162,14 @@ def budget(epsilon: float) -> str:
 def named(cell: Cell) -> str:
     """Return a cell as a title names it."""
     return f"{cell.generator}, ε = {budget(cell.epsilon)}, pool {cell.pool}"
+
+
+def headed(names: Mapping[str, str]) -> Spec:
+    """Return the header of a facet whose data hold codes: each is shown as its name."""
+    made = "datum.value"
+    for code, name in names.items():
+        made = f"datum.value == {json.dumps(code)} ? {json.dumps(name)} : {made}"
+    return {"labelExpr": made}
 
 
 def values(rows: Sequence[Mapping[str, Any]]) -> Spec:

@@ -1,0 +1,216 @@
+"""ROC of a cell, linear and logarithmic: null band, claim, operating point (METHOD §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from synthleak.analyses.cells import Cell, CellRow
+from synthleak.metrics.claims import claim_roc
+from synthleak.metrics.curve import GRID, LOWEST, Curves, drawable
+from synthleak.metrics.roc import FPR_LIMIT
+from synthleak.releases.claim import Claim
+from synthleak.report.figures.figure import Figure, Rows, Spec, headed, named, panels, short, values
+from synthleak.spec import Adjacency
+
+BAND, CURVE, POINT = "n", "b", "p"
+SHOWN, CLAIMED, GUESSED = "best proxy", "most that the claim allows", "guessing"
+LINES = {SHOWN: "$first", CLAIMED: "$claim", GUESSED: "$muted"}
+DASHES = [[1, 0], [6, 3], [2, 3]]
+TITLES = {"roc": "ROC", "roc_log": "ROC at low false-positive rates"}
+
+
+def roc_figures(
+    cell: Cell, curves: Curves, rows: Sequence[CellRow], claim: Claim, adjacency: Adjacency
+) -> list[Figure]:
+    """Show the ROC of each scenario's best proxy, once on a linear and once on a log axis."""
+    by_scenario = {row.scenario: row for row in rows}
+    data: Rows = []
+    for curve in curves.roc:
+        data += [
+            {"s": curve.scenario, "k": CURVE, "f": short(f), "t": short(t)}
+            for f, t in zip(curve.fpr, curve.tpr, strict=True)
+        ]
+        data += [
+            {"s": curve.scenario, "k": BAND, "f": short(f), "t": short(low, 3), "u": short(up, 3)}
+            for f, low, up in zip(GRID.tolist(), curve.low, curve.high, strict=False)
+        ]
+        data.append(_point(by_scenario[curve.scenario]))
+    alt = _alt(rows, curves.redraws, claim)
+    allowed = _allowed(claim, adjacency)
+    heads = {row.scenario: f"{row.scenario}: {row.proxy}" for row in rows}
+    return [_figure(name, cell, data, allowed, heads, alt) for name in TITLES]
+
+
+def _allowed(claim: Claim, adjacency: Adjacency) -> Rows:
+    """Return the trade-off curve of the claim; nothing where nothing is claimed."""
+    if not claim.promises:
+        return []
+    fine = np.unique(np.concatenate([GRID, np.linspace(0, 1, 101)]))
+    fpr, tpr = drawable(fine, claim_roc(claim, adjacency, fine))
+    return [{"f": short(f), "t": short(t)} for f, t in zip(fpr.tolist(), tpr.tolist(), strict=True)]
+
+
+def _point(row: CellRow) -> dict[str, Any]:
+    """Return the operating point as the tables have it, and its chance ceiling."""
+    return {
+        "s": row.scenario,
+        "k": POINT,
+        "f": FPR_LIMIT,
+        "t": short(row.tpr_at_fpr05, 6),
+        "c": short(row.null_tpr95, 6),
+        "p": row.proxy,
+        "a": short(row.pooled_auc if row.design == "cohort" else row.auc, 6),
+    }
+
+
+def _alt(rows: Sequence[CellRow], redraws: int, claim: Claim) -> str:
+    said = "; ".join(
+        f"{row.scenario} ({row.proxy}) finds {row.tpr_at_fpr05:.0%} of members at 5% false alarms"
+        + ("" if row.null_tpr95 is None else f", chance stays below {row.null_tpr95:.0%}")
+        for row in rows
+    )
+    allowed = "; a dashed line shows the most that the claim allows" if claim.promises else ""
+    return (
+        f"ROC curves of the best proxy of each scenario: {said}. The grey band holds 95% of"
+        f" {redraws} redraws that choose their own best proxy, point by point{allowed}."
+    )
+
+
+def _figure(
+    name: str, cell: Cell, data: Rows, allowed: Rows, heads: dict[str, str], alt: str
+) -> Figure:
+    logarithmic = name == "roc_log"
+    return Figure(
+        name=name,
+        title=f"{TITLES[name]}: {named(cell)}",
+        alt=alt,
+        spec={
+            "usermeta": panels(len(heads), least=210, gutter=22, margin=56),
+            "data": values(data),
+            "facet": {
+                "field": "s",
+                "type": "nominal",
+                "title": None,
+                "sort": list(heads),
+                "header": headed(heads),
+            },
+            "columns": len(heads),
+            "spacing": 22,
+            "spec": {"height": 240, "layer": _layers(allowed, logarithmic)},
+        },
+        cell=cell,
+    )
+
+
+def _layers(allowed: Rows, logarithmic: bool) -> list[Spec]:
+    x: Spec = {
+        "field": "x",
+        "type": "quantitative",
+        "title": "false-positive rate",
+        "axis": {"tickCount": 5, "format": "~g"},
+        "scale": {"domain": [0, 1], "nice": False},
+    }
+    if logarithmic:
+        x |= {
+            "scale": {"type": "log", "domain": [LOWEST, 1], "nice": False},
+            "axis": {"values": [0.001, 0.01, 0.05, 0.1, 1], "format": "~g"},
+        }
+    y: Spec = {
+        "field": "t",
+        "type": "quantitative",
+        "title": "true-positive rate",
+        "scale": {"domain": [0, 1]},
+        "axis": {"tickCount": 5},
+    }
+    place = {"calculate": f"max(datum.f, {LOWEST})" if logarithmic else "datum.f", "as": "x"}
+    return [
+        {
+            "transform": [{"filter": f"datum.k == '{BAND}'"}, place],
+            "mark": {"type": "area", "color": "$band", "opacity": 0.3},
+            "encoding": {"x": x, "y": y, "y2": {"field": "u"}},
+        },
+        *_lines(x, y, place, allowed, logarithmic),
+        *_operating(x, y, place),
+    ]
+
+
+def _lines(x: Spec, y: Spec, place: Spec, allowed: Rows, logarithmic: bool) -> list[Spec]:
+    """Return the lines, which share one legend; that of the claim where there is one."""
+    names = [name for name in LINES if allowed or name != CLAIMED]
+    dashes = [dash for name, dash in zip(LINES, DASHES, strict=True) if name in names]
+    kind: Spec = {"field": "line", "type": "nominal", "title": None}
+
+    def line(what: str, *transform: Spec) -> Spec:
+        return {
+            "transform": [*transform, place, {"calculate": f"'{what}'", "as": "line"}],
+            "mark": {"type": "line", "strokeWidth": 1 if what == GUESSED else 2},
+            "encoding": {
+                "x": x,
+                "y": y,
+                "order": {"field": "x", "type": "quantitative"},
+                "color": kind | {"scale": {"domain": names, "range": [LINES[n] for n in names]}},
+                "strokeDash": kind | {"scale": {"domain": names, "range": dashes}},
+            },
+        }
+
+    made = [line(GUESSED) | {"data": values(_diagonal(logarithmic))}]
+    if allowed:
+        made.append(line(CLAIMED) | {"data": values(allowed)})
+    return [*made, line(SHOWN, {"filter": f"datum.k == '{CURVE}'"})]
+
+
+def _diagonal(logarithmic: bool) -> Rows:
+    """Return the diagonal, which a logarithmic axis bends."""
+    rates = np.logspace(-3, 0, 25).round(5).tolist() if logarithmic else [0, 1]
+    return [{"f": rate, "t": rate} for rate in rates]
+
+
+def _operating(x: Spec, y: Spec, place: Spec) -> list[Spec]:
+    keep = {"filter": f"datum.k == '{POINT}'"}
+    tooltip = [
+        {"field": "s", "title": "scenario"},
+        {"field": "p", "title": "best proxy"},
+        {"field": "a", "title": "area (AUC)", "format": ".3f"},
+        {"field": "t", "title": "TPR at 5% FPR", "format": ".3f"},
+        {"field": "c", "title": "chance stays below", "format": ".3f"},
+    ]
+    return [
+        {
+            "transform": [keep, place],
+            "mark": {"type": "rule", "color": "$muted", "strokeDash": [1, 3]},
+            "encoding": {"x": x},
+        },
+        {
+            "transform": [keep, place],
+            "mark": {
+                "type": "tick",
+                "color": "$ink",
+                "thickness": 2,
+                "size": 14,
+                "orient": "horizontal",
+            },
+            "encoding": {"x": x, "y": y | {"field": "c"}, "tooltip": tooltip},
+        },
+        {
+            "transform": [keep, place],
+            "mark": {
+                "type": "point",
+                "shape": "circle",
+                "filled": True,
+                "size": 80,
+                "color": "$first",
+                "stroke": "$paper",
+                "strokeWidth": 1.5,
+                "opacity": 1,
+            },
+            "encoding": {"x": x, "y": y, "tooltip": tooltip},
+        },
+        {
+            "transform": [keep, place],
+            "mark": {"type": "text", "align": "left", "dx": 9, "dy": 9, "fontSize": 10},
+            "encoding": {"x": x, "y": y, "text": {"field": "t", "format": ".2f"}},
+        },
+    ]
