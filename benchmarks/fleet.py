@@ -4,7 +4,11 @@ The peer is a plain Transformers loop: one instance, LoRA of rank 16 on every li
 gradients of each example from forward and backward hooks, clipping, noise, AdamW. Both sides run
 in one process on random weights of the real shapes: timings only, no findings.
 
+With a corpus it also audits a cell of paper size by each ε of studies/goemotions-dpgen, on the
+real SmolLM2: the seconds that 104 releases take, loading of the backbone included.
+
     python benchmarks/fleet.py            # needs a GPU; writes results/fleet-DATE.json
+    python benchmarks/fleet.py --corpus goemotions.jsonl.gz
     python benchmarks/fleet.py --tiny     # a dry run on a CPU
 """
 
@@ -12,9 +16,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
+import re
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,13 +31,18 @@ import numpy as np
 import torch
 import transformers
 
-from synthleak.releases.backbone import Backbone
-from synthleak.releases.fleet.crew import Crew, memory_of
+from synthleak import run
+from synthleak.engine.progress import Lines
+from synthleak.releases.backbone import Backbone, load_backbone
+from synthleak.releases.fleet.batches import Example, Library
+from synthleak.releases.fleet.crew import Crew, crew_of, memory_of
 from synthleak.releases.fleet.memory import plan_fleet
 from synthleak.releases.fleet.sampling import Decoding, Sampler
-from synthleak.releases.fleet.training import Course, Example, Library, Trainer
+from synthleak.releases.fleet.training import Course, Trainer
+from synthleak.spec import load_spec
 
 RESULTS = Path(__file__).parent / "results"
+STUDY = Path(__file__).parents[1] / "studies" / "goemotions-dpgen" / "audit.toml"
 SHAPES: dict[str, dict[str, Any]] = {
     "1b": {
         "vocab_size": 128_256,
@@ -232,12 +245,55 @@ def measure(shape: str, device: str, dtype: torch.dtype, instances: int) -> dict
     return found
 
 
+class Watch(Lines):
+    """Progress that remembers how long each stage took."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: dict[str, float] = {}
+
+    def stage(self, title: str, total: int) -> Any:
+        @contextmanager
+        def watched() -> Iterator[Any]:
+            start = time.perf_counter()
+            with super(Watch, self).stage(title, total) as stage:
+                yield stage
+            took = time.perf_counter() - start
+            self.seconds[title] = self.seconds.get(title, 0.0) + took
+
+        return watched()
+
+
+def paper_cells(corpus: Path, out: Path) -> dict[str, dict[str, float]]:
+    """Audit the cells of the study, each as if alone; leave their tables; return their seconds."""
+    loaded = load_spec(STUDY)
+    found = {}
+    for epsilon in loaded.spec.generator[0].epsilon:
+        crew_of.cache_clear()
+        load_backbone.cache_clear()
+        text = STUDY.read_text(encoding="utf-8")
+        text = re.sub(r'path = ".*"', f'path = "{corpus.resolve()}"', text)
+        text = re.sub(r"epsilon = .*", f"epsilon = [{epsilon:g}]", text)
+        with tempfile.TemporaryDirectory() as folder:
+            spec = Path(folder) / "audit.toml"
+            spec.write_text(text, encoding="utf-8")
+            watch = Watch()
+            run(spec, Path(folder) / "run", progress=watch)
+            for name in ("cells", "proxies"):
+                made = Path(folder) / "run" / "results" / f"{name}.csv"
+                (out / f"{name}-{epsilon:g}.csv").write_bytes(made.read_bytes())
+        found[f"{epsilon:g}"] = {title: round(took, 1) for title, took in watch.seconds.items()}
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--corpus", type=Path, help="GoEmotions as JSON lines")
     parser.add_argument("--commit", default="", help="what is measured, where there is no git")
     options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     if not options.tiny and not torch.cuda.is_available():
         print("fleet: passed over, it needs a GPU (a dry run on a CPU: --tiny)")
         return
@@ -245,6 +301,9 @@ def main() -> None:
     dtype = torch.float32 if options.tiny else torch.bfloat16
     shapes = ["tiny"] if options.tiny else ["smollm2", "1b"]
     peak = matrix_peak(device, dtype, 256 if options.tiny else 8192)
+    cells = paper_cells(options.corpus, options.out) if options.corpus else {}
+    if cells:
+        print(json.dumps(cells))
     found = {
         shape: measure(shape, device, dtype, 6 if options.tiny else INSTANCES) for shape in shapes
     }
@@ -263,6 +322,8 @@ def main() -> None:
         "peak_share_1b": found["1b"]["tflops"] * 1e12 / peak,
         "tokens_per_s_smollm2": found["smollm2"]["tokens_per_s"],
         "tokens_per_s_1b": found["1b"]["tokens_per_s"],
+        "cell_seconds_smollm2": max((c["releases"] for c in cells.values()), default=None),
+        "cells": cells,
         "matrix_peak_tflops": peak / 1e12,
         "weights": "random, real shapes: timings only",
         "gpu": torch.cuda.get_device_name(),

@@ -18,7 +18,7 @@ FULL = 4
 """Bytes of a value in full precision."""
 
 MOST_TOKENS = 65_536
-MOST_TEXTS = 16_384
+MOST_TEXTS = 32_768
 
 
 @dataclass(frozen=True)
