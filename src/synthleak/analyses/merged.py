@@ -1,0 +1,166 @@
+"""Merged pools: two kinds of records in one game, against the same non-members (METHOD §10).
+
+Within-pool figures of two pools cannot be compared record by record: each is relative to its own
+non-members. In a merged pool both kinds face the same ones, so `delta`, first origin minus second,
+says whose members stand out more. Two readings go with it, since records of one kind may score
+higher in or out: the band that redraws of the coins give where nothing leaks, and `own_delta`, the
+difference with each kind held against its own non-members, which is 0 where both leak alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.cells import Cell
+from synthleak.analyses.played import RANDOM, UNION, Signal
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.by_origin import OriginFigures, Sides, origin_figures
+from synthleak.metrics.compare import comparison_of
+from synthleak.metrics.dealt import dealt, redeal
+from synthleak.metrics.selection import choose
+from synthleak.plan.plan import Design, Plan
+from synthleak.seeds import stream
+from synthleak.spec import GameSection
+
+REDRAWS = 999
+
+
+@dataclass(frozen=True)
+class MergedRow:
+    """A row of `merged.csv`: one measure in one scenario of a cell whose pool is merged.
+
+    `delta` is the first origin minus the second, `low` and `high` its 95% bootstrap over member
+    records. `null_low`, `null_high` and `p` are what redraws give where nothing leaks, the proxy
+    chosen anew in each. `own_…` holds each origin against its own non-members. `pool_auc` is the
+    figure by which the proxy was chosen.
+    """
+
+    corpus: str
+    pool: str
+    generator: str
+    epsilon: float
+    scenario: str
+    proxy: str
+    view: str
+    pool_auc: float
+    measure: str
+    first: str
+    second: str
+    first_members: int
+    second_members: int
+    first_value: float
+    second_value: float
+    delta: float
+    low: float
+    high: float
+    null_low: float | None
+    null_high: float | None
+    p: float | None
+    own_first: float | None
+    own_second: float | None
+    own_delta: float | None
+    own_low: float | None
+    own_high: float | None
+
+
+@analysis("merged", version=1, row=MergedRow)
+def merged(study: Study) -> Sequence[MergedRow]:
+    """Which of two kinds of records stands out more, where a spec plays them in one pool."""
+    joined = [played for played in study.played if played.pool.rule == UNION]
+    if not joined:
+        raise Lacking('needs a pool of the rule "union", of two pools that are to be compared')
+    rules = {(p.cell.corpus, p.pool.name): p.pool.rule for p in study.played}
+    rows: list[MergedRow] = []
+    for played in joined:
+        kinds = sorted(
+            dict.fromkeys(played.pool.origins),
+            key=lambda kind: rules.get((played.cell.corpus, kind)) == RANDOM,
+        )
+        if len(kinds) == 2:
+            order = (kinds[0], kinds[1])
+            game = (played.design, played.plan, played.game)
+            rows += merged_rows(played.cell, played.scores(), played.signals, *game, order)
+    return rows
+
+
+def merged_rows(
+    cell: Cell,
+    scores: Floats,
+    signals: Sequence[Signal],
+    design: Design,
+    plan: Plan,
+    game: GameSection,
+    order: tuple[str, str],
+    *,
+    redraws: int = REDRAWS,
+) -> list[MergedRow]:
+    """Return the rows of a merged cell from `scores[set, target, signal]`, origins in `order`.
+
+    There are none where no record of an origin ever joined: then nothing can be compared.
+    """
+    observed = dealt(plan.trials, len(plan.targets))
+    first = np.asarray([origin == order[0] for origin in plan.origins])
+    joined = first[observed.members % len(first)]
+    if joined.all() or not joined.any():
+        return []
+    name = ("merged", plan.fingerprint, cell.generator, repr(cell.epsilon))
+    comparison = comparison_of(design, plan, scores[: int(plan.trials.set.max()) + 1])
+    hands = [observed, *redeal(design, plan, game, stream(*name, "redraws"), redraws)]
+    level = comparison.pair(hands).level
+    rows: list[MergedRow] = []
+    for scenario in dict.fromkeys(signal.scenario for signal in signals):
+        group = np.flatnonzero([signal.scenario == scenario for signal in signals])
+        chosen = choose(comparison.ranks, hands, level, group).signal.tolist()
+        dealings = [
+            Sides(comparison.ranks.low[signal], first, hand)
+            for signal, hand in zip(chosen, hands, strict=True)
+        ]
+        best, counts = chosen[0], (int(joined.sum()), int((~joined).sum()))
+        pool_auc = float(level[0, best])
+        rows += [
+            _row(cell, signals[best], pool_auc, order, counts, found)
+            for found in origin_figures(dealings, stream(*name, "bootstrap", scenario))
+        ]
+    return rows
+
+
+def _row(
+    cell: Cell,
+    signal: Signal,
+    pool_auc: float,
+    kinds: tuple[str, str],
+    counts: tuple[int, int],
+    found: OriginFigures,
+) -> MergedRow:
+    return MergedRow(
+        corpus=cell.corpus,
+        pool=cell.pool,
+        generator=cell.generator,
+        epsilon=cell.epsilon,
+        scenario=signal.scenario,
+        proxy=signal.proxy,
+        view=signal.view,
+        pool_auc=pool_auc,
+        measure=found.measure,
+        first=kinds[0],
+        second=kinds[1],
+        first_members=counts[0],
+        second_members=counts[1],
+        first_value=found.first,
+        second_value=found.second,
+        delta=found.delta,
+        low=found.low,
+        high=found.high,
+        null_low=found.null_low,
+        null_high=found.null_high,
+        p=found.p,
+        own_first=found.own_first,
+        own_second=found.own_second,
+        own_delta=found.own_delta,
+        own_low=found.own_low,
+        own_high=found.own_high,
+    )

@@ -1,0 +1,217 @@
+"""Two kinds of records in one game: who stands out more against the same non-members (METHOD §10).
+
+Everything is counted on ranks of one signal. A member's AUC is the share of all non-members, over
+all rounds, that it outscores; its TPR the share of rounds in which it passes the threshold that 5%
+of the non-members pass. Both are means over members, so a kind's figure is the mean over its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.comparison import resample
+from synthleak.metrics.dealt import Dealt, Ints
+from synthleak.metrics.nulls import SLACK
+from synthleak.metrics.ranks import Small
+from synthleak.metrics.roc import FPR_LIMIT, allowed_alarms
+
+MEASURES = ("auc", "tpr_at_fpr05")
+DRAWS = 1000
+LIMITS = (2.5, 97.5)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """One signal as dealt once: ranks of all cells, and which records are of the first kind."""
+
+    low: Small
+    first: NDArray[np.bool_]
+    hand: Dealt
+
+    @property
+    def records(self) -> Ints:
+        """The record of each member."""
+        return self.hand.members % len(self.first)
+
+    @property
+    def members_first(self) -> NDArray[np.bool_]:
+        """Whether each member is of the first kind."""
+        return self.first[self.records]
+
+
+@dataclass(frozen=True)
+class OriginFigures:
+    """One measure by kind, with the difference and what it is worth; None where nothing is left.
+
+    `low` and `high` are a bootstrap over member records. `null_low`, `null_high` and `p` compare
+    the difference with redraws of the coins. `own` holds each kind against its own non-members.
+    """
+
+    measure: str
+    first: float
+    second: float
+    low: float
+    high: float
+    null_low: float | None
+    null_high: float | None
+    p: float | None
+    own_first: float | None
+    own_second: float | None
+    own_low: float | None
+    own_high: float | None
+
+    @property
+    def delta(self) -> float:
+        """First minus second."""
+        return self.first - self.second
+
+    @property
+    def own_delta(self) -> float | None:
+        """First minus second, each against its own."""
+        if self.own_first is None or self.own_second is None:
+            return None
+        return self.own_first - self.own_second
+
+
+def origin_figures(dealings: Sequence[Sides], rng: np.random.Generator) -> list[OriginFigures]:
+    """Return the figures of each measure; the observed dealing first, then the redraws."""
+    observed = dealings[0]
+    first, second = by_kind(observed)
+    deltas = np.stack([np.subtract(*by_kind(sides)) for sides in dealings])
+    low, high = np.percentile(_resampled(observed, rng), LIMITS, axis=0)
+    own_first, own_second = against_own(observed, np.ones(len(observed.first)))
+    own_low, own_high = _own_limits(observed, rng)
+    made = []
+    for place, measure in enumerate(MEASURES):
+        null_low, null_high, p = against_redraws(deltas[:, place])
+        made.append(
+            OriginFigures(
+                measure=measure,
+                first=float(first[place]),
+                second=float(second[place]),
+                low=float(low[place]),
+                high=float(high[place]),
+                null_low=null_low,
+                null_high=null_high,
+                p=p,
+                own_first=_known(own_first[place]),
+                own_second=_known(own_second[place]),
+                own_low=_known(own_low[place]),
+                own_high=_known(own_high[place]),
+            )
+        )
+    return made
+
+
+def against_shared(sides: Sides) -> Floats:
+    """Return AUC and TPR of each member against all non-members, as [measure, member]."""
+    members = sides.low[sides.hand.members]
+    others = sides.low[sides.hand.others]
+    ordered = np.sort(others, axis=None)
+    below = np.searchsorted(ordered, members, side="left")
+    upto = np.searchsorted(ordered, members, side="right")
+    place = others.shape[1] - 1 - allowed_alarms(others.shape[1])
+    threshold = np.partition(others, place, axis=1)[:, place]
+    return np.stack(
+        [(below + upto) / (2 * ordered.size), (members[:, None] > threshold).mean(axis=1)]
+    )
+
+
+def by_kind(sides: Sides) -> tuple[Floats, Floats]:
+    """Return both measures for the first kind and for the second; NaN for one without members."""
+    scores, first = against_shared(sides), sides.members_first
+    return _mean(scores[:, first]), _mean(scores[:, ~first])
+
+
+def _mean(scores: Floats) -> Floats:
+    return scores.mean(axis=1) if scores.shape[1] else np.full(len(scores), np.nan)
+
+
+def _resampled(sides: Sides, rng: np.random.Generator) -> Floats:
+    """Return the differences of bootstrap draws: member records of each kind drawn anew.
+
+    A record brings all its trials with it, and the non-members stay (METHOD §10).
+    """
+    scores, first = against_shared(sides), sides.members_first
+    made = []
+    for kind in (first, ~first):
+        _, record = np.unique(sides.records[kind], return_inverse=True)
+        count = np.bincount(record).astype(np.float64)
+        total = np.stack([np.bincount(record, weights=row) for row in scores[:, kind]], axis=1)
+        weight = resample(len(count), DRAWS, rng)
+        made.append((weight @ total) / (weight @ count)[:, None])
+    difference: Floats = made[0] - made[1]
+    return difference
+
+
+def against_own(sides: Sides, weight: Floats) -> tuple[Floats, Floats]:
+    """Return both measures with each kind against its own non-members, records so weighted."""
+    return _own(sides, weight, sides.first), _own(sides, weight, ~sides.first)
+
+
+def _own(sides: Sides, weight: Floats, kind: NDArray[np.bool_]) -> Floats:
+    targets = len(sides.first)
+    cells = sides.hand.others.ravel()
+    cells = cells[kind[cells % targets]]
+    members = sides.hand.members[kind[sides.records]]
+    heavy, mass = weight[members % targets], weight[cells % targets]
+    if heavy.sum() <= 0 or mass.sum() <= 0:
+        return np.full(len(MEASURES), np.nan)
+    scores = sides.low[cells]
+    order = np.argsort(scores, kind="stable")
+    ordered, cumulated = scores[order], np.concatenate([[0.0], np.cumsum(mass[order])])
+    found = sides.low[members]
+    below = cumulated[np.searchsorted(ordered, found, side="left")]
+    upto = cumulated[np.searchsorted(ordered, found, side="right")]
+    # The highest non-members may be flagged as long as they weigh 5% at most.
+    above = cumulated[-1] - cumulated[1:]
+    place = int(np.argmax(above <= FPR_LIMIT * cumulated[-1] + SLACK))
+    return np.array(
+        [
+            heavy @ (below + upto) / (2 * cumulated[-1] * heavy.sum()),
+            heavy @ (found > ordered[place]) / heavy.sum(),
+        ]
+    )
+
+
+def _own_limits(sides: Sides, rng: np.random.Generator) -> Floats:
+    """Return the limits of the own difference: all records drawn anew, in and out."""
+    drawn = np.stack(
+        [
+            np.subtract(*against_own(sides, weight))
+            for weight in resample(len(sides.first), DRAWS, rng)
+        ]
+    )
+    whole = drawn[np.isfinite(drawn).all(axis=1)]
+    if len(whole) < DRAWS / 2:
+        return np.full((2, len(MEASURES)), np.nan)
+    limits: Floats = np.percentile(whole, LIMITS, axis=0)
+    return limits
+
+
+def against_redraws(deltas: Floats) -> tuple[float | None, float | None, float | None]:
+    """Return the central 95% of the redraws, and the two-sided p of the first among them.
+
+    A redraw that leaves a kind without members counts against the finding on both sides.
+
+    >>> against_redraws(np.array([5.0, 1.0, 2.0, 3.0]))
+    (1.05, 2.95, 0.5)
+    """
+    observed, redrawn = deltas[0], deltas[1:]
+    known = redrawn[np.isfinite(redrawn)]
+    if not known.size:
+        return None, None, None
+    lost = len(redrawn) - known.size
+    upper = 1 + lost + int((known >= observed - SLACK).sum())
+    lower = 1 + lost + int((known <= observed + SLACK).sum())
+    low, high = np.percentile(known, LIMITS)
+    return float(low), float(high), min(1.0, 2 * min(upper, lower) / len(deltas))
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,1 @@
+"""Tables in the layouts of the study, as CSV, Markdown and LaTeX: `synthleak tables`."""

@@ -1,0 +1,193 @@
+"""What a printed table is, before anybody writes it down as LaTeX, Markdown or CSV.
+
+Text is plain Unicode everywhere; each format escapes it in its own way, so that no name from a
+corpus or a spec can break a table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+Value = str | float | int | bool | None
+Form = Literal["plain", "sup", "sub", "small"]
+Colour = Literal["", "lexcol", "embcol", "best", "topheavy", "gray"]
+Shade = tuple[Colour, int]
+Arrangement = Literal["beside", "below", "apart"]
+"""Parts of a table: side by side, one under the other, or each on its own."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of text in one style."""
+
+    text: str
+    form: Form = "plain"
+    colour: Colour = ""
+    bold: bool = False
+    underlined: bool = False
+    italic: bool = False
+    typewriter: bool = False
+
+
+Words = tuple[Piece, ...]
+
+
+def words(*parts: str | Piece) -> Words:
+    """Join plain text and pieces."""
+    return tuple(Piece(part) if isinstance(part, str) else part for part in parts)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell: lines of text for people, and the numbers behind them for programs.
+
+    `shade` is a colour and its strength in per cent; `faint` is how a figure is shown that chance
+    alone would reach.
+    """
+
+    lines: tuple[Words, ...]
+    values: Mapping[str, Value] = field(default_factory=dict)
+    shade: Shade | None = None
+    bold: bool = False
+    faint: bool = False
+
+
+def entry(*parts: str | Piece, **values: Value) -> Entry:
+    """Make an entry of one line."""
+    return Entry((words(*parts),), values)
+
+
+NOTHING = Entry((words(Piece("–", colour="gray")),))
+"""Where a study has no such cell."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of entries; `group` stands above several that follow each other."""
+
+    head: str
+    group: str = ""
+    align: Literal["l", "c", "r"] = "c"
+    upright: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """Names at the left, then an entry for each column."""
+
+    stubs: tuple[str, ...]
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows that belong together, under a title of their own if they have one."""
+
+    rows: tuple[Row, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One grid. `turned` sets the first name upright, to save width; `name` is for programs."""
+
+    stubs: tuple[str, ...]
+    columns: tuple[Column, ...]
+    blocks: tuple[Block, ...]
+    caption: Words = ()
+    turned: bool = False
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A table: its parts, what it shows, and what a reader must know to read it."""
+
+    name: str
+    caption: Words
+    parts: tuple[Part, ...]
+    notes: tuple[Words, ...] = ()
+    arrangement: Arrangement = "below"
+    size: Literal["small", "footnotesize", "scriptsize"] = "footnotesize"
+
+
+def bold(item: Entry, yes: bool = True) -> Entry:
+    """Return the entry in bold, if so."""
+    return replace(item, bold=yes)
+
+
+def budget(epsilon: float) -> str:
+    """Write a privacy budget.
+
+    >>> budget(math.inf), budget(4.0), budget(0.5)
+    ('∞', '4', '0.5')
+    """
+    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
+
+
+def budgets_of(epsilons: Sequence[float]) -> list[float]:
+    """Return the budgets once each, the weakest protection first."""
+    return sorted(set(epsilons), reverse=True)
+
+
+def short(value: float, digits: int = 2) -> str:
+    """Write a share without its leading zero, as narrow columns want it.
+
+    >>> short(0.793), short(1.0), short(-0.04)
+    ('.79', '1.00', '−.04')
+    """
+    text = f"{abs(value):.{digits}f}"
+    text = text.removeprefix("0") if text.startswith("0.") else text
+    return f"−{text}" if value < 0 and float(f"{value:.{digits}f}") != 0 else text
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """Write a difference with its sign.
+
+    >>> signed(0.0651), signed(-0.012), signed(0.0)
+    ('+0.065', '−0.012', '+0.000')
+    """
+    rounded = round(value, digits)
+    return f"{'−' if rounded < 0 else '+'}{abs(rounded):.{digits}f}"
+
+
+def percent(value: float, digits: int = 0) -> str:
+    """Write a share in per cent, without the sign.
+
+    >>> percent(0.457), percent(0.457, 1)
+    ('46', '45.7')
+    """
+    return f"{100 * value:.{digits}f}"
+
+
+def chance(p: float | None) -> str:
+    """Write a p-value.
+
+    >>> chance(0.0004), chance(0.0451), chance(None)
+    ('<0.001', '0.045', '–')
+    """
+    if p is None:
+        return "–"
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def tag(view: str, more: str = "") -> Piece:
+    """Return the letter of a view, raised, in the view's colour.
+
+    >>> tag("lexical").text, tag("embedding", "*").text
+    ('L', 'E*')
+    """
+    colour = colour_of(view)
+    return Piece((view[:1].upper() or "?") + more, form="sup", colour=colour, bold=True)
+
+
+def colour_of(view: str) -> Colour:
+    """Return the colour of a view."""
+    return "lexcol" if view == "lexical" else "embcol" if view == "embedding" else ""
+
+
+LEXICAL = Piece("L", colour="lexcol", bold=True)
+EMBEDDING = Piece("E", colour="embcol", bold=True)

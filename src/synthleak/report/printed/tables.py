@@ -1,0 +1,103 @@
+"""The list of printed tables, and the files that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from synthleak.analyses.analysis import Lacking
+from synthleak.report.printed import latex, markdown, sheet
+from synthleak.report.printed.attributes import attributes, combined, selection
+from synthleak.report.printed.corpora import corpora, pools
+from synthleak.report.printed.cross import cross_generator
+from synthleak.report.printed.distribution import distribution
+from synthleak.report.printed.gap import control_gap
+from synthleak.report.printed.layout import Printed
+from synthleak.report.printed.main import main, main_intervals, rare, rare_intervals
+from synthleak.report.printed.merged import merged
+from synthleak.report.printed.meta import meta_outlier, meta_rare
+from synthleak.report.printed.prior import prior
+from synthleak.report.printed.source import Source
+
+TABLES: Mapping[str, Callable[[Source], Printed]] = MappingProxyType(
+    {
+        make.__name__: make
+        for make in (
+            corpora,
+            pools,
+            main,
+            main_intervals,
+            rare,
+            rare_intervals,
+            prior,
+            control_gap,
+            merged,
+            distribution,
+            attributes,
+            selection,
+            combined,
+            cross_generator,
+            meta_outlier,
+            meta_rare,
+        )
+    }
+)
+"""Every printed table by its name, in the order of the study."""
+
+USES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "control_gap": ("control_gap",),
+        "merged": ("merged",),
+        "distribution": ("vulnerability",),
+        "attributes": ("attributes", "attributes_combined"),
+        "selection": ("selection_rules", "attributes_combined"),
+        "combined": ("attributes_combined",),
+        "cross_generator": ("consistency",),
+        "meta_outlier": ("meta",),
+        "meta_rare": ("meta",),
+    }
+)
+"""The analyses that a table prints; the others print what every audit leaves."""
+
+FORMATS: Mapping[str, tuple[str, Callable[[Printed], str]]] = MappingProxyType(
+    {
+        "csv": ("csv", sheet.table),
+        "md": ("md", markdown.table),
+        "latex": ("tex", latex.table),
+    }
+)
+"""Each format with its ending and its writer."""
+
+
+@dataclass(frozen=True)
+class Prints:
+    """The tables that could be made, and for each of the others a line on what it lacks."""
+
+    tables: tuple[Printed, ...]
+    lacks: Mapping[str, str]
+
+
+def print_all(source: Source, only: Sequence[str] = ()) -> Prints:
+    """Make every table, or `only` these; one whose inputs are missing does not stop the others."""
+    made, lacks = [], {}
+    for name, make in TABLES.items():
+        if only and name not in only:
+            continue
+        try:
+            made.append(make(source))
+        except Lacking as reason:
+            lacks[name] = str(reason)
+    return Prints(tuple(made), lacks)
+
+
+def files(prints: Prints, formats: Sequence[str]) -> dict[str, str]:
+    """Return the files of all tables by name; for LaTeX also a preamble and a whole document."""
+    found: dict[str, str] = {}
+    for name in formats:
+        ending, write = FORMATS[name]
+        found |= {f"{item.name}.{ending}": write(item) for item in prints.tables}
+    if "latex" in formats:
+        found["preamble.tex"] = latex.PREAMBLE
+        found["tables.tex"] = latex.document([item.name for item in prints.tables])
+    return found
