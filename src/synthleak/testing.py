@@ -36,7 +36,7 @@ from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 from synthleak.evidence.table import look
 from synthleak.identity import digest
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan
-from synthleak.pools.pool import Ground, Pool, Rule, split
+from synthleak.pools.pool import Given, Ground, Pool, Rule, split
 from synthleak.registry import Plugin
 from synthleak.releases.claim import Claim
 from synthleak.releases.release import Generator, Request, Synthetic, public_side
@@ -370,6 +370,8 @@ def check_design(design: Design) -> None:
     """Hold a design to its contract: trials that tell the truth, coins that can be tossed again."""
     fail = _refuser("design", design)
     pool = tiny_pool(tiny_corpus(240))
+    if design.given:
+        pool = _given_pool(pool)
     game = GameSection(instances=8, records=60, rounds=3, candidates=4)
     plan = _twice(
         lambda: design.draw(pool, game, 5), lambda a, b: a.to_bytes() == b.to_bytes(), fail
@@ -393,6 +395,17 @@ def check_design(design: Design) -> None:
     rows = [int((t.round <= 0).sum() - (t.round < EVERY_ROUND).sum()) for t in (trials, again)]
     if rows[0] != rows[1] or again.rounds != trials.rounds:
         fail("a redraw has another number of trials or rounds")
+
+
+def _given_pool(pool: Pool) -> Pool:
+    """Say of every other target that it was in."""
+    member = tuple(place % 2 == 0 for place in range(len(pool.targets)))
+    inside = [target for target, was in zip(pool.targets, member, strict=True) if was]
+    return replace(
+        pool,
+        candidates=tuple(sorted({*pool.candidates, *inside})),
+        given=Given(member, tuple(range(len(member))), coins=False),
+    )
 
 
 Fail = Callable[[str], NoReturn]

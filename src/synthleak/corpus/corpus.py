@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from synthleak.errors import CorpusError
 from synthleak.identity import digest
@@ -15,6 +15,9 @@ from synthleak.registry import Plugin, PluginShelf
 from synthleak.text import fold
 
 Labels = tuple[str, ...]
+Role = Literal["members", "holdout", "reference"]
+Declared = Literal["unstated", "random", "coins"]
+"""How members and holdout were told apart: nobody says, a uniform random split, a coin each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +32,37 @@ class Record:
 
 
 @dataclass(frozen=True)
+class Split:
+    """Who was in the private set behind a release that is already there (METHOD §11).
+
+    `roles[i]` is what record i was. `insist` asks for figures even where a classifier that never
+    sees the release tells members from holdout. `dropped` counts the reference records whose text
+    stands among members or holdout.
+    """
+
+    roles: tuple[Role, ...]
+    declared: Declared = "unstated"
+    insist: bool = False
+    dropped: int = 0
+
+    def positions(self, *wanted: Role) -> list[int]:
+        """Return the positions of the records with these roles."""
+        return [place for place, role in enumerate(self.roles) if role in wanted]
+
+
+@dataclass(frozen=True)
 class Corpus:
-    """All records of an audit, without exact duplicates."""
+    """All records of an audit, without exact duplicates.
+
+    Where the membership of every record is given (`split`), copies stay: to drop one side's would
+    make the sides unlike.
+    """
 
     name: str
     records: tuple[Record, ...]
     duplicates: int = 0
     description: str = ""
+    split: Split | None = None
 
     def __len__(self) -> int:
         return len(self.records)
@@ -43,9 +70,11 @@ class Corpus:
     @cached_property
     def fingerprint(self) -> str:
         """The content hash of the corpus, order included."""
+        given = self.split
         return digest(
             "corpus",
             [[r.id, r.text, r.labels, r.group, dict(r.meta)] for r in self.records],
+            *([[given.roles, given.declared, given.insist]] if given else []),
         )
 
     @cached_property
@@ -66,6 +95,10 @@ class Reader(Plugin):
     def read(self) -> Iterator[Record]:
         """Yield the records in the order in which they stand."""
 
+    def whole(self, name: str, description: str) -> Corpus | None:
+        """Return the corpus, where a reader knows more than its records; else None."""
+        return None
+
     def default_name(self) -> str:
         """Return what to call the corpus if the spec does not say."""
         return self.kind
@@ -81,6 +114,9 @@ def assemble(reader: Reader, *, name: str | None = None, description: str = "") 
     are equal after case and white-space folding only the first stays (METHOD §1).
     """
     name = name or reader.default_name()
+    made = reader.whole(name, description)
+    if made is not None:
+        return made
     kept, dropped = drop_duplicates(list(reader.read()))
     if not kept:
         raise CorpusError("there is no record", name, "a corpus needs some hundred records")

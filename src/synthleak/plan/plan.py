@@ -12,11 +12,12 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.errors import PlanError
 from synthleak.identity import digest
 from synthleak.pools.pool import Pool
 from synthleak.registry import Shelf
@@ -94,7 +95,8 @@ class Plan:
     """One game, drawn: it never depends on generator or ε.
 
     `coins` are the trials that a bound on ε may count: one for each independent decision about one
-    record. A design without such decisions has none.
+    record. A design without such decisions has none. Targets of one of the `blocks` come or stay
+    together whenever chance deals again; without blocks each target is its own.
     """
 
     pool: str
@@ -108,6 +110,7 @@ class Plan:
     trials: Trials
     baselines: tuple[Baseline, ...]
     coins: Trials | None = None
+    blocks: tuple[int, ...] = ()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -129,6 +132,8 @@ class Plan:
             "baselines": [[b.scenario, b.uses.astype(int).tolist()] for b in self.baselines],
             "coins": None if self.coins is None else self.coins.to_json(),
         }
+        if self.blocks:
+            content["blocks"] = self.blocks
         return gzip.compress(json.dumps(content).encode(), mtime=0)
 
     @classmethod
@@ -145,6 +150,7 @@ class Plan:
             ),
             "trials": Trials.from_json(content["trials"]),
             "coins": None if coins is None else Trials.from_json(coins),
+            "blocks": tuple(content.get("blocks", ())),
             "baselines": tuple(
                 Baseline(scenario, np.array(uses, dtype=np.bool_))
                 for scenario, uses in content["baselines"]
@@ -154,7 +160,13 @@ class Plan:
 
 
 class Design(ABC):
-    """A way to play the game. Coins are tossed last and apart, so that they can be tossed again."""
+    """A way to play the game. Coins are tossed last and apart, so that they can be tossed again.
+
+    A design of `given` files needs a corpus that says who was in; the others need one that does
+    not.
+    """
+
+    given: ClassVar[bool] = False
 
     @abstractmethod
     def draw(self, pool: Pool, game: GameSection, seed: int) -> Plan:
@@ -168,6 +180,10 @@ class Design(ABC):
         """Say whether a record is compared with itself over releases, or with the whole pool."""
         return False
 
+    def ranks_members(self, plan: Plan) -> bool:
+        """Say whether members are ranked against the holdout of one release (METHOD §11)."""
+        return False
+
 
 designs: Shelf[Design] = Shelf("design", "synthleak.plan")
 
@@ -175,6 +191,18 @@ designs: Shelf[Design] = Shelf("design", "synthleak.plan")
 def play(pool: Pool, game: GameSection, seed: int, store: Store) -> Plan:
     """Return the plan of a pool, drawn once per (pool, game, seed)."""
     entry = designs.get(game.design, "game.design")
+    if entry.plugin.given and pool.given is None:
+        raise PlanError(
+            f"{game.design!r} needs a corpus that says who was in",
+            "game.design",
+            'read members and holdout with reader = "split"',
+        )
+    if pool.given is not None and not entry.plugin.given:
+        raise PlanError(
+            f"{game.design!r} draws private sets, and these are given",
+            "game.design",
+            'use "given" with the reader "split"',
+        )
     key = digest("plan", entry.version, pool.to_bytes().decode(), game.model_dump(), seed)
     return keep(
         store,

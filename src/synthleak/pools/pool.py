@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from synthleak.corpus.corpus import Corpus
+from synthleak.corpus.corpus import Corpus, Split
 from synthleak.encoders.encoder import Vectors
 from synthleak.errors import PoolError
 from synthleak.registry import Plugin, PluginShelf
@@ -19,24 +19,48 @@ from synthleak.seeds import stream
 
 
 @dataclass(frozen=True)
+class Given:
+    """What is known beforehand of the targets of a release that is already there (METHOD §11).
+
+    `member[t]` says whether a target was in; targets of one `block` came or stayed together (a
+    group); `coins` says that each was in or out by a fair coin of its own.
+    """
+
+    member: tuple[bool, ...]
+    block: tuple[int, ...]
+    coins: bool
+
+
+@dataclass(frozen=True)
 class Pool:
-    """A target pool P and the split of the rest: candidates C and auxiliary R, as positions."""
+    """A target pool P and the split of the rest: candidates C and auxiliary R, as positions.
+
+    Where membership is `given`, C is the private set itself, and R the reference, if any.
+    """
 
     name: str
     targets: tuple[int, ...]
     origins: tuple[str, ...]
     candidates: tuple[int, ...]
     auxiliary: tuple[int, ...]
+    given: Given | None = None
 
     def to_bytes(self) -> bytes:
         """Write the pool for the store."""
-        return json.dumps(asdict(self)).encode()
+        fields = asdict(self)
+        if self.given is None:
+            del fields["given"]
+        return json.dumps(fields).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Pool:
         """Read a pool from the store."""
         fields = json.loads(data)
-        return cls(name=fields.pop("name"), **{key: tuple(fields[key]) for key in fields})
+        given = fields.pop("given", None)
+        if given is not None:
+            given = Given(tuple(given["member"]), tuple(given["block"]), given["coins"])
+        name = fields.pop("name")
+        return cls(name=name, given=given, **{key: tuple(fields[key]) for key in fields})
 
 
 @dataclass(frozen=True)
@@ -110,6 +134,8 @@ def split(
     Where records carry a group, the target's whole group leaves both, so that no other record of
     the same person stands in for the target (METHOD §1).
     """
+    if corpus.split is not None:
+        return _as_given(corpus, corpus.split, name, targets, origins)
     records = corpus.records
     inside = set(targets)
     groups = {records[t].group for t in targets} - {None}
@@ -133,6 +159,50 @@ def split(
         candidates=tuple(sorted(shuffled[cut:])),
         auxiliary=tuple(sorted(shuffled[:cut])),
     )
+
+
+def _as_given(
+    corpus: Corpus,
+    split: Split,
+    name: str,
+    targets: Sequence[int],
+    origins: Sequence[str] | None,
+) -> Pool:
+    """Take the roles of the records as they are; groups that came whole stay whole."""
+    member = tuple(split.roles[target] == "members" for target in targets)
+    if all(member) or not any(member):
+        raise PoolError(
+            f"the pool {name!r} holds {sum(member)} members and {len(member) - sum(member)} of the"
+            " holdout: there is nobody to compare with",
+            remedy="loosen its rule",
+        )
+    return Pool(
+        name=name,
+        targets=tuple(targets),
+        origins=tuple(name for _ in targets) if origins is None else tuple(origins),
+        candidates=tuple(split.positions("members")),
+        auxiliary=tuple(split.positions("reference")),
+        given=Given(member, blocks_of(corpus, targets), split.declared == "coins"),
+    )
+
+
+def blocks_of(corpus: Corpus, targets: Sequence[int]) -> tuple[int, ...]:
+    """Number the groups of the targets, a record without one being its own.
+
+    If a group stands on both sides, the split was not made by group: then each record is its own.
+    """
+    assert corpus.split is not None
+    sides: dict[str, set[str]] = {}
+    for record, role in zip(corpus.records, corpus.split.roles, strict=True):
+        if record.group is not None and role != "reference":
+            sides.setdefault(record.group, set()).add(role)
+    intact = all(len(side) == 1 for side in sides.values())
+    names: dict[str | int, int] = {}
+    keys: list[str | int] = [
+        group if intact and (group := corpus.records[target].group) is not None else target
+        for target in targets
+    ]
+    return tuple(names.setdefault(key, len(names)) for key in keys)
 
 
 def describe(pool: Pool) -> dict[str, Any]:

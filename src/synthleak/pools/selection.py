@@ -78,6 +78,9 @@ def select_all(
 
 def _select(order: PoolOrder, name: str, ground: Ground) -> Sequence[int]:
     targets = order.rule.select(ground)
+    if ground.corpus.split is not None:  # a reference is looked at, never asked about
+        asked = set(ground.corpus.split.positions("members", "holdout"))
+        targets = [target for target in targets if target in asked]
     if len(targets) < 2:
         raise PoolError(
             f"the pool {name!r} has {len(targets)} record{'s' * (len(targets) != 1)}"

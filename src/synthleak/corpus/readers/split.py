@@ -1,0 +1,135 @@
+"""`split`: members and holdout of a release that is already there (METHOD §11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import ConfigDict, Field, field_serializer
+
+from synthleak.corpus.corpus import Corpus, Declared, Reader, Record, Role, Split, readers
+from synthleak.corpus.files import Encoding
+from synthleak.corpus.sources import MEMORY, Fields, Rows, numbered_rows
+from synthleak.errors import CorpusError
+from synthleak.text import fold
+from synthleak.validation import DataPath
+
+
+@readers.register("split", version=1)
+class SplitFiles(Reader):
+    """Members, holdout and perhaps other records of the same kind, each in a file of its own."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    members: DataPath | Rows = Field(description="the records that the release was made from")
+    holdout: DataPath | Rows = Field(description="records of the same kind that it never saw")
+    reference: DataPath | Rows | None = Field(
+        default=None, description="other records of the same kind, for the attacker S2"
+    )
+    declared: Declared = Field(
+        default="unstated",
+        description="how members were chosen: a uniform random split, or a fair coin each",
+    )
+    insist: bool = Field(
+        default=False, description="show figures, without a verdict, even if the split is unfair"
+    )
+    id: str = Field(default="id", description="field of the record's id; the row's number if none")
+    text: str = Field(default="text", description="field of the text")
+    labels: str | tuple[str, ...] = Field(default="labels", description="field of the labels")
+    group: str = Field(default="group", description="field of the person or post")
+    label_separator: str = Field(default=";", min_length=1)
+    encoding: Encoding = "utf-8"
+
+    @field_serializer("members", "holdout", "reference")
+    def _place(self, value: Path | Rows | None) -> Path | str | None:
+        return MEMORY if isinstance(value, Rows) else value
+
+    def default_name(self) -> str:
+        """Return the name of the members' file without its endings."""
+        return "members" if isinstance(self.members, Rows) else self.members.name.partition(".")[0]
+
+    def read(self) -> Iterator[Record]:
+        """Yield members, then holdout, then reference."""
+        for role in ("members", "holdout", "reference"):
+            yield from self._read(role)
+
+    def whole(self, name: str, description: str) -> Corpus:
+        """Return the corpus with the role of every record.
+
+        Copies stay: which of them were members was decided record by record, and so it is
+        permuted. A reference record whose text stands among the others leaves, on whichever side.
+        """
+        read: dict[Role, list[Record]] = {
+            "members": self._read("members"),
+            "holdout": self._read("holdout"),
+        }
+        for role, records in read.items():
+            if len(records) < 2:
+                raise CorpusError(
+                    f"{len(records)} record{'s' * (len(records) != 1)}",
+                    role,
+                    "a check needs two at least, and some hundreds to find anything",
+                )
+        asked = {fold(record.text) for records in read.values() for record in records}
+        reference, dropped = _apart(self._read("reference"), asked)
+        if self.reference is not None and len(reference) < 2:
+            raise CorpusError(
+                f"{len(reference)} of {len(reference) + dropped} records are neither among members"
+                " nor among holdout",
+                "reference",
+                "give other records of the same kind, or none",
+            )
+        read["reference"] = reference
+        roles = tuple(role for role, records in read.items() for _ in records)
+        return Corpus(
+            name=name,
+            records=tuple(_named(read)),
+            description=description,
+            split=Split(roles, self.declared, self.insist, dropped),
+        )
+
+    def _read(self, role: Role) -> list[Record]:
+        source = getattr(self, role)
+        if source is None:
+            return []
+        fields = Fields(
+            id=self.id,
+            text=self.text,
+            labels=self.labels,
+            group=self.group,
+            label_separator=self.label_separator,
+        )
+        rows = numbered_rows(
+            source, text=self.text, encoding=self.encoding, key=f"--{role} (corpus.{role})"
+        )
+        try:
+            return [fields.record(row, number, where) for number, where, row in rows]
+        except CorpusError as error:
+            raise CorpusError(error.what, error.where, _both(error.remedy)) from None
+
+
+def _both(remedy: str | None) -> str | None:
+    """Name the option of `check` beside the key of a spec."""
+    return remedy and remedy.replace("set corpus.text to", "set --text (corpus.text) to")
+
+
+def _apart(records: Sequence[Record], asked: set[str]) -> tuple[list[Record], int]:
+    """Return the records whose text is neither asked about nor there before."""
+    kept: dict[str, Record] = {}
+    for record in records:
+        form = fold(record.text)
+        if form not in asked:
+            kept.setdefault(form, record)
+    return list(kept.values()), len(records) - len(kept)
+
+
+def _named(read: dict[Role, list[Record]]) -> Iterator[Record]:
+    """Yield all records with ids of their own: where ids are not, files and rows name them."""
+    ids = [record.id for records in read.values() for record in records]
+    unique = len(set(ids)) == len(ids)
+    for role, records in read.items():
+        inside = {record.id for record in records}
+        for number, record in enumerate(records, start=1):
+            own = record.id if len(inside) == len(records) else str(number)
+            yield record if unique else replace(record, id=f"{role}:{own}")

@@ -1,0 +1,141 @@
+"""Records from files of any kind, or from what a Python session holds in memory.
+
+What somebody audits without a generator lies around in the form it happens to have: JSON Lines,
+tables, data frames. A frame is read by what it offers, so that no frame library is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from synthleak.corpus.arrow import arrow_rows, parquet_rows
+from synthleak.corpus.corpus import Record
+from synthleak.corpus.delimited import delimited_rows
+from synthleak.corpus.files import open_lines
+from synthleak.corpus.readers.jsonl import json_object
+from synthleak.corpus.rows import FieldReader
+from synthleak.errors import CorpusError, UserError
+
+MEMORY = "(from memory)"
+"""What a run folder's spec says of records that no file holds."""
+
+Row = Mapping[str, Any]
+Numbered = tuple[int, str, Row]
+"""A row with its number, and where it stands."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that a Python session handed over: a text, or a mapping of fields, each."""
+
+    rows: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return MEMORY
+
+
+class Fields(FieldReader):
+    """Which field of a row is what; it reads no file itself."""
+
+    path: Path = Path(MEMORY)
+
+    def read(self) -> Iterator[Record]:
+        """Yield nothing: rows come from elsewhere."""
+        return iter(())
+
+
+def rows_in(data: Any, name: str) -> Rows:
+    """Return the rows of a list, a data frame or a column of one (pandas, polars, datasets, Arrow).
+
+    >>> rows_in(["a", {"text": "b"}], "members").rows
+    ('a', {'text': 'b'})
+    """
+    if isinstance(data, Rows):
+        return data
+    if hasattr(data, "to_dicts"):  # a polars frame
+        return Rows(tuple(data.to_dicts()))
+    if hasattr(data, "to_pylist"):  # an Arrow table or column
+        return Rows(tuple(data.to_pylist()))
+    if hasattr(data, "columns") and hasattr(data, "to_dict"):  # a pandas frame
+        return Rows(tuple(data.to_dict("records")))
+    if hasattr(data, "to_list"):  # a pandas or polars column
+        return Rows(tuple(data.to_list()))
+    if isinstance(data, Mapping | bytes) or not isinstance(data, Iterable):
+        raise UserError(
+            f"a {type(data).__name__} holds no records",
+            name,
+            "give a path, a list of texts or of dicts, a data frame or a column of one",
+        )
+    return Rows(tuple(data))
+
+
+def numbered_rows(
+    source: Path | Rows, *, text: str, encoding: str = "utf-8", key: str
+) -> Iterator[Numbered]:
+    """Yield the rows of a source; `key` is what named it, `text` the field of a bare text."""
+    if isinstance(source, Rows):
+        for number, row in enumerate(source.rows, start=1):
+            yield number, f"{key}, record {number}", _as_row(row, text, f"{key}, record {number}")
+        return
+    if source.name == MEMORY:
+        raise CorpusError(
+            "these records came from memory",
+            key,
+            "call synthleak.check again with the same records and folder",
+        )
+    if not source.exists():
+        raise CorpusError("there is no such file", str(source), f"mend {key}")
+    for number, row in _file_rows(source, text, encoding, key):
+        yield number, f"{source}, line {number}", row
+
+
+def _as_row(row: Any, text: str, where: str) -> Row:
+    if isinstance(row, str):
+        return {text: row}
+    if isinstance(row, Mapping):
+        return row
+    raise CorpusError(f"a record is a text or a dict of fields, found {type(row).__name__}", where)
+
+
+def _file_rows(path: Path, text: str, encoding: str, key: str) -> Iterator[tuple[int, Row]]:
+    kind = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if path.is_dir():
+        yield from enumerate(_folder_rows(path), start=1)
+    elif kind in (".jsonl", ".ndjson", ".json"):
+        for number, line in open_lines(path, encoding=encoding, key=key):
+            if line.strip():
+                yield number, json_object(line, f"{path}, line {number}")
+    elif kind == ".csv":
+        yield from delimited_rows(path, encoding=encoding, key=key)
+    elif kind in (".tsv", ".tab"):
+        yield from delimited_rows(path, delimiter="\t", quote="", encoding=encoding, key=key)
+    elif kind == ".parquet":
+        yield from enumerate(parquet_rows(path), start=1)
+    elif kind == ".arrow":
+        yield from enumerate(arrow_rows(path), start=1)
+    elif kind == ".txt":
+        for number, line in open_lines(path, encoding=encoding, key=key):
+            if line.strip():
+                yield number, {text: line.rstrip("\n")}
+    else:
+        raise CorpusError(
+            f"{kind or 'a file without ending'}: what kind of file is this?",
+            str(path),
+            "use .jsonl, .csv, .tsv or .txt (a text a line), plain or .gz; .parquet or .arrow",
+        )
+
+
+def _folder_rows(path: Path) -> Iterator[Row]:
+    """Yield the rows of a folder of Arrow files (as `datasets` saves) or of Parquet files."""
+    for ending, rows in (("arrow", arrow_rows), ("parquet", parquet_rows)):
+        if files := sorted(path.glob(f"*.{ending}")):
+            for file in files:
+                yield from rows(file)
+            return
+    raise CorpusError("the folder holds no .arrow and no .parquet file", str(path))

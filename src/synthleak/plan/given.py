@@ -1,0 +1,117 @@
+"""Design `given`: one release, no generator; members and holdout as they were split (METHOD §11).
+
+Nothing is drawn here. If the split was uniform over the records (or over their groups) and made
+before the release was, every other split of the same sizes is as likely as this one as long as the
+release tells nothing: so the null permutes who was in, group by group. If instead a fair coin was
+tossed for every record, the null tosses them again, and a bound on ε may count them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.errors import PlanError
+from synthleak.plan.plan import Baseline, Design, Plan, RecordSet, Trials, designs
+from synthleak.pools.pool import Given, Pool
+from synthleak.seeds import derive
+from synthleak.spec import GameSection
+
+UNLIKELY = 1e-6
+"""Fair coins fall as unevenly as this less than once in a million times."""
+
+
+@designs.place("given", version=1)
+class GivenSplit(Design):
+    """One release that is already there: members against holdout, as they were split."""
+
+    given: ClassVar[bool] = True
+
+    def draw(self, pool: Pool, game: GameSection, seed: int) -> Plan:
+        """Write down who was in; the release is one set, the reference another."""
+        assert pool.given is not None
+        given = pool.given
+        if given.coins:
+            check_coins(given)
+        private = RecordSet(
+            "release", "release", pool.candidates, derive(seed, "release", pool.name, "given")
+        )
+        known = RecordSet(
+            "reference", "raw", pool.auxiliary, derive(seed, "reference", pool.name, "given")
+        )
+        sets = (private, known) if pool.auxiliary else (private,)
+        trials = trials_of(np.asarray(given.member))
+        nominal = len(pool.candidates)
+        return Plan(
+            pool=pool.name,
+            design="given",
+            adjacency=game.adjacency,
+            nominal=nominal,
+            release_size=nominal if game.release_size == "auto" else game.release_size,
+            targets=pool.targets,
+            origins=pool.origins,
+            sets=sets,
+            trials=trials,
+            baselines=_baselines(len(pool.targets), len(sets)),
+            coins=trials if given.coins else None,
+            blocks=given.block if len(set(given.block)) < len(given.block) else (),
+        )
+
+    def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
+        """Permute who was in, whole groups at a time; or toss every coin again."""
+        was = plan.trials.member
+        if plan.coins is not None:
+            return trials_of(rng.integers(0, 2, size=len(was)).astype(np.bool_))
+        if not plan.blocks:
+            return trials_of(rng.permutation(was))
+        block = np.asarray(plan.blocks)
+        inside = np.zeros(int(block.max()) + 1, dtype=np.bool_)
+        inside[block[was]] = True
+        return trials_of(rng.permutation(inside)[block])
+
+    def ranks_members(self, plan: Plan) -> bool:
+        """A release that is alone compares its members with its holdout."""
+        return True
+
+
+def trials_of(member: NDArray[np.bool_]) -> Trials:
+    """Write who was in as trials: every target on the one release, once."""
+    count = len(member)
+    return Trials(
+        set=np.zeros(count, dtype=np.int64),
+        target=np.arange(count, dtype=np.int64),
+        member=member,
+        round=np.zeros(count, dtype=np.int64),
+        weight=np.ones(count),
+    )
+
+
+def check_coins(given: Given) -> None:
+    """Refuse coins that were not fair, or that several records shared: a bound would not hold."""
+    from scipy.stats import binomtest
+
+    heads, tossed = sum(given.member), len(given.member)
+    if len(set(given.block)) < tossed:
+        raise PlanError(
+            "records of one group share a coin, and a bound on ε needs one for each record",
+            "corpus.declared",
+            'use "random", or name no group field',
+        )
+    if binomtest(heads, tossed, 0.5).pvalue < UNLIKELY:
+        raise PlanError(
+            f"{heads:,} of {tossed:,} records are members: fair coins do not fall like that",
+            "corpus.declared",
+            'use "random" where a share of the records was drawn',
+        )
+
+
+def _baselines(targets: int, sets: int) -> tuple[Baseline, ...]:
+    """S1 calibrates on nothing; S2 on the reference, where there is one."""
+    uses = np.zeros((targets, sets), dtype=np.bool_)
+    if sets == 1:
+        return (Baseline("S1", uses),)
+    known = uses.copy()
+    known[:, 1] = True
+    return Baseline("S1", uses), Baseline("S2", known)
