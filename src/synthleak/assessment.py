@@ -1,34 +1,60 @@
 """The third kind of work: from the evidence of a cell to its figures, one unit per cell.
 
-Figures are kept like releases and evidence, under a key of all that they were made from, so that a
-finished audit is opened without computing anything.
+Figures, and the profiles that analyses read, are kept like releases and evidence, under a key of
+all that they were made from, so that a finished audit is opened without computing anything.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from synthleak.analyses.cells import Cell
+from synthleak.analyses.played import AttributeRow, Played, PoolFacts, Signal
+from synthleak.analyses.record_attributes import (
+    ATTRIBUTES_VERSION,
+    dump_attributes,
+    load_attributes,
+    record_attributes,
+)
 from synthleak.calibration.scenarios import Scores, calibrate
+from synthleak.encoders.encoder import encode_once
+from synthleak.evidence.observation import Floats, Targets
 from synthleak.evidence.table import Evidence, get_evidence
 from synthleak.identity import digest
 from synthleak.metrics.curve import CURVES_VERSION, Curves, trace
 from synthleak.metrics.figures import FIGURES_VERSION, CellFigures, assess, redraws_for
+from synthleak.metrics.profile import (
+    PROFILE_VERSION,
+    Profile,
+    pack_ranks,
+    profile,
+    unpack_scores,
+)
 from synthleak.plan.plan import designs
 from synthleak.releases.claim import Claim
-from synthleak.store import keep, name_of
-from synthleak.work import evidence_keys, header_of, observations, wanted_sets
+from synthleak.store import fetch, keep, name_of
+from synthleak.work import (
+    all_evidence_keys,
+    evidence_keys,
+    header_of,
+    observations,
+    wanted_sets,
+)
 from synthleak.workbench import Workbench
 
 
 def evidence_of(bench: Workbench, cell: Cell) -> Evidence:
     """Return what every proxy saw of every target on every set of a cell."""
-    targets = bench.targets(cell.pool)
+    blocks = bench.targets(cell.pool).blocks()
+
+    def seen(text: str, block: Targets) -> Floats:
+        keys = [key for _, key in evidence_keys(bench, block, text)]
+        return np.concatenate([get_evidence(bench.store, key) for key in keys], axis=1)
+
     values = [
-        np.concatenate(
-            [get_evidence(bench.store, key) for _, key in evidence_keys(bench, targets, text)],
-            axis=1,
-        )
+        np.concatenate([seen(text, block) for block in blocks])
         for text, _ in observations(bench, cell)
     ]
     proxies = tuple(p for member in bench.plugins.families for p in member.proxies)
@@ -49,7 +75,6 @@ def claim_of(bench: Workbench, cell: Cell) -> Claim:
 def figures_key(bench: Workbench, cell: Cell) -> str:
     """Return the key of a cell's figures: plan, evidence, claim, names of streams, redraws."""
     plan = bench.plans[cell.pool]
-    targets = bench.targets(cell.pool)
     return digest(
         "figures",
         FIGURES_VERSION,
@@ -58,10 +83,7 @@ def figures_key(bench: Workbench, cell: Cell) -> str:
         _name(bench, cell),
         redraws_for(len(bench.cells)),
         claim_of(bench, cell).to_json(),
-        [
-            [key for _, key in evidence_keys(bench, targets, text)]
-            for text, _ in observations(bench, cell)
-        ],
+        [all_evidence_keys(bench, cell.pool, text) for text, _ in observations(bench, cell)],
     )
 
 
@@ -148,4 +170,136 @@ def _name(bench: Workbench, cell: Cell) -> tuple[int | str, ...]:
         cell.pool,
         cell.generator,
         repr(cell.epsilon),
+    )
+
+
+def profile_key(bench: Workbench, cell: Cell) -> str:
+    """Return the key of a cell's profile: plan, evidence, names of streams."""
+    plan = bench.plans[cell.pool]
+    return digest(
+        "profile",
+        PROFILE_VERSION,
+        [designs.get(plan.design).version, plan.fingerprint],
+        bench.spec.game.model_dump(),
+        _shared_name(bench, cell),
+        [all_evidence_keys(bench, cell.pool, text) for text, _ in observations(bench, cell)],
+    )
+
+
+def missing_profiles(bench: Workbench) -> list[Cell]:
+    """Return the cells whose profiles, or the attributes of whose records, are not in the store."""
+    known = {
+        pool: bench.store.exists(name_of("attributes", _attributes_key(bench, pool)))
+        for pool in bench.pools
+    }
+    return [
+        cell
+        for cell in bench.cells
+        if not known[cell.pool]
+        or not bench.store.exists(name_of("profile", profile_key(bench, cell)))
+    ]
+
+
+def profile_cell(bench: Workbench, cell: Cell) -> int:
+    """Make the profile of one cell, and the attributes of its records."""
+    attributes_of(bench, cell.pool)
+    profile_of(bench, cell)
+    return 1
+
+
+def profile_of(bench: Workbench, cell: Cell) -> Profile:
+    """Return the profile of a cell, made now only if it was never made; its ranks lie beside it."""
+    plan, key = bench.plans[cell.pool], profile_key(bench, cell)
+
+    def make() -> Profile:
+        made, ranks = profile(
+            scores_of(bench, cell),
+            designs.get(plan.design).plugin,
+            plan,
+            bench.spec.game,
+            _shared_name(bench, cell),
+        )
+        bench.store.put(name_of("ranks", key), pack_ranks(ranks))
+        return made
+
+    return keep(bench.store, "profile", key, make, Profile.to_bytes, Profile.from_bytes)
+
+
+def normal_scores_of(bench: Workbench, cell: Cell) -> Floats:
+    """Return the normal scores `[set, target, signal]` of a cell whose profile is in the store."""
+    targets = len(bench.plans[cell.pool].targets)
+    key = profile_key(bench, cell)
+    return fetch(bench.store, "ranks", key, lambda data: unpack_scores(data, targets))
+
+
+def attributes_of(bench: Workbench, pool: str) -> list[AttributeRow]:
+    """Return what the records of a pool are like, made once per pool and encoder."""
+
+    def make() -> list[AttributeRow]:
+        texts = [record.text for record in bench.corpus.records]
+        return record_attributes(
+            bench.corpus,
+            bench.pools[pool],
+            lambda: encode_once(bench.plugins.pool_encoder, texts, bench.store),
+        )
+
+    return keep(
+        bench.store,
+        "attributes",
+        _attributes_key(bench, pool),
+        make,
+        dump_attributes,
+        load_attributes,
+    )
+
+
+def _attributes_key(bench: Workbench, pool: str) -> str:
+    return digest(
+        "attributes",
+        ATTRIBUTES_VERSION,
+        bench.corpus.name,
+        bench.corpus.fingerprint,
+        bench.pools[pool].to_bytes().decode(),
+        bench.plugins.pool_encoder.identity(),
+    )
+
+
+def _shared_name(bench: Workbench, cell: Cell) -> tuple[int | str, ...]:
+    """Name streams that all cells of a plan share: their differences are paired."""
+    return (bench.spec.seed, "profile", cell.corpus, cell.pool)
+
+
+def played_of(bench: Workbench, cell: Cell) -> Played:
+    """Return a cell as it was played: what analyses look at beside the tables."""
+    plan = bench.plans[cell.pool]
+    proxies = [proxy for member in bench.plugins.families for proxy in member.proxies]
+    return Played(
+        cell=cell,
+        pool=_pool_facts(bench, cell),
+        seed=bench.spec.seed,
+        generator_kind=bench.generator_of(cell)[1].kind,
+        plan=plan,
+        game=bench.spec.game,
+        signals=tuple(
+            Signal(baseline.scenario, proxy.name, proxy.view)
+            for baseline in plan.baselines
+            for proxy in proxies
+        ),
+        figures=figures_of(bench, cell),
+        profile=profile_of(bench, cell),
+        load_scores=partial(normal_scores_of, bench, cell),
+    )
+
+
+def _pool_facts(bench: Workbench, cell: Cell) -> PoolFacts:
+    order = next(order for order in bench.plugins.orders if cell.pool in order.names())
+    plan = bench.plans[cell.pool]
+    return PoolFacts(
+        corpus=cell.corpus,
+        name=cell.pool,
+        rule=order.rule.kind,
+        section=order.name,
+        records=tuple(record.id for record in bench.records(plan.targets)),
+        origins=plan.origins,
+        match=getattr(order.rule, "match", None),
     )

@@ -21,6 +21,7 @@ from synthleak.analyses.cells import (
     evaluate,
     judge,
 )
+from synthleak.analyses.played import Played
 from synthleak.analyses.prior import (
     AttackFigures,
     ComparisonRow,
@@ -29,12 +30,15 @@ from synthleak.analyses.prior import (
     is_of,
     prior_rows,
 )
+from synthleak.analyses.vulnerability import record_rows
 from synthleak.assessment import (
+    attributes_of,
     claim_of,
     curves_of,
     evidence_of,
     figures_key,
     figures_of,
+    played_of,
     scores_of,
 )
 from synthleak.calibration.scenarios import Scores
@@ -57,9 +61,9 @@ from synthleak.spec import LoadedSpec, Spec, load_spec
 from synthleak.stages import STAGES
 from synthleak.store import StagedStore, name_of
 from synthleak.work import (
+    all_evidence_keys,
     check_awaited,
     check_generators,
-    evidence_keys,
     header_of,
     make_releases,
     missing_releases,
@@ -161,30 +165,28 @@ class Audit:
             if found
         ]
 
-    @property
+    @cached_property
     def study(self) -> Study:
-        """The tables of this audit, as analyses see them."""
-        return Study(tuple(self.cells), tuple(self.proxies), tuple(self.records))
+        """The tables of this audit and the cells as they were played, as analyses see them."""
+        return Study(
+            cells=tuple(self.cells),
+            proxies=tuple(self.proxies),
+            records=tuple(self.records),
+            prior=tuple(self.prior),
+            comparison=tuple(self.comparison),
+            played=tuple(self.played),
+            attributes=tuple(row for p in self.bench.pools for row in attributes_of(self.bench, p)),
+        )
 
-    @property
+    @cached_property
+    def played(self) -> list[Played]:
+        """Every cell as it was played: coins, targets, V(x) under every signal."""
+        return [played_of(self.bench, cell) for cell in self.bench.cells]
+
+    @cached_property
     def records(self) -> list[RecordRow]:
-        """Every record that was compared with itself, in every cell: `results/records.csv`."""
-        return [
-            RecordRow(
-                corpus=cell.corpus,
-                pool=cell.pool,
-                generator=cell.generator,
-                epsilon=cell.epsilon,
-                record=self.bench.corpus.records[
-                    self.bench.plans[cell.pool].targets[row.target]
-                ].id,
-                auc=row.auc,
-                p_value=row.p,
-                q_value=row.q,
-            )
-            for cell, figures in self.figures.items()
-            for row in figures.records
-        ]
+        """Every record of every pool, in every cell: `results/records.csv`."""
+        return [row for cell in self.played for row in record_rows(cell)]
 
 
 def run(
@@ -258,9 +260,7 @@ def standing(out: Path | str) -> Standing:
         looked = sum(
             all(
                 bench.store.exists(name_of("evidence", key))
-                for _, key in evidence_keys(
-                    bench, bench.targets(cell.pool), header_of(bench, cell, item).text
-                )
+                for key in all_evidence_keys(bench, cell.pool, header_of(bench, cell, item).text)
             )
             for item in there
         )

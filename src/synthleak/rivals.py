@@ -7,7 +7,7 @@ are kept under keys of all that they were made from.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from synthleak.analyses.cells import Cell
 from synthleak.analyses.prior import AttackFigures, assess_attack
 from synthleak.evidence.attack import Attack, attack_key, strike
-from synthleak.evidence.observation import Observation, TextSet
+from synthleak.evidence.observation import TextSet
 from synthleak.evidence.table import get_evidence, put_evidence
 from synthleak.identity import digest
 from synthleak.metrics.dealt import Dealt, dealt, redeal
@@ -23,7 +23,7 @@ from synthleak.metrics.figures import redraws_for
 from synthleak.plan.plan import Plan, designs
 from synthleak.seeds import stream
 from synthleak.store import keep, name_of
-from synthleak.work import observations, open_release
+from synthleak.work import observations, observed, open_release
 from synthleak.workbench import Workbench
 
 VERSION = 1
@@ -40,6 +40,7 @@ class StrikeUnit:
     raw: int | None
     references: tuple[str, ...]
     attacks: tuple[str, ...]
+    block: int = 0
 
 
 def reference_positions(plan: Plan, position: int) -> tuple[int, ...]:
@@ -57,7 +58,7 @@ def reference_positions(plan: Plan, position: int) -> tuple[int, ...]:
 
 
 def _sightings(bench: Workbench, cell: Cell) -> Iterator[tuple[int, StrikeUnit]]:
-    """Yield every set that some attack looks at, as a unit of all the attacks that do."""
+    """Yield every set that some attack looks at, as units of all the attacks that do."""
     plan = bench.plans[cell.pool]
     scored = int(plan.trials.set.max()) + 1
     there = observations(bench, cell)
@@ -72,12 +73,14 @@ def _sightings(bench: Workbench, cell: Cell) -> Iterator[tuple[int, StrikeUnit]]
             for attack in bench.plugins.attacks
             if position < scored or not attack.scores_only
         )
-        yield position, StrikeUnit(cell.pool, text, raw, references, wanted)
+        for block in range(len(bench.targets(cell.pool).blocks())):
+            yield position, StrikeUnit(cell.pool, text, raw, references, wanted, block)
 
 
 def _key(bench: Workbench, attack: Attack, unit: StrikeUnit) -> str:
     encoder = bench.plugins.encoder.identity()
-    return attack_key(attack, encoder, bench.targets(unit.pool), unit.text, unit.references)
+    targets = bench.targets(unit.pool).blocks()[unit.block]
+    return attack_key(attack, encoder, targets, unit.text, unit.references)
 
 
 def missing_strikes(bench: Workbench) -> list[StrikeUnit]:
@@ -93,19 +96,14 @@ def missing_strikes(bench: Workbench) -> list[StrikeUnit]:
                 if attack.kind in unit.attacks
                 and not bench.store.exists(name_of("evidence", _key(bench, attack, unit)))
             )
-            units[unit] = StrikeUnit(unit.pool, unit.text, unit.raw, unit.references, missing)
+            units[unit] = replace(unit, attacks=missing)
     return [unit for unit in units.values() if unit.attacks]
 
 
 def strike_at(bench: Workbench, unit: StrikeUnit) -> int:
     """Let the attacks of a unit look at its observation."""
-    targets = bench.targets(unit.pool)
-    texts = (
-        [record.text for record in open_release(bench, unit.text)]
-        if unit.raw is None
-        else bench.raw_texts(bench.plans[unit.pool].sets[unit.raw])
-    )
-    observation = Observation(texts, bench.encode)
+    targets = bench.targets(unit.pool).blocks()[unit.block]
+    observation = observed(bench, unit.pool, unit.text, unit.raw)
     for attack in bench.plugins.attacks:
         if attack.kind in unit.attacks:
             references = (
@@ -139,8 +137,11 @@ def rivals_of(bench: Workbench, cell: Cell) -> list[AttackFigures]:
 
     def make(attack: Attack) -> AttackFigures:
         values = np.zeros((len(plan.sets), len(plan.targets), attack.columns))
+        done = [0] * len(plan.sets)
         for position, key in _keys(bench, cell, attack):
-            values[position] = get_evidence(bench.store, key)
+            block = get_evidence(bench.store, key)
+            values[position, done[position] : done[position] + len(block)] = block
+            done[position] += len(block)
         return assess_attack(attack, values, design, plan, hands())
 
     return [

@@ -37,12 +37,13 @@ class ReleaseUnit:
 
 @dataclass(frozen=True)
 class ObservationUnit:
-    """One observation and the families that have not looked at it yet."""
+    """One observation, a block of targets, and the families that have not looked at them yet."""
 
     pool: str
     text: str
     raw: int | None
     families: tuple[str, ...]
+    block: int = 0
 
 
 def wanted_sets(bench: Workbench, cell: Cell) -> list[tuple[int, RecordSet]]:
@@ -114,7 +115,7 @@ def make_releases(bench: Workbench, unit: ReleaseUnit) -> int:
     for item, request, release in zip(
         sets, requests, generator.generate_many(requests), strict=True
     ):
-        if len(release) != request.size:
+        if len(release) != request.size and not generator.any_size:
             raise ContractError(
                 f"the generator {generator.kind!r} made {len(release)} records, not {request.size}"
             )
@@ -169,32 +170,49 @@ def evidence_keys(bench: Workbench, targets: Targets, text: str) -> list[tuple[F
     return targets.remember(f"evidence keys on {text}", make)
 
 
+def all_evidence_keys(bench: Workbench, pool: str, text: str) -> list[str]:
+    """Return the keys of all values on one observation: block by block, family by family."""
+    return [
+        key
+        for block in bench.targets(pool).blocks()
+        for _, key in evidence_keys(bench, block, text)
+    ]
+
+
 def missing_evidence(bench: Workbench) -> list[ObservationUnit]:
     """Return the observations that some family has not looked at, each once."""
-    units: dict[tuple[str, str], ObservationUnit] = {}
-    targets = {pool: bench.targets(pool) for pool in bench.pools}
+    units: dict[tuple[str, str, int], ObservationUnit] = {}
     for cell in bench.cells:
+        blocks = bench.targets(cell.pool).blocks()
         for text, raw in observations(bench, cell):
-            if (cell.pool, text) in units:
-                continue
-            missing = tuple(
-                member.name
-                for member, key in evidence_keys(bench, targets[cell.pool], text)
-                if not bench.store.exists(name_of("evidence", key))
-            )
-            units[cell.pool, text] = ObservationUnit(cell.pool, text, raw, missing)
+            for number, block in enumerate(blocks):
+                if (cell.pool, text, number) in units:
+                    continue
+                missing = tuple(
+                    member.name
+                    for member, key in evidence_keys(bench, block, text)
+                    if not bench.store.exists(name_of("evidence", key))
+                )
+                unit = ObservationUnit(cell.pool, text, raw, missing, number)
+                units[cell.pool, text, number] = unit
     return [unit for unit in units.values() if unit.families]
+
+
+def observed(bench: Workbench, pool: str, text: str, raw: int | None) -> Observation:
+    """Open the observation of a unit: a release, or a raw set of the pool's plan."""
+
+    def texts() -> list[str]:
+        if raw is None:
+            return [record.text for record in open_release(bench, text)]
+        return bench.raw_texts(bench.plans[pool].sets[raw])
+
+    return bench.observation(text, texts)
 
 
 def look_at(bench: Workbench, unit: ObservationUnit) -> int:
     """Let the families of a unit look at its observation."""
-    targets = bench.targets(unit.pool)
-    texts = (
-        [record.text for record in open_release(bench, unit.text)]
-        if unit.raw is None
-        else bench.raw_texts(bench.plans[unit.pool].sets[unit.raw])
-    )
-    observation = Observation(texts, bench.encode)
+    targets = bench.targets(unit.pool).blocks()[unit.block]
+    observation = observed(bench, unit.pool, unit.text, unit.raw)
     for member, key in evidence_keys(bench, targets, unit.text):
         if member.name in unit.families:
             put_evidence(bench.store, key, look(member, targets, observation))

@@ -17,7 +17,7 @@ from synthleak.encoders.encoder import Encoder, Vectors, encode_once, encoders
 from synthleak.errors import SpecError
 from synthleak.evidence.attack import Attack, attacks
 from synthleak.evidence.family import Family
-from synthleak.evidence.observation import Targets
+from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import chosen_families
 from synthleak.identity import digest
 from synthleak.plan.plan import Plan, RecordSet, play
@@ -58,10 +58,11 @@ class Workbench:
     only: tuple[Cell, ...] | None = None
     _targets: dict[str, Targets] = field(default_factory=dict, repr=False, init=False)
     _keys: dict[tuple[Cell, str], str] = field(default_factory=dict, repr=False, init=False)
+    _seen: dict[str, Observation] = field(default_factory=dict, repr=False, init=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle so that the plug-ins of single files are loaded before what is made of them."""
-        return _empty_bench, (self.files,), self.__dict__
+        return _empty_bench, (self.files,), {**self.__dict__, "_seen": {}}
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -123,6 +124,7 @@ class Workbench:
             public=self.publics[cell.pool],
             seed=self._release_seed(cell, record_set),
             label_prior=section.label_prior,
+            store=self.store,
         )
 
     def _delta(self, section: GeneratorSection, generator: Generator, plan: Plan) -> float:
@@ -146,6 +148,13 @@ class Workbench:
                 [record.text for record in self.records(self.pools[pool].auxiliary)],
             )
         return self._targets[pool]
+
+    def observation(self, text: str, texts: Callable[[], Sequence[str]]) -> Observation:
+        """Open an observation by its content hash; the last one stays open in this process."""
+        if text not in self._seen:
+            self._seen.clear()
+            self._seen[text] = Observation(texts(), self.encode)
+        return self._seen[text]
 
     def raw_texts(self, record_set: RecordSet) -> list[str]:
         """Return the texts of a set that is looked at as it is."""
@@ -259,7 +268,11 @@ def set_up(loaded: LoadedSpec, store: Store) -> Workbench:
         corpus, pools = layout.corpus, layout.pools
         plans = {name: play(pool, spec.game, spec.seed, store) for name, pool in pools.items()}
     publics = {
-        name: public_side([corpus.records[p] for p in pool.auxiliary], corpus.combinations)
+        name: public_side(
+            [corpus.records[p] for p in pool.auxiliary],
+            corpus.combinations,
+            description=corpus.description,
+        )
         for name, pool in pools.items()
     }
     return Workbench(spec, layout.plugins, corpus, pools, plans, publics, store, layout.files)

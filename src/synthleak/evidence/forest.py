@@ -6,6 +6,8 @@ together, most of it spent on the hundred estimators; one array per level takes 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from synthleak.evidence.observation import Floats
@@ -23,13 +25,29 @@ def isolation_normality(
 
     One point, or points that all coincide, cannot be told apart by cuts: everything is as normal.
     """
+    return fit_forest(points, rng, trees).normality(queries)
+
+
+def fit_forest(points: Floats, rng: np.random.Generator, trees: int = TREES) -> FittedForest:
+    """Grow the forest of some points."""
     sample = min(SAMPLE, len(points))
-    forest = _grow(points, sample, rng, trees)
     expected = float(expected_path(np.array([sample]))[0])
-    depth = forest.path_lengths(queries).mean(axis=0)
-    ratio = depth / expected if expected > 0 else np.ones(len(queries))
-    normality: Floats = 1 - 2.0**-ratio
-    return normality
+    return FittedForest(_grow(points, sample, rng, trees), expected)
+
+
+@dataclass(frozen=True)
+class FittedForest:
+    """A grown forest, and the path length that is expected in it."""
+
+    forest: _Forest
+    expected: float
+
+    def normality(self, queries: Floats) -> Floats:
+        """Return 1 - 2^(-mean path length / expected path length) of each query."""
+        depth = self.forest.path_lengths(queries).mean(axis=0)
+        ratio = depth / self.expected if self.expected > 0 else np.ones(len(queries))
+        normality: Floats = 1 - 2.0**-ratio
+        return normality
 
 
 def expected_path(size: Ints) -> Floats:

@@ -6,8 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.outlier_factor import FittedFactor, fit_factor
+from synthleak.evidence.own import NEIGHBOURS, Own, own_by_rows, top_mean
 
-NEIGHBOURS = 10
+LARGE = 4096
+"""Above so many texts of O a table of all pairs would fill the memory."""
 # Vectors come in single precision: two that differ by less than this are the same vector.
 _SAME = 1e-5
 # "Within" a radius is not decided by the last digit of a sum.
@@ -57,19 +60,6 @@ def _cut(cosine: Floats) -> Floats:
     return cut
 
 
-def top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
-    """Return each row's mean over its k largest values (over all, if there are fewer).
-
-    >>> top_mean(np.array([[1.0, 3.0, 2.0]]), k=2)
-    array([2.5])
-    """
-    n = similarity.shape[1]
-    best = similarity if k >= n else np.partition(similarity, n - k, axis=1)[:, n - k :]
-    # Sorted before it is added up: equal neighbours give equal means, in whatever order they came.
-    mean: Floats = np.sort(best, axis=1).mean(axis=1)
-    return mean
-
-
 def loo_top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
     """Return each row's mean over its k largest values, its own left out; 0 if it is alone."""
     n = len(similarity)
@@ -97,6 +87,58 @@ def nearest_other(values: Floats) -> Floats:
     np.fill_diagonal(apart, np.inf)
     nearest: Floats = apart.min(axis=1)
     return nearest
+
+
+def cosine_radius(observation: Observation) -> float:
+    """Return the median distance 1 - cos to the nearest other text."""
+
+    def make() -> float:
+        if len(observation) > LARGE:
+            return own_statistics(observation).cosine_radius
+        # As distances, so that one notion of "near" serves cosine and Euclidean radius.
+        return median_radius(1 - own_cosines(observation), different(observation))
+
+    return observation.remember("cosine radius", make)
+
+
+def distance_radius(observation: Observation) -> float:
+    """Return the median Euclidean distance to the nearest other text."""
+
+    def make() -> float:
+        if len(observation) > LARGE:
+            return own_statistics(observation).distance_radius
+        return median_radius(own_distances(observation), different(observation))
+
+    return observation.remember("distance radius", make)
+
+
+def hubness(observation: Observation) -> Floats:
+    """Return each text's mean cosine to its 10 nearest others."""
+
+    def make() -> Floats:
+        if len(observation) > LARGE:
+            return own_statistics(observation).hubness
+        return loo_top_mean(own_cosines(observation))
+
+    return observation.remember("hubness", make)
+
+
+def fitted_factor(observation: Observation, k: int) -> FittedFactor:
+    """Fit the local outlier factor of O, once."""
+
+    def make() -> FittedFactor:
+        if len(observation) > LARGE:
+            return own_statistics(observation).factor
+        return fit_factor(own_distances(observation), k)
+
+    return observation.remember(f"outlier factor of {k}", make)
+
+
+def own_statistics(observation: Observation) -> Own:
+    """Return what the texts of a large O are to one another, found row by row."""
+    return observation.remember(
+        "own", lambda: own_by_rows(observation.directions, observation.vectors, _SAME)
+    )
 
 
 def share_within(distance: Floats, radius: float) -> Floats:

@@ -20,6 +20,10 @@ from synthleak.text import fold, tokens
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
+WHOLE = 2048
+"""So many targets are looked at together."""
+BLOCK = 512
+"""More are looked at so many at a time: beside 100,000 texts a table of them takes 400 MB."""
 
 
 class TextSet:
@@ -92,6 +96,25 @@ class Targets(TextSet):
         super().__init__(texts, encode)
         self.auxiliary = TextSet(auxiliary, encode)
 
+    def blocks(self) -> list[Targets]:
+        """Cut many targets into blocks that are looked at one after another; few are one block.
+
+        A proxy sees a target and an observation, so company changes no value; but where the cuts
+        fall is fixed, so that keys and the last digits do not depend on who works.
+        """
+        if len(self) <= WHOLE:
+            return [self]
+        return self.remember("blocks", self._cut)
+
+    def _cut(self) -> list[Targets]:
+        made = [
+            Targets(self.texts[start : start + BLOCK], self._encode)
+            for start in range(0, len(self), BLOCK)
+        ]
+        for block in made:
+            block.auxiliary = self.auxiliary
+        return made
+
 
 class Observation(TextSet):
     """What is looked at: the texts of a release or of a raw reference, in canonical order.
@@ -101,10 +124,19 @@ class Observation(TextSet):
 
     def __init__(self, texts: Sequence[str], encode: Callable[[Sequence[str]], Vectors]) -> None:
         super().__init__(canonical(texts) or [""], encode)
+        self._beside: dict[str, dict[str, object]] = {}
 
     def beside(self, targets: Targets, name: str, make: Callable[[], T]) -> T:
-        """Return what `make` derived from these texts and the targets, made once."""
-        return self.remember(f"{name} beside {targets.key}", make)
+        """Return what `make` derived from these texts and the targets, made once.
+
+        What was derived for other targets is forgotten: many of them come block by block.
+        """
+        if targets.key not in self._beside:
+            self._beside.clear()
+        memory = self._beside.setdefault(targets.key, {})
+        if name not in memory:
+            memory[name] = make()
+        return memory[name]  # type: ignore[return-value]
 
 
 def canonical(texts: Sequence[str]) -> list[str]:

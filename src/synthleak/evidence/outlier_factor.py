@@ -2,35 +2,64 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from synthleak.evidence.observation import Floats
 from synthleak.evidence.ragged import Ints
 
+NEIGHBOURS = 20
 _TINY = 1e-10
 
 
-def local_outlier_factor(own: Floats, new: Floats, k: int) -> Floats:
-    """Return how much less dense it is around each new point than around its neighbours.
+@dataclass(frozen=True)
+class FittedFactor:
+    """How far each fitted point reaches to its k-th neighbour, and how dense it is around it."""
 
-    `own[i, j]` are the distances within the fitted set, `new[t, j]` those of the new points to it.
-    As scikit-learn in novelty mode; a single fitted point, which has no neighbour, gives 1.
-    """
+    reach: Floats
+    density: Floats
+    k: int
+
+    def of(self, new: Floats) -> Floats:
+        """Return how much less dense it is around new points than around their neighbours.
+
+        `new[t, j]` are the distances of the new points to the fitted ones. As scikit-learn in
+        novelty mode; a single fitted point, which has no neighbour, gives 1.
+        """
+        if len(self.reach) == 1:
+            return np.ones(len(new))
+        around = nearest_places(new, self.k)
+        density = _density(np.take_along_axis(new, around, axis=1), around, self.reach)
+        factor: Floats = self.density[around].mean(axis=1) / density
+        return factor
+
+
+def fit_factor(own: Floats, k: int = NEIGHBOURS) -> FittedFactor:
+    """Fit to `own[i, j]`, the distances within the fitted set."""
     n = len(own)
     if n == 1:
-        return np.ones(len(new))
+        return FittedFactor(np.zeros(1), np.zeros(1), 1)
     k = min(k, n - 1)
     apart = own.copy()
     np.fill_diagonal(apart, np.inf)
-    neighbours = _nearest(apart, k)
-    reach = np.take_along_axis(apart, neighbours, axis=1).max(axis=1)
-    density = _density(apart, neighbours, reach)
-    around = _nearest(new, k)
-    factor: Floats = density[around].mean(axis=1) / _density(new, around, reach)
-    return factor
+    neighbours = nearest_places(apart, k)
+    return factor_of_neighbours(neighbours, np.take_along_axis(apart, neighbours, axis=1), k)
 
 
-def _nearest(distance: Floats, k: int) -> Ints:
+def factor_of_neighbours(neighbours: Ints, distance: Floats, k: int) -> FittedFactor:
+    """Fit to the k neighbours of each point, and the distances to them."""
+    reach: Floats = distance.max(axis=1)
+    return FittedFactor(reach, _density(distance, neighbours, reach), k)
+
+
+def local_outlier_factor(own: Floats, new: Floats, k: int) -> Floats:
+    """Return the factor of new points; `own` and `new` are distances to the fitted points."""
+    return fit_factor(own, k).of(new)
+
+
+def nearest_places(distance: Floats, k: int) -> Ints:
+    """Return the places of each row's k smallest distances, in no order."""
     if k >= distance.shape[1]:
         return np.tile(np.arange(distance.shape[1]), (len(distance), 1))
     nearest: Ints = np.argpartition(distance, k - 1, axis=1)[:, :k]
@@ -39,6 +68,6 @@ def _nearest(distance: Floats, k: int) -> Ints:
 
 def _density(distance: Floats, neighbours: Ints, reach: Floats) -> Floats:
     """Return the inverse mean reachability distance; a tiny number keeps it finite."""
-    reachable = np.maximum(np.take_along_axis(distance, neighbours, axis=1), reach[neighbours])
+    reachable = np.maximum(distance, reach[neighbours])
     density: Floats = 1 / (reachable.mean(axis=1) + _TINY)
     return density

@@ -35,9 +35,23 @@ def _retrieve(targets: Targets, observation: Observation) -> Retrieved:
     scores = bm25(words(targets, observation))
     by_hash = observation.remember("by content hash", lambda: _by_content_hash(observation))
     # Rounded, so that the order in which a sum was added up cannot decide a tie.
-    ranked = np.argsort(-np.round(scores[:, by_hash], _DIGITS), axis=1, kind="stable")
-    rows = by_hash[ranked[:, :TOP]]
+    ranked = np.stack([first_ranked(-np.round(row[by_hash], _DIGITS), TOP) for row in scores])
+    rows = by_hash[ranked]
     return Retrieved(rows, np.take_along_axis(scores, rows, axis=1))
+
+
+def first_ranked(values: Floats, count: int) -> Ints:
+    """Return the places of the `count` smallest values, ties in their order: a stable sort's start.
+
+    >>> first_ranked(np.array([2.0, 0.0, 1.0, 0.0, 0.0]), 2).tolist()
+    [1, 3]
+    """
+    if count >= len(values):
+        return np.argsort(values, kind="stable")
+    limit = np.partition(values, count - 1)[count - 1]
+    near = np.flatnonzero(values <= limit)
+    first: Ints = near[np.argsort(values[near], kind="stable")[:count]]
+    return first
 
 
 def inverse_frequency(n: int, frequency: NDArray[np.integer]) -> Floats:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import family
-from synthleak.evidence.forest import isolation_normality
-from synthleak.evidence.neighbours import distances, own_distances
+from synthleak.evidence.forest import fit_forest
+from synthleak.evidence.neighbours import distances, fitted_factor
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.evidence.outlier_factor import local_outlier_factor
+from synthleak.evidence.outlier_factor import NEIGHBOURS
 from synthleak.seeds import stream
 
-NEIGHBOURS = 20
 MOST = 10.0
 
 
@@ -37,9 +36,9 @@ def anomaly(targets: Targets, observation: Observation) -> Floats:
     >>> (inside > outside).all()
     np.True_
     """
-    rng = stream("isolation", observation.key)
-    normality = isolation_normality(observation.vectors, targets.vectors, rng)
-    factor = local_outlier_factor(
-        own_distances(observation), distances(targets, observation), NEIGHBOURS
+    forest = observation.remember(
+        "forest", lambda: fit_forest(observation.vectors, stream("isolation", observation.key))
     )
+    normality = forest.normality(targets.vectors)
+    factor = fitted_factor(observation, NEIGHBOURS).of(distances(targets, observation))
     return np.stack([normality, np.minimum(1 / factor, MOST)], axis=1)

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import family
-from synthleak.evidence.neighbours import (
-    cosines,
-    different,
-    median_radius,
-    own_cosines,
-    share_within,
-    top_mean,
-)
+from synthleak.evidence.neighbours import cosine_radius, cosines, share_within, top_mean
 from synthleak.evidence.observation import Floats, Observation, Targets
 
 
@@ -36,8 +29,7 @@ def cos(targets: Targets, observation: Observation) -> Floats:
     array([[1.   , 0.5  , 0.667]])
     """
     similarity = cosines(targets, observation)
-    # As distances, so that one notion of "near" serves cosine and Euclidean radius.
-    radius = median_radius(1 - own_cosines(observation), different(observation))
+    radius = cosine_radius(observation)
     return np.stack(
         [
             (1 + similarity.max(axis=1)) / 2,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import family
-from synthleak.evidence.neighbours import cosines, loo_top_mean, own_cosines, top_mean
+from synthleak.evidence.neighbours import cosines, hubness, top_mean
 from synthleak.evidence.observation import Floats, Observation, Targets
 
 
@@ -31,6 +31,5 @@ def csls(targets: Targets, observation: Observation) -> Floats:
     """
     similarity = cosines(targets, observation)
     of_targets = top_mean(similarity)[:, None]
-    of_texts = observation.remember("hubness", lambda: loo_top_mean(own_cosines(observation)))
-    corrected = (2 * similarity - of_targets - of_texts + 4) / 8
+    corrected = (2 * similarity - of_targets - hubness(observation) + 4) / 8
     return np.stack([corrected.max(axis=1), top_mean(corrected)], axis=1)

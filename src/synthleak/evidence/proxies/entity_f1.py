@@ -32,7 +32,9 @@ def entity_f1(targets: Targets, observation: Observation) -> Floats:
     """
     rows = retrieve(targets, observation).rows
     number, own = targets.remember("entities", lambda: _number(targets))
-    spans = [set(entities(text)) for text in observation.texts]
+    spans = observation.remember(
+        "entities", lambda: [set(entities(text)) for text in observation.texts]
+    )
     texts = ragged([number[span] for span in row if span in number] for row in spans)
     theirs = np.array([len(row) for row in spans])
     shared = np.stack(

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import family
-from synthleak.evidence.neighbours import (
-    different,
-    distances,
-    median_radius,
-    own_distances,
-    share_within,
-    top_mean,
-)
+from synthleak.evidence.neighbours import distance_radius, distances, share_within, top_mean
 from synthleak.evidence.observation import Floats, Observation, Targets
 
 
@@ -37,7 +30,7 @@ def euclid(targets: Targets, observation: Observation) -> Floats:
     """
     distance = distances(targets, observation)
     closeness = 1 / (1 + distance)
-    radius = median_radius(own_distances(observation), different(observation))
+    radius = distance_radius(observation)
     return np.stack(
         [closeness.max(axis=1), top_mean(closeness), share_within(distance, radius)], axis=1
     )

@@ -30,7 +30,8 @@ def mahalanobis(targets: Targets, observation: Observation) -> Floats:
     from scipy.spatial.distance import cdist
 
     gaussian = fit_gaussian(observation)
-    own, theirs = gaussian.whiten(targets.vectors), gaussian.whiten(observation.vectors)
+    own = gaussian.whiten(targets.vectors)
+    theirs = observation.remember("whitened", lambda: gaussian.whiten(observation.vectors))
     centroid = np.linalg.norm(own, axis=1)
     nearest = cdist(own, theirs).min(axis=1)
     return 1 / (1 + np.stack([centroid, nearest], axis=1))
