@@ -17,6 +17,7 @@ from synthleak.corpus.corpus import Labels, Record
 from synthleak.identity import digest
 from synthleak.registry import Plugin, PluginShelf
 from synthleak.releases.claim import Claim, no_claim
+from synthleak.store import Store
 from synthleak.text import fold
 
 T = TypeVar("T")
@@ -35,12 +36,14 @@ class Public:
     """What a generator may use without paying for it: R, and the declared label schema.
 
     `prior[i]` is the probability of `classes[i]`: from R with a floor, so that every declared class
-    can be prompted; never from the private set (METHOD §5).
+    can be prompted; never from the private set (METHOD §5). `description` says in a line what kind of
+    texts these are; only generators that read it have it in their keys.
     """
 
     auxiliary: tuple[Record, ...]
     classes: tuple[Labels, ...]
     prior: tuple[float, ...]
+    description: str = ""
     _memory: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -76,7 +79,8 @@ class Request:
     """One set to make a release from. Nothing says whether it is a game or a reference.
 
     `nominal` is N of the plan: rates, steps, noise and normalisers come from it, never from the
-    number of records, which would tell the worlds apart.
+    number of records, which would tell the worlds apart. `store` is where the audit remembers the
+    vectors of texts, so that no record is encoded twice.
     """
 
     records: tuple[Record, ...]
@@ -87,6 +91,7 @@ class Request:
     public: Public
     seed: int
     label_prior: str = "public"
+    store: Store | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,11 @@ class Generator(Plugin):
         return False
 
     @property
+    def any_size(self) -> bool:
+        """Whether a release is as large as it happens to be, whatever was asked for."""
+        return False
+
+    @property
     def ignores_seed(self) -> bool:
         """Whether another seed makes the same release: true of nulls only."""
         return False
@@ -192,7 +202,11 @@ generators: PluginShelf[Generator] = PluginShelf("generator", "synthleak.release
 
 
 def public_side(
-    auxiliary: Sequence[Record], classes: Mapping[Labels, int], *, floor: float = 0.01
+    auxiliary: Sequence[Record],
+    classes: Mapping[Labels, int],
+    *,
+    floor: float = 0.01,
+    description: str = "",
 ) -> Public:
     """Declare the public side: the classes by name, their sizes from R with a floor.
 
@@ -202,10 +216,13 @@ def public_side(
     counts = dict.fromkeys(names, 0)
     for record in auxiliary:
         counts[record.labels] += 1
-    total = sum(counts.values())
+    # With nothing public every class is as likely as any other.
+    total = sum(counts.values()) or 1
     share = np.array([counts[name] / total for name in names])
     prior = (1 - floor) * share + floor / len(names)
-    return Public(tuple(auxiliary), tuple(names), tuple((prior / prior.sum()).tolist()))
+    return Public(
+        tuple(auxiliary), tuple(names), tuple((prior / prior.sum()).tolist()), description
+    )
 
 
 def private_prior(public: Public, records: Sequence[Record]) -> Public:
@@ -215,7 +232,7 @@ def private_prior(public: Public, records: Sequence[Record]) -> Public:
     for record in records:
         counts[record.labels] += 1
     prior = tuple(counts[name] / total for name in public.classes)
-    return Public(public.auxiliary, public.classes, prior)
+    return Public(public.auxiliary, public.classes, prior, public.description)
 
 
 def dump_texts(records: Sequence[Synthetic]) -> bytes:

@@ -1,0 +1,90 @@
+"""`given`: a release that is already there, read from its file (METHOD §11)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, Field, field_serializer
+
+from synthleak.corpus.files import Encoding
+from synthleak.corpus.rows import labels_of
+from synthleak.corpus.sources import MEMORY, Rows, numbered_rows
+from synthleak.errors import GeneratorError
+from synthleak.identity import digest
+from synthleak.releases.claim import Claim, no_claim, stated_claim
+from synthleak.releases.release import Generator, Request, Synthetic, generators
+from synthleak.validation import DataPath, nearest
+
+KEY = "--release (generator.path)"
+
+
+@generators.register("given", version=1)
+class GivenRelease(Generator):
+    """One release that is already there: any number of records, in a file of any kind."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    path: DataPath | Rows = Field(description="the file of the release")
+    text: str = Field(default="text", description="field of the text")
+    labels: str = Field(default="labels", description="field of the labels, if there is one")
+    private: bool = Field(default=False, description="the release is said to honour epsilon")
+    encoding: Encoding = "utf-8"
+
+    @field_serializer("path")
+    def _place(self, value: Path | Rows) -> Path | str:
+        return MEMORY if isinstance(value, Rows) else value
+
+    def identity(self) -> dict[str, Any]:
+        """Leave out where the release lies: its content is its fingerprint."""
+        return {"kind": self.kind, "version": self.version, "private": self.private}
+
+    @property
+    def private_by_design(self) -> bool:
+        """As the user declares."""
+        return self.private
+
+    @property
+    def any_size(self) -> bool:
+        """The release is as large as it is."""
+        return True
+
+    def claim(self, request: Request) -> Claim:
+        """Take whoever made the release at their word."""
+        if math.isinf(request.epsilon):
+            return no_claim()
+        return stated_claim(request.epsilon, request.delta)
+
+    def fingerprint(self, request: Request) -> str:
+        """Return the content hash of the texts, so that a replaced release is noticed."""
+        return digest("given", [[record.text, record.labels] for record in self.generate(request)])
+
+    def generate(self, request: Request) -> Sequence[Synthetic]:
+        """Read the release; a blank text is a text, a missing one is a mistake."""
+        rows = numbered_rows(self.path, text=self.text, encoding=self.encoding, key=KEY)
+        release = [self._record(row, where) for _, where, row in rows]
+        if not release:
+            raise GeneratorError("it is empty", KEY, "give a release of some hundred records")
+        return release
+
+    def _record(self, row: Any, where: str) -> Synthetic:
+        if self.text not in row:
+            raise GeneratorError(
+                f"there is no field {self.text!r}",
+                where,
+                f"set --release-text (generator.text) to its field ({nearest(self.text, row)})",
+            )
+        text = row[self.text]
+        if not isinstance(text, str):
+            raise GeneratorError(
+                f"the field {self.text!r} holds a {type(text).__name__}, not a text", where
+            )
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise GeneratorError(
+                f"the field {self.text!r} holds half of a surrogate pair", where
+            ) from None
+        return Synthetic(text, labels_of(row.get(self.labels), self.labels, ";", where))
