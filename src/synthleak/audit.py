@@ -44,8 +44,9 @@ from synthleak.assessment import (
 from synthleak.calibration.scenarios import Scores
 from synthleak.engine.local import run_units
 from synthleak.engine.progress import Progress, Silent, duration
+from synthleak.errors import UserError
 from synthleak.evidence.table import Evidence
-from synthleak.folder import REPORT, RESULTS, RunFolder
+from synthleak.folder import CONFIDENTIAL, REPORT, RESULTS, RunFolder
 from synthleak.identity import digest
 from synthleak.metrics.curve import Curves
 from synthleak.metrics.figures import CellFigures
@@ -236,6 +237,26 @@ def written(audit: Audit) -> dict[str, bytes]:
     return files | {REPORT: render(audit)}
 
 
+def write_report(
+    out: Path | str, path: Path | str | None = None, *, include_text: bool = False
+) -> Path:
+    """Write the page of a finished audit, and return where: `path`, or beside the results.
+
+    With `include_text` it holds the texts of the pools' records and goes to a file of its own.
+    """
+    state = standing(out)
+    if not state.finished:
+        raise UserError(
+            f"the audit is {state.summary.partition(':')[0]}", str(out), "finish it with `run`"
+        )
+    audit = open_run(out)
+    folder, name = audit.folder.root, CONFIDENTIAL if include_text else REPORT
+    if path is not None:
+        folder, name = Path(path).parent, Path(path).name
+    RunFolder(folder).write(name, render(audit, include_text=include_text))
+    return folder / name
+
+
 def open_run(out: Path | str) -> Audit:
     """Open the audit of a run folder, to read its tables, scores and claims."""
     folder = RunFolder(Path(out))
@@ -248,6 +269,7 @@ class Standing:
 
     cells: list[dict[str, Any]]
     summary: str
+    finished: bool = False
 
 
 def standing(out: Path | str) -> Standing:
@@ -277,7 +299,8 @@ def standing(out: Path | str) -> Standing:
     whole = all(row["looked_at"] == row["of"] for row in rows)
     done = whole and audit.folder.holds(findings_key(audit))
     unfinished = "evidence is whole, results are not written" if whole else "not finished"
-    return Standing(rows, "finished" if done else f"{unfinished}: run it again to go on")
+    said = "finished" if done else f"{unfinished}: run it again to go on"
+    return Standing(rows, said, done)
 
 
 def _loaded(spec: Spec | LoadedSpec | Path | str) -> LoadedSpec:

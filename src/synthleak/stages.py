@@ -10,7 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from synthleak.assessment import assess_cell, missing_curves, missing_figures, trace_cell
+from synthleak.assessment import (
+    assess_cell,
+    missing_curves,
+    missing_figures,
+    missing_profiles,
+    profile_cell,
+    trace_cell,
+)
 from synthleak.rivals import assess_rivals, missing_rivals, missing_strikes, strike_at
 from synthleak.work import look_at, missing_evidence
 from synthleak.workbench import Workbench
@@ -31,5 +38,6 @@ STAGES = (
     Stage("prior attacks", missing_strikes, strike_at, "observation"),
     Stage("figures", missing_figures, assess_cell, "cell"),
     Stage("figures of prior attacks", missing_rivals, assess_rivals, "cell"),
+    Stage("profiles", missing_profiles, profile_cell, "cell"),
     Stage("curves", missing_curves, trace_cell, "cell"),
 )

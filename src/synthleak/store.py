@@ -27,6 +27,10 @@ LAYOUT = {
     "vector_keys": "vectors/{key}.keys",
     "evidence": "evidence/{key}.npy",
     "figures": "figures/{key}.json",
+    "profile": "profile/{key}.npz",
+    "ranks": "profile/{key}.npy",
+    "attributes": "attributes/{key}.json",
+    "meta": "meta/{key}.json",
 }
 
 

@@ -76,6 +76,7 @@ class Played:
 
     cell: Cell
     pool: PoolFacts
+    seed: int
     generator_kind: str
     plan: Plan
     game: GameSection

@@ -69,6 +69,16 @@ class Comparison(ABC):
         """Return bootstrap standard errors of the deployable AUC, choosing anew in each draw."""
 
     @abstractmethod
+    def resampled(
+        self, hand: Dealt, groups: Sequence[Signals], rng: np.random.Generator, draws: int
+    ) -> Floats | None:
+        """Return the deployable AUC in bootstrap draws as [group, draw], choosing anew in each.
+
+        What is drawn depends on the plan and `rng` alone: two cells of one plan, given the same
+        stream, draw the same instances, so that their difference is paired.
+        """
+
+    @abstractmethod
     def planted(self, hands: Sequence[Dealt], signal: int, shift: float) -> Floats:
         """Return a signal's level per dealing, its members' normal scores raised by `shift`."""
 

@@ -212,16 +212,22 @@ def resampled_instances(
     shape = (len(finalists), draws, inside.shape[1])
     rest, held = _Sum(values.shape[1]), _Sum(values.shape[1])
     for position in range(values.shape[1]):
-        wins = doubled_wins(values[:, position][:, finalists])
-        member = coins[:, position].astype(np.float32)[:, None]
-        held.add(*_weighed(wins, member, fold))
-        rest.add(*_weighed(wins, member, everyone - fold))
+        joined = coins[:, position]
+        wins = doubled_wins(values[:, position][:, finalists])[:, joined]
+        within = wins @ fold
+        # Whole numbers: what the fold does not hold is exactly the difference.
+        without = np.repeat(wins @ drawn, inside.shape[1], axis=2) - within
+        held.add(*_weighed(within, joined, fold))
+        rest.add(*_weighed(without, joined, everyone - fold))
     return FoldFigures(rest.mean().reshape(shape), held.mean().reshape(shape))
 
 
-def _weighed(wins: Singles, member: Singles, side: Singles) -> tuple[Floats, NDArray[np.bool_]]:
-    inside = member * side
-    sums = ((wins @ side) * inside).sum(axis=1, dtype=np.float64)
+def _weighed(
+    ranks: Singles, member: NDArray[np.bool_], side: Singles
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return AUC_x per [signal, column] of `side`, from the members' doubled ranks within it."""
+    inside = side[member]
+    sums = np.einsum("kmc,mc->kc", ranks, inside).astype(np.float64)
     joined = inside.sum(axis=0, dtype=np.float64)
     compared = joined * (side.sum(axis=0, dtype=np.float64) - joined)
     top = sums - joined**2

@@ -175,7 +175,7 @@ def assess(
     """
     sets = int(plan.trials.set.max()) + 1
     values = np.concatenate([table.values[:sets] for table in scores], axis=2)
-    groups = _groups(scores)
+    groups = groups_of(scores)
     comparison = comparison_of(design, plan, values)
     observed = dealt(plan.trials, len(plan.targets))
     drawn = redeal(design, plan, game, stream(*name, "redraws"), redraws)
@@ -208,7 +208,7 @@ def assess(
     )
 
 
-def _groups(scores: Sequence[Scores]) -> list[Signals]:
+def groups_of(scores: Sequence[Scores]) -> list[Signals]:
     """Return the signals of each scenario, and all of them at the end."""
     sizes = [len(table.proxies) for table in scores]
     ends = np.cumsum(sizes)

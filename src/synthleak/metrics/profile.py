@@ -7,14 +7,38 @@ kept in the store; what is then asked of records, pools, budgets and generators 
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.calibration.scenarios import Scores
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.compare import comparison_of
+from synthleak.metrics.comparison import Comparison, normal_scores
+from synthleak.metrics.dealt import Dealt, dealt, redeal
+from synthleak.metrics.figures import groups_of
+from synthleak.metrics.ranks import Ranks
+from synthleak.metrics.selection import choose
+from synthleak.metrics.vulnerability import (
+    Sides,
+    candidate_sides,
+    redrawn,
+    reliability,
+    shape_of,
+    sides_of,
+    vulnerability,
+)
+from synthleak.plan.plan import Design, Plan, Trials
+from synthleak.seeds import Part, stream
+from synthleak.spec import GameSection
 
 PROFILE_VERSION = 1
+REDRAWS = 400
+DRAWS = 100
+TRAINING_SHARE = 0.8
+"""Of the instances, how many the conservative rule may choose a proxy by (METHOD §10)."""
 
 
 @dataclass(frozen=True)
@@ -54,3 +78,122 @@ class Profile:
         with np.load(io.BytesIO(data), allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
         return cls(**{**arrays, "best": int(arrays["best"])})
+
+
+def pack_ranks(ranks: Ranks) -> bytes:
+    """Write doubled mid-ranks `[signal, cell]` for the store, as small as they allow."""
+    doubled = ranks.low.astype(np.uint32) + ranks.high.astype(np.uint32)
+    small = np.uint16 if doubled.max(initial=0) < 2**16 else np.uint32
+    buffer = io.BytesIO()
+    np.save(buffer, doubled.astype(small))
+    return buffer.getvalue()
+
+
+def unpack_scores(data: bytes, targets: int) -> Floats:
+    """Return the normal scores `[set, target, signal]` of ranks written by `pack_ranks`."""
+    doubled = np.load(io.BytesIO(data), allow_pickle=False).astype(np.float64)
+    return _in_table(doubled, targets)
+
+
+def _in_table(doubled: Floats, targets: int) -> Floats:
+    scores = normal_scores(doubled / 2, doubled / 2)
+    return np.ascontiguousarray(scores.reshape(len(scores), -1, targets).transpose(1, 2, 0))
+
+
+def profile(
+    scores: Sequence[Scores],
+    design: Design,
+    plan: Plan,
+    game: GameSection,
+    name: Sequence[Part],
+    *,
+    redraws: int = REDRAWS,
+    draws: int = DRAWS,
+) -> tuple[Profile, Ranks]:
+    """Return the profile of a cell, and the ranks of its scores.
+
+    `name` names the streams by seed, corpus and pool, never by generator or budget: all cells of a
+    plan are dealt the same redraws and the same bootstrap draws.
+    """
+    sets, targets = int(plan.trials.set.max()) + 1, len(plan.targets)
+    values = np.concatenate([table.values[:sets] for table in scores], axis=2)
+    comparison = comparison_of(design, plan, values)
+    within = design.within_records(plan)
+    observed = dealt(plan.trials, targets)
+    drawn = redeal(design, plan, game, stream(*name, "redraws"), redraws)
+    ranks = comparison.ranks
+    table = _in_table((ranks.low + ranks.high).astype(np.float64), targets)
+    sides = sides_of(observed, sets, targets, within_records=within)
+    v = vulnerability(table, sides)
+    best = int(_chosen(comparison, [observed])[0])
+    others = [sides_of(hand, sets, targets, within_records=within) for hand in drawn]
+    groups = groups_of(scores)
+    resampled = comparison.resampled(observed, groups, stream(*name, "instances"), draws)
+    halves = reliability(table, sides, stream(*name, "halves")) if within else None
+    made = Profile(
+        v=v,
+        v_candidate=vulnerability(table, candidate_sides(observed, sets, targets)),
+        joined=sides.joined.sum(axis=0),
+        absent=sides.absent.sum(axis=0),
+        split_auc=_split_level(values, design, plan, stream(*name, "split")),
+        best=best,
+        no_leak=_no_leak(table, others, _chosen(comparison, drawn)),
+        even_leak=_even_leak(table[:, :, best], sides, others),
+        reliability=np.full(len(v), np.nan) if halves is None else halves,
+        resampled=np.zeros((len(groups), 0)) if resampled is None else resampled,
+    )
+    return made, ranks
+
+
+def _chosen(comparison: Comparison, hands: Sequence[Dealt]) -> NDArray[np.int64]:
+    """Return the best signal of all in every dealing, as the tables choose it."""
+    level = comparison.pair(hands).level
+    return choose(comparison.ranks, hands, level, np.arange(level.shape[1])).signal
+
+
+def _no_leak(table: Floats, sides: Sequence[Sides], chosen: NDArray[np.int64]) -> Floats:
+    """Return the shapes of V in redraws, each by the signal that it would have chosen."""
+    shapes = np.empty((len(sides), 3))
+    for signal in np.unique(chosen):
+        here = np.flatnonzero(chosen == signal)
+        shapes[here] = _shapes(redrawn(table[:, :, signal], [sides[i] for i in here]))
+    return shapes
+
+
+def _even_leak(scores: Floats, observed: Sides, sides: Sequence[Sides]) -> Floats:
+    """Return the shapes of V if every record leaked alike.
+
+    The mean vulnerability is taken out of the members' scores, coins are tossed again, and it is
+    given to the new members: what is left is chance around an even leak.
+    """
+    v = redrawn(scores, [observed])[0]
+    even = float(np.nanmean(v)) if np.isfinite(v).any() else 0.0
+    return _shapes(redrawn(scores - even * observed.joined, sides) + even)
+
+
+def _shapes(v: Floats) -> Floats:
+    """Return positive share, S10 and mean |V| of each row."""
+    return np.array([astuple(shape_of(row))[2:] for row in v])
+
+
+def _split_level(values: Floats, design: Design, plan: Plan, rng: np.random.Generator) -> Floats:
+    """Return every signal's level on 80% of the instances, as many of either kind as can be."""
+    trials, targets = plan.trials, values.shape[1]
+    joined = np.bincount(trials.set[trials.member], minlength=len(values)) > 0
+    if design.within_records(plan):
+        joined[:] = True
+    kept = [
+        rng.permutation(kind)[: max(1, round(TRAINING_SHARE * len(kind)))]
+        for kind in (np.flatnonzero(joined), np.flatnonzero(~joined))
+    ]
+    keep = np.sort(np.concatenate(kept))
+    here = np.isin(trials.set, keep)
+    some = Trials(
+        set=np.searchsorted(keep, trials.set[here]),
+        target=trials.target[here],
+        member=trials.member[here],
+        round=trials.round[here],
+        weight=trials.weight[here],
+    )
+    comparison = comparison_of(design, plan, values[keep])
+    return comparison.pair([dealt(some, targets)]).level[0]

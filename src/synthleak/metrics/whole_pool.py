@@ -16,6 +16,7 @@ from synthleak.metrics.comparison import (
 )
 from synthleak.metrics.crossfit import (
     Crossfit,
+    Singles,
     Wins,
     choose_in_folds,
     crossfit,
@@ -71,33 +72,59 @@ class WholePool(Comparison):
         self, hand: Dealt, groups: Sequence[Signals], rng: np.random.Generator
     ) -> Spreads | None:
         """Resample units within each side, and records with all their trials."""
+        inside = self._folds(hand, rng)
+        if inside is None:
+            return None
+        wins = wins_of(self.ranks, hand, self.targets)
+        pool = self._over_units(wins, inside, groups, rng, RESELECTING_DRAWS)
+        records = []
+        for weight in resample(self.targets, RESELECTING_DRAWS, rng):
+            drawn = wins_of(self.ranks, hand, self.targets, weight)
+            rows = weight[hand.members % self.targets]
+            columns = np.ones(hand.others.shape[1])
+            records.append(self._refit(drawn, inside, (rows, columns), groups))
+        over = "instances" if self.sets > 1 else "records"
+        return Spreads(np.nanstd(pool, axis=0), np.nanstd(records, axis=0), over)
+
+    def resampled(
+        self, hand: Dealt, groups: Sequence[Signals], rng: np.random.Generator, draws: int
+    ) -> Floats | None:
+        """Draw units anew within each side, and choose anew."""
+        inside = self._folds(hand, rng)
+        if inside is None:
+            return None
+        wins = wins_of(self.ranks, hand, self.targets)
+        return np.asarray(self._over_units(wins, inside, groups, rng, draws)).T
+
+    def _folds(self, hand: Dealt, rng: np.random.Generator) -> tuple[Singles, Singles] | None:
         members, others = len(hand.members), hand.others.shape[1]
         folds = fold_count(members, others)
         if folds < 2:
             return None
-        inside = (
+        return (
             split_folds(members, folds, rng, RESELECTING_REPEATS),
             split_folds(others, folds, rng, RESELECTING_REPEATS),
         )
-        wins = wins_of(self.ranks, hand, self.targets)
-        pool, records = [], []
-        for rows, columns in zip(
-            resample(members, RESELECTING_DRAWS, rng),
-            resample(others, RESELECTING_DRAWS, rng),
-            strict=True,
-        ):
-            pool.append(self._refit(wins, inside, (rows, columns), groups))
-        for weight in resample(self.targets, RESELECTING_DRAWS, rng):
-            drawn = wins_of(self.ranks, hand, self.targets, weight)
-            rows = weight[hand.members % self.targets]
-            records.append(self._refit(drawn, inside, (rows, np.ones(others)), groups))
-        over = "instances" if self.sets > 1 else "records"
-        return Spreads(np.nanstd(pool, axis=0), np.nanstd(records, axis=0), over)
+
+    def _over_units(
+        self,
+        wins: Wins,
+        inside: tuple[Singles, Singles],
+        groups: Sequence[Signals],
+        rng: np.random.Generator,
+        draws: int,
+    ) -> list[list[float]]:
+        """Return the deployable AUC per [draw][group], members and other units drawn apart."""
+        members, others = wins.doubled.shape[1:]
+        rows, columns = resample(members, draws, rng), resample(others, draws, rng)
+        return [
+            self._refit(wins, inside, weight, groups) for weight in zip(rows, columns, strict=True)
+        ]
 
     def _refit(
         self,
         wins: Wins,
-        inside: tuple[np.ndarray, np.ndarray],
+        inside: tuple[Singles, Singles],
         weight: tuple[Floats, Floats],
         groups: Sequence[Signals],
     ) -> list[float]:

@@ -100,17 +100,42 @@ class WithinRecords(Comparison):
         coins = self.coins([hand])
         records = resample(self.targets, RESELECTING_DRAWS, rng)
         if self.sets < FEW_INSTANCES:
-            shares = record_aucs(doubled_ranks(self.values), coins)[0].T
-            drawn = records * ~idle(coins)[0]
-            made = np.nanstd(resampled_shares(shares, inside, drawn, groups), axis=1)
+            made = np.nanstd(self._few_instances(coins, inside, groups, records), axis=1)
             return Spreads(made, made, "records")
         rest, held = per_record_figures(self.values, coins, inside)
         drawn = resampled_records(rest, held, records, groups)
+        level = rest.share.mean(axis=(1, 2))
+        weight = resample(self.sets, RESELECTING_DRAWS, rng)
         return Spreads(
-            self._over_instances(coins[0], inside, groups, rest.share.mean(axis=(1, 2)), rng),
+            self._over_instances(coins[0], inside, groups, level, weight).std(axis=1),
             drawn.std(axis=1),
             "instances",
         )
+
+    def resampled(
+        self, hand: Dealt, groups: Sequence[Signals], rng: np.random.Generator, draws: int
+    ) -> Floats | None:
+        """Draw instances anew with all their coins; records where instances are few."""
+        inside = folds_of(self.sets, self.targets, rng, RESELECTING_REPEATS)
+        if inside is None:
+            return None
+        coins = self.coins([hand])
+        if self.sets < FEW_INSTANCES:
+            weight = resample(self.targets, draws, rng)
+            return self._few_instances(coins, inside, groups, weight)
+        level = record_aucs(doubled_ranks(self.values), coins)[0].mean(axis=0)
+        weight = resample(self.sets, draws, rng)
+        return self._over_instances(coins[0], inside, groups, level, weight)
+
+    def _few_instances(
+        self,
+        coins: NDArray[np.bool_],
+        inside: Singles,
+        groups: Sequence[Signals],
+        weight: Floats,
+    ) -> Floats:
+        shares = record_aucs(doubled_ranks(self.values), coins)[0].T
+        return resampled_shares(shares, inside, weight * ~idle(coins)[0], groups)
 
     def _over_instances(
         self,
@@ -118,16 +143,20 @@ class WithinRecords(Comparison):
         inside: Singles,
         groups: Sequence[Signals],
         level: Floats,
-        rng: np.random.Generator,
+        weight: Floats,
     ) -> Floats:
         """Choose among each group's leading signals: the others hardly ever win a fold."""
-        weight = resample(self.sets, RESELECTING_DRAWS, rng)
-        made = []
-        for group in groups:
-            finalists = np.sort(group[np.argsort(-level[group], kind="stable")[:FINALISTS]])
-            figures = resampled_instances(self.values, coins, inside, weight, finalists)
-            made.append(held_auc(figures, choose_folds(figures, np.arange(len(finalists)))).std())
-        return np.asarray(made)
+        leading = [
+            np.sort(group[np.argsort(-level[group], kind="stable")[:FINALISTS]]) for group in groups
+        ]
+        finalists = np.unique(np.concatenate(leading))
+        figures = resampled_instances(self.values, coins, inside, weight, finalists)
+        return np.stack(
+            [
+                held_auc(figures, choose_folds(figures, np.searchsorted(finalists, some)))
+                for some in leading
+            ]
+        )
 
     def planted(self, hands: Sequence[Dealt], signal: int, shift: float) -> Floats:
         """Raise a signal wherever a record joined, in units of its own spread over releases."""

@@ -1,0 +1,106 @@
+"""What a record is like before any release: five attributes, from the record and its pool alone.
+
+They are what a data holder could know without an audit (METHOD §10). C and R are those of the pool,
+and hold none of its targets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from synthleak.analyses.played import AttributeRow
+from synthleak.corpus.corpus import Corpus
+from synthleak.encoders.encoder import Vectors
+from synthleak.evidence.observation import Floats
+from synthleak.evidence.ragged import Ints, Ragged
+from synthleak.evidence.words import number
+from synthleak.pools.pool import Pool
+from synthleak.text import entities, tokens
+
+ATTRIBUTES_VERSION = 1
+RARE_QUANTILE = 0.1
+
+
+def record_attributes(
+    corpus: Corpus, pool: Pool, vectors: Callable[[], Vectors]
+) -> list[AttributeRow]:
+    """Return the attributes of every target of a pool; `vectors` are those of the whole corpus."""
+    made = vectors().astype(np.float64)
+    words = [tokens(corpus.records[position].text) for position in pool.targets]
+    known = [tokens(corpus.records[p].text) for p in (*pool.candidates, *pool.auxiliary)]
+    targets = made[list(pool.targets)]
+    columns = (
+        [len(row) for row in words],
+        np.linalg.norm(targets - made.mean(axis=0), axis=1),
+        nearest_cosine(targets, made[list(pool.candidates)]),
+        rare_bigram_density(words, known),
+        [
+            len(entities(corpus.records[position].text)) / max(len(row), 1)
+            for position, row in zip(pool.targets, words, strict=True)
+        ],
+    )
+    return [
+        AttributeRow(corpus.name, pool.name, corpus.records[position].id, *map(float, values))
+        for position, *values in zip(pool.targets, *columns, strict=True)
+    ]
+
+
+def nearest_cosine(rows: Floats, others: Floats) -> Floats:
+    """Return the largest cosine of each row to any other record."""
+    units = [
+        side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-12)
+        for side in (rows, others)
+    ]
+    largest: Floats = (units[0] @ units[1].T).max(axis=1)
+    return largest
+
+
+def rare_bigram_density(texts: Sequence[Sequence[str]], known: Sequence[Sequence[str]]) -> Floats:
+    """Return the share of each text's word bigrams that are rare among the `known` texts.
+
+    Rare is a document frequency at or below the 10th percentile, every occurrence of a bigram
+    counting once; a bigram that no known text has is rare. A text without bigrams has none rare.
+
+    >>> known = [["a", "b"]] * 9 + [["b", "c"]]
+    >>> rare_bigram_density([["a", "b", "c"], ["c", "a"], ["a"]], known).tolist()
+    [0.5, 1.0, 0.0]
+    """
+    rows, size = number([*known, *texts], {})
+    keys, owners = _bigrams(rows, size)
+    background = owners < len(known)
+    names, place = np.unique(keys, return_inverse=True)
+    pairs = np.unique(owners[background] * len(names) + place[background])
+    frequency = np.bincount(pairs % max(len(names), 1), minlength=len(names))
+    own = owners[~background] - len(known)
+    limit = _occurrence_quantile(frequency[place[background]])
+    rare = np.bincount(own, frequency[place[~background]] <= limit, minlength=len(texts))
+    return np.asarray(rare / np.maximum(np.bincount(own, minlength=len(texts)), 1))
+
+
+def _bigrams(rows: Ragged, size: int) -> tuple[Ints, Ints]:
+    """Return every pair of neighbouring words as one number, and the row it stands in."""
+    owners = rows.owners
+    inside = np.flatnonzero(owners[:-1] == owners[1:])
+    return rows.values[inside] * size + rows.values[inside + 1], owners[inside]
+
+
+def _occurrence_quantile(frequencies: Ints) -> int:
+    """Return the document frequency that a tenth of all occurrences do not exceed."""
+    if not len(frequencies):
+        return 0
+    place = max(0, int(np.ceil(RARE_QUANTILE * len(frequencies))) - 1)
+    return int(np.partition(frequencies, place)[place])
+
+
+def dump_attributes(rows: Sequence[AttributeRow]) -> bytes:
+    """Write attributes for the store."""
+    return json.dumps([asdict(row) for row in rows]).encode()
+
+
+def load_attributes(data: bytes) -> list[AttributeRow]:
+    """Read attributes from the store."""
+    return [AttributeRow(**row) for row in json.loads(data)]
