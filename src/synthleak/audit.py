@@ -246,9 +246,7 @@ def write_report(
     """
     state = standing(out)
     if not state.finished:
-        raise UserError(
-            f"the audit is {state.summary.partition(':')[0]}", str(out), "finish it with `run`"
-        )
+        raise UserError(state.summary.partition(":")[0], str(out), "finish it with `run` first")
     audit = open_run(out)
     folder, name = audit.folder.root, CONFIDENTIAL if include_text else REPORT
     if path is not None:

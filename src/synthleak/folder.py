@@ -27,6 +27,7 @@ MANIFEST = "manifest.json"
 STORE = "store"
 RESULTS = "results"
 REPORT = "report.html"
+CONFIDENTIAL = "report-confidential.html"
 
 
 @dataclass(frozen=True)

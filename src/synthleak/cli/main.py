@@ -14,6 +14,7 @@ from synthleak.cli.doctor import doctor
 from synthleak.cli.init import init
 from synthleak.cli.listing import listing
 from synthleak.cli.plan import plan
+from synthleak.cli.report import report
 from synthleak.cli.run import run
 from synthleak.cli.selftest import selftest
 from synthleak.cli.status import status
@@ -37,7 +38,8 @@ def cli() -> None:
     """
 
 
-for command in (demo, init, corpus, plan, run, status, listing, selftest, doctor, completion):
+COMMANDS = (demo, init, corpus, plan, run, report, status, listing, selftest, doctor, completion)
+for command in COMMANDS:
     cli.add_command(command)
 
 

@@ -1,0 +1,1 @@
+"""The sections of `report.html`: each module prepares one of them."""

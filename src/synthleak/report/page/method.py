@@ -1,0 +1,230 @@
+"""Method and limits, from the spec: what each attacker knew, what intervals mean, every caveat."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from synthleak.calibration.scenarios import KNOWLEDGE
+from synthleak.report.page.material import Material
+from synthleak.report.page.names import name_of
+from synthleak.report.page.numbers import Numbers
+
+
+@dataclass(frozen=True)
+class Caveat:
+    """One limit, by name."""
+
+    name: str
+    text: Markup | str
+
+
+def knowledge(material: Material) -> list[tuple[str, str]]:
+    """Return the attackers that were played and what each knew."""
+    return [(name, KNOWLEDGE[name]) for name in material.scenarios if name in KNOWLEDGE]
+
+
+def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
+    """Return what each kind of figure means."""
+    lone = material.summary["game"]["design"] == "lone"
+    redraws = numbers.said("cells/0/redraws", "count")
+    said = [
+        Caveat(
+            "Chance ceiling",
+            Markup(
+                "What the same search stays below in 95 of 100 redraws of the coins by the plan’s"
+                " own sampler ({} redraws for p), choosing anew in each. Exact whatever the proxies"
+                " are, because the coins were tossed independently of everything else."
+            ).format(redraws),
+        ),
+        Caveat(
+            "Deployable figure",
+            "Proxy and attacker are chosen on four fifths of the instances and evaluated on the"
+            " rest, 20 times over. This is what the words at the top and the map use.",
+        ),
+        Caveat(
+            "Best in hindsight",
+            "The best proxy chosen on the very trials it is evaluated on: biased upwards, shown"
+            " with its own ceiling, and decides nothing.",
+        ),
+        Caveat(
+            "Interval for this pool",
+            "95%, by a bootstrap over instances: what another play with the same records might"
+            " give. “Records like these” resamples records too.",
+        ),
+        Caveat(
+            "p and p (Holm)",
+            "p is over all proxies, attackers and both statistics (AUC and the tail at small"
+            " false-positive rates) of a cell; Holm’s adjustment is over all cells. Only"
+            " p (Holm) ≤ 0.05 says “leak found”.",
+        ),
+        Caveat(
+            "Power",
+            "The smallest AUC of one signal that would be found four times in five. Smaller leaks"
+            " would often be missed.",
+        ),
+        Caveat(
+            "Lower bound on ε",
+            "Holds with 95% confidence for the mechanism as played here; 0 says nothing. The"
+            " largest bound that the design could have shown stands beside it.",
+        ),
+    ]
+    if lone:
+        said.append(
+            Caveat(
+                "Negative-sampling spread",
+                "The spread over rounds (±, column auc_spread) is that of drawing non-members only:"
+                " no interval for the leakage.",
+            )
+        )
+    return said
+
+
+def caveats(material: Material, numbers: Numbers) -> list[Caveat]:
+    """Return every limit that this audit has, by name."""
+    game = material.summary["game"]
+    said = [
+        Caveat(
+            "Nothing found is no proof",
+            "“None found” means none found at this power by these attackers; never that nothing"
+            " leaks, and never that a release is harmless.",
+        ),
+        Caveat(
+            "One auxiliary pool shared",
+            "All references, and what the attackers know of the domain, come from one auxiliary"
+            " part of the corpus, which no private set touches.",
+        ),
+        Caveat(
+            "References without a target hold other pool records",
+            "So the calibrated attackers (S2, S3) see a slightly richer “out” world than a real"
+            " outsider: the audit is conservative there.",
+        ),
+        Caveat(
+            "Pools are not comparable across rules",
+            "Each pool is measured against its own non-members. A higher figure in one pool than in"
+            " another does not say that its records are worse off; only merged pools do.",
+        ),
+        Caveat(
+            "V within a proxy and scenario only",
+            "Vulnerability is a difference of ranks under one proxy of one attacker. Values from"
+            " different proxies, scenarios or cells must not be compared; ranks may.",
+        ),
+        Caveat(
+            "Shared plans",
+            "All cells of a pool share one plan and its coins: several high cells are no"
+            " independent evidence, and their count proves nothing.",
+        ),
+        *_encoder(material),
+        *_design(game),
+        Caveat(
+            "Records, not persons",
+            "A target’s whole group leaves the game, yet claims are about records, not about"
+            " persons, unless each person has one record."
+            if material.facts.grouped
+            else "Claims are about records, not about persons, unless each person has one record.",
+        ),
+    ]
+    if material.rows("prior"):
+        said.append(
+            Caveat(
+                "Prior attacks",
+                "Figures published for inserted canaries are for 12 to 16 copies of a record and"
+                " cannot be compared with these.",
+            )
+        )
+    return [*said, *_claims(material), *_expressible(material, numbers), *_degenerate(material)]
+
+
+def _encoder(material: Material) -> Sequence[Caveat]:
+    facts = material.facts
+    if not facts.same_encoder:
+        return ()
+    return (
+        Caveat(
+            "One encoder for pools and scoring",
+            f"The encoder {facts.encoder} both selects pools by distance and scores releases, so"
+            " pools may be hard or easy for the very proxies that are tried on them.",
+        ),
+    )
+
+
+def _design(game: dict[str, object]) -> list[Caveat]:
+    if game["design"] != "cohort":
+        return []
+    said = [
+        Caveat(
+            "Design cohort",
+            "Not the game of one target at a time: other records of the pool are present beside"
+            " the one that is asked about.",
+        )
+    ]
+    if game["instances"] == 1:
+        said.append(
+            Caveat(
+                "One instance",
+                "There is no record to compare with itself: no AUC or p per record, no S3. The"
+                " figure is that of an attacker on all coins of one release.",
+            )
+        )
+    return said
+
+
+def _claims(material: Material) -> list[Caveat]:
+    said = []
+    if any(k == "ngram" for k in material.facts.kinds.values()) and any(
+        math.isinf(cell[2]) for cell in material.cells
+    ):
+        said.append(
+            Caveat(
+                "Without privacy is another generator",
+                "At ε = ∞ the n-gram generator uses its own support and counts: it is not the limit"
+                " of large finite ε.",
+            )
+        )
+    if material.facts.private_priors:
+        said.append(
+            Caveat(
+                "Private label prior",
+                f"{', '.join(material.facts.private_priors)} takes class sizes from the private"
+                " records, which voids the privacy claim.",
+            )
+        )
+    if material.summary["game"]["adjacency"] == "replace":
+        said.append(
+            Caveat(
+                "Adjacency",
+                "The game replaces a record. Claims made for adding or removing one are compared by"
+                " the mechanism’s own replace accounting where there is one, else by"
+                " (2ε, (1+e^ε)δ), which is loose.",
+            )
+        )
+    return said
+
+
+def _expressible(material: Material, numbers: Numbers) -> list[Caveat]:
+    return [
+        Caveat(
+            f"Classes of pool {name}",
+            Markup(
+                "Only {} of its records have a class that the generator can be asked for; a class"
+                " that is never prompted gives a trivial “none found”."
+            ).format(numbers.said(f"pools/{name}/expressible", "percent")),
+        )
+        for name, pool in material.summary["pools"].items()
+        if pool["expressible"] < 1
+    ]
+
+
+def _degenerate(material: Material) -> list[Caveat]:
+    return [
+        Caveat(
+            f"Degenerate releases of {name_of(material.cells[place])}",
+            f"{cell['empty_releases']} hold no text at all and {cell['one_text_releases']} one text"
+            " over and over; they were scored as they are.",
+        )
+        for place, cell in enumerate(material.summary["cells"])
+        if cell["empty_releases"] or cell["one_text_releases"]
+    ]

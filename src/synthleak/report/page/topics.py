@@ -1,0 +1,213 @@
+"""What the analyses say: a topic each, with its figures and tables, or what it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from synthleak.report.page.material import Material
+from synthleak.report.page.sheets import Column, sheet
+
+FEW = 16
+"""A table up to this length stands in the page; a longer one is drawn leaf by leaf."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One question: its heading, how to read the answer, and which tables and figures give it.
+
+    `instead` says what an audit needs for it.
+    """
+
+    name: str
+    title: str
+    intro: str
+    tables: tuple[str, ...]
+    figures: tuple[str, ...] = ()
+    instead: str = ""
+
+
+TOPICS = (
+    Topic(
+        "spread",
+        "How leakage is spread over records",
+        "V(x) is how much higher a record’s score ranks in releases that held it than in those that"
+        " did not. S10 is the share of all positive V held by the top tenth of records. Two bands"
+        " go with it: what redraws give where nothing leaks, and what a leak spread evenly would"
+        " give. Only a share above the second supports “concentrated”.",
+        ("vulnerability", "vulnerability_summary"),
+        ("vulnerability",),
+        "needs records that were in some releases and not in others",
+    ),
+    Topic(
+        "attributes",
+        "Which records are hit: attributes",
+        "Spearman’s ρ between five attributes of a record, known before any release, and its V."
+        " Columns of single corpora carry no test; boxes mark what survives Holm’s adjustment. †"
+        " marks an attribute on which the pool itself was selected.",
+        ("attributes_combined", "attributes"),
+        ("attributes",),
+        "needs V of a pool’s records",
+    ),
+    Topic(
+        "gap",
+        "Are selected records worse off than ordinary ones?",
+        "Selected pool minus random controls of the same size. An interval that excludes 0 after"
+        " Holm’s adjustment flags a cell; pools face different non-members, so a flag calls for"
+        " a merged pool.",
+        ("control_gap",),
+        ("control_gap",),
+        "needs a pool of the rule random that matches the selected one",
+    ),
+    Topic(
+        "removal",
+        "What privacy removes, and from whom",
+        "AUC without privacy minus AUC at ε, for a selected pool and for its random controls.",
+        ("dp_removal",),
+        ("dp_removal",),
+        "needs a generator without privacy and with it, and random controls",
+    ),
+    Topic(
+        "merged",
+        "Merged pools: both kinds of records against the same non-members",
+        "Figures within different pools cannot be compared; here both kinds face the same"
+        " non-members. Δ is the first kind minus the second.",
+        ("merged",),
+        ("merged",),
+        "needs a pool of the rule union",
+    ),
+    Topic(
+        "scaling",
+        "What more knowledge buys an attacker",
+        "The change in AUC at each step from S1 to S3, for the best and the median proxy of each"
+        " view. Cells that share a plan are not independent.",
+        ("scenario_scaling",),
+        ("scenario_scaling",),
+        "needs two attackers or more",
+    ),
+    Topic(
+        "consistency",
+        "Are the same records hit again?",
+        "V of the same records across generators, budgets and attackers by one proxy, against"
+        " redraws that deal both sides the same coins.",
+        ("consistency",),
+        ("consistency",),
+        "needs two generators, budgets or attackers on one pool",
+    ),
+)
+SHOWN_ELSEWHERE = {"cells", "proxies", "records", "comparison", "prior"}
+
+TITLES = {
+    "auc": "AUC",
+    "epsilon": "ε",
+    "rho": "ρ",
+    "p_value": "p",
+    "p_holm": "p (Holm)",
+    "p": "p",
+    "low": "from",
+    "high": "to",
+    "s10": "S10",
+    "delta": "Δ",
+    "null_low": "chance from",
+    "null_high": "chance to",
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One table as the page shows it: its columns, and whether it stands there or is drawn."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: int
+
+    @property
+    def long(self) -> bool:
+        """Whether it is drawn leaf by leaf."""
+        return self.rows > FEW
+
+
+def columns_of(kind: Any) -> tuple[Column, ...]:
+    """Return a column for every field of a row, written as its type asks."""
+    return tuple(
+        Column(field.name, title_of(field.name), _how(field.name, str(field.type)))
+        for field in fields(kind)
+        if field.name != "corpus"
+    )
+
+
+def title_of(name: str) -> str:
+    """Return the heading of a column.
+
+    >>> title_of("p_holm"), title_of("positive_share"), title_of("null_s10_low")
+    ('p (Holm)', 'positive share', 'chance S10 from')
+    """
+    if name in TITLES:
+        return TITLES[name]
+    parts = ["chance" if part == "null" else TITLES.get(part, part) for part in name.split("_")]
+    return " ".join(parts)
+
+
+def _how(name: str, kind: str) -> str:
+    kind = kind.removesuffix(" | None")
+    if name == "epsilon":
+        return "budget"
+    if kind in ("int", "<class 'int'>"):
+        return "count"
+    if kind in ("str", "<class 'str'>"):
+        return "words"
+    return "chance" if name == "p" or name.startswith("p_") or "_p" in name else "figure"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A topic with what this audit has for it."""
+
+    topic: Topic
+    tables: Sequence[Shown]
+    figures: Sequence[int]
+    lacks: str | None
+
+
+def answers(material: Material) -> list[Answer]:
+    """Return every topic, and at the end what is left: other analyses and their figures."""
+    made, used = [], set(SHOWN_ELSEWHERE)
+    free = {place for place, figure in enumerate(material.figures) if figure.cell is None}
+    for topic in TOPICS:
+        places = [p for p in sorted(free) if _belongs(material.figures[p].name, topic.figures)]
+        made.append(_answer(material, topic, places))
+        used |= set(topic.tables)
+        free -= set(places)
+    rest = tuple(name for name in material.tables if name not in used)
+    if rest or free:
+        more = Topic("more", "Further tables", "Read with docs/results.md beside them.", rest)
+        made.append(_answer(material, more, sorted(free)))
+    return made
+
+
+def _belongs(name: str, wanted: Iterable[str]) -> bool:
+    return any(name == one or name.startswith((f"{one}_", f"{one}-")) for one in wanted)
+
+
+def _answer(material: Material, topic: Topic, places: Sequence[int]) -> Answer:
+    tables = [
+        Shown(name, title_of(name).capitalize(), columns_of(kind), len(rows))
+        for name in topic.tables
+        if name in material.tables
+        for kind, rows in [material.tables[name]]
+    ]
+    said = [material.lacks[name] for name in topic.tables if name in material.lacks]
+    lacks = None if tables else (said[0] if said else topic.instead)
+    return Answer(topic, tables, places, lacks)
+
+
+def long_sheets(material: Material, found: Sequence[Answer]) -> dict[str, Any]:
+    """Return the tables that are drawn leaf by leaf, by name."""
+    return {
+        shown.name: sheet(shown.name, material.rows(shown.name), shown.columns)
+        for answer in found
+        for shown in answer.tables
+        if shown.long
+    }

@@ -1,0 +1,314 @@
+/* The page's own script: figures when they come into view, long tables, the map's way to a cell.
+ *
+ * Nothing here reads markup from data: text goes into text nodes, and nothing is evaluated. */
+(function () {
+  "use strict";
+  const LEAF = 50;
+  const kept = new Map();
+
+  /* Data lie in the page as gzipped JSON in base64. */
+  function unpack(id) {
+    if (!kept.has(id)) {
+      const words = atob(document.getElementById(id).textContent);
+      const bytes = Uint8Array.from(words, (sign) => sign.charCodeAt(0));
+      const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+      kept.set(id, new Response(stream).json());
+    }
+    return kept.get(id);
+  }
+
+  function made(name, options, ...children) {
+    const element = document.createElement(name);
+    for (const [key, value] of Object.entries(options || {})) {
+      if (key in element) element[key] = value;
+      else element.setAttribute(key, value);
+    }
+    element.append(...children);
+    return element;
+  }
+
+  /* ---- numbers, written as report/page/numbers.py writes them ---- */
+  const number = (value) => (value === "inf" ? Infinity : value);
+  const fixed = (value, places) => {
+    const shown = value.toFixed(places);
+    return (Number(shown) === 0 ? shown.replace("-", "") : shown).replace("-", "−");
+  };
+  const WRITE = {
+    words: (value) => value,
+    figure: (value) => fixed(value, 3),
+    signed: (value) => {
+      const shown = fixed(value, 3);
+      return value > 0 && shown !== "0.000" ? "+" + shown : shown;
+    },
+    chance: (value) => fixed(value, value < 0.01 ? 4 : value < 0.1 ? 3 : 2),
+    budget: (value) => (value === Infinity ? "∞" : String(Number(value.toPrecision(3)))),
+    count: (value) => value.toFixed(0).replace(/\B(?=(\d{3})+(?!\d))/g, ","),
+  };
+
+  /* ---- long tables ---- */
+  class Sheet {
+    constructor(place, content) {
+      this.place = place;
+      this.content = content;
+      this.label = place.dataset.label;
+      this.start = Number(place.dataset.start || 0);
+      this.end = Number(place.dataset.end || content.rows);
+      this.columns = content.columns;
+      for (const column of this.columns) this.prepare(column);
+      this.filters = new Map();
+      this.search = "";
+      this.named = false;
+      this.leaf = 0;
+      this.sorted = this.first();
+      this.build();
+      this.update();
+    }
+
+    /* Words are numbered; sorting needs the order of the words, found once. */
+    prepare(column) {
+      if (column.order) return;
+      if (column.words) {
+        const compare = new Intl.Collator("en", { numeric: true }).compare;
+        const places = column.words.map((_, place) => place);
+        places.sort((a, b) => compare(column.words[a], column.words[b]));
+        column.order = new Float64Array(places.length);
+        places.forEach((place, rank) => { column.order[place] = rank; });
+        column.sign = Float64Array.from(column.values, (value) => column.order[value]);
+      } else {
+        column.sign = Float64Array.from(column.values, (value) => (value === null ? NaN : number(value)));
+        column.order = true;
+      }
+    }
+
+    /* V compares within a cell only, so records start in the order of q, or of their ranks. */
+    first() {
+      const has = (field) => this.columns.findIndex((column) => column.field === field);
+      if (this.content.table === "records") {
+        const place = has("q_value") >= 0 ? has("q_value") : has("v_rank");
+        return { column: place, down: false };
+      }
+      if (this.content.table === "proxies") return { column: has("auc"), down: true };
+      return { column: -1, down: false };
+    }
+
+    build() {
+      const bar = made("div", { className: "bar" });
+      const search = made("input", { type: "search", autocomplete: "off", spellcheck: false });
+      search.addEventListener("input", () => { this.search = search.value; this.leaf = 0; this.update(); });
+      bar.append(made("label", {}, "Search ", search));
+      for (const column of this.columns) {
+        const few = column.words || (column.how === "budget" ? this.distinct(column) : null);
+        if (!few || few.length < 2 || few.length > 30 || column.field === "record") continue;
+        bar.append(made("label", {}, column.title + " ", this.choice(column, few)));
+      }
+      if (this.columns.some((column) => column.field === "q_value")) {
+        const box = made("input", { type: "checkbox" });
+        box.addEventListener("change", () => { this.named = box.checked; this.leaf = 0; this.update(); });
+        bar.append(made("label", {}, box, " named only (q ≤ 0.1)"));
+      }
+      this.head = made("tr");
+      this.columns.forEach((column, place) => this.head.append(this.heading(column, place)));
+      if (this.content.texts) this.head.append(made("th", { scope: "col" }, "Text"));
+      this.body = made("tbody");
+      const table = made("table", {}, made("caption", { className: "vh" }, this.label),
+        made("thead", {}, this.head), this.body);
+      const wide = made("div", { className: "wide", tabIndex: 0, role: "region", "aria-label": this.label }, table);
+      this.status = made("span", { role: "status" });
+      this.before = made("button", { type: "button" }, "Previous");
+      this.after = made("button", { type: "button" }, "Next");
+      this.before.addEventListener("click", () => { this.leaf -= 1; this.draw(); });
+      this.after.addEventListener("click", () => { this.leaf += 1; this.draw(); });
+      this.place.replaceChildren(bar, wide, made("div", { className: "pager" }, this.before, this.after, this.status));
+    }
+
+    distinct(column) {
+      return [...new Set(column.values)].sort((a, b) => number(b) - number(a));
+    }
+
+    choice(column, few) {
+      const list = made("select", {}, made("option", { value: "" }, "all"));
+      few.forEach((value, place) => {
+        const words = column.words ? value : WRITE.budget(number(value));
+        list.append(made("option", { value: String(place) }, words || "–"));
+      });
+      list.addEventListener("change", () => {
+        const place = Number(list.value);
+        if (list.value === "") this.filters.delete(column);
+        else this.filters.set(column, column.words ? place : few[place]);
+        this.leaf = 0;
+        this.update();
+      });
+      return list;
+    }
+
+    heading(column, place) {
+      const button = made("button", { type: "button", title: column.note || "" }, column.title);
+      button.addEventListener("click", () => {
+        const same = this.sorted.column === place;
+        this.sorted = { column: place, down: same ? !this.sorted.down : column.how !== "words" && column.how !== "chance" && column.field !== "v_rank" };
+        this.leaf = 0;
+        this.update();
+      });
+      return made("th", { scope: "col", className: column.how === "words" ? "" : "n" }, button);
+    }
+
+    /* Choose the rows, put them in order, draw the leaf. */
+    update() {
+      const wanted = this.search.trim().toLowerCase();
+      const hits = wanted === "" ? [] : this.columns.filter((column) => column.words).map((column) => ({
+        values: column.values,
+        found: column.words.map((word) => word.toLowerCase().includes(wanted)),
+      }));
+      const q = this.named ? this.columns.find((column) => column.field === "q_value").sign : null;
+      const filters = [...this.filters];
+      const rows = new Uint32Array(this.end - this.start);
+      let count = 0;
+      for (let row = this.start; row < this.end; row += 1) {
+        if (q && !(q[row] <= 0.1)) continue;
+        if (filters.some(([column, value]) => column.values[row] !== value)) continue;
+        if (wanted !== "" && !hits.some((hit) => hit.found[hit.values[row]])) continue;
+        rows[count] = row;
+        count += 1;
+      }
+      this.rows = rows.subarray(0, count);
+      if (this.sorted.column >= 0) this.sort();
+      this.draw();
+    }
+
+    /* What is missing comes last, whichever way the others go; ties keep the table's order. */
+    sort() {
+      const sign = this.columns[this.sorted.column].sign;
+      const turn = this.sorted.down ? -1 : 1;
+      this.rows.sort((a, b) => {
+        const one = sign[a], other = sign[b];
+        if (one === other) return a - b;
+        if (one !== one) return other !== other ? a - b : 1;
+        if (other !== other) return -1;
+        return one < other ? -turn : turn;
+      });
+    }
+
+    draw() {
+      const leaves = Math.max(1, Math.ceil(this.rows.length / LEAF));
+      this.leaf = Math.min(Math.max(this.leaf, 0), leaves - 1);
+      const from = this.leaf * LEAF, to = Math.min(from + LEAF, this.rows.length);
+      const shown = Array.from(this.rows.subarray(from, to), (row) => this.line(row));
+      this.body.replaceChildren(...shown);
+      [...this.head.children].forEach((head, place) => {
+        if (place === this.sorted.column) head.setAttribute("aria-sort", this.sorted.down ? "descending" : "ascending");
+        else head.removeAttribute("aria-sort");
+      });
+      this.before.disabled = this.leaf === 0;
+      this.after.disabled = this.leaf === leaves - 1;
+      const all = WRITE.count(this.rows.length);
+      this.status.textContent = to === 0 ? "No row matches." : `${WRITE.count(from + 1)}–${WRITE.count(to)} of ${all}`;
+    }
+
+    line(row) {
+      const cells = this.columns.map((column, place) => {
+        const value = column.values[row];
+        if (column.words) {
+          const words = column.words[value];
+          return place === 0 ? made("th", { scope: "row" }, words) : made("td", {}, words);
+        }
+        const source = `${this.content.table}/${row}/${column.field}`;
+        const data = made("data", { value: value === null ? "" : String(value), title: source });
+        data.dataset.from = source;
+        data.dataset.how = column.how;
+        data.textContent = value === null ? "–" : WRITE[column.how](number(value));
+        return made("td", { className: "n" }, data);
+      });
+      if (this.content.texts) {
+        cells.push(made("td", { className: "text" }, this.content.texts[this.columns[0].values[row]]));
+      }
+      return made("tr", {}, ...cells);
+    }
+  }
+
+  /* ---- what is drawn when it comes into view ---- */
+  function draw(place) {
+    if (place.dataset.drawn) return;
+    place.dataset.drawn = "yes";
+    if (place.dataset.sheet) {
+      unpack("sheet-" + place.dataset.sheet).then((content) => new Sheet(place, content));
+    } else {
+      unpack("figure-" + place.dataset.figure).then((spec) => {
+        place.replaceChildren();
+        return globalThis.synthleakFigure(place, spec);
+      });
+    }
+  }
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.isIntersecting) {
+        seen.unobserve(entry.target);
+        draw(entry.target);
+      }
+    }
+  }, { rootMargin: "300px" });
+  document.querySelectorAll(".sheet, .plot").forEach((place) => seen.observe(place));
+
+  /* ---- the way to a cell ---- */
+  function follow() {
+    const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+    if (!target || !target.matches("details.cell")) return;
+    target.open = true;
+    target.scrollIntoView();
+    target.querySelector("summary").focus({ preventScroll: true });
+  }
+  addEventListener("hashchange", follow);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest && event.target.closest('a[href^="#cell-"]');
+    if (link && link.getAttribute("href") === location.hash) follow();
+  });
+  follow();
+
+  const cells = [...document.querySelectorAll("details.cell")];
+  document.querySelectorAll("[data-all]").forEach((button) => {
+    button.parentElement.hidden = false;
+    button.addEventListener("click", () => {
+      for (const cell of cells) cell.open = button.dataset.all === "open";
+    });
+  });
+
+  /* ---- paper: every section is open, and closed again afterwards ---- */
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details.cell:not([open])")];
+    for (const section of opened) section.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const section of opened) section.open = false;
+    opened = [];
+  });
+
+  /* ---- where a number stands, on demand ---- */
+  document.addEventListener("pointerover", (event) => {
+    const data = event.target.closest && event.target.closest("data[data-from]");
+    if (data && !data.title) data.title = `${data.value} in ${data.dataset.from}`;
+  });
+
+  /* ---- the tip of a square goes away on Escape ---- */
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    document.body.classList.add("no-tips");
+  });
+  for (const kind of ["pointerover", "focusin"]) {
+    document.addEventListener(kind, (event) => {
+      if (event.target.closest && event.target.closest(".map td")) document.body.classList.remove("no-tips");
+    });
+  }
+
+  /* ---- light and dark ---- */
+  const theme = document.getElementById("theme");
+  const themes = ["as the system", "light", "dark"];
+  let chosen = 0;
+  theme.hidden = false;
+  theme.addEventListener("click", () => {
+    chosen = (chosen + 1) % themes.length;
+    theme.textContent = "Theme: " + themes[chosen];
+    if (chosen === 0) delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = themes[chosen];
+  });
+  document.documentElement.dataset.ready = "yes";
+})();
