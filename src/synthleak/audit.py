@@ -6,6 +6,7 @@ corpus → pools → plan → releases → evidence → calibration → metrics 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -59,7 +60,7 @@ from synthleak.rivals import (
 )
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec, Spec, load_spec
-from synthleak.stages import STAGES
+from synthleak.stages import STAGES, Stage
 from synthleak.store import StagedStore, name_of
 from synthleak.work import (
     all_evidence_keys,
@@ -214,7 +215,7 @@ def run(
     folder.begin(bench, new=news is not None)
     staged.commit()
     bench = replace(bench, store=folder.store)
-    made = _fill(bench, runtime, progress, news or [])
+    made = fill(bench, runtime, progress, news or [])
     audit = Audit(bench, folder)
     findings = findings_key(audit)
     if not made and folder.holds(findings):
@@ -307,8 +308,14 @@ def _loaded(spec: Spec | LoadedSpec | Path | str) -> LoadedSpec:
     return LoadedSpec(spec) if isinstance(spec, Spec) else load_spec(spec)
 
 
-def _fill(bench: Workbench, runtime: Runtime, progress: Progress, news: list[str]) -> int:
-    """Make what the store lacks: releases, evidence, figures. Return how much that was."""
+def fill(
+    bench: Workbench,
+    runtime: Runtime,
+    progress: Progress,
+    news: list[str],
+    stages: Sequence[Stage] = STAGES,
+) -> int:
+    """Make what the store lacks: releases, then what the stages make. Return how much that was."""
     releases = missing_releases(bench)
     lacking = sum(len(unit.sets) for unit in releases)
     if news:
@@ -329,7 +336,7 @@ def _fill(bench: Workbench, runtime: Runtime, progress: Progress, news: list[str
         )
     check_awaited(bench)
     made = lacking
-    for stage in STAGES:
+    for stage in stages:
         missing = stage.missing(bench)
         run_units(
             stage.task,
