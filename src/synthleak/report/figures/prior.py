@@ -153,6 +153,7 @@ def _cells(data: Rows) -> Spec:
                 "type": "quantitative",
                 "title": "AUC of the better prior attack",
                 "scale": scale,
+                "axis": {"tickCount": 6},
             },
             "y": {"field": "y", "type": "quantitative", "title": "AUC of ours", "scale": scale},
             "fill": found | {"scale": {"domain": names, "range": ["$first", "transparent"]}},

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from synthleak.analyses.cells import Cell
 from synthleak.analyses.prior import is_of
+from synthleak.analyses.vulnerability import VulnerabilityRow
+from synthleak.metrics.curve import SortedV
+from synthleak.report.figures.attributes import attributes_figure
 from synthleak.report.figures.figure import Figure
-from synthleak.report.figures.prior import prior_figure
+from synthleak.report.figures.gaps import (
+    budgets_figure,
+    control_gap_figure,
+    merged_figure,
+    removal_figure,
+)
+from synthleak.report.figures.prior import prior_figure, rivals_figure
 from synthleak.report.figures.proxies import proxies_figure, scenarios_figure
 from synthleak.report.figures.roc import roc_figures
-from synthleak.report.figures.vulnerability import vulnerability_figure
+from synthleak.report.figures.scaling import scaling_figures
+from synthleak.report.figures.vulnerability import (
+    panels_figure,
+    representative,
+    vulnerability_figure,
+)
 
 if TYPE_CHECKING:
-    from synthleak.analyses.analysis import Study
     from synthleak.audit import Audit
+
+Drawn = Callable[[Cell], tuple[SortedV, Sequence[str]]]
+"""From a cell to its sorted V and the ids of its targets."""
 
 
 def cell_figures(audit: Audit, cell: Cell) -> list[Figure]:
@@ -42,6 +59,36 @@ def _there(figure: Figure | None) -> list[Figure]:
     return [] if figure is None else [figure]
 
 
-def study_figures(study: Study) -> list[Figure]:
-    """Return the figures of all cells together, from tables alone; those that have data."""
-    return []
+def study_figures(tables: Mapping[str, Sequence[Any]], drawn: Drawn | None = None) -> list[Figure]:
+    """Return the figures of all cells together, from the tables by name; those that have data.
+
+    `drawn` gives sorted V and the ids of its targets for a cell; without it, the figure that needs
+    them is left out.
+    """
+
+    def rows(name: str) -> Sequence[Any]:
+        return tables.get(name, ())
+
+    made = [
+        budgets_figure(rows("cells")),
+        control_gap_figure(rows("control_gap")),
+        removal_figure(rows("dp_removal")),
+        merged_figure(rows("merged")),
+        _panels(representative(rows("vulnerability")), drawn),
+        attributes_figure(rows("attributes_combined")),
+        *scaling_figures(rows("scenario_scaling"), rows("cells")),
+        rivals_figure(rows("comparison")),
+    ]
+    return [figure for figure in made if figure is not None]
+
+
+def _panels(chosen: Sequence[VulnerabilityRow], drawn: Drawn | None) -> Figure | None:
+    if drawn is None:
+        return None
+    found = [drawn(Cell(r.corpus, r.pool, r.generator, r.epsilon)) for r in chosen]
+    return panels_figure(chosen, [v for v, _ in found], [ids for _, ids in found])
+
+
+def drawn_by(audit: Audit) -> Drawn:
+    """Return what `study_figures` asks of an audit."""
+    return lambda cell: (audit.curves(cell).vulnerability, ids_of(audit, cell))

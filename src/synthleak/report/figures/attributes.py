@@ -1,0 +1,126 @@
+"""Attributes of records against their vulnerability, as heat maps (METHOD §10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from synthleak.analyses.attributes import CombinedRow
+from synthleak.metrics.nulls import LEVEL
+from synthleak.report.figures.figure import Figure, Rows, Spec, panels, short, values
+
+WHOLE = "all"
+STEPS = [-0.3, -0.1, 0.1, 0.3]
+SHADES = ["$minus2", "$minus1", "$zero", "$plus1", "$plus2"]
+
+
+def attributes_figure(rows: Sequence[CombinedRow], selection: str = "split80") -> Figure | None:
+    """Show Spearman's ρ of every attribute with V, by generator and kind of pool.
+
+    Columns of single corpora carry no test; `all` does: bold is nominal, a box is Holm.
+    """
+    shown = [row for row in rows if row.selection == selection and row.rho is not None]
+    if not shown:
+        return None
+    corpora = [*dict.fromkeys(row.corpus for row in shown if row.corpus != WHOLE), WHOLE]
+    attributes = list(dict.fromkeys(row.attribute for row in shown))
+    data: Rows = [
+        {
+            "g": f"{row.generator}, {row.block} pools",
+            "a": row.attribute.replace("_", " "),
+            "c": row.corpus,
+            "r": short(row.rho, 3),
+            "p": short(row.p_value, 3),
+            "h": short(row.p_holm, 3),
+            "n": row.records,
+            "b": _mark(row),
+        }
+        for row in shown
+    ]
+    heads = list(dict.fromkeys(str(row["g"]) for row in data))
+    boxed = [row for row in data if row["b"] == 2]
+    return Figure(
+        name="attributes",
+        title="Do attributes of a record foretell its vulnerability? Spearman's ρ with V",
+        alt=(
+            f"Heat maps of Spearman's ρ between {len(attributes)} attributes and vulnerability by"
+            f" corpus, in {len(heads)} groups of pools. Only the column “all” is tested;"
+            f" {len(boxed)} of its entries pass Holm's correction"
+            + "".join(f": {row['g']}, {row['a']} {row['r']:+.2f}" for row in boxed[:1])
+            + "."
+        ),
+        spec={
+            "usermeta": panels(len(heads), least=230, gutter=22, margin=110),
+            "data": values(data),
+            "facet": {"field": "g", "type": "nominal", "title": None, "sort": heads},
+            "columns": len(heads),
+            "spec": {
+                "height": {"step": 30},
+                "layer": _heat([name.replace("_", " ") for name in attributes], corpora),
+            },
+        },
+    )
+
+
+def _mark(row: CombinedRow) -> int:
+    """Return 2 for Holm-significant, 1 for nominally so, 0 else; single corpora are not tested."""
+    if row.corpus != WHOLE:
+        return 0
+    if row.p_holm is not None and row.p_holm <= LEVEL:
+        return 2
+    return int(row.p_value is not None and row.p_value <= LEVEL)
+
+
+def _heat(attributes: list[str], corpora: list[str]) -> list[Spec]:
+    place: Spec = {
+        "x": {
+            "field": "c",
+            "type": "nominal",
+            "sort": corpora,
+            "title": None,
+            "axis": {"orient": "bottom", "labelAngle": 0, "domain": False, "ticks": False},
+        },
+        "y": {
+            "field": "a",
+            "type": "nominal",
+            "sort": attributes,
+            "title": None,
+            "axis": {"domain": False, "ticks": False},
+        },
+    }
+    tooltip = [
+        {"field": "a", "title": "attribute"},
+        {"field": "c", "title": "corpus"},
+        {"field": "r", "title": "ρ"},
+        {"field": "n", "title": "records"},
+        {"field": "p", "title": "p (nominal)"},
+        {"field": "h", "title": "p (Holm)"},
+    ]
+    return [
+        {
+            "mark": {"type": "rect", "stroke": "$paper", "strokeWidth": 2},
+            "encoding": place
+            | {
+                "color": {
+                    "field": "r",
+                    "type": "quantitative",
+                    "title": "ρ",
+                    "scale": {"type": "threshold", "domain": STEPS, "range": SHADES},
+                },
+                "tooltip": tooltip,
+            },
+        },
+        {
+            "transform": [{"filter": "datum.b == 2"}],
+            "mark": {"type": "rect", "filled": False, "stroke": "$ink", "strokeWidth": 2.5},
+            "encoding": place,
+        },
+        *(
+            {
+                "transform": [{"filter": f"datum.b {test}"}],
+                "mark": {"type": "text", "fontWeight": weight, "fontSize": 12},
+                "encoding": place
+                | {"text": {"field": "r", "type": "quantitative", "format": "+.2f"}},
+            }
+            for test, weight in (("== 0", "normal"), ("> 0", "bold"))
+        ),
+    ]
