@@ -23,6 +23,7 @@ from synthleak.metrics.comparison import Comparison
 from synthleak.metrics.dealt import Dealt, dealt, redeal
 from synthleak.metrics.epsilon import EpsilonBound, gdp_mu, lone_epsilon
 from synthleak.metrics.estimate import Estimate, interval
+from synthleak.metrics.exposure import member_p_values
 from synthleak.metrics.nulls import (
     LEVEL,
     MaxTest,
@@ -88,7 +89,10 @@ class RowFigures:
 
 @dataclass(frozen=True)
 class RecordFigures:
-    """One record of a pool whose releases with and without it were compared."""
+    """One record of a pool: its releases with and without it were compared.
+
+    Where there is one release, a member: `auc` is the share of the holdout that it outscores.
+    """
 
     target: int
     auc: float
@@ -204,7 +208,11 @@ def assess(
         mu=None if overall is None else gdp_mu(min(overall.value, 1 - 1e-9)),
         epsilon=bound,
         epsilon_claim=None if bound is None else claim.epsilon_at(bound.delta, plan.adjacency),
-        records=_records(values, hands, plan) if design.within_records(plan) else (),
+        records=_records(values, hands, plan)
+        if design.within_records(plan)
+        else _exposed(values, plan, stream(*name, "exposure"))
+        if design.ranks_members(plan)
+        else (),
     )
 
 
@@ -350,6 +358,13 @@ def _epsilon(
         return cohort_epsilon(values, coins.member.reshape(sets, targets), delta, rng)
     delta = comparison_delta(claim, plan.adjacency, plan.nominal, None)
     return lone_epsilon(values[coins.set, coins.target], coins.member, delta, rng)
+
+
+def _exposed(values: Floats, plan: Plan, rng: np.random.Generator) -> tuple[RecordFigures, ...]:
+    targets, share, p = member_p_values(values[0], plan.trials.member, rng)
+    columns = (targets, share, p, benjamini_hochberg(p))
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return tuple(RecordFigures(*row) for row in rows)
 
 
 def _records(values: Floats, hands: Sequence[Dealt], plan: Plan) -> tuple[RecordFigures, ...]:

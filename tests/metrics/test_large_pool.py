@@ -1,0 +1,88 @@
+"""One release and many records: the running sums give what the table of all pairs gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from synthleak.metrics.crossfit import crossfit, fold_aucs, wins_of
+from synthleak.metrics.dealt import Dealt
+from synthleak.metrics.exposure import member_p_values
+from synthleak.metrics.folds import split_folds
+from synthleak.metrics.large_pool import LargePool, fold_figures
+from synthleak.metrics.whole_pool import WholePool
+from synthleak.seeds import stream
+
+GROUPS = [np.arange(3), np.arange(3, 6), np.arange(6)]
+
+
+def material(records: int = 160, seed: int = 1) -> tuple[np.ndarray, Dealt]:
+    rng = stream("large pool", seed)
+    member = rng.permutation(np.arange(records) % 5 < 2)
+    values = rng.normal(size=(1, records, 6)) + 0.6 * member[None, :, None]
+    values[..., 1] = np.round(values[..., 1])  # ties
+    values[..., 4] = values[..., 3]  # a signal twice
+    return values, Dealt(np.flatnonzero(member), np.flatnonzero(~member)[None])
+
+
+def test_fold_figures_are_those_of_all_pairs() -> None:
+    values, hand = material()
+    small, rng = WholePool(values), stream("folds")
+    inside = tuple(split_folds(n, 5, rng, 3) for n in (len(hand.members), hand.others.shape[1]))
+    wins = wins_of(small.ranks, hand, 160)
+    weight = tuple(rng.integers(0, 3, size=len(side)).astype(float) for side in inside)
+    for weights in (None, weight):
+        rest, held = fold_aucs(wins, inside, weights)
+        for place, signal in enumerate(wins.signals.tolist()):
+            found = fold_figures(small.ranks, signal, hand, inside, weights)
+            assert np.allclose(found.rest, rest[place], atol=1e-6)
+            assert np.allclose(found.held, held[place], atol=1e-6)
+
+
+def test_the_deployable_figure_is_that_of_all_pairs() -> None:
+    values, hand = material()
+    large, small = LargePool(values), WholePool(values)
+    found = large.deployable([hand], GROUPS, stream("deploy"))
+    expected = crossfit(small.ranks, hand, 160, GROUPS, stream("deploy"), large.repeats)
+    assert found is not None and expected is not None
+    assert np.allclose(found.auc[:, 0], expected.auc, atol=1e-9)
+    assert np.allclose(found.tpr[:, 0], expected.tpr, atol=1e-9)
+
+
+def test_standard_errors_agree_with_those_of_all_pairs() -> None:
+    values, hand = material(300)
+    large, small = LargePool(values), WholePool(values)
+    errors = [item.standard_error(hand, 0, stream("error")) for item in (large, small)]
+    assert errors[0] == pytest.approx(errors[1], rel=0.15)
+    spreads = [item.spreads(hand, GROUPS, stream("spreads")) for item in (large, small)]
+    assert np.allclose(spreads[0].pool, spreads[1].pool, rtol=0.4)
+    assert np.allclose(spreads[0].records, spreads[1].records, rtol=0.4)
+    assert large.resampled(hand, GROUPS, stream("r"), 7).shape == (3, 7)
+
+
+def test_few_records_cannot_be_folded() -> None:
+    hand = Dealt(np.array([0]), np.array([[1, 2]]))
+    assert LargePool(np.zeros((1, 3, 2))).deployable([hand], [np.arange(2)], stream("x")) is None
+
+
+def test_members_that_outscore_the_holdout_come_first() -> None:
+    rng = stream("exposure")
+    member = np.arange(400) % 2 == 0
+    values = rng.normal(size=(400, 3))
+    leaked = np.flatnonzero(member)[:20]
+    values[leaked, 2] += 10
+    targets, share, p = member_p_values(values, member, rng)
+    assert set(targets.tolist()) == set(np.flatnonzero(member).tolist())
+    assert set(targets[:20].tolist()) == set(leaked.tolist())
+    assert (share[:20] == 1).all() and p[:20].max() <= 1 / 90
+    assert (np.diff(p) >= 0).all()
+
+
+def test_p_values_of_members_are_valid_where_nothing_leaks() -> None:
+    low = []
+    for draw in range(60):
+        rng = stream("exposure null", draw)
+        member = rng.permutation(np.arange(200) % 2 == 0)
+        _, _, p = member_p_values(rng.normal(size=(200, 8)), member, rng)
+        low.append((p <= 0.05).mean())
+    assert np.mean(low) <= 0.06
