@@ -245,10 +245,7 @@ def write_report(
 
     With `include_text` it holds the texts of the pools' records and goes to a file of its own.
     """
-    state = standing(out)
-    if not state.finished:
-        raise UserError(state.summary.partition(":")[0], str(out), "finish it with `run` first")
-    audit = open_run(out)
+    audit = open_finished(out)
     folder, name = audit.folder.root, CONFIDENTIAL if include_text else REPORT
     if path is not None:
         folder, name = Path(path).parent, Path(path).name
@@ -271,9 +268,21 @@ class Standing:
     finished: bool = False
 
 
+def open_finished(out: Path | str) -> Audit:
+    """Open the audit of a run folder that has run to its end; any other is refused."""
+    audit = open_run(out)
+    state = _standing(audit)
+    if not state.finished:
+        raise UserError(state.summary.partition(":")[0], str(out), "finish it with `run` first")
+    return audit
+
+
 def standing(out: Path | str) -> Standing:
     """Say how far the audit of a run folder is, per cell; it may be running."""
-    audit = open_run(out)
+    return _standing(open_run(out))
+
+
+def _standing(audit: Audit) -> Standing:
     bench, rows = audit.bench, []
     for cell in bench.cells:
         sets = wanted_sets(bench, cell)

@@ -11,6 +11,7 @@ from synthleak.cli.completion import completion
 from synthleak.cli.corpus import corpus
 from synthleak.cli.demo import demo
 from synthleak.cli.doctor import doctor
+from synthleak.cli.figures import figures
 from synthleak.cli.init import init
 from synthleak.cli.listing import listing
 from synthleak.cli.plan import plan
@@ -38,7 +39,20 @@ def cli() -> None:
     """
 
 
-COMMANDS = (demo, init, corpus, plan, run, report, status, listing, selftest, doctor, completion)
+COMMANDS = (
+    demo,
+    init,
+    corpus,
+    plan,
+    run,
+    report,
+    figures,
+    status,
+    listing,
+    selftest,
+    doctor,
+    completion,
+)
 for command in COMMANDS:
     cli.add_command(command)
 

@@ -89,6 +89,7 @@ def _panels(chosen: Sequence[VulnerabilityRow], drawn: Drawn | None) -> Figure |
     return panels_figure(chosen, [v for v, _ in found], [ids for _, ids in found])
 
 
-def drawn_by(audit: Audit) -> Drawn:
-    """Return what `study_figures` asks of an audit."""
-    return lambda cell: (audit.curves(cell).vulnerability, ids_of(audit, cell))
+def drawn_by(*audits: Audit) -> Drawn:
+    """Return what `study_figures` asks of the audits that its tables are of."""
+    home = {cell: audit for audit in audits for cell in audit.bench.cells}
+    return lambda cell: (home[cell].curves(cell).vulnerability, ids_of(home[cell], cell))

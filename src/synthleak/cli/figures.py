@@ -1,0 +1,71 @@
+"""`synthleak figures`: the figures of audits, as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+FORMATS = ("svg", "png", "pdf", "json")
+
+
+@click.command()
+@click.argument(
+    "folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write files here.  [default: DIR/figures of the first DIR]",
+)
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    type=click.Choice(FORMATS),
+    help="May be repeated; json is the Vega-Lite specification.  [default: svg]",
+)
+@click.option("--only", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
+@click.option("--theme", type=click.Choice(("light", "dark")), default="light", show_default=True)
+@click.option("--width", type=click.IntRange(240, 4000), default=760, show_default=True)
+@click.option("--list", "listed", is_flag=True, help="Say what there is, with its description.")
+def figures(
+    folders: tuple[Path, ...],
+    out: Path | None,
+    formats: tuple[str, ...],
+    only: tuple[str, ...],
+    theme: str,
+    width: int,
+    listed: bool,
+) -> None:
+    """Draw the figures of the finished audits in DIR...: of every cell, and of the study.
+
+    They are those of the report: ROC with null band and claim, proxies with their ceilings,
+    scenarios, prior attacks, sorted V with both bands, attributes, control gap, merged pools.
+    SVG, PNG and PDF need the extra `figures`. Several DIRs are one study.
+
+    \b
+    Examples:
+      synthleak figures runs/audit
+      synthleak figures runs/audit --only roc --format png --out plots
+      synthleak figures runs/psytar runs/eurlex --format pdf --only attributes
+    """
+    from synthleak.audit import open_finished
+    from synthleak.report.figures.files import all_figures, draw
+    from synthleak.store import cannot_write, write_whole
+
+    found = all_figures([open_finished(folder) for folder in folders], only)
+    if listed:
+        for name, figure in found.items():
+            click.echo(f"{name}: {figure.alt}")
+        return
+    target = out or folders[0] / "figures"
+    for name, figure in found.items():
+        for form in formats or ("svg",):
+            data = draw(figure, form, theme, width)  # type: ignore[arg-type]
+            try:
+                target.mkdir(parents=True, exist_ok=True)
+                write_whole(target / f"{name}.{form}", data)
+            except OSError as error:
+                raise cannot_write(target, error) from None
+    click.echo(f"{len(found)} figures in {target}")

@@ -1,0 +1,79 @@
+"""Figures as files: SVG, PNG, PDF or the Vega-Lite specification itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from synthleak.analyses.analysis import Study, analyses
+from synthleak.errors import UserError, import_extra
+from synthleak.report.figures.figure import Figure, Theme, budget
+from synthleak.report.figures.shelf import cell_figures, drawn_by, study_figures
+from synthleak.validation import nearest
+
+if TYPE_CHECKING:
+    from synthleak.audit import Audit
+
+Format = Literal["svg", "png", "pdf", "json"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+LANGUAGE = "6.4"
+SHARPNESS = 2.0
+
+
+def all_figures(audits: Sequence[Audit], only: Sequence[str] = ()) -> dict[str, Figure]:
+    """Return the figures of some audits by file name: those of every cell, then of the study.
+
+    Several audits are joined into one study. `only` names figures, as `roc` or `attributes`.
+    """
+    found: dict[str, Figure] = {}
+    for audit in audits:
+        for cell in audit.bench.cells:
+            for figure in cell_figures(audit, cell):
+                where = [cell.pool, cell.generator, f"eps-{budget(cell.epsilon)}"]
+                if len(audits) > 1:
+                    where.insert(0, cell.corpus)
+                found[_file_name([*where, figure.name], found)] = figure
+    for figure in study_figures(_tables(audits), drawn_by(*audits)):
+        found[_file_name([figure.name], found)] = figure
+    names = list(dict.fromkeys(figure.name for figure in found.values()))
+    for name in only:
+        if name not in names:
+            raise UserError(f"there is no figure {name!r} here", "--only", nearest(name, names))
+    return {key: figure for key, figure in found.items() if not only or figure.name in only}
+
+
+def _tables(audits: Sequence[Audit]) -> dict[str, Sequence[Any]]:
+    """Return the tables of some audits joined, by name; analyses look at all of them together."""
+    study = Study(
+        **{
+            field: tuple(row for audit in audits for row in getattr(audit.study, field))
+            for field in Study.__dataclass_fields__
+        }
+    )
+    found = {entry.name: entry.plugin.rows(study) for entry in analyses if not entry.plugin.opt_in}
+    return {"cells": study.cells, "comparison": study.comparison, **found}
+
+
+def _file_name(parts: Sequence[str], taken: dict[str, Figure]) -> str:
+    """Join parts to a name that any disk takes, and that no other figure has."""
+    stem = "-".join(re.sub(r"[^\w.]+", "_", part.replace("∞", "inf")) for part in parts)
+    name, number = stem, 1
+    while name in taken:
+        number += 1
+        name = f"{stem}-{number}"
+    return name
+
+
+def draw(figure: Figure, form: Format, theme: Theme = "light", width: int = 760) -> bytes:
+    """Draw a figure; needs the extra `figures` unless its specification is asked for."""
+    spec = figure.for_file(theme, width)
+    if form == "json":
+        return (json.dumps(spec, indent=1, ensure_ascii=False) + "\n").encode()
+    convert = import_extra("vl_convert", extra="figures", by=f"a figure as {form.upper()}")
+    if form == "svg":
+        return str(convert.vegalite_to_svg(spec, vl_version=LANGUAGE)).encode()
+    if form == "png":
+        return bytes(convert.vegalite_to_png(spec, vl_version=LANGUAGE, scale=SHARPNESS))
+    return bytes(convert.vegalite_to_pdf(spec, vl_version=LANGUAGE))
