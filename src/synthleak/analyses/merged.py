@@ -18,7 +18,7 @@ from synthleak.analyses.analysis import Lacking, Study, analysis
 from synthleak.analyses.cells import Cell
 from synthleak.analyses.played import RANDOM, UNION, Signal
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.by_origin import OriginFigures, Sides, origin_figures
+from synthleak.metrics.by_origin import DRAWS, OriginFigures, Sides, origin_figures
 from synthleak.metrics.compare import comparison_of
 from synthleak.metrics.dealt import dealt, redeal
 from synthleak.metrics.selection import choose
@@ -97,6 +97,7 @@ def merged_rows(
     order: tuple[str, str],
     *,
     redraws: int = REDRAWS,
+    draws: int = DRAWS,
 ) -> list[MergedRow]:
     """Return the rows of a merged cell from `scores[set, target, signal]`, origins in `order`.
 
@@ -123,7 +124,7 @@ def merged_rows(
         pool_auc = float(level[0, best])
         rows += [
             _row(cell, signals[best], pool_auc, order, counts, found)
-            for found in origin_figures(dealings, stream(*name, "bootstrap", scenario))
+            for found in origin_figures(dealings, stream(*name, "bootstrap", scenario), draws)
         ]
     return rows
 

@@ -78,14 +78,16 @@ class OriginFigures:
         return self.own_first - self.own_second
 
 
-def origin_figures(dealings: Sequence[Sides], rng: np.random.Generator) -> list[OriginFigures]:
+def origin_figures(
+    dealings: Sequence[Sides], rng: np.random.Generator, draws: int = DRAWS
+) -> list[OriginFigures]:
     """Return the figures of each measure; the observed dealing first, then the redraws."""
     observed = dealings[0]
     first, second = by_kind(observed)
     deltas = np.stack([np.subtract(*by_kind(sides)) for sides in dealings])
-    low, high = np.percentile(_resampled(observed, rng), LIMITS, axis=0)
+    low, high = np.percentile(_resampled(observed, rng, draws), LIMITS, axis=0)
     own_first, own_second = against_own(observed, np.ones(len(observed.first)))
-    own_low, own_high = _own_limits(observed, rng)
+    own_low, own_high = _own_limits(observed, rng, draws)
     made = []
     for place, measure in enumerate(MEASURES):
         null_low, null_high, p = against_redraws(deltas[:, place])
@@ -132,7 +134,7 @@ def _mean(scores: Floats) -> Floats:
     return scores.mean(axis=1) if scores.shape[1] else np.full(len(scores), np.nan)
 
 
-def _resampled(sides: Sides, rng: np.random.Generator) -> Floats:
+def _resampled(sides: Sides, rng: np.random.Generator, draws: int) -> Floats:
     """Return the differences of bootstrap draws: member records of each kind drawn anew.
 
     A record brings all its trials with it, and the non-members stay (METHOD §10).
@@ -143,7 +145,7 @@ def _resampled(sides: Sides, rng: np.random.Generator) -> Floats:
         _, record = np.unique(sides.records[kind], return_inverse=True)
         count = np.bincount(record).astype(np.float64)
         total = np.stack([np.bincount(record, weights=row) for row in scores[:, kind]], axis=1)
-        weight = resample(len(count), DRAWS, rng)
+        weight = resample(len(count), draws, rng)
         made.append((weight @ total) / (weight @ count)[:, None])
     difference: Floats = made[0] - made[1]
     return difference
@@ -179,16 +181,16 @@ def _own(sides: Sides, weight: Floats, kind: NDArray[np.bool_]) -> Floats:
     )
 
 
-def _own_limits(sides: Sides, rng: np.random.Generator) -> Floats:
+def _own_limits(sides: Sides, rng: np.random.Generator, draws: int) -> Floats:
     """Return the limits of the own difference: all records drawn anew, in and out."""
     drawn = np.stack(
         [
             np.subtract(*against_own(sides, weight))
-            for weight in resample(len(sides.first), DRAWS, rng)
+            for weight in resample(len(sides.first), draws, rng)
         ]
     )
     whole = drawn[np.isfinite(drawn).all(axis=1)]
-    if len(whole) < DRAWS / 2:
+    if len(whole) < draws / 2:
         return np.full((2, len(MEASURES)), np.nan)
     limits: Floats = np.percentile(whole, LIMITS, axis=0)
     return limits

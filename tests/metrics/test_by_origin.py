@@ -1,0 +1,103 @@
+"""Two kinds of records in one game: against an oracle, and over repeated draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oracles.by_origin import rate, shared, wins
+from synthleak.metrics.by_origin import (
+    Sides,
+    against_own,
+    against_redraws,
+    by_kind,
+    origin_figures,
+)
+from synthleak.metrics.dealt import Dealt, dealt
+from synthleak.metrics.ranks import ranks_of
+from synthleak.plan.plan import designs
+from synthleak.pools.pool import Pool
+from synthleak.spec import GameSection
+
+TARGETS = 12
+FIRST = np.arange(TARGETS) < 5
+
+
+def hand_of(design: str, seed: int = 1) -> tuple[Dealt, int]:
+    origins = tuple("one" if first else "two" for first in FIRST)
+    pool = Pool("one+two", tuple(range(TARGETS)), origins, tuple(range(12, 200)), (200,) * 400)
+    pool = Pool(pool.name, pool.targets, origins, pool.candidates, tuple(range(200, 400)))
+    game = GameSection(design=design, instances=24, records=80, rounds=3, candidates=4)
+    plan = designs.get(design).plugin.draw(pool, game, seed)
+    return dealt(plan.trials, TARGETS), int(plan.trials.set.max()) + 1
+
+
+def sides_of(design: str, *, levels: int, seed: int = 1) -> tuple[Sides, np.ndarray]:
+    hand, sets = hand_of(design, seed)
+    values = np.random.default_rng(seed).integers(levels, size=sets * TARGETS).astype(float)
+    return Sides(ranks_of(values[:, None]).low[0], FIRST, hand), values
+
+
+@pytest.mark.parametrize("design", ["lone", "cohort"])
+@pytest.mark.parametrize("levels", [4, 100_000])
+def test_figures_by_kind_agree_with_an_oracle_with_and_without_ties(
+    design: str, levels: int
+) -> None:
+    sides, values = sides_of(design, levels=levels)
+    members = values[sides.hand.members].tolist()
+    kinds = FIRST[sides.hand.members % TARGETS].tolist()
+    expected = shared(members, kinds, values[sides.hand.others].tolist())
+    assert np.allclose(by_kind(sides), expected)
+
+
+@pytest.mark.parametrize("design", ["lone", "cohort"])
+@pytest.mark.parametrize("levels", [4, 100_000])
+def test_each_kind_against_its_own_agrees_with_an_oracle_that_repeats_records(
+    design: str, levels: int
+) -> None:
+    sides, values = sides_of(design, levels=levels)
+    weight = np.random.default_rng(2).integers(0, 3, TARGETS)
+    for place, kind in enumerate((True, False)):
+
+        def repeated(cells: np.ndarray, kind: bool = kind) -> list[float]:
+            own = [c for c in cells.ravel().tolist() if FIRST[c % TARGETS] == kind]
+            return [values[c] for c in own for _ in range(weight[c % TARGETS])]
+
+        inside, outside = repeated(sides.hand.members), repeated(sides.hand.others)
+        auc = sum(wins(score, outside) for score in inside) / (len(inside) * len(outside))
+        found = against_own(sides, weight.astype(float))[place]
+        assert np.allclose(found, [auc, rate(inside, outside)])
+
+
+def test_the_bootstrap_keeps_the_trials_of_a_record_together() -> None:
+    sides, _ = sides_of("cohort", levels=100_000)
+    doubled = Dealt(np.tile(sides.hand.members, 2), sides.hand.others)
+    rng = np.random.default_rng
+    once = origin_figures([sides], rng(3))
+    twice = origin_figures([Sides(sides.low, FIRST, doubled)], rng(3))
+    for one, two in zip(once, twice, strict=True):
+        assert (one.low, one.high) == pytest.approx((two.low, two.high))
+        assert one.low <= one.delta <= one.high
+        assert one.p is None
+
+
+def test_a_redraw_without_one_kind_counts_against_the_finding() -> None:
+    assert against_redraws(np.array([9.0, *np.zeros(19)]))[2] == pytest.approx(0.1)
+    assert against_redraws(np.array([9.0, np.nan, *np.zeros(18)]))[2] == pytest.approx(0.2)
+    assert against_redraws(np.array([9.0, np.nan])) == (None, None, None)
+
+
+def test_a_planted_difference_is_found_and_its_sign_is_kept() -> None:
+    for design in ("lone", "cohort"):
+        hand, sets = hand_of(design)
+        values = np.random.default_rng(4).normal(size=sets * TARGETS)
+        cells = hand.members
+        values[cells[FIRST[cells % TARGETS]]] += 4
+        low = ranks_of(values[:, None]).low[0]
+        auc, tpr = origin_figures([Sides(low, FIRST, hand)], np.random.default_rng(5))
+        assert auc.low > 0
+        assert tpr.low > 0
+        assert auc.own_low is not None
+        assert auc.own_low > 0
+        back = origin_figures([Sides(low, ~FIRST, hand)], np.random.default_rng(5))[0]
+        assert back.delta == pytest.approx(-auc.delta)
