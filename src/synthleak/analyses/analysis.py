@@ -8,8 +8,8 @@ what an analysis needs, it says so in a line (`Lacking`), and the others go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, is_dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, is_dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
 from synthleak.analyses.played import AttributeRow, Played
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Row = type["DataclassInstance"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,14 @@ class Study:
     comparison: tuple[ComparisonRow, ...] = ()
     played: tuple[Played, ...] = ()
     attributes: tuple[AttributeRow, ...] = ()
+    _made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Return what several analyses of this study share, made when the first one asks."""
+        if name not in self._made:
+            self._made[name] = make()
+        made: T = self._made[name]
+        return made
 
 
 class Lacking(Exception):  # noqa: N818 - reads as what it is

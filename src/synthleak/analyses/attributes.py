@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.chosen import RULES, SPLIT, Group, groups_of
+from synthleak.analyses.played import ATTRIBUTES, RANDOM, UNION, Signal
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.nulls import holm
+from synthleak.metrics.vulnerability import FEWEST
+from synthleak.seeds import stream
+
+PERMUTATIONS = 9_999
+SLACK = 1e-6
+"""Permutations are kept in single precision; one this close counts against the finding."""
+SELECTED_ON = {"outlier": "outlierness"}
+"""Rules that look at an attribute when they select: within such a pool its range is restricted."""
 
 
 @dataclass(frozen=True)
@@ -54,3 +71,212 @@ class CombinedRow:
     high: float | None
     p_value: float | None
     p_holm: float | None
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The correlations of one pool and generator under one rule: `rho[attribute]`, and by chance.
+
+    `null[attribute, permutation]` is what ρ is when attributes are dealt to other records.
+    """
+
+    group: Group
+    signal: Signal
+    records: int
+    rho: Floats
+    null: Floats
+
+    def p(self, attribute: int) -> float | None:
+        """Return the two-sided p of one attribute; None where a correlation means nothing."""
+        return two_sided(float(self.rho[attribute]), self.null[attribute])
+
+
+def two_sided(value: float, null: Floats) -> float | None:
+    """Return the share of permutations, this one included, that are as far from 0."""
+    if not np.isfinite(value):
+        return None
+    return (1 + int((np.abs(null) >= abs(value) - SLACK).sum())) / (len(null) + 1)
+
+
+def matrices(study: Study) -> dict[str, list[Matrix]]:
+    """Return the attribute–pool matrix under each of the four rules, made once per study."""
+    return study.once("attribute matrices", lambda: _matrices(study))
+
+
+def _matrices(study: Study) -> dict[str, list[Matrix]]:
+    table = {
+        (row.corpus, row.pool, row.record): [getattr(row, name) for name in ATTRIBUTES]
+        for row in study.attributes
+    }
+    groups = [group for group in groups_of(study) if group.pool.rule != UNION]
+    permutations = max(PERMUTATIONS, 25 * len(ATTRIBUTES) * len(groups))
+    made: dict[str, list[Matrix]] = {rule: [] for rule in RULES}
+    for group in groups:
+        known = [(group.pool.corpus, group.pool.name, record) for record in group.pool.records]
+        if any(key not in table for key in known):
+            continue
+        for rule, matrix in _of_group(group, np.array([table[key] for key in known]), permutations):
+            made[rule].append(matrix)
+    return made
+
+
+def _of_group(group: Group, attributes: Floats, permutations: int) -> Iterator[tuple[str, Matrix]]:
+    """Yield the correlations under each rule; who qualifies depends on the coins alone."""
+    chosen = {rule: signal for rule in RULES if (signal := group.choose(rule)) is not None}
+    vs = {rule: group.v(signal) for rule, signal in chosen.items()}
+    qualify = np.isfinite(next(iter(vs.values())))
+    if qualify.sum() < FEWEST:
+        return
+    sides = np.stack([_ranks(column) for column in attributes[qualify].T])
+    rng = stream(group.cells[0].seed, "attributes", group.pool.corpus, group.pool.name)
+    order = rng.permuted(np.tile(np.arange(sides.shape[1]), (permutations, 1)), axis=1)
+    dealt = sides[:, order]
+    for rule, v in vs.items():
+        ranks = _ranks(v[qualify])
+        null = (dealt @ ranks).astype(np.float32)
+        yield rule, Matrix(group, chosen[rule], int(qualify.sum()), sides @ ranks, null)
+
+
+def _ranks(values: Floats) -> Floats:
+    """Return centred ranks of length 1, whose product is Spearman's ρ; NaN where all are tied."""
+    from scipy.stats import rankdata
+
+    ranks = rankdata(values) - (len(values) + 1) / 2
+    length = np.linalg.norm(ranks)
+    scaled: Floats = ranks / length if length > 0 else np.full(len(values), np.nan)
+    return scaled
+
+
+def detection_floor(records: int) -> float:
+    """Return the smallest |ρ| that is significant at 5% with so many records.
+
+    >>> round(detection_floor(36), 2), round(detection_floor(19), 2)
+    (0.33, 0.46)
+    """
+    from scipy.stats import t
+
+    point = float(t.ppf(0.975, records - 2))
+    return float(point / (point**2 + records - 2) ** 0.5)
+
+
+@analysis("attributes", version=1, row=AttributeTest)
+def attributes(study: Study) -> Sequence[AttributeTest]:
+    """Whether length, outlierness, near-duplication, rare bigrams or entities foretell V(x)."""
+    return attribute_tests(study, SPLIT)
+
+
+def attribute_tests(study: Study, rule: str) -> list[AttributeTest]:
+    """Return every attribute–pool test under one rule, Holm over all of them."""
+    rows = [
+        AttributeTest(
+            corpus=matrix.group.pool.corpus,
+            pool=matrix.group.pool.name,
+            block=matrix.group.pool.rule,
+            generator=matrix.group.generator,
+            attribute=attribute,
+            scenario=matrix.signal.scenario,
+            proxy=matrix.signal.proxy,
+            view=matrix.signal.view,
+            budgets=len(matrix.group.cells),
+            records=matrix.records,
+            rho=float(matrix.rho[place]) if np.isfinite(matrix.rho[place]) else None,
+            p_value=matrix.p(place),
+            p_holm=None,
+            floor=detection_floor(matrix.records),
+            selected_on="†" if SELECTED_ON.get(matrix.group.pool.rule) == attribute else "",
+        )
+        for matrix in _known(study, rule)
+        for place, attribute in enumerate(ATTRIBUTES)
+    ]
+    adjusted = holm([row.p_value for row in rows])
+    return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def _known(study: Study, rule: str) -> list[Matrix]:
+    if not study.played:
+        raise Lacking("no cell was played")
+    found = matrices(study)[rule]
+    if not found and rule == SPLIT:
+        raise Lacking(f"fewer than {FEWEST} records of every pool both took part and did not")
+    return found
+
+
+@analysis("attributes_combined", version=1, row=CombinedRow)
+def attributes_combined(study: Study) -> Sequence[CombinedRow]:
+    """Attribute correlations over the disjoint pools of a block, by Fisher's z, under each rule."""
+    _known(study, SPLIT)
+    rows: list[CombinedRow] = []
+    for rule in RULES:
+        blocks: dict[tuple[str, str], list[Matrix]] = {}
+        for matrix in matrices(study)[rule]:
+            key = (matrix.group.generator, matrix.group.pool.rule)
+            blocks.setdefault(key, []).append(matrix)
+        # The random pools stand first: they are the ones that were chosen for nothing.
+        for (generator, block), members in sorted(
+            blocks.items(), key=lambda item: item[0][1] != RANDOM
+        ):
+            rows += _block(rule, generator, block, members)
+    return rows
+
+
+def _block(rule: str, generator: str, block: str, members: Sequence[Matrix]) -> list[CombinedRow]:
+    apart = _disjoint(members)
+    corpora = list(dict.fromkeys(matrix.group.pool.corpus for matrix in apart))
+    rows = []
+    for corpus in ("all", *corpora):
+        some = [matrix for matrix in apart if corpus in ("all", matrix.group.pool.corpus)]
+        tested = corpus == "all"
+        made = [
+            CombinedRow(
+                selection=rule,
+                generator=generator,
+                block=block,
+                corpus=corpus,
+                attribute=attribute,
+                pools=len(some),
+                records=sum(matrix.records for matrix in some),
+                **fisher(some, place, tested=tested),
+                p_holm=None,
+            )
+            for place, attribute in enumerate(ATTRIBUTES)
+        ]
+        adjusted = holm([row.p_value for row in made])
+        rows += [replace(row, p_holm=p) for row, p in zip(made, adjusted, strict=True)]
+    return rows
+
+
+def _disjoint(members: Sequence[Matrix]) -> list[Matrix]:
+    """Return the pools that share no record with one before them."""
+    taken: set[tuple[str, str]] = set()
+    apart = []
+    for matrix in members:
+        records = {(matrix.group.pool.corpus, record) for record in matrix.group.pool.records}
+        if not records & taken:
+            apart.append(matrix)
+            taken |= records
+    return apart
+
+
+def fisher(members: Sequence[Matrix], place: int, *, tested: bool) -> dict[str, float | None]:
+    """Combine the ρ of disjoint pools by Fisher's z, each weighing its records minus 3.
+
+    The test deals attributes to other records within every pool, so it needs no normal theory.
+    """
+    usable = [matrix for matrix in members if np.isfinite(matrix.rho[place])]
+    columns = ("rho", "low", "high", "p_value")
+    positive = sum(bool(matrix.rho[place] > 0) for matrix in usable)
+    if not usable:
+        return {"positive_pools": 0, **dict.fromkeys(columns)}
+    weights = np.array([matrix.records - 3 for matrix in usable], dtype=np.float64)
+    z = float(weights @ [_z(matrix.rho[place]) for matrix in usable] / weights.sum())
+    reach = 1.96 / weights.sum() ** 0.5
+    p = None
+    if tested:
+        null = sum(w * _z(matrix.null[place]) for w, matrix in zip(weights, usable, strict=True))
+        p = two_sided(z, np.asarray(null) / weights.sum())
+    ends = [float(np.tanh(value)) for value in (z, z - reach, z + reach)]
+    return {"positive_pools": positive, **dict(zip(columns, [*ends, p], strict=True))}
+
+
+def _z(rho: Floats) -> Floats:
+    return np.arctanh(np.clip(rho, -0.999999, 0.999999, dtype=np.float64))

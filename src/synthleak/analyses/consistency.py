@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.chosen import Group, by_pool, groups_of
+from synthleak.analyses.played import UNION, Played, Signal
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.by_record import tenth
+from synthleak.metrics.dealt import dealt, redeal
+from synthleak.metrics.nulls import holm, p_value
+from synthleak.metrics.vulnerability import FEWEST, Sides, redrawn, sides_of
+from synthleak.seeds import stream
+
+REDRAWS = 400
+FIRST_KIND = "dpsgd"
+"""Generators of this kind lend their pair to the others (the paper's DP-Gen)."""
 
 
 @dataclass(frozen=True)
@@ -35,3 +54,139 @@ class ConsistencyRow:
     turnover: float | None
     chance_turnover: float | None
     turnover_p: float | None
+
+
+@analysis("consistency", version=1, row=ConsistencyRow)
+def consistency(study: Study) -> Sequence[ConsistencyRow]:
+    """Whether the same records are hit under another generator, budget or scenario."""
+    groups = [group for group in groups_of(study) if group.pool.rule != UNION]
+    rows = [row for same in by_pool(groups) for row in _pool(same)]
+    if not rows:
+        raise Lacking(_why(groups))
+    made: list[ConsistencyRow] = []
+    for across in dict.fromkeys(row.across for row in rows):
+        some = [row for row in rows if row.across == across]
+        adjusted = holm([row.p_value for row in some])
+        made += [replace(row, p_holm=p) for row, p in zip(some, adjusted, strict=True)]
+    return made
+
+
+def _why(groups: Sequence[Group]) -> str:
+    several = any(len(group.cells) > 1 or len(group.cells[0].scenarios) > 1 for group in groups)
+    if not several and len(by_pool(groups)) == len(groups):
+        return "needs a second generator, budget or scenario on the same pool and plan"
+    return f"fewer than {FEWEST} records of every pool both took part and did not"
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """V of one setting as `[dealing, target]`, the observed dealing first.
+
+    `ranks` are centred and of length 1 in each dealing, so that two settings' product is ρ; `top`
+    says who is in the top tenth; `records` counts who qualifies.
+    """
+
+    name: str
+    ranks: Floats
+    top: NDArray[np.bool_]
+    records: NDArray[np.int64]
+
+
+def _setting(name: str, v: Floats) -> _Setting:
+    from scipy.stats import rankdata
+
+    known = np.isfinite(v)
+    records = known.sum(axis=1)
+    # Who does not qualify ranks last, and is taken out again.
+    ranks = rankdata(np.where(known, v, np.inf), axis=1) - (records[:, None] + 1) / 2
+    ranks = np.where(known, ranks, 0.0)
+    length = np.linalg.norm(ranks, axis=1, keepdims=True)
+    enough = (records[:, None] >= FEWEST) & (length > 0)
+    units = np.divide(ranks, length, out=np.full_like(ranks, np.nan), where=enough)
+    order = np.argsort(np.where(known, -v, np.inf), axis=1, kind="stable")
+    first = np.arange(v.shape[1]) < np.array([tenth(n) for n in records])[:, None]
+    top = np.zeros_like(known)
+    np.put_along_axis(top, order, first, axis=1)
+    return _Setting(name, units, top & known, records)
+
+
+def _pool(groups: Sequence[Group]) -> Iterator[ConsistencyRow]:
+    """Yield the comparisons within one pool: all its cells share a plan, and so the redraws."""
+    first = groups[0].cells[0]
+    if np.isfinite(first.profile.v[0]).sum() < FEWEST:
+        return
+    chosen = [(group, signal) for group in groups if (signal := group.choose()) is not None]
+    chosen.sort(key=lambda pair: pair[0].cells[0].generator_kind != FIRST_KIND)
+    wanted = _columns(chosen)
+    if len(chosen) < 2 and all(len(made) < 2 for made in wanted.values()):
+        return
+    sides = _dealings(first)
+    scores = {cell.cell: cell.scores() for group in groups for cell in group.cells}
+
+    def setting(name: str, cells: Sequence[Played], signal: Signal) -> _Setting:
+        place = cells[0].signals.index(signal)
+        mean = np.mean([scores[cell.cell][:, :, place] for cell in cells], axis=0)
+        return _setting(name, redrawn(mean, sides))
+
+    for (one, signal), (other, _) in combinations(chosen, 2):
+        pair = [setting(group.generator, group.cells, signal) for group in (one, other)]
+        yield _row("generators", one, signal, *pair)
+    for group, signal in chosen:
+        budgets = [setting(f"{cell.epsilon:g}", [cell], signal) for cell in group.cells]
+        for a, b in combinations(budgets, 2):
+            yield _row("budgets", group, signal, a, b)
+        ladder = [setting(s.scenario, group.cells, s) for s in wanted[group.generator]]
+        for a, b in combinations(ladder, 2):
+            yield _row("scenarios", group, signal, a, b)
+
+
+def _columns(chosen: Sequence[tuple[Group, Signal]]) -> dict[str, list[Signal]]:
+    """Return, for each generator, its proxy in every scenario."""
+    return {
+        group.generator: [s for s in group.cells[0].signals if s.proxy == signal.proxy]
+        for group, signal in chosen
+    }
+
+
+def _dealings(cell: Played) -> list[Sides]:
+    """Return IN and OUT as they were dealt, and in redraws that all cells of a plan share."""
+    plan, targets = cell.plan, len(cell.plan.targets)
+    sets = int(plan.trials.set.max()) + 1
+    within = cell.design.within_records(plan)
+    rng = stream(cell.seed, "consistency", cell.cell.corpus, cell.cell.pool)
+    hands = [dealt(plan.trials, targets), *redeal(cell.design, plan, cell.game, rng, REDRAWS)]
+    return [sides_of(hand, sets, targets, within_records=within) for hand in hands]
+
+
+def _row(
+    across: str, group: Group, signal: Signal, one: _Setting, other: _Setting
+) -> ConsistencyRow:
+    rho = (one.ranks * other.ranks).sum(axis=1)
+    top = int(one.top[0].sum())
+    shared = (one.top & other.top).sum(axis=1) / np.maximum(one.top.sum(axis=1), 1)
+    null = rho[1:][np.isfinite(rho[1:])]
+    known = bool(np.isfinite(rho[0])) and len(null) > 0
+    ends = np.quantile(null, [0.025, 0.975]).tolist() if known else [None, None]
+    records = int(one.records[0])
+    return ConsistencyRow(
+        across=across,
+        corpus=group.pool.corpus,
+        pool=group.pool.name,
+        block=group.pool.rule,
+        generator=group.generator,
+        one=one.name,
+        other=other.name,
+        scenario=signal.scenario,
+        proxy=signal.proxy,
+        records=records,
+        rho=float(rho[0]) if known else None,
+        null_mean=float(null.mean()) if known else None,
+        null_low=ends[0],
+        null_high=ends[1],
+        p_value=p_value(float(rho[0]), null) if known else None,
+        p_holm=None,
+        top=top,
+        turnover=1 - float(shared[0]),
+        chance_turnover=1 - top / records,
+        turnover_p=p_value(float(shared[0]), shared[1:]),
+    )

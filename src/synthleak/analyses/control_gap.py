@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.cells import ProxyRow
+from synthleak.analyses.gaps import (
+    WHOLE,
+    Difference,
+    combine,
+    controls_of,
+    figure,
+    holm_levels,
+    is_selected,
+)
+from synthleak.analyses.played import RANDOM, Played
 
 
 @dataclass(frozen=True)
@@ -11,9 +27,10 @@ class GapRow:
 
     `scenario` is `all` for the figure of the whole cell. `auc` … `gap_spread` are the paper's:
     best proxies in hindsight, the control's chosen on all its draws together, and
-    1.96·√(se² + se²) over rounds. `crossfit…` … `p_value` are of the deployable figures, with a
-    bootstrap over instances on both sides that chooses anew. `flagged` says whether the interval at
-    Holm's level, `holm_low` to `holm_high`, excludes 0; it is empty where the row is not counted.
+    1.96·√(se² + se²) over rounds. The more trials a side has, the less it gains by choosing, so
+    that by chance alone this gap lies above 0. `crossfit…` … `p_value` are of the deployable
+    figures, with a bootstrap over instances on both sides that chooses anew. `flagged` says whether
+    the interval at Holm's level, `holm_low` to `holm_high`, excludes 0; one row per cell counts.
     """
 
     corpus: str
@@ -41,3 +58,112 @@ class GapRow:
     holm_low: float | None
     holm_high: float | None
     flagged: str
+
+
+@analysis("control_gap", version=1, row=GapRow)
+def control_gap(study: Study) -> Sequence[GapRow]:
+    """Whether a selected pool is easier to tell apart than its random controls, per scenario."""
+    tables: dict[tuple[object, ...], list[ProxyRow]] = {}
+    for row in study.proxies:
+        tables.setdefault((row.corpus, row.pool, row.generator, row.epsilon), []).append(row)
+    selected = [cell for cell in study.played if is_selected(cell)]
+    if not selected:
+        raise Lacking("needs a pool that was selected for what its records are like")
+    found = [(cell, controls) for cell in selected if (controls := controls_of(study, cell))]
+    if not found:
+        raise Lacking(_why(study))
+    rows, gaps = [], []
+    for cell, controls in found:
+        for scenario in (*cell.scenarios, WHOLE):
+            parts = [(1.0, cell), *((-1.0 / len(controls), control) for control in controls)]
+            gap = combine(parts, scenario)
+            rows.append(_row(cell, controls, scenario, gap, tables))
+            gaps.append(gap)
+    levels = holm_levels([row.p_value for row in rows])
+    return [_flag(*item) for item in zip(rows, gaps, levels, strict=True)]
+
+
+def _why(study: Study) -> str:
+    if not any(cell.pool.rule == RANDOM for cell in study.played):
+        return 'needs random pools to compare with: add a pool of the rule "random"'
+    return "no random pool shares corpus, generator and budget with a selected one, and no record"
+
+
+def _row(
+    cell: Played,
+    controls: Sequence[Played],
+    scenario: str,
+    gap: Difference | None,
+    tables: dict[tuple[object, ...], list[ProxyRow]],
+) -> GapRow:
+    rows = [_rows_of(one, scenario, tables) for one in (cell, *controls)]
+    rounds = cell.game.rounds if cell.plan.trials.rounds > 1 else 1
+    auc, view, error = _best([rows[0]], rounds)
+    usual, usual_view, usual_error = _best(rows[1:], rounds)
+    spread = None if error is None or usual_error is None else 1.96 * np.hypot(error, usual_error)
+    low, high = gap.interval() if gap else (None, None)
+    own = figure(cell, scenario)
+    theirs = [value for control in controls if (value := figure(control, scenario)) is not None]
+    return GapRow(
+        corpus=cell.cell.corpus,
+        pool=cell.cell.pool,
+        generator=cell.cell.generator,
+        epsilon=cell.cell.epsilon,
+        scenario=scenario,
+        controls=len(controls),
+        control_pools=" ".join(control.cell.pool for control in controls),
+        auc=auc,
+        view=view,
+        auc_spread=None if error is None else 1.96 * error,
+        control_auc=usual,
+        control_view=usual_view,
+        control_spread=None if usual_error is None else 1.96 * usual_error,
+        gap=auc - usual,
+        gap_spread=None if spread is None else float(spread),
+        crossfit_auc=own,
+        control_crossfit=float(np.mean(theirs)) if len(theirs) == len(controls) else None,
+        crossfit_gap=gap and gap.value,
+        low=low,
+        high=high,
+        # One test per cell: scenarios are views of the same releases.
+        p_value=gap.p if gap and scenario == WHOLE else None,
+        p_holm=None,
+        holm_low=None,
+        holm_high=None,
+        flagged="",
+    )
+
+
+def _rows_of(
+    cell: Played, scenario: str, tables: dict[tuple[object, ...], list[ProxyRow]]
+) -> list[ProxyRow]:
+    own = cell.cell
+    rows = tables[own.corpus, own.pool, own.generator, own.epsilon]
+    return [row for row in rows if scenario in (WHOLE, row.scenario)]
+
+
+def _best(pools: Sequence[Sequence[ProxyRow]], rounds: int) -> tuple[float, str, float | None]:
+    """Return AUC, view and standard error of the proxy that is best over some pools together.
+
+    The error is that of the mean over all rounds of all pools, so that it holds the difference
+    between draws of a control. With one round there is none.
+    """
+    aucs = np.array([[row.auc for row in rows] for rows in pools])
+    rates = np.array([[row.tpr_at_fpr05 for row in rows] for rows in pools])
+    order = np.lexsort((-rates.mean(axis=0), -aucs.mean(axis=0).round(9)))
+    best = int(order[0])
+    value, view = float(aucs[:, best].mean()), pools[0][best].view
+    if rounds < 2:
+        return value, view, None
+    within = [(rows[best].auc_spread * rounds**0.5 / 1.96) ** 2 for rows in pools]
+    variance = np.mean(within) + aucs[:, best].var()
+    return value, view, float((variance / (rounds * len(pools))) ** 0.5)
+
+
+def _flag(row: GapRow, gap: Difference | None, levels: tuple[float | None, float | None]) -> GapRow:
+    adjusted, level = levels
+    if gap is None or adjusted is None or level is None:
+        return row
+    low, high = gap.interval(level)
+    flagged = "yes" if low > 0 or high < 0 else "no"
+    return replace(row, p_holm=adjusted, holm_low=low, holm_high=high, flagged=flagged)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.gaps import WHOLE, combine, controls_of, is_selected
+from synthleak.analyses.played import Played
+from synthleak.metrics.nulls import holm
 
 
 @dataclass(frozen=True)
@@ -31,3 +38,77 @@ class RemovalRow:
     best_removed: float
     best_control_removed: float | None
     best_difference: float | None
+
+
+@analysis("dp_removal", version=1, row=RemovalRow)
+def dp_removal(study: Study) -> Sequence[RemovalRow]:
+    """How much AUC a budget removes, and whether it removes more from a selected pool."""
+    rows = [
+        row
+        for cell in study.played
+        if math.isfinite(cell.epsilon) and (bare := _without_privacy(study, cell)) is not None
+        for row in _rows(study, cell, bare)
+    ]
+    if not rows:
+        raise Lacking("needs a generator that was audited both at ε = ∞ and at a finite ε")
+    adjusted = holm([row.p_value for row in rows])
+    return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def _without_privacy(study: Study, cell: Played) -> Played | None:
+    """Return the same pool and generator at ε = ∞."""
+    wanted = replace(cell.cell, epsilon=math.inf)
+    found = (other for other in study.played if other.cell == wanted)
+    return next((bare for bare in found if bare.scenarios == cell.scenarios), None)
+
+
+def _rows(study: Study, cell: Played, bare: Played) -> Iterator[RemovalRow]:
+    pairs = []
+    if is_selected(cell):
+        for control in controls_of(study, cell):
+            open_one = _without_privacy(study, control)
+            if open_one is not None:
+                pairs.append((open_one, control))
+    parts = [(1.0, bare), (-1.0, cell)]
+    ordinary = [
+        (sign / len(pairs), one)
+        for pair in pairs
+        for sign, one in zip((1.0, -1.0), pair, strict=True)
+    ]
+    for scenario in (*cell.scenarios, WHOLE):
+        own = combine(parts, scenario)
+        low, high = own.interval() if own else (None, None)
+        theirs = combine(ordinary, scenario) if pairs else None
+        minus = [(-weight, one) for weight, one in ordinary]
+        gap = combine([*parts, *minus], scenario) if pairs else None
+        gap_low, gap_high = gap.interval() if gap else (None, None)
+        removed = _best(bare, scenario) - _best(cell, scenario)
+        usual = sum(w * _best(one, scenario) for w, one in ordinary) if pairs else None
+        yield RemovalRow(
+            corpus=cell.cell.corpus,
+            pool=cell.cell.pool,
+            generator=cell.cell.generator,
+            epsilon=cell.cell.epsilon,
+            scenario=scenario,
+            removed=own and own.value,
+            removed_low=low,
+            removed_high=high,
+            controls=len(pairs),
+            control_removed=theirs and theirs.value,
+            difference=gap and gap.value,
+            low=gap_low,
+            high=gap_high,
+            p_value=gap.p if gap and scenario == WHOLE else None,
+            p_holm=None,
+            best_removed=removed,
+            best_control_removed=usual,
+            best_difference=None if usual is None else removed - usual,
+        )
+
+
+def _best(cell: Played, scenario: str) -> float:
+    """Return the AUC of the best proxy in hindsight, of a scenario or of the whole cell."""
+    rows = cell.figures.rows
+    if scenario == WHOLE:
+        return max(row.auc.value for row in rows)
+    return rows[cell.scenarios.index(scenario)].auc.value

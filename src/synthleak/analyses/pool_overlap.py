@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
+
+from synthleak.analyses.analysis import Lacking, Study, analysis
 
 
 @dataclass(frozen=True)
@@ -16,3 +20,25 @@ class OverlapRow:
     other_records: int
     shared: int
     share_of_smaller: float
+
+
+@analysis("pool_overlap", version=1, row=OverlapRow)
+def pool_overlap(study: Study) -> Sequence[OverlapRow]:
+    """How many records two pools of a corpus share."""
+    pools = {(cell.pool.corpus, cell.pool.name): cell.pool for cell in study.played}
+    rows = [
+        OverlapRow(
+            corpus=one.corpus,
+            pool=one.name,
+            other=other.name,
+            records=len(one.records),
+            other_records=len(other.records),
+            shared=(shared := len(set(one.records) & set(other.records))),
+            share_of_smaller=shared / min(len(one.records), len(other.records)),
+        )
+        for one, other in combinations(pools.values(), 2)
+        if one.corpus == other.corpus
+    ]
+    if not rows:
+        raise Lacking("needs two pools of one corpus")
+    return rows

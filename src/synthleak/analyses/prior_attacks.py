@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.prior import ComparisonRow
+from synthleak.metrics.nulls import LEVEL
 
 
 @dataclass(frozen=True)
@@ -23,3 +28,57 @@ class ScoreboardRow:
     largest_loss: float | None
     ours_found: int
     rival_found: int
+
+
+@analysis("prior_attacks", version=1, row=ScoreboardRow)
+def prior_attacks(study: Study) -> Sequence[ScoreboardRow]:
+    """In how many cells ours beats, ties or loses to the prior attacks, each at its best."""
+    if not study.comparison:
+        raise Lacking("needs prior attacks: the spec leaves them out (prior = [])")
+    generators = list(dict.fromkeys(row.generator for row in study.comparison))
+    return [
+        board
+        for generator in (["all", *generators] if len(generators) > 1 else generators)
+        for rival in ("better", "canary", "domias")
+        if (board := _board(generator, rival, study.comparison)) is not None
+    ]
+
+
+def _board(generator: str, rival: str, rows: Sequence[ComparisonRow]) -> ScoreboardRow | None:
+    own = [row for row in rows if generator in ("all", row.generator)]
+    found = [(row, delta) for row in own if (delta := _delta(row, rival)) is not None]
+    if not found:
+        return None
+    deltas = [delta for _, delta in found]
+    losses = [delta for delta in deltas if delta < 0]
+    return ScoreboardRow(
+        generator=generator,
+        rival=rival,
+        cells=len(found),
+        wins=sum(delta > 0 for delta in deltas),
+        ties=sum(delta == 0 for delta in deltas),
+        losses=len(losses),
+        mean_delta=sum(deltas) / len(deltas),
+        largest_loss=min(losses, default=None),
+        ours_found=sum(_passes(row.ours_p) for row, _ in found),
+        rival_found=sum(_rival_passes(row, rival) for row, _ in found),
+    )
+
+
+def _delta(row: ComparisonRow, rival: str) -> float | None:
+    if rival == "better":
+        return row.delta
+    auc = row.canary_auc if rival == "canary" else row.domias_auc
+    return None if auc is None else row.ours_auc - auc
+
+
+def _rival_passes(row: ComparisonRow, rival: str) -> bool:
+    if rival == "canary":
+        return _passes(row.canary_p)
+    if rival == "domias":
+        return _passes(row.domias_p)
+    return _passes(row.canary_p) or _passes(row.domias_p)
+
+
+def _passes(p: float | None) -> bool:
+    return p is not None and p <= LEVEL

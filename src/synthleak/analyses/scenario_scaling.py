@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
+
+from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.gaps import mean_interval
 
 
 @dataclass(frozen=True)
@@ -21,3 +28,68 @@ class ScalingRow:
     change: float
     low: float | None
     high: float | None
+
+
+Figures = dict[tuple[str, str], dict[str, float]]
+"""By (view, proxy): the figure of a cell in each scenario."""
+
+
+@analysis("scenario_scaling", version=1, row=ScalingRow)
+def scenario_scaling(study: Study) -> Sequence[ScalingRow]:
+    """What more knowledge buys an attacker: change of best and median proxy at each step."""
+    cells = _by_cell(study)
+    scenarios = sorted({row.scenario for row in study.cells})
+    if len(scenarios) < 2:
+        raise Lacking("needs two scenarios or more: there is no step between them")
+    generators = list(dict.fromkeys(generator for generator, _ in cells))
+    wanted = ["all", *generators] if len(generators) > 1 else generators
+    return [
+        row
+        for generator in wanted
+        for one, other in combinations(scenarios, 2)
+        for row in _steps(
+            generator,
+            (one, other),
+            [found for name, found in cells if generator in ("all", name)],
+        )
+    ]
+
+
+def _by_cell(study: Study) -> list[tuple[str, Figures]]:
+    """Return each cell's generator, and its best and median AUC per view and scenario."""
+    every: dict[tuple[object, ...], dict[tuple[str, str], list[float]]] = {}
+    for row in study.proxies:
+        key = (row.corpus, row.pool, row.generator, row.epsilon)
+        found = every.setdefault(key, defaultdict(list))
+        found[row.view, row.scenario].append(row.auc)
+        found["any", row.scenario].append(row.auc)
+    chosen = {
+        (row.corpus, row.pool, row.generator, row.epsilon, row.scenario): row.crossfit_auc
+        for row in study.cells
+    }
+    made = []
+    for key, found in every.items():
+        figures: Figures = defaultdict(dict)
+        for (view, scenario), values in found.items():
+            figures[view, "best"][scenario] = max(values)
+            figures[view, "median"][scenario] = median(values)
+            fitted = chosen.get((*key, scenario))
+            if fitted is not None:
+                figures["any", "crossfit"][scenario] = fitted
+        made.append((str(key[2]), figures))
+    return made
+
+
+def _steps(generator: str, step: tuple[str, str], cells: Sequence[Figures]) -> Iterator[ScalingRow]:
+    one, other = step
+    for view, proxy in dict.fromkeys(key for figures in cells for key in figures):
+        changes = [
+            known[other] - known[one]
+            for figures in cells
+            if one in (known := figures.get((view, proxy), {})) and other in known
+        ]
+        if changes:
+            change, low, high = mean_interval(changes)
+            yield ScalingRow(
+                generator, f"{one} to {other}", view, proxy, len(changes), change, low, high
+            )

@@ -1,0 +1,179 @@
+"""Copies: which records stand in the release word for word, or nearly (METHOD §11).
+
+Nobody needs statistics to worry about a verbatim copy, so copies come first. The holdout is the
+control: what stands there by coincidence or by habit (a form letter, a greeting) is copied from
+members and holdout alike, and only a surplus among members says that the release gives them away.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.evidence.grams import distinct_grams
+from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.overlap import shared_grams
+from synthleak.evidence.retrieval import retrieve
+from synthleak.metrics.nulls import p_value
+from synthleak.plan.given import permuted
+from synthleak.text import fold
+
+NEAR = 0.8
+"""Two texts that share this part of their character 5-grams (Jaccard) differ in a word or two."""
+VERBATIM, ALMOST = "verbatim", "near-verbatim"
+PERMUTATIONS = 1999
+COPIES_VERSION = 1
+
+
+@dataclass(frozen=True)
+class CopyRow:
+    """A row of `copies.csv`: a record that the release repeats, and the row that repeats it.
+
+    `side` is members or holdout; `row` counts the records of the release from 1, and is the most
+    similar of them; `similarity` is the Jaccard similarity of character 5-grams.
+    """
+
+    corpus: str
+    pool: str
+    generator: str
+    epsilon: float
+    side: str
+    record: str
+    row: int
+    kind: str
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One target that the release repeats: where, and how nearly."""
+
+    target: int
+    row: int
+    verbatim: bool
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The copies in one release, counted on both sides.
+
+    `p` is the chance of so many more copied members than copied holdout under a random split, of
+    verbatim copies and of all; `looked` says whether near-verbatim ones were looked for.
+    """
+
+    found: tuple[Copy, ...]
+    members: int
+    holdout: int
+    verbatim: tuple[int, int]
+    near: tuple[int, int]
+    p_verbatim: float
+    p_all: float
+    looked: bool
+
+    def to_bytes(self) -> bytes:
+        """Write the copies for the store."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Copies:
+        """Read copies from the store."""
+        content = json.loads(data)
+        return cls(
+            **{
+                **content,
+                "found": tuple(Copy(**item) for item in content["found"]),
+                "verbatim": tuple(content["verbatim"]),
+                "near": tuple(content["near"]),
+            }
+        )
+
+
+def find_copies(
+    texts: Sequence[str],
+    release: Sequence[str],
+    overlap: Floats | None,
+    member: NDArray[np.bool_],
+    block: NDArray[np.integer],
+    rng: np.random.Generator,
+) -> Copies:
+    """Return the copies of targets in a release, in the targets' order.
+
+    `overlap` is the proxy jaccard_max of each target: only those that it shows to be near are
+    searched for. Without it, verbatim copies are all that is found.
+    """
+    first: dict[str, int] = {}
+    for number, text in enumerate(release, start=1):
+        first.setdefault(fold(text), number)
+    rows = [first.get(fold(text)) for text in texts]
+    exact = np.array([row is not None for row in rows])
+    found = [Copy(place, row, True, 1.0) for place, row in enumerate(rows) if row is not None]
+    if overlap is not None:
+        found += _nearly(texts, release, np.flatnonzero((overlap >= NEAR) & ~exact))
+    every = np.zeros(len(texts), dtype=np.bool_)
+    every[[copy.target for copy in found]] = True
+    return Copies(
+        found=tuple(sorted(found, key=lambda copy: copy.target)),
+        members=int(member.sum()),
+        holdout=int((~member).sum()),
+        verbatim=(int((exact & member).sum()), int((exact & ~member).sum())),
+        near=(int((every & ~exact & member).sum()), int((every & ~exact & ~member).sum())),
+        p_verbatim=surplus_p(exact, member, block, rng),
+        p_all=surplus_p(every, member, block, rng),
+        looked=overlap is not None,
+    )
+
+
+def _nearly(texts: Sequence[str], release: Sequence[str], places: NDArray[np.int64]) -> list[Copy]:
+    """Return the most similar retrieved row of each of these targets."""
+    order = sorted(range(len(release)), key=lambda row: (fold(release[row]), release[row]))
+    observation = Observation(release, _no_vectors)
+    found = []
+    for block in _blocks(places):
+        targets = Targets([texts[place] for place in block], _no_vectors)
+        rows = retrieve(targets, observation).rows
+        shared = shared_grams(targets, observation)
+        either = distinct_grams(targets)[:, None] + distinct_grams(observation)[rows] - shared
+        similarity = shared / np.maximum(either, 1)
+        best = similarity.argmax(axis=1)
+        found += [
+            Copy(int(place), order[rows[line, column]] + 1, False, similarity[line, column])
+            for line, (place, column) in enumerate(zip(block, best, strict=True))
+        ]
+    return [Copy(c.target, c.row, c.verbatim, float(c.similarity)) for c in found]
+
+
+def _blocks(places: NDArray[np.int64], size: int = 512) -> list[NDArray[np.int64]]:
+    return [places[start : start + size] for start in range(0, len(places), size)]
+
+
+def _no_vectors(texts: Sequence[str]) -> NDArray[np.float32]:
+    raise AssertionError("copies are found by letters alone")
+
+
+def surplus_p(
+    copied: NDArray[np.bool_],
+    member: NDArray[np.bool_],
+    block: NDArray[np.integer],
+    rng: np.random.Generator,
+) -> float:
+    """Return the chance of so many copied members under a random split: one-sided.
+
+    Fisher's exact test; where groups stay together, permutations of them.
+
+    >>> four = np.array([True, True, False, False])
+    >>> round(surplus_p(four, four, np.arange(4), np.random.default_rng(1)), 3)  # 1 of 6 splits
+    0.167
+    """
+    from scipy.stats import hypergeom
+
+    both = int((copied & member).sum())
+    if len(np.unique(block)) == len(block):
+        return float(hypergeom.sf(both - 1, len(member), int(copied.sum()), int(member.sum())))
+    dealt = [permuted(member, block, rng) for _ in range(PERMUTATIONS)]
+    null = np.array([(copied & deal).sum() / max(deal.sum(), 1) for deal in dealt])
+    return p_value(both / max(int(member.sum()), 1), null)
