@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import synthleak
-from synthleak.report.figures.shelf import cell_figures, study_figures
+from synthleak.report.figures.shelf import cell_figures, drawn_by, study_figures
 from synthleak.report.tables import result_tables, summary
 
 if TYPE_CHECKING:
@@ -83,13 +83,15 @@ class Material:
 
 def material_of(audit: Audit, *, include_text: bool = False) -> Material:
     """Gather what the page of an audit shows; the summary as its file holds it."""
+    tables = result_tables(audit)
+    rows = {name: found for name, (_, found) in tables.items()}
     return Material(
         summary=json.loads(json.dumps(summary(audit))),
-        tables=result_tables(audit),
+        tables=tables,
         facts=_facts(audit),
         figures=[
             *(figure for cell in audit.bench.cells for figure in cell_figures(audit, cell)),
-            *study_figures(audit.study),
+            *study_figures(rows, drawn_by(audit)),
         ],
         texts=_texts(audit) if include_text else {},
     )

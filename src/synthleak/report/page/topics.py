@@ -65,7 +65,7 @@ TOPICS = (
         "What privacy removes, and from whom",
         "AUC without privacy minus AUC at ε, for a selected pool and for its random controls.",
         ("dp_removal",),
-        ("dp_removal",),
+        ("dp_removal", "budgets"),
         "needs a generator without privacy and with it, and random controls",
     ),
     Topic(
@@ -94,6 +94,15 @@ TOPICS = (
         ("consistency",),
         ("consistency",),
         "needs two generators, budgets or attackers on one pool",
+    ),
+    Topic(
+        "rivals",
+        "Against prior attacks",
+        "Ours minus the best arm of each prior attack, in hindsight. Ours is the best of many more"
+        " signals, so it wins by chance; where nothing was found, a win means nothing.",
+        ("prior_attacks",),
+        ("prior_attacks",),
+        "needs a prior attack in the spec",
     ),
 )
 SHOWN_ELSEWHERE = {"cells", "proxies", "records", "comparison", "prior"}

@@ -1,0 +1,52 @@
+"""One small audit for all tests of the page, with a corpus that does its worst."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from synthleak import Audit, Runtime, run
+from synthleak.corpus.corpus import Record
+from synthleak.corpus.demo import write_demo
+from synthleak.spec import LoadedSpec, parse_spec
+
+HOSTILE = '<img src=x onerror="globalThis.hacked=1">'
+DESCRIPTION = "</title></script><script>globalThis.hacked=2</script>"
+
+
+@pytest.fixture(scope="session")
+def private() -> list[Record]:
+    """Return the records that the page must not quote."""
+    return list(write_demo(160, 5))
+
+
+@pytest.fixture(scope="session")
+def audit(private: list[Record], tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    """Run the audit; some ids are markup."""
+    root = tmp_path_factory.mktemp("report")
+    lines = [
+        json.dumps(
+            {"id": f"{HOSTILE}{i}" if i % 7 == 0 else r.id, "text": r.text, "labels": r.labels}
+        )
+        for i, r in enumerate(private)
+    ]
+    (root / "corpus.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    spec = {
+        "seed": 4,
+        "corpus": {
+            "reader": "jsonl",
+            "path": str(root / "corpus.jsonl"),
+            "name": "worst",
+            "description": DESCRIPTION,
+        },
+        "encoders": {"pools": "hashing", "evidence": "hashing"},
+        "pool": [
+            {"name": "outlier", "rule": "outlier", "percentile": 92},
+            {"name": "random", "rule": "random", "match": "outlier", "draws": 1},
+        ],
+        "game": {"instances": 12, "records": 30, "rounds": 4, "candidates": 5},
+        "generator": [{"kind": "ngram", "epsilon": [float("inf"), 2.0]}],
+        "evidence": {"families": ["cos", "bigram_logprob"]},
+    }
+    return run(LoadedSpec(parse_spec(spec)), root / "run", runtime=Runtime(workers=1))

@@ -1,0 +1,182 @@
+"""The page as a file: numbers equal tables, nothing private, nothing that could reach out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from reading import Results, holds, numbers, unpacked
+
+import synthleak
+from synthleak import Audit
+from synthleak.audit import write_report
+from synthleak.cli.main import cli
+from synthleak.corpus.corpus import Record
+from synthleak.errors import UserError
+from synthleak.report.html import page, render
+from synthleak.report.page.assets import policy
+from synthleak.report.page.maps import level
+from synthleak.report.page.material import material_of
+from synthleak.report.page.names import Said
+from synthleak.report.page.top import top
+
+
+@pytest.fixture(scope="module")
+def text(audit: Audit) -> str:
+    return (audit.folder.root / "report.html").read_text(encoding="utf-8")
+
+
+def test_every_number_that_stands_in_the_page_equals_its_table(audit: Audit, text: str) -> None:
+    results = Results(audit.folder.results)
+    found = numbers(text)
+    assert len(found) > 300
+    assert text.count("<data ") == len(found)
+    wrong = [one for one in found if not holds(results, *one)]
+    assert wrong == []
+
+
+def test_every_number_that_is_drawn_equals_its_table(audit: Audit, text: str) -> None:
+    results, checked = Results(audit.folder.results), 0
+    for name, content in unpacked(text).items():
+        if not name.startswith("sheet-"):
+            continue
+        rows = results.tables[content["table"]]
+        assert content["rows"] == len(rows)
+        for column in content["columns"]:
+            for place, row in enumerate(rows):
+                there, value = row[column["field"]], column["values"][place]
+                if "words" in column:
+                    assert column["words"][value] == there
+                elif value is None:
+                    assert there == ""
+                else:
+                    assert float(value) == float(there)
+                checked += 1
+    assert checked > 500
+
+
+def test_no_decimal_stands_in_the_page_without_a_source(audit: Audit, text: str) -> None:
+    body = re.sub(r"<(script|style|title)\b.*?</\1>", "", text, flags=re.S)
+    body = re.sub(r"<data .*?</data>", "", body)
+    body = re.sub(r'<p[^>]*data-from="[^"]+">.*?</p>', "", body, flags=re.S)
+    body = re.sub(r"<figure.*?</figure>", "", body, flags=re.S)
+    left = set(re.findall(r"\d+\.\d+", re.sub(r"<[^>]+>", " ", body)))
+    # Limits that the words explain: colours of the map, the level, the false-discovery rate.
+    assert left <= {"0.05", "0.15", "0.1", *re.findall(r"\d+\.\d+", synthleak.__version__)}
+    for source in ("headline", "cells/0/verdict"):
+        there = Results(audit.folder.results).summary
+        for part in source.split("/"):
+            there = there[int(part)] if isinstance(there, list) else there[part]
+        shown = re.search(rf'data-from="summary/{source}">(.*?)</p>', text, re.S)
+        assert shown is not None and shown[1].replace("&#39;", "'") == there
+
+
+def quoted(texts: list[str], text: str) -> list[str]:
+    """Return the texts that occur in a page, in sight or packed."""
+    whole = text + json.dumps(list(unpacked(text).values()), ensure_ascii=False)
+    return [one for one in texts if one in whole or json.dumps(one)[1:-1] in whole]
+
+
+def test_private_texts_are_not_in_the_page(text: str, private: list[Record]) -> None:
+    texts = [record.text for record in private]
+    assert min(map(len, texts)) > 10
+    assert quoted(texts, text) == []
+    assert "Confidential" not in text
+
+
+def test_texts_that_are_asked_for_mark_the_page(audit: Audit, private: list[Record]) -> None:
+    pool = {record.text for record in audit.bench.records(audit.bench.pools["outlier"].targets)}
+    path = write_report(audit.folder.root, include_text=True)
+    assert path.name == "report-confidential.html"
+    content = path.read_text(encoding="utf-8")
+    assert pool <= set(quoted([record.text for record in private], content))
+    assert "<title>CONFIDENTIAL" in content and 'class="confidential-mark"' in content
+
+
+def test_scripts_and_styles_are_named_by_hash_and_nothing_else_may_run(text: str) -> None:
+    found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
+    assert found is not None
+    said = found[1].replace("&#39;", "'")
+    assert "unsafe" not in said and "default-src 'none'" in said
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
+    styles = re.findall(r"<style>(.*?)</style>", text, re.S)
+    assert said == policy(scripts, styles)
+    assert len(scripts) == 2 and len(styles) == 1
+    assert not re.search(r'<[^>]+\s(?:style|on\w+|src)="', re.sub(r"<script.*?</script>", "", text))
+
+
+def test_markup_in_data_is_escaped(text: str) -> None:
+    assert "<img" not in re.sub(r"<script>.*?</script>", "", text, flags=re.S)
+    assert "<script>globalThis.hacked" not in text
+    ids = unpacked(text)["sheet-records"]["columns"][0]["words"]
+    assert any(word.startswith("<img src=x onerror=") for word in ids)
+
+
+def test_a_table_that_is_not_there_is_a_line(audit: Audit) -> None:
+    material = material_of(audit)
+    kept = {name: table for name, table in material.tables.items() if name in ("cells", "proxies")}
+    bare = page(dataclasses.replace(material, tables=kept, figures=[])).decode()
+    for topic in ("spread", "attributes", "gap", "merged", "scaling", "consistency"):
+        assert re.search(rf'id="topic-{topic}">[^<]*</h3>\s*<p class="lacks">Lacking: \w', bare)
+    assert "Lacking: no record was in some releases" in bare
+    assert "the spec names no prior attack" in bare
+
+
+def test_the_page_never_calls_a_release_safe(audit: Audit, text: str) -> None:
+    words = re.sub(r"<script.*?</script>", "", text, flags=re.S)
+    assert not re.search(r"\bsafe\b", words, re.I)
+    material = material_of(audit)
+    for verdict in ("leak found", "none found at this power", "cannot say: too few trials"):
+        said = [Said(cell, i, verdict) for i, cell in enumerate(material.cells)]
+        steps = top(material, said)["next"]
+        assert steps and not any(re.search(r"\bsafe\b", step, re.I) for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("words", "beyond", "expected"),
+    [
+        ("leak found", 0.2, "3"),
+        ("leak found", 0.1, "2"),
+        ("leak found", 0.01, "1"),
+        ("leak found", -0.01, "0"),
+        ("none found at this power", 0.2, "near"),
+        ("none found at this power", -0.2, "0"),
+        ("CLAIM BROKEN (ε ≥ 3.20 where 1.00 was claimed); leak found", 0.2, "3"),
+        ("cannot say: no test could be made", 0.2, "unknown"),
+        ("leak found", None, "unknown"),
+    ],
+)
+def test_colour_needs_a_verdict_and_a_ceiling(
+    words: str, beyond: float | None, expected: str
+) -> None:
+    assert level(Said(("p", "g", 1.0), 0, words), beyond) == expected
+
+
+def test_the_command_writes_the_page_again(audit: Audit, tmp_path: Path, text: str) -> None:
+    out = tmp_path / "audit.html"
+    done = CliRunner().invoke(cli, ["report", str(audit.folder.root), "--out", str(out)])
+    assert done.exit_code == 0 and done.output.startswith(str(out))
+    assert out.read_text(encoding="utf-8") == text == render(audit).decode()
+
+
+def test_the_page_of_no_audit_is_a_mistake_of_the_user(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no run folder"):
+        write_report(tmp_path)
+
+
+def test_the_page_of_an_unfinished_audit_is_refused(audit: Audit, tmp_path: Path) -> None:
+    import shutil
+
+    out = tmp_path / "run"
+    shutil.copytree(audit.folder.root, out)
+    (out / "results" / "cells.csv").unlink()
+    with pytest.raises(UserError, match=r"results are not written.*run"):
+        write_report(out)
+    for path in sorted((out / "store" / "release").iterdir())[:2]:
+        path.unlink()
+    with pytest.raises(UserError, match="not finished"):
+        write_report(out)
