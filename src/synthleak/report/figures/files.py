@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from synthleak.analyses.analysis import Study, analyses
@@ -46,11 +47,9 @@ def all_figures(audits: Sequence[Audit], only: Sequence[str] = ()) -> dict[str, 
 
 def _tables(audits: Sequence[Audit]) -> dict[str, Sequence[Any]]:
     """Return the tables of some audits joined, by name; analyses look at all of them together."""
+    columns = [column.name for column in fields(Study) if not column.name.startswith("_")]
     study = Study(
-        **{
-            field: tuple(row for audit in audits for row in getattr(audit.study, field))
-            for field in Study.__dataclass_fields__
-        }
+        **{name: tuple(row for a in audits for row in getattr(a.study, name)) for name in columns}
     )
     found = {entry.name: entry.plugin.rows(study) for entry in analyses if not entry.plugin.opt_in}
     return {"cells": study.cells, "comparison": study.comparison, **found}

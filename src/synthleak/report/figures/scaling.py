@@ -82,7 +82,13 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
                 },
                 {
                     "data": values(means),
-                    "mark": {"type": "point", "filled": True, "color": "$ink", "size": 80},
+                    "mark": {
+                        "type": "point",
+                        "filled": True,
+                        "color": "$ink",
+                        "size": 80,
+                        "opacity": 1,
+                    },
                     "encoding": {"x": x, "y": y, "tooltip": _tooltip()},
                 },
             ],
