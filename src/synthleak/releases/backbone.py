@@ -107,3 +107,19 @@ def _end_of(model: Any, tokenizer: Any, name: str) -> int:
     if end is None:
         raise GeneratorError(f"the backbone {name!r} has no end token", remedy="choose another")
     return int(end)
+
+
+@lru_cache(maxsize=8)
+def depth_of(name: str) -> int:
+    """Return how many layers a backbone has, without loading its weights."""
+    _, transformers = require_llm()
+    place, options = _whereabouts(name)
+    try:
+        config = transformers.AutoConfig.from_pretrained(place, **options)
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise GeneratorError(
+            f"the backbone {name!r} cannot be read ({reason})",
+            remedy="name 'smollm2', a folder, or a Hugging Face model that is on this machine",
+        ) from None
+    return int(config.num_hidden_layers)

@@ -155,6 +155,25 @@ def gaussian_sigma(epsilon: float, delta: float, count: int = 1, rate: float = 1
         ) from None
 
 
+@lru_cache(maxsize=256)
+def remaining_sigma(epsilon: float, delta: float, spent: float, count: int) -> float:
+    """Return the noise of `count` unit sums that follow one of noise `spent`, all within (ε, δ)."""
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    def events(sigma: float) -> Any:
+        rest = dp_accounting.SelfComposedDpEvent(_event(sigma, 1.0), count)
+        return dp_accounting.ComposedDpEvent([_event(spent, 1.0), rest])
+
+    try:
+        return float(dp_accounting.calibrate_dp_mechanism(PLDAccountant, events, epsilon, delta))
+    except (ValueError, RuntimeError, MemoryError) as error:
+        raise GeneratorError(
+            f"nothing is left of ε = {epsilon:g} at δ = {delta:g} ({type(error).__name__})",
+            remedy="use a larger ε or δ",
+        ) from None
+
+
 def _event(sigma: float, rate: float) -> Any:
     import dp_accounting
 

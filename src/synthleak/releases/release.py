@@ -36,8 +36,8 @@ class Public:
     """What a generator may use without paying for it: R, and the declared label schema.
 
     `prior[i]` is the probability of `classes[i]`: from R with a floor, so that every declared class
-    can be prompted; never from the private set (METHOD §5). `description` says in a line what kind of
-    texts these are; only generators that read it have it in their keys.
+    can be prompted; never from the private set (METHOD §5). `description` says in a line what kind
+    of texts these are; only generators that read it have it in their keys.
     """
 
     auxiliary: tuple[Record, ...]

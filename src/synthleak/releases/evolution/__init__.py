@@ -1,0 +1,1 @@
+"""Private evolution: texts that private records vote for have descendants (Aug-PE)."""

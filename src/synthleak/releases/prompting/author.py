@@ -1,0 +1,71 @@
+"""Writing texts: prompts in, clean texts out; what is no text is drawn again.
+
+Whether a text is drawn again depends on the text alone, never on a private record.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.releases.fleet.crew import Crew
+from synthleak.releases.fleet.sampling import Decoding, Tokens
+from synthleak.releases.prompting.drawing import Drawer, Push
+from synthleak.releases.prompting.script import Script
+from synthleak.releases.prompting.tidy import degenerate, tidy
+from synthleak.seeds import stream
+
+log = logging.getLogger("synthleak.releases")
+
+Owner = tuple[int, int]
+"""A seed, and how many of the rows that follow each other are drawn from it."""
+
+
+class Author:
+    """Writes texts with a crew's backbone."""
+
+    def __init__(self, crew: Crew, *, attempts: int) -> None:
+        self.script = Script(crew.backbone)
+        self._drawer = Drawer(crew)
+        self._attempts = attempts
+
+    def write(
+        self,
+        prompts: Sequence[Tokens],
+        of: Sequence[int] | NDArray[np.int64],
+        owners: Sequence[Owner],
+        how: Decoding,
+        *,
+        one_line: bool,
+        push: Push | None = None,
+    ) -> list[str]:
+        """Continue prompt `of[r]` for every row r; a row's owner decides its randomness.
+
+        What is degenerate after the last attempt stays as it is: a release is never short.
+        """
+        asked = np.asarray(of, dtype=np.int64)
+        texts = [""] * len(asked)
+        rows = np.arange(len(asked))
+        drawn = 0
+        for attempt in range(self._attempts):
+            chance = _chances(owners, attempt, how.longest)
+            tokens = self._drawer.draw(prompts, asked[rows], chance[rows], how, push)
+            drawn += sum(map(len, tokens))
+            for row, text in zip(rows.tolist(), self.script.decode(tokens), strict=True):
+                texts[row] = tidy(text, one_line=one_line)
+            rows = np.array([row for row in rows if degenerate(texts[row])], dtype=np.int64)
+            if not len(rows):
+                break
+        log.info("%d texts, %d tokens, %d still degenerate", len(asked), drawn, len(rows))
+        return texts
+
+
+def _chances(owners: Sequence[Owner], attempt: int, longest: int) -> NDArray[np.float32]:
+    parts = [
+        stream(seed, "tokens", attempt).random((rows, longest), dtype=np.float32)
+        for seed, rows in owners
+    ]
+    return np.concatenate(parts) if parts else np.zeros((0, longest), dtype=np.float32)

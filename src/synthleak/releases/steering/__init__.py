@@ -1,0 +1,1 @@
+"""Steering: a frozen model pushed towards the private texts by noised vectors (EPSVec)."""

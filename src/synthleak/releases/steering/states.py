@@ -1,0 +1,86 @@
+"""Mean hidden states of many texts, each after its own prompt, read together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synthleak.releases.fleet.crew import Crew
+from synthleak.releases.fleet.sampling import Tokens
+from synthleak.releases.prompting.drawing import decoder_layers
+
+
+@dataclass(frozen=True)
+class Continued:
+    """A prompt and the text that continues it; the mean is over the tokens of the text."""
+
+    prompt: Tokens
+    text: Tokens
+
+
+class _Enough(Exception):  # noqa: N818 - nothing went wrong
+    """The last layer that is wanted has been passed."""
+
+
+def mean_states(
+    crew: Crew, texts: Sequence[Continued], layers: Sequence[int], tokens_at_once: int
+) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
+    """Yield (rows, states [rows, layers, d]) until every text was read, the long with the long.
+
+    Padding stands on the right, where a decoder that looks back never sees it.
+    """
+    lengths = np.array([len(t.prompt) + len(t.text) for t in texts], dtype=np.int64)
+    order = np.argsort(-lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        rows = order[start : start + max(1, tokens_at_once // int(lengths[order[start]]))]
+        yield rows, _read(crew, [texts[row] for row in rows], layers)
+        start += len(rows)
+
+
+def _read(crew: Crew, texts: Sequence[Continued], layers: Sequence[int]) -> Tensor:
+    width = max(len(t.prompt) + len(t.text) for t in texts)
+    tokens = np.zeros((len(texts), width), dtype=np.int64)
+    weight = np.zeros((len(texts), width), dtype=np.float32)
+    for row, item in enumerate(texts):
+        first, end = len(item.prompt), len(item.prompt) + len(item.text)
+        tokens[row, :end] = item.prompt + item.text
+        weight[row, first:end] = 1 / max(len(item.text), 1)
+    device = crew.device
+    share = torch.from_numpy(weight).to(device)
+    with torch.no_grad(), _taking(crew, layers, share) as found, suppress(_Enough):
+        crew.backbone.model.base_model(
+            input_ids=torch.from_numpy(tokens).to(device), use_cache=False
+        )
+    return torch.stack([found[layer] for layer in layers], dim=1)
+
+
+@contextmanager
+def _taking(crew: Crew, layers: Sequence[int], share: Tensor) -> Iterator[dict[int, Tensor]]:
+    """Take the weighted mean of what comes out of each layer, and stop after the last of them."""
+    found: dict[int, Tensor] = {}
+
+    def take(layer: int) -> Any:
+        def hook(module: Any, inputs: Any, output: Any) -> None:
+            states = output[0] if isinstance(output, tuple) else output
+            wide = states.double() if states.dtype == torch.float64 else states.float()
+            found[layer] = torch.einsum("btd,bt->bd", wide, share.to(wide.dtype))
+            if layer == max(layers):
+                raise _Enough
+
+        return hook
+
+    modules = decoder_layers(crew)
+    hooks = [modules[layer].register_forward_hook(take(layer)) for layer in layers]
+    try:
+        yield found
+    finally:
+        for hook in hooks:
+            hook.remove()
