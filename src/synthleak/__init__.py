@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from synthleak.audit import Audit, open_run, run
     from synthleak.corpus.corpus import Corpus, Record
     from synthleak.errors import SynthleakError, UserError
+    from synthleak.given.check import check
     from synthleak.metrics.estimate import Estimate
     from synthleak.releases.claim import Claim
     from synthleak.runtime import Runtime
@@ -36,6 +37,7 @@ _HOME = {
     "Spec": "synthleak.spec",
     "SynthleakError": "synthleak.errors",
     "UserError": "synthleak.errors",
+    "check": "synthleak.given.check",
     "load_spec": "synthleak.spec",
     "open_run": "synthleak.audit",
     "parse_spec": "synthleak.spec",
@@ -56,6 +58,7 @@ __all__ = [
     "Spec",
     "SynthleakError",
     "UserError",
+    "check",
     "load_spec",
     "open_run",
     "parse_spec",

@@ -191,13 +191,21 @@ def missing_profiles(bench: Workbench) -> list[Cell]:
     known = {
         pool: bench.store.exists(name_of("attributes", _attributes_key(bench, pool)))
         for pool in bench.pools
+        if draws_sets(bench, pool)
     }
     return [
         cell
         for cell in bench.cells
-        if not known[cell.pool]
-        or not bench.store.exists(name_of("profile", profile_key(bench, cell)))
+        if cell.pool in known
+        and not (
+            known[cell.pool] and bench.store.exists(name_of("profile", profile_key(bench, cell)))
+        )
     ]
+
+
+def draws_sets(bench: Workbench, pool: str) -> bool:
+    """Say whether a plan draws private sets, so that its records are in some and not in others."""
+    return not designs.get(bench.plans[pool].design).plugin.given
 
 
 def profile_cell(bench: Workbench, cell: Cell) -> int:

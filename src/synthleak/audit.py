@@ -22,6 +22,7 @@ from synthleak.analyses.cells import (
     evaluate,
     judge,
 )
+from synthleak.analyses.copies import CopyRow
 from synthleak.analyses.played import Played
 from synthleak.analyses.prior import (
     AttackFigures,
@@ -36,6 +37,7 @@ from synthleak.assessment import (
     attributes_of,
     claim_of,
     curves_of,
+    draws_sets,
     evidence_of,
     figures_key,
     figures_of,
@@ -48,6 +50,8 @@ from synthleak.engine.progress import Progress, Silent, duration
 from synthleak.errors import UserError
 from synthleak.evidence.table import Evidence
 from synthleak.folder import CONFIDENTIAL, REPORT, RESULTS, RunFolder
+from synthleak.given.preface import Preface, copy_rows, examine, exposed_rows, preface_of
+from synthleak.given.remarks import Remark, remarks_on
 from synthleak.identity import digest
 from synthleak.metrics.curve import Curves
 from synthleak.metrics.figures import CellFigures
@@ -112,7 +116,26 @@ class Audit:
     @cached_property
     def verdicts(self) -> dict[Cell, CellVerdict]:
         """What is said of every cell."""
-        return dict(zip(self.figures, judge(list(self.figures.values())), strict=True))
+        withheld = self.preface.withheld if self.preface else None
+        judged = judge(list(self.figures.values()), withheld)
+        return dict(zip(self.figures, judged, strict=True))
+
+    @cached_property
+    def preface(self) -> Preface | None:
+        """What was asked before the verdict on a release that was already there; else None."""
+        return preface_of(self.bench)
+
+    @cached_property
+    def copies(self) -> list[CopyRow]:
+        """The records that a given release repeats, by id and row: `results/copies.csv`."""
+        if self.preface is None:
+            return []
+        return [row for cell in self.bench.cells for row in copy_rows(self.bench, cell)]
+
+    @cached_property
+    def remarks(self) -> list[Remark]:
+        """What one release that was already there can and cannot show; none for a game."""
+        return remarks_on(self.bench, self.preface) if self.preface else []
 
     @cached_property
     def _tables(self) -> tuple[list[CellRow], list[ProxyRow]]:
@@ -177,18 +200,35 @@ class Audit:
             prior=tuple(self.prior),
             comparison=tuple(self.comparison),
             played=tuple(self.played),
-            attributes=tuple(row for p in self.bench.pools for row in attributes_of(self.bench, p)),
+            attributes=tuple(
+                row
+                for pool in self.bench.pools
+                if draws_sets(self.bench, pool)
+                for row in attributes_of(self.bench, pool)
+            ),
         )
 
     @cached_property
     def played(self) -> list[Played]:
         """Every cell as it was played: coins, targets, V(x) under every signal."""
-        return [played_of(self.bench, cell) for cell in self.bench.cells]
+        return [
+            played_of(self.bench, cell)
+            for cell in self.bench.cells
+            if draws_sets(self.bench, cell.pool)
+        ]
 
     @cached_property
     def records(self) -> list[RecordRow]:
         """Every record of every pool, in every cell: `results/records.csv`."""
-        return [row for cell in self.played for row in record_rows(cell)]
+        return [
+            *(row for cell in self.played for row in record_rows(cell)),
+            *(
+                row
+                for cell in self.bench.cells
+                if not draws_sets(self.bench, cell.pool)
+                for row in exposed_rows(self.bench, cell, self.figures[cell])
+            ),
+        ]
 
 
 def run(
@@ -212,6 +252,7 @@ def run(
     bench.plugins.encoder.check()
     news = folder.admit(bench, extend=extend)
     check_generators(bench)
+    examine(bench)
     folder.begin(bench, new=news is not None)
     staged.commit()
     bench = replace(bench, store=folder.store)

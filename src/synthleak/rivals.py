@@ -70,7 +70,7 @@ def _sightings(bench: Workbench, cell: Cell) -> Iterator[tuple[int, StrikeUnit]]
         )
         wanted = tuple(
             attack.kind
-            for attack in bench.plugins.attacks
+            for attack in attacks_on(bench, cell)
             if position < scored or not attack.scores_only
         )
         for block in range(len(bench.targets(cell.pool).blocks())):
@@ -153,7 +153,17 @@ def rivals_of(bench: Workbench, cell: Cell) -> list[AttackFigures]:
             AttackFigures.to_bytes,
             AttackFigures.from_bytes,
         )
+        for attack in attacks_on(bench, cell)
+    ]
+
+
+def attacks_on(bench: Workbench, cell: Cell) -> list[Attack]:
+    """Return the attacks that some attacker of the plan can mount: DOMIAS needs a reference."""
+    played = {baseline.scenario for baseline in bench.plans[cell.pool].baselines}
+    return [
+        attack
         for attack in bench.plugins.attacks
+        if any(arm.scenario in played for arm in attack.arms)
     ]
 
 
@@ -179,7 +189,7 @@ def missing_rivals(bench: Workbench) -> list[Cell]:
         for cell in bench.cells
         if not all(
             bench.store.exists(name_of("figures", rivals_key(bench, cell, attack)))
-            for attack in bench.plugins.attacks
+            for attack in attacks_on(bench, cell)
         )
     ]
 

@@ -131,14 +131,17 @@ class CellVerdict:
     words: str
 
 
-def judge(figures: Sequence[CellFigures]) -> list[CellVerdict]:
-    """Adjust p over cells by Holm, and put every cell into words."""
+def judge(figures: Sequence[CellFigures], withheld: str | None = None) -> list[CellVerdict]:
+    """Adjust p over cells by Holm, and put every cell into words.
+
+    `withheld` is a reason for which nothing can be said of any cell, whatever its figures.
+    """
     adjusted = holm([cell.p for cell in figures])
     return [
         CellVerdict(
             p,
             full_verdict(
-                verdict(p, cell.reason),
+                verdict(p, withheld or cell.reason),
                 None if cell.epsilon is None else cell.epsilon.lower,
                 cell.epsilon_claim,
             ),

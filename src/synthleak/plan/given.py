@@ -64,16 +64,26 @@ class GivenSplit(Design):
         was = plan.trials.member
         if plan.coins is not None:
             return trials_of(rng.integers(0, 2, size=len(was)).astype(np.bool_))
-        if not plan.blocks:
-            return trials_of(rng.permutation(was))
-        block = np.asarray(plan.blocks)
-        inside = np.zeros(int(block.max()) + 1, dtype=np.bool_)
-        inside[block[was]] = True
-        return trials_of(rng.permutation(inside)[block])
+        block = np.asarray(plan.blocks) if plan.blocks else np.arange(len(was))
+        return trials_of(permuted(was, block, rng))
 
     def ranks_members(self, plan: Plan) -> bool:
         """A release that is alone compares its members with its holdout."""
         return True
+
+
+def permuted(
+    member: NDArray[np.bool_], block: NDArray[np.integer], rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Deal membership again, as often as it was dealt; records of one block stay together.
+
+    >>> permuted(np.array([True, True, False]), np.array([0, 0, 1]), np.random.default_rng(2))
+    array([False, False,  True])
+    """
+    inside = np.zeros(int(block.max()) + 1, dtype=np.bool_)
+    inside[block[member]] = True
+    dealt: NDArray[np.bool_] = rng.permutation(inside)[block]
+    return dealt
 
 
 def trials_of(member: NDArray[np.bool_]) -> Trials:

@@ -1,0 +1,184 @@
+"""What is asked before any verdict on a release that is already there (METHOD §11).
+
+First the files, then the split: where a classifier that never sees the release tells members from
+holdout, every figure would count that difference as leakage, and the check stops.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from synthleak.analyses.cells import Cell, RecordRow
+from synthleak.analyses.copies import COPIES_VERSION, Copies, CopyRow, find_copies
+from synthleak.assessment import evidence_of
+from synthleak.corpus.corpus import Declared
+from synthleak.errors import UserError
+from synthleak.given.findings import Finding, file_findings, release_findings
+from synthleak.identity import digest
+from synthleak.metrics.blind import BlindTest, blind_test
+from synthleak.metrics.by_record import tenth
+from synthleak.metrics.figures import CellFigures
+from synthleak.pools.pool import blocks_of
+from synthleak.seeds import stream
+from synthleak.store import keep
+from synthleak.work import all_evidence_keys, header_of, open_release, wanted_sets
+from synthleak.workbench import Workbench
+
+VERSION = 1
+NOT_EXCHANGEABLE = "the split is not exchangeable"
+
+
+@dataclass(frozen=True)
+class Preface:
+    """The findings on the files, the blind test of the split, and what was declared of it."""
+
+    findings: tuple[Finding, ...]
+    blind: BlindTest
+    declared: Declared
+
+    @property
+    def withheld(self) -> str | None:
+        """Why no verdict can be given, if none can."""
+        return NOT_EXCHANGEABLE if self.blind.unfair else None
+
+    def to_bytes(self) -> bytes:
+        """Write it for the store."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Preface:
+        """Read it from the store."""
+        content = json.loads(data)
+        return cls(
+            findings=tuple(Finding(**item) for item in content["findings"]),
+            blind=BlindTest(**content["blind"]),
+            declared=content["declared"],
+        )
+
+
+def preface_of(bench: Workbench) -> Preface | None:
+    """Return what comes before a verdict, made once; None where private sets are drawn."""
+    if bench.corpus.split is None:
+        return None
+    encoder = bench.plugins.encoder.kind
+    key = digest("preface", VERSION, bench.corpus.fingerprint, bench.spec.seed, encoder)
+    return keep(
+        bench.store,
+        "figures",
+        key,
+        lambda: _look(bench, encoder),
+        Preface.to_bytes,
+        Preface.from_bytes,
+    )
+
+
+def _look(bench: Workbench, encoder: str) -> Preface:
+    corpus, split = bench.corpus, bench.corpus.split
+    assert split is not None
+    asked = split.positions("members", "holdout")
+    records = bench.records(asked)
+    return Preface(
+        findings=tuple(file_findings(corpus, split, encoder)),
+        blind=blind_test(
+            [record.text for record in records],
+            [record.labels for record in records],
+            np.array([split.roles[place] == "members" for place in asked]),
+            blocks_of(corpus, asked),
+            stream(bench.spec.seed, "blind", corpus.name),
+        ),
+        declared=split.declared,
+    )
+
+
+def examine(bench: Workbench) -> None:
+    """Stop a check whose split is not exchangeable, unless its user insists on figures."""
+    found = preface_of(bench)
+    split = bench.corpus.split
+    if found is None or split is None or found.withheld is None or split.insist:
+        return
+    raise UserError(
+        f"{NOT_EXCHANGEABLE}: a classifier that never sees the release tells members from holdout"
+        f" (AUC {found.blind.auc:.3f}, chance stays below {found.blind.ceiling:.3f},"
+        f" p = {found.blind.p:.3f}), and every figure would count that as leakage",
+        remedy="split at random before generating, name the field that keeps records together"
+        " (--group), or add --insist for figures without a verdict",
+    )
+
+
+def copies_of(bench: Workbench, cell: Cell) -> Copies:
+    """Return the copies in the release of a cell, made once."""
+    plan = bench.plans[cell.pool]
+    _, item = wanted_sets(bench, cell)[0]
+    text = header_of(bench, cell, item).text
+    keys = all_evidence_keys(bench, cell.pool, text)
+
+    def make() -> Copies:
+        evidence = evidence_of(bench, cell)
+        names = [proxy.name for proxy in evidence.proxies]
+        overlap = (
+            evidence.values[0, :, names.index("jaccard_max")] if "jaccard_max" in names else None
+        )
+        block = np.asarray(plan.blocks) if plan.blocks else np.arange(len(plan.targets))
+        return find_copies(
+            [record.text for record in bench.records(plan.targets)],
+            [record.text for record in open_release(bench, text)],
+            overlap,
+            plan.trials.member,
+            block,
+            stream(bench.spec.seed, "copies", cell.pool, cell.generator),
+        )
+
+    key = digest("copies", COPIES_VERSION, plan.fingerprint, text, keys, cell.generator)
+    return keep(bench.store, "figures", key, make, Copies.to_bytes, Copies.from_bytes)
+
+
+def copy_rows(bench: Workbench, cell: Cell) -> list[CopyRow]:
+    """Write the copies of a cell as rows: members first, verbatim ones first."""
+    plan = bench.plans[cell.pool]
+    rows = [
+        CopyRow(
+            corpus=cell.corpus,
+            pool=cell.pool,
+            generator=cell.generator,
+            epsilon=cell.epsilon,
+            side="members" if plan.trials.member[copy.target] else "holdout",
+            record=bench.corpus.records[plan.targets[copy.target]].id,
+            row=copy.row,
+            kind="verbatim" if copy.verbatim else "near-verbatim",
+            similarity=copy.similarity,
+        )
+        for copy in copies_of(bench, cell).found
+    ]
+    return sorted(rows, key=lambda row: (row.side != "members", -row.similarity))
+
+
+def exposed_rows(bench: Workbench, cell: Cell, figures: CellFigures) -> list[RecordRow]:
+    """Write the members of a cell as rows, the most exposed first."""
+    plan, count = bench.plans[cell.pool], len(figures.records)
+    return [
+        RecordRow(
+            corpus=cell.corpus,
+            pool=cell.pool,
+            generator=cell.generator,
+            epsilon=cell.epsilon,
+            record=bench.corpus.records[plan.targets[row.target]].id,
+            auc=row.auc,
+            p_value=row.p,
+            q_value=row.q,
+            joined=1,
+            v_rank=rank,
+            top_tenth="yes" if rank <= tenth(count) else "",
+        )
+        for rank, row in enumerate(figures.records, start=1)
+    ]
+
+
+def findings_on(bench: Workbench, cell: Cell) -> list[Finding]:
+    """Return what is odd about the release of a cell."""
+    _, item = wanted_sets(bench, cell)[0]
+    texts = [record.text for record in open_release(bench, header_of(bench, cell, item).text)]
+    encoder = bench.plugins.encoder.kind
+    return release_findings(f"release {cell.generator}", texts, bench.corpus, encoder)
