@@ -406,5 +406,6 @@ def findings_key(audit: Audit) -> str:
     bench = audit.bench
     keys = [figures_key(bench, cell) for cell in bench.cells]
     rivals = [rivals_key(bench, cell, a) for cell in bench.cells for a in bench.plugins.attacks]
-    said = [[entry.name, entry.version] for entry in analyses]
+    # By name: modules that were imported before the shelf was swept stand first on it.
+    said = sorted(([entry.name, entry.version] for entry in analyses), key=str)
     return digest("findings", RESULTS_VERSION, identity_of(bench), keys, rivals, said)
