@@ -7,6 +7,7 @@ import sys
 import click
 
 import synthleak
+from synthleak.cli.adjudicate import adjudicate
 from synthleak.cli.completion import completion
 from synthleak.cli.corpus import corpus
 from synthleak.cli.demo import demo
@@ -15,6 +16,7 @@ from synthleak.cli.figures import figures
 from synthleak.cli.init import init
 from synthleak.cli.listing import listing
 from synthleak.cli.plan import plan
+from synthleak.cli.printed import tables
 from synthleak.cli.report import report
 from synthleak.cli.run import run
 from synthleak.cli.selftest import selftest
@@ -47,6 +49,8 @@ COMMANDS = (
     run,
     report,
     figures,
+    tables,
+    adjudicate,
     status,
     listing,
     selftest,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from synthleak.analyses.analysis import Lacking
+from synthleak.errors import UserError
 from synthleak.report.printed import latex, markdown, sheet
 from synthleak.report.printed.attributes import attributes, combined, selection
 from synthleak.report.printed.corpora import corpora, pools
@@ -19,6 +20,7 @@ from synthleak.report.printed.merged import merged
 from synthleak.report.printed.meta import meta_outlier, meta_rare
 from synthleak.report.printed.prior import prior
 from synthleak.report.printed.source import Source
+from synthleak.validation import nearest
 
 TABLES: Mapping[str, Callable[[Source], Printed]] = MappingProxyType(
     {
@@ -45,21 +47,6 @@ TABLES: Mapping[str, Callable[[Source], Printed]] = MappingProxyType(
 )
 """Every printed table by its name, in the order of the study."""
 
-USES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "control_gap": ("control_gap",),
-        "merged": ("merged",),
-        "distribution": ("vulnerability",),
-        "attributes": ("attributes", "attributes_combined"),
-        "selection": ("selection_rules", "attributes_combined"),
-        "combined": ("attributes_combined",),
-        "cross_generator": ("consistency",),
-        "meta_outlier": ("meta",),
-        "meta_rare": ("meta",),
-    }
-)
-"""The analyses that a table prints; the others print what every audit leaves."""
-
 FORMATS: Mapping[str, tuple[str, Callable[[Printed], str]]] = MappingProxyType(
     {
         "csv": ("csv", sheet.table),
@@ -76,6 +63,13 @@ class Prints:
 
     tables: tuple[Printed, ...]
     lacks: Mapping[str, str]
+
+
+def check_names(only: Sequence[str]) -> None:
+    """Refuse a name that no table has, before any work is done."""
+    for name in only:
+        if name not in TABLES:
+            raise UserError(f"there is no table {name!r}", "--only", nearest(name, TABLES))
 
 
 def print_all(source: Source, only: Sequence[str] = ()) -> Prints:

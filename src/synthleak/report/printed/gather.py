@@ -1,0 +1,89 @@
+"""From finished audits to what printed tables are made from: several audits are one study."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from synthleak.analyses.analysis import Lacking, Outcome, Study, analyses
+from synthleak.analyses.merged import MergedRow
+from synthleak.report.printed.source import Source, corpus_facts, pool_lines
+from synthleak.report.tables import read_parquet
+
+if TYPE_CHECKING:
+    from synthleak.audit import Audit
+
+ADJUDICATION = "adjudication"
+"""The files of `results/` that flagged cells leave, once they are settled."""
+
+
+def source_of(audits: Sequence[Audit]) -> Source:
+    """Return what printed tables look at: joined tables, corpora, pools, analyses on demand."""
+    study = joined(audits)
+    corpora = {audit.bench.corpus.name: corpus_facts(audit) for audit in audits}
+    pools = {(line.corpus, line.name): line for audit in audits for line in pool_lines(audit)}
+    return Source(
+        cells=study.cells,
+        corpora=tuple(corpora.values()),
+        pools=tuple(pools.values()),
+        rows=_rows(audits, study),
+        comparison=study.comparison,
+        prior=study.prior,
+        adjudicated=tuple(row for audit in audits for row in settled(audit)[1]),
+    )
+
+
+def joined(audits: Sequence[Audit]) -> Study:
+    """Join the tables of some audits."""
+    names = [field.name for field in fields(Study) if field.init and field.name[0] != "_"]
+    made: dict[str, Any] = {
+        name: tuple(row for audit in audits for row in getattr(audit.study, name)) for name in names
+    }
+    return Study(**made)
+
+
+def _rows(audits: Sequence[Audit], study: Study) -> Callable[[str], Sequence[Any]]:
+    """Read an analysis of one audit from its results; over several it is made anew.
+
+    One that takes long is only ever read: nothing in it is adjusted over cells.
+    """
+    known: dict[str, Outcome] = {}
+
+    def outcome(name: str) -> Outcome:
+        plugin = analyses.get(name).plugin
+        if not plugin.opt_in and len(audits) > 1:
+            return plugin.outcome(study)
+        paths = [audit.folder.results / f"{name}.parquet" for audit in audits]
+        found = [path for path in paths if path.is_file()]
+        if found:
+            rows = [item for path in found for item in read_parquet(plugin.row, path)]
+            return Outcome(name, tuple(rows))
+        if plugin.opt_in:
+            return Outcome(name, (), f"needs `synthleak analyse DIR --only {name}`, which is long")
+        return plugin.outcome(study)
+
+    def rows(name: str) -> Sequence[Any]:
+        if name not in known:
+            known[name] = outcome(name)
+        if known[name].lacks is not None:
+            raise Lacking(known[name].lacks)
+        return known[name].rows
+
+    return rows
+
+
+def settled(audit: Audit) -> tuple[str | None, list[MergedRow]]:
+    """Return the key and the rows of flagged cells that were settled; none if results changed."""
+    results, manifest = audit.folder.results, audit.folder.manifest() or {}
+    about, rows = results / f"{ADJUDICATION}.json", results / f"{ADJUDICATION}.parquet"
+    if not about.is_file() or not rows.is_file():
+        return None, []
+    try:
+        content = json.loads(about.read_text(encoding="utf-8"))
+        if content["findings"] != manifest.get("findings"):
+            return None, []
+        return str(content["key"]), read_parquet(MergedRow, rows)
+    except (ValueError, KeyError, TypeError):
+        return None, []
