@@ -8,10 +8,12 @@ import click
 
 import synthleak
 from synthleak.cli.adjudicate import adjudicate
+from synthleak.cli.check import check
 from synthleak.cli.completion import completion
 from synthleak.cli.corpus import corpus
 from synthleak.cli.demo import demo
 from synthleak.cli.doctor import doctor
+from synthleak.cli.explain import explain
 from synthleak.cli.figures import figures
 from synthleak.cli.init import init
 from synthleak.cli.listing import listing
@@ -38,6 +40,7 @@ def cli() -> None:
       synthleak init audit.toml   write a commented spec to start from
       synthleak run audit.toml --out runs/audit
       synthleak status runs/audit
+      synthleak check --members M --holdout H --release R   the release you already have
     """
 
 
@@ -47,8 +50,10 @@ COMMANDS = (
     corpus,
     plan,
     run,
+    check,
     report,
     figures,
+    explain,
     tables,
     adjudicate,
     status,

@@ -1,0 +1,268 @@
+"""Which synthetic texts and spans drove a record's score (`synthleak explain`).
+
+Everything here is looked up or recomputed from the store: the releases with and without the record,
+what the cell's best proxy made of each, and in the releases that speak loudest the texts and spans
+that it saw. Texts are added only if they are asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.analyses.cells import Cell
+from synthleak.analyses.prior import is_of
+from synthleak.errors import UserError
+from synthleak.evidence.observation import Observation, Targets
+from synthleak.metrics.dealt import dealt
+from synthleak.metrics.roc import auc
+from synthleak.metrics.vulnerability import sides_of
+from synthleak.plan.plan import designs
+from synthleak.report.explain.measures import ranked, release_rows
+from synthleak.report.explain.spans import Lookout, Overlap
+from synthleak.validation import nearest
+
+if TYPE_CHECKING:
+    from synthleak.analyses.cells import ProxyRow
+    from synthleak.audit import Audit
+
+RELEASES = 3
+TEXTS = 3
+
+
+@dataclass(frozen=True)
+class Match:
+    """One synthetic text of a release: its row, from 1, the proxy's measure of it, and spans."""
+
+    row: int
+    value: float
+    overlap: Overlap
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class ReleaseStory:
+    """One release: whether it held the record, what the proxy saw and made of it, and the texts."""
+
+    release: str
+    held: bool
+    value: float
+    score: float
+    measure: str
+    matches: tuple[Match, ...]
+
+
+@dataclass(frozen=True)
+class SignalStory:
+    """One proxy in one scenario. `record_auc` compares the releases with and without the record."""
+
+    scenario: str
+    proxy: str
+    view: str
+    meaning: str
+    cell_auc: float
+    mean_with: float | None
+    mean_without: float | None
+    record_auc: float | None
+    releases: tuple[ReleaseStory, ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a record of a cell scored as it did."""
+
+    record: str
+    corpus: str
+    pool: str
+    generator: str
+    epsilon: float
+    releases_with: int
+    releases_without: int
+    verdict: str
+    signals: tuple[SignalStory, ...]
+    text: str | None = None
+
+
+def explain(
+    audit: Audit,
+    record: str,
+    *,
+    pool: str | None = None,
+    generator: str | None = None,
+    epsilon: float | None = None,
+    include_text: bool = False,
+) -> Explanation:
+    """Explain the score of a record in one cell: that of the given names, else the strongest."""
+    position, cells = _cells_of(audit, record)
+    cell = _chosen(audit, cells, pool, generator, epsilon)
+    plan = audit.bench.plans[cell.pool]
+    target = plan.targets.index(position)
+    rows = [row for row in audit.proxies if is_of(row, cell)]
+    sets, targets = int(plan.trials.set.max()) + 1, len(plan.targets)
+    within = designs.get(plan.design).plugin.within_records(plan)
+    sides = sides_of(dealt(plan.trials, targets), sets, targets, within_records=within)
+    sides_here = sides.joined[:, target], sides.absent[:, target]
+    stories = [
+        _signal(audit, cell, target, row, sides_here, include_text=include_text)
+        for row in _signals(rows)
+    ]
+    said = next(row.verdict for row in audit.cells if is_of(row, cell))
+    return Explanation(
+        record=record,
+        corpus=cell.corpus,
+        pool=cell.pool,
+        generator=cell.generator,
+        epsilon=cell.epsilon,
+        releases_with=int(sides_here[0].sum()),
+        releases_without=int(sides_here[1].sum()),
+        verdict=said,
+        signals=tuple(stories),
+        text=audit.bench.corpus.records[position].text if include_text else None,
+    )
+
+
+def _cells_of(audit: Audit, record: str) -> tuple[int, list[Cell]]:
+    """Return where a record stands in the corpus, and the cells whose pool has it."""
+    bench = audit.bench
+    places = {item.id: place for place, item in enumerate(bench.corpus.records)}
+    if record not in places:
+        raise UserError(
+            f"the corpus {bench.corpus.name!r} has no record {record!r}",
+            str(audit.folder.root),
+            nearest(record, sorted(places)[:5000]),
+        )
+    pools = [name for name, plan in bench.plans.items() if places[record] in plan.targets]
+    if not pools:
+        raise UserError(
+            f"the record {record!r} is in no pool, so nothing was asked about it",
+            str(audit.folder.root),
+            f"pools are {', '.join(bench.plans)}; `ids` makes a pool of named records",
+        )
+    return places[record], [cell for cell in bench.cells if cell.pool in pools]
+
+
+def _chosen(
+    audit: Audit,
+    cells: Sequence[Cell],
+    pool: str | None,
+    generator: str | None,
+    epsilon: float | None,
+) -> Cell:
+    """Return the cell that is meant; of several, that with the largest cross-fitted AUC."""
+    meant = [
+        cell
+        for cell in cells
+        if pool in (None, cell.pool)
+        and generator in (None, cell.generator)
+        and epsilon in (None, cell.epsilon)
+    ]
+    if not meant:
+        known = "; ".join(f"{c.pool}/{c.generator}/{c.epsilon:g}" for c in cells)
+        raise UserError("the record is in no such cell", "--cell", f"it is in {known}")
+
+    def strength(cell: Cell) -> float:
+        fitted = audit.figures[cell].crossfit
+        return -math.inf if fitted is None else fitted.value
+
+    return max(meant, key=strength)
+
+
+def _signals(rows: Sequence[ProxyRow]) -> list[ProxyRow]:
+    """Return the best signal of a cell, and the best of the lexical view, which spans explain."""
+    best = max(rows, key=lambda row: (row.auc, row.tpr_at_fpr05))
+    lexical = [row for row in rows if row.view == "lexical"]
+    if best.view == "lexical" or not lexical:
+        return [best]
+    return [best, max(lexical, key=lambda row: (row.auc, row.tpr_at_fpr05))]
+
+
+def _signal(
+    audit: Audit,
+    cell: Cell,
+    target: int,
+    row: ProxyRow,
+    sides: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    *,
+    include_text: bool,
+) -> SignalStory:
+    scores = next(table for table in audit.scores(cell) if table.scenario == row.scenario)
+    column = [proxy.name for proxy in scores.proxies].index(row.proxy)
+    mine = scores.values[: len(sides[0]), target, column]
+    seen = audit.evidence(cell).values[: len(sides[0]), target, column]
+    held, free = mine[sides[0]], mine[sides[1]]
+    shown = [*_loudest(mine, sides[0], RELEASES), *_loudest(mine, sides[1], 1)]
+    return SignalStory(
+        scenario=row.scenario,
+        proxy=row.proxy,
+        view=row.view,
+        meaning=scores.proxies[column].meaning,
+        cell_auc=row.auc,
+        mean_with=float(held.mean()) if len(held) else None,
+        mean_without=float(free.mean()) if len(free) else None,
+        record_auc=float(auc(held, free)) if len(held) and len(free) else None,
+        releases=tuple(
+            _release(
+                audit,
+                cell,
+                target,
+                row,
+                place,
+                (float(seen[place]), float(mine[place])),
+                held=bool(sides[0][place]),
+                include_text=include_text,
+            )
+            for place in shown
+        ),
+    )
+
+
+def _loudest(scores: NDArray[np.float64], among: NDArray[np.bool_], count: int) -> list[int]:
+    places = np.flatnonzero(among)
+    order = np.argsort(-scores[places], kind="stable")
+    return [int(place) for place in places[order][:count]]
+
+
+def _release(
+    audit: Audit,
+    cell: Cell,
+    target: int,
+    row: ProxyRow,
+    place: int,
+    figures: tuple[float, float],
+    *,
+    held: bool,
+    include_text: bool,
+) -> ReleaseStory:
+    bench = audit.bench
+    plan, pool = bench.plans[cell.pool], bench.pools[cell.pool]
+    record = bench.corpus.records[plan.targets[target]]
+    auxiliary = [item.text for item in bench.records(pool.auxiliary)]
+    texts = [item.text for item in audit.release(cell, place)]
+    alone = Targets([record.text], bench.encode, auxiliary)
+    observation = Observation(texts, bench.encode)
+    lookout = Lookout(record.text, auxiliary)
+    found = ranked(row.proxy, row.view, lookout, alone, observation)
+    rows = release_rows(texts)
+    matches = [
+        Match(
+            row=rows[at],
+            value=value,
+            overlap=lookout.beside(observation.texts[at]),
+            text=observation.texts[at] if include_text else None,
+        )
+        for at, value in zip(found.places[:TEXTS], found.values[:TEXTS], strict=True)
+        if rows
+    ]
+    return ReleaseStory(
+        release=plan.sets[place].name,
+        held=held,
+        value=figures[0],
+        score=figures[1],
+        measure=found.what,
+        matches=tuple(matches),
+    )
