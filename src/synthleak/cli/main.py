@@ -8,6 +8,7 @@ import click
 
 import synthleak
 from synthleak.cli.adjudicate import adjudicate
+from synthleak.cli.analyse import analyse
 from synthleak.cli.check import check
 from synthleak.cli.completion import completion
 from synthleak.cli.corpus import corpus
@@ -54,6 +55,7 @@ COMMANDS = (
     report,
     figures,
     explain,
+    analyse,
     tables,
     adjudicate,
     status,

@@ -56,6 +56,11 @@ def headline(audit: Audit) -> str:
         parts.append(
             f"Nothing can be said of {_cells(len(unsaid))}: {said[unsaid[0]].partition(': ')[2]}."
         )
+    if audit.preface is not None and audit.preface.declared == "unstated" and not unsaid:
+        parts.append(
+            "This holds if members and holdout are a uniform random split, made before the release:"
+            " nobody has declared that."
+        )
     return " ".join(parts)
 
 

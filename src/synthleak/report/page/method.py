@@ -42,8 +42,9 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
         ),
         Caveat(
             "Deployable figure",
-            "Proxy and attacker are chosen on four fifths of the instances and evaluated on the"
-            " rest, 20 times over. This is what the words at the top and the map use.",
+            "Proxy and attacker are chosen on four fifths of the instances (of the records, where"
+            " there is one release) and evaluated on the rest, several times over. This is what"
+            " the words at the top and the map use.",
         ),
         Caveat(
             "Best in hindsight",
@@ -92,6 +93,36 @@ def caveats(material: Material, numbers: Numbers) -> list[Caveat]:
             "“None found” means none found at this power by these attackers; never that nothing"
             " leaks, and never that a release is harmless.",
         ),
+        *(_given(material) if "check" in material.summary else _played()),
+        *_encoder(material),
+        *_design(game),
+        Caveat(
+            "Records, not persons",
+            "A target’s whole group leaves the game, yet claims are about records, not about"
+            " persons, unless each person has one record."
+            if material.facts.grouped
+            else "Claims are about records, not about persons, unless each person has one record.",
+        ),
+    ]
+    if material.rows("prior"):
+        said.append(
+            Caveat(
+                "Prior attacks",
+                "Figures published for inserted canaries are for 12 to 16 copies of a record and"
+                " cannot be compared with these.",
+            )
+        )
+    return [*said, *_claims(material), *_expressible(material, numbers), *_degenerate(material)]
+
+
+def _given(material: Material) -> list[Caveat]:
+    """Return what one release that was already there can and cannot show."""
+    return [Caveat(item["name"], item["text"]) for item in material.summary["check"]["remarks"]]
+
+
+def _played() -> list[Caveat]:
+    """Return the limits of a game: shared references, pools and plans."""
+    return [
         Caveat(
             "One auxiliary pool shared",
             "All references, and what the attackers know of the domain, come from one auxiliary"
@@ -117,25 +148,7 @@ def caveats(material: Material, numbers: Numbers) -> list[Caveat]:
             "All cells of a pool share one plan and its coins: several high cells are no"
             " independent evidence, and their count proves nothing.",
         ),
-        *_encoder(material),
-        *_design(game),
-        Caveat(
-            "Records, not persons",
-            "A target’s whole group leaves the game, yet claims are about records, not about"
-            " persons, unless each person has one record."
-            if material.facts.grouped
-            else "Claims are about records, not about persons, unless each person has one record.",
-        ),
     ]
-    if material.rows("prior"):
-        said.append(
-            Caveat(
-                "Prior attacks",
-                "Figures published for inserted canaries are for 12 to 16 copies of a record and"
-                " cannot be compared with these.",
-            )
-        )
-    return [*said, *_claims(material), *_expressible(material, numbers), *_degenerate(material)]
 
 
 def _encoder(material: Material) -> Sequence[Caveat]:
@@ -192,7 +205,7 @@ def _claims(material: Material) -> list[Caveat]:
                 " records, which voids the privacy claim.",
             )
         )
-    if material.summary["game"]["adjacency"] == "replace":
+    if material.summary["game"]["adjacency"] == "replace" and "check" not in material.summary:
         said.append(
             Caveat(
                 "Adjacency",
