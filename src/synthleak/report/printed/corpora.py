@@ -55,7 +55,7 @@ def corpora(source: Source) -> Printed:
         " combinations; Card.: labels of a record; mn, md, mx: mean, median, largest. Tokens by the"
         f" {tokenizers}."
     )
-    part = Part(("",), columns, (Block(rows),))
+    part = Part(("Figure",), columns, (Block(rows),))
     return Printed("corpora", caption, (part,))
 
 
@@ -103,7 +103,7 @@ def pools(source: Source) -> Printed:
     others = any(line.rule not in known for line in source.pools)
     rows = [row for owner in owners for row in _rows_of(source, owner, others)]
     columns = [
-        Column("", "", "l"),
+        Column("Embedder", "", "l"),
         Column("rule", "Outlier", "l"),
         Column("targets", "Outlier", "r"),
         Column("rule", "Rare", "l"),
@@ -111,7 +111,6 @@ def pools(source: Source) -> Printed:
         *([Column("rule", "Other", "l"), Column("targets", "Other", "r")] if others else []),
         Column("targets", "Control", "r"),
     ]
-    columns[0] = Column("Embedder", "", "l")
     caption = words(
         "How target pools were made. The outlier rule takes what lies beyond a percentile d of the"
         " distance to the embedding centroid, joined with what the local outlier factor (LOF, k"

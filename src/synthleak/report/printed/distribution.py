@@ -54,7 +54,7 @@ def distribution(source: Source) -> Printed:
     columns = (
         Column("n", align="r"),
         *(
-            Column(f"ε = {budget(e)}" if place == 0 else budget(e))
+            Column(budget(e) if place else f"ε = {budget(e)}", plain=f"ε = {budget(e)}")
             for place, e in enumerate(budgets)
         ),
     )

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from synthleak.report.printed.layout import Block, Column, Entry, Part, Piece, Printed, Row, Words
+from synthleak.report.printed.latex_text import escape, inline
+from synthleak.report.printed.layout import Block, Column, Entry, Part, Printed, Row, Words
 
 PREAMBLE = r"""% Packages, colours and commands of the tables beside this file.
 \usepackage{amsmath,amssymb,bm,booktabs,graphicx,caption,subcaption}
@@ -39,104 +40,6 @@ DOCUMENT = r"""\documentclass[10pt]{article}
 %s
 \end{document}
 """
-
-_SYMBOLS = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    '"': "''",
-    "`": r"\textasciigrave{}",
-    "<": "$<$",
-    ">": "$>$",
-    "|": "$|$",
-    "-": "{-}",
-    "[": "{[}",
-    "]": "{]}",
-    "*": r"$\ast$",
-    "\N{EN DASH}": "--",
-    "\N{EM DASH}": "---",
-    "\N{MINUS SIGN}": "$-$",
-    "±": r"$\pm$",
-    "·": r"$\cdot$",
-    "×": r"$\times$",
-    "≤": r"$\le$",
-    "≥": r"$\ge$",
-    "≈": r"$\approx$",
-    "∞": r"$\infty$",
-    "∪": r"$\cup$",
-    "†": r"$\dagger$",
-    "√": r"$\surd$",
-    "Δ": r"$\Delta$",
-    "δ": r"$\delta$",
-    "ε": r"$\varepsilon$",
-    "ρ": r"$\rho$",
-    "σ": r"$\sigma$",
-    "’": "'",
-    "‘": "`",
-    "“": "``",
-    "”": "''",
-    "\N{NO-BREAK SPACE}": "~",
-    "\N{THIN SPACE}": r"\,",
-}
-_LATIN = range(0xC0, 0x180)
-"""Letters that every LaTeX sets from UTF-8, but for those below."""
-_UNSET = set("ÐÞðþĦħĸŊŋŦŧŉſ×÷ĿŀĐđ")
-
-
-def escape(text: str) -> str:
-    r"""Write any text so that LaTeX sets it and executes nothing of it.
-
-    A letter that a small LaTeX has no glyph for is named by its code.
-
-    >>> escape("a_b & 50% {x} ~^\\")
-    'a\\_b \\& 50\\% \\{x\\} \\textasciitilde{}\\textasciicircum{}\\textbackslash{}'
-    >>> escape("é 你")
-    'é {[}U+4F60{]}'
-    """
-    return "".join(_escaped(character) for character in text)
-
-
-def _escaped(character: str) -> str:
-    if character in _SYMBOLS:
-        return _SYMBOLS[character]
-    if character.isspace():
-        return " "
-    if " " <= character <= "~" or (ord(character) in _LATIN and character not in _UNSET):
-        return character
-    return f"{{[}}U+{ord(character):04X}{{]}}"
-
-
-def inline(text: Words) -> str:
-    """Write a run of pieces."""
-    return "".join(_piece(piece) for piece in text)
-
-
-def _piece(piece: Piece) -> str:
-    made = escape(piece.text)
-    if piece.underlined:
-        made = rf"\underline{{{made}}}"
-    if piece.typewriter:
-        made = rf"\texttt{{{made}}}"
-    if piece.italic:
-        made = rf"\textit{{{made}}}"
-    if piece.bold:
-        made = rf"\textbf{{{made}}}"
-    if piece.colour:
-        made = rf"\textcolor{{{piece.colour}}}{{{made}}}"
-    if piece.form == "sup":
-        made = rf"\textsuperscript{{{made}}}"
-    elif piece.form == "sub":
-        made = rf"\textsubscript{{{made}}}"
-    elif piece.form == "small":
-        made = rf"{{\scriptsize{{}}{made}}}"
-    return made
 
 
 def cell(item: Entry) -> str:
@@ -185,7 +88,8 @@ def _heads(part: Part) -> list[str]:
                 rules.append(rf"\cmidrule(lr){{{place}-{place + size - 1}}}")
             place += size
         lines += [" & ".join(cells) + r" \\", "".join(rules)]
-    heads = [*(escape(name) for name in part.stubs), *(_column_head(c) for c in part.columns)]
+    stubs = ["" if part.turned else escape(name) for name in part.stubs]
+    heads = [*stubs, *(_column_head(column) for column in part.columns)]
     return [*lines, " & ".join(heads) + r" \\"]
 
 

@@ -66,12 +66,21 @@ NOTHING = Entry((words(Piece("–", colour="gray")),))
 
 @dataclass(frozen=True)
 class Column:
-    """A column of entries; `group` stands above several that follow each other."""
+    """A column of entries; `group` stands above several that follow each other.
+
+    `plain` is its whole name, where the head alone is too short for a file without groups.
+    """
 
     head: str
     group: str = ""
     align: Literal["l", "c", "r"] = "c"
     upright: bool = False
+    plain: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called where a table has one line of heads."""
+        return self.plain or " ".join(filter(None, (self.group, self.head)))
 
 
 @dataclass(frozen=True)
@@ -92,7 +101,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Part:
-    """One grid. `turned` sets the first name upright, to save width; `name` is for programs."""
+    """One grid. `turned` is narrow: first names upright, no heads above them.
+
+    `name` is for programs, which cannot read captions.
+    """
 
     stubs: tuple[str, ...]
     columns: tuple[Column, ...]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from synthleak.analyses.cells import CellRow
+from synthleak.report.printed.grid import Cells
 from synthleak.report.printed.layout import (
     EMBEDDING,
     LEXICAL,
@@ -21,7 +22,6 @@ from synthleak.report.printed.layout import (
     Value,
     Words,
     budget,
-    budgets_of,
     percent,
     short,
     tag,
@@ -31,7 +31,7 @@ from synthleak.report.printed.source import Source
 
 FOUND = 0.05
 BY_CHANCE = "chance"
-Write = Callable[[CellRow, bool], Entry]
+STUBS = ("Dataset", "Scenario")
 
 READING = words(
     "Shaded: the best attacker of a column, ties by TPR; its letter says whether the winning proxy"
@@ -122,51 +122,6 @@ def _ceiling(row: CellRow | None, write: str) -> Entry:
     return Entry((words(Piece(short(row.null_auc95)), last),), values, faint=True)
 
 
-class Cells:
-    """The rows of some cells, found by what stands at the left and above."""
-
-    def __init__(self, source: Source, rows: Sequence[CellRow]) -> None:
-        pools = list(dict.fromkeys((row.corpus, row.pool) for row in rows))
-        self.rows = rows
-        self._label = {pool: source.label(*pool, pools) for pool in pools}
-        self._found = {
-            (self._label[row.corpus, row.pool], row.generator, row.epsilon, row.scenario): row
-            for row in rows
-        }
-        self.labels = list(self._label.values())
-        self.generators = list(dict.fromkeys(row.generator for row in rows))
-        self.scenarios = sorted({row.scenario for row in rows})
-
-    def of_generator(self, generator: str) -> list[str]:
-        """Return the pools that a generator was audited on."""
-        rows = (row for row in self.rows if row.generator == generator)
-        return list(dict.fromkeys(self._label[row.corpus, row.pool] for row in rows))
-
-    def budgets(self, generator: str | None = None) -> list[float]:
-        """Return the budgets of one generator, or of all."""
-        chosen = (row for row in self.rows if generator in (None, row.generator))
-        return budgets_of([row.epsilon for row in chosen])
-
-    def at(self, label: str, generator: str, epsilon: float, scenario: str) -> CellRow | None:
-        """Return one row, if the study has it."""
-        return self._found.get((label, generator, epsilon, scenario))
-
-    def best(self, label: str, generator: str, epsilon: float) -> CellRow | None:
-        """Return the best attacker of a cell by AUC, ties by TPR."""
-        found = [self.at(label, generator, epsilon, s) for s in self.scenarios]
-        known = [row for row in found if row is not None]
-        return max(known, key=lambda row: (row.auc, row.tpr_at_fpr05), default=None)
-
-    def entry(
-        self, label: str, generator: str, epsilon: float, scenario: str, write: Write
-    ) -> Entry:
-        """Write one cell, shaded where it is the best of its column."""
-        row = self.at(label, generator, epsilon, scenario)
-        if row is None:
-            return NOTHING
-        return write(row, row is self.best(label, generator, epsilon))
-
-
 def won(rows: Iterable[CellRow | None]) -> Words:
     """Count whose proxies are the best: so many lexical, so many embedding."""
     views = [row.view for row in rows if row is not None]
@@ -196,10 +151,10 @@ def _grids(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> Pr
             ]
             ceilings = [_ceiling(cells.best(label, generator, e), "compact") for e in budgets]
             made.append(Row((label, BY_CHANCE), tuple(ceilings)))
-        columns = tuple(Column(budget(e)) for e in budgets)
+        columns = tuple(Column(budget(e), plain=f"ε = {budget(e)}") for e in budgets)
         caption = words(generator, *won(winners))
         block = (Block(tuple(made)),)
-        parts.append(Part(("", ""), columns, block, caption, turned=True, name=generator))
+        parts.append(Part(STUBS, columns, block, caption, turned=True, name=generator))
     caption = words(
         f"Membership inference on {pools} at privacy budgets ε (columns) by attackers S1 to S3"
         " (rows): AUC of the best proxy, with TPR in per cent at a false-positive rate of at most"
@@ -234,7 +189,7 @@ def _wide(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> Pri
         columns = tuple(Column(f"ε = {budget(e)}") for e in budgets)
         caption = words("Generator: ", generator, ".")
         block = (Block(tuple(made)),)
-        parts.append(Part(("Dataset", "Scenario"), columns, block, caption, name=generator))
+        parts.append(Part(STUBS, columns, block, caption, name=generator))
     caption = words(
         f"Membership inference on {pools} with intervals. First line: AUC of the best proxy, with"
         " 1.96 σ/√T over the rounds, the spread of sampling non-members only. Second: TPR at 5%"
@@ -250,7 +205,8 @@ def rare(source: Source) -> Printed:
     columns, keys = [], []
     for generator in cells.generators:
         for epsilon in cells.budgets(generator):
-            columns.append(Column(budget(epsilon), generator))
+            plain = f"{generator} ε = {budget(epsilon)}"
+            columns.append(Column(budget(epsilon), generator, plain=plain))
             keys.append((generator, epsilon))
     made = []
     for label in cells.labels:
@@ -264,5 +220,5 @@ def rare(source: Source) -> Printed:
         "Membership inference on rare-label pools: AUC of the best proxy / TPR in per cent at 5%"
         " FPR, by budget ε (columns) and attacker (rows)."
     )
-    part = Part(("", ""), tuple(columns), (Block(tuple(made)),), turned=True)
+    part = Part(STUBS, tuple(columns), (Block(tuple(made)),), turned=True)
     return Printed("rare", caption, (part,), (READING, CHANCE))

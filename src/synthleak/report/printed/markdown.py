@@ -51,7 +51,7 @@ def grid(part: Part) -> str:
     """Write one part as a table of pipes; groups are named in every head."""
     heads = [
         *(escape(name) for name in part.stubs),
-        *(escape(" ".join(filter(None, (c.group, c.head)))) for c in part.columns),
+        *(escape(column.name) for column in part.columns),
     ]
     rules = ["---"] * len(part.stubs) + [
         {"l": ":---", "c": ":---:", "r": "---:"}[c.align] for c in part.columns

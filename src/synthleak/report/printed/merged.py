@@ -73,7 +73,7 @@ def merged(source: Source) -> Printed:
             " where nothing leaks and where both leak alike.",
         ),
     )
-    part = Part(("Cell", ""), columns, (Block(tuple(made)),))
+    part = Part(("Cell", "Measure"), columns, (Block(tuple(made)),))
     return Printed("merged", caption, (part,), notes)
 
 

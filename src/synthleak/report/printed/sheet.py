@@ -22,8 +22,7 @@ def table(item: Printed) -> str:
                 found = {"part": part.name, "block": block.title}
                 found |= dict(zip(part.stubs, row.stubs, strict=True))
                 for column, made in zip(part.columns, row.entries, strict=True):
-                    name = _name(column.group, column.head)
-                    found |= {_name(name, key): _value(v) for key, v in _values(made)}
+                    found |= {_name(column.name, key): _value(v) for key, v in _values(made)}
                 writer.writerow(found.get(head, "") for head in heads)
     return buffer.getvalue()
 
@@ -37,11 +36,10 @@ def _heads(item: Printed) -> list[str]:
         heads += [name for name in part.stubs if name not in heads]
     for part in item.parts:
         for place, column in enumerate(part.columns):
-            name = _name(column.group, column.head)
             for block in part.blocks:
                 for row in block.rows:
                     for key, _ in _values(row.entries[place]):
-                        if (head := _name(name, key)) not in heads:
+                        if (head := _name(column.name, key)) not in heads:
                             heads.append(head)
     return heads
 
