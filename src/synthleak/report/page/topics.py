@@ -105,6 +105,42 @@ TOPICS = (
         "needs a prior attack in the spec",
     ),
 )
+KEY = ("pool", "generator", "epsilon", "scenario")
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "vulnerability": (
+        *KEY,
+        *("proxy", "qualifying", "mean_v", "positive_share", "s10"),
+        *("null_s10_high", "even_s10_high", "s10_p_even", "concentrated"),
+    ),
+    "attributes_combined": (
+        *("selection", "generator", "block", "corpus", "attribute"),
+        *("pools", "records", "rho", "low", "high", "p_value", "p_holm"),
+    ),
+    "attributes": (
+        *("pool", "generator", "attribute", "scenario", "proxy"),
+        *("records", "rho", "p_value", "p_holm", "floor", "selected_on"),
+    ),
+    "control_gap": (
+        *KEY,
+        *("controls", "crossfit_auc", "control_crossfit", "crossfit_gap"),
+        *("low", "high", "p_holm", "flagged"),
+    ),
+    "dp_removal": (
+        *KEY,
+        *("removed", "removed_low", "removed_high", "control_removed"),
+        *("difference", "low", "high", "p_holm"),
+    ),
+    "merged": (
+        *KEY,
+        *("measure", "first", "second", "first_value", "second_value"),
+        *("delta", "low", "high", "null_low", "null_high", "p"),
+    ),
+    "consistency": (
+        *("across", "pool", "generator", "one", "other", "scenario", "proxy", "records"),
+        *("rho", "null_low", "null_high", "p_holm", "turnover", "chance_turnover"),
+    ),
+}
+"""What a reader wants of the widest tables; the rest is in their files."""
 SHOWN_ELSEWHERE = {"cells", "proxies", "records", "comparison", "prior"}
 
 TITLES = {
@@ -138,12 +174,12 @@ class Shown:
         return self.rows > FEW
 
 
-def columns_of(kind: Any) -> tuple[Column, ...]:
-    """Return a column for every field of a row, written as its type asks."""
+def columns_of(table: str, kind: Any) -> tuple[Column, ...]:
+    """Return the columns of a table, written as their types ask."""
+    there = {field.name: str(field.type) for field in fields(kind)}
+    wanted = COLUMNS.get(table, tuple(name for name in there if name != "corpus"))
     return tuple(
-        Column(field.name, title_of(field.name), _how(field.name, str(field.type)))
-        for field in fields(kind)
-        if field.name != "corpus"
+        Column(name, title_of(name), _how(name, there[name])) for name in wanted if name in there
     )
 
 
@@ -202,7 +238,7 @@ def _belongs(name: str, wanted: Iterable[str]) -> bool:
 
 def _answer(material: Material, topic: Topic, places: Sequence[int]) -> Answer:
     tables = [
-        Shown(name, title_of(name).capitalize(), columns_of(kind), len(rows))
+        Shown(name, title_of(name).capitalize(), columns_of(name, kind), len(rows))
         for name in topic.tables
         if name in material.tables
         for kind, rows in [material.tables[name]]
