@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
-    from synthleak.audit import Audit, open_run, run
+    from synthleak.audit import Audit, analyse, open_run, run
     from synthleak.corpus.corpus import Corpus, Record
     from synthleak.errors import SynthleakError, UserError
     from synthleak.given.check import check
@@ -37,6 +37,7 @@ _HOME = {
     "Spec": "synthleak.spec",
     "SynthleakError": "synthleak.errors",
     "UserError": "synthleak.errors",
+    "analyse": "synthleak.audit",
     "check": "synthleak.given.check",
     "load_spec": "synthleak.spec",
     "open_run": "synthleak.audit",
@@ -58,6 +59,7 @@ __all__ = [
     "Spec",
     "SynthleakError",
     "UserError",
+    "analyse",
     "check",
     "load_spec",
     "open_run",

@@ -6,6 +6,7 @@ all that they were made from, so that a finished audit is opened without computi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -25,6 +26,7 @@ from synthleak.evidence.table import Evidence, get_evidence
 from synthleak.identity import digest
 from synthleak.metrics.curve import CURVES_VERSION, Curves, trace
 from synthleak.metrics.figures import FIGURES_VERSION, CellFigures, assess, redraws_for
+from synthleak.metrics.meta import META_VERSION, MetaFigures, dump_meta, fuse, load_meta
 from synthleak.metrics.profile import (
     PROFILE_VERSION,
     Profile,
@@ -34,6 +36,7 @@ from synthleak.metrics.profile import (
 )
 from synthleak.plan.plan import designs
 from synthleak.releases.claim import Claim
+from synthleak.seeds import stream
 from synthleak.store import fetch, keep, name_of
 from synthleak.work import (
     all_evidence_keys,
@@ -261,6 +264,53 @@ def attributes_of(bench: Workbench, pool: str) -> list[AttributeRow]:
     )
 
 
+def fusion_key(bench: Workbench, cell: Cell) -> str:
+    """Return the key of the meta-classifier's figures on a cell."""
+    return digest("meta", META_VERSION, profile_key(bench, cell))
+
+
+def fusion_of(bench: Workbench, cell: Cell) -> tuple[MetaFigures, ...]:
+    """Return the meta-classifier's figures, one per scenario, made now if they never were."""
+    plan = bench.plans[cell.pool]
+
+    def make() -> tuple[MetaFigures, ...]:
+        profile_of(bench, cell)
+        scores = normal_scores_of(bench, cell)
+        each = scores.shape[2] // len(plan.baselines)
+        return tuple(
+            fuse(
+                baseline.scenario,
+                scores[:, :, place * each : (place + 1) * each],
+                designs.get(plan.design).plugin,
+                plan,
+                stream(*_shared_name(bench, cell), "meta", baseline.scenario),
+            )
+            for place, baseline in enumerate(plan.baselines)
+        )
+
+    return keep(bench.store, "meta", fusion_key(bench, cell), make, dump_meta, load_meta)
+
+
+def missing_fusions(bench: Workbench, cells: Sequence[Cell] | None = None) -> list[Cell]:
+    """Return the cells on which the meta-classifier was never tried."""
+    return [
+        cell
+        for cell in (bench.cells if cells is None else cells)
+        if not bench.store.exists(name_of("meta", fusion_key(bench, cell)))
+    ]
+
+
+def asked_fusions(bench: Workbench) -> list[Cell]:
+    """Return the cells on which the spec asks for the meta-classifier, and it was never tried."""
+    return missing_fusions(bench) if "meta" in bench.spec.analyses.also else []
+
+
+def fuse_cell(bench: Workbench, cell: Cell) -> int:
+    """Try the meta-classifier on one cell."""
+    fusion_of(bench, cell)
+    return 1
+
+
 def _attributes_key(bench: Workbench, pool: str) -> str:
     return digest(
         "attributes",
@@ -296,6 +346,7 @@ def played_of(bench: Workbench, cell: Cell) -> Played:
         figures=figures_of(bench, cell),
         profile=profile_of(bench, cell),
         load_scores=partial(normal_scores_of, bench, cell),
+        meta=None if cell in missing_fusions(bench, [cell]) else fusion_of(bench, cell),
     )
 
 

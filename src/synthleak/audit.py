@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from synthleak.analyses.analysis import Study, analyses
+from synthleak.analyses.analysis import Outcome, Study, analyses, join_studies, outcomes_of
 from synthleak.analyses.cells import (
     Cell,
     CellRow,
@@ -32,6 +32,7 @@ from synthleak.analyses.prior import (
     is_of,
     prior_rows,
 )
+from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.vulnerability import record_rows
 from synthleak.assessment import (
     attributes_of,
@@ -55,7 +56,9 @@ from synthleak.given.remarks import Remark, remarks_on
 from synthleak.identity import digest
 from synthleak.metrics.curve import Curves
 from synthleak.metrics.figures import CellFigures
+from synthleak.metrics.profile import PROFILE_VERSION
 from synthleak.releases.claim import Claim
+from synthleak.releases.release import Synthetic
 from synthleak.report.html import render
 from synthleak.report.tables import RESULTS_VERSION, read_parquet, result_files
 from synthleak.rivals import (
@@ -64,7 +67,7 @@ from synthleak.rivals import (
 )
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec, Spec, load_spec
-from synthleak.stages import STAGES, Stage
+from synthleak.stages import FUSION, STAGES, Stage
 from synthleak.store import StagedStore, name_of
 from synthleak.work import (
     all_evidence_keys,
@@ -72,7 +75,9 @@ from synthleak.work import (
     check_generators,
     header_of,
     make_releases,
+    missing_evidence,
     missing_releases,
+    open_release,
     release_name,
     wanted_sets,
 )
@@ -98,6 +103,11 @@ class Audit:
         """Return what the releases of a cell promise."""
         return claim_of(self.bench, cell)
 
+    def release(self, cell: Cell, position: int) -> list[Synthetic]:
+        """Return the records of one release of a cell, by the position of its set in the plan."""
+        item = self.bench.plans[cell.pool].sets[position]
+        return open_release(self.bench, header_of(self.bench, cell, item).text)
+
     def curves(self, cell: Cell) -> Curves:
         """Return ROC and sorted V of a cell with their bands, for figures."""
         return curves_of(self.bench, cell)
@@ -107,6 +117,17 @@ class Audit:
         sets = wanted_sets(self.bench, cell)
         counts = [header_of(self.bench, cell, item).different for _, item in sets]
         return {"empty_releases": counts.count(0), "one_text_releases": counts.count(1)}
+
+    def release_size(self, pool: str) -> int:
+        """Return how many records a release has: as planned, or as given (the largest)."""
+        if draws_sets(self.bench, pool):
+            return self.bench.plans[pool].release_size
+        cells = [cell for cell in self.bench.cells if cell.pool == pool]
+        return max(
+            header_of(self.bench, cell, item).size
+            for cell in cells
+            for _, item in wanted_sets(self.bench, cell)
+        )
 
     @cached_property
     def figures(self) -> dict[Cell, CellFigures]:
@@ -207,6 +228,11 @@ class Audit:
                 for row in attributes_of(self.bench, pool)
             ),
         )
+
+    @cached_property
+    def outcomes(self) -> list[Outcome]:
+        """What every analysis says of this audit, or what it lacks: a table each in `results/`."""
+        return outcomes_of(self.study, also=self.bench.spec.analyses.also)
 
     @cached_property
     def played(self) -> list[Played]:
@@ -385,20 +411,54 @@ def fill(
             steps=sum(len(unit.sets) for unit in units),
         )
     check_awaited(bench)
-    made = lacking
-    for stage in stages:
-        missing = stage.missing(bench)
-        run_units(
-            stage.task,
-            bench,
-            missing,
-            workers=runtime.workers,
-            progress=progress,
-            title=stage.title,
-            steps=len(missing),
-        )
-        made += len(missing)
-    return made
+    return lacking + sum(_go_through(stage, bench, runtime, progress) for stage in stages)
+
+
+def _go_through(stage: Stage, bench: Workbench, runtime: Runtime, progress: Progress) -> int:
+    """Do what a stage has left to do, and return how much that was."""
+    missing = stage.missing(bench)
+    run_units(
+        stage.task,
+        bench,
+        missing,
+        workers=runtime.workers,
+        progress=progress,
+        title=stage.title,
+        steps=len(missing),
+    )
+    return len(missing)
+
+
+def analyse(
+    folders: Sequence[Path | str],
+    *,
+    only: Sequence[str] = (),
+    also: Sequence[str] = (),
+    runtime: Runtime | None = None,
+    progress: Progress | None = None,
+) -> list[Outcome]:
+    """Run the analyses on one run folder, or on several joined into one study.
+
+    All that take seconds, and those that the specs or `also` name; or `only` some. What they need
+    and a folder's store lacks is made there, so long as its evidence is whole.
+    """
+    runtime, progress = runtime or Runtime(), progress or Silent()
+    for option, names in (("--only", only), ("--also", also)):
+        for name in names:
+            analyses.get(name, option)
+    studies, asked = [], [*also]
+    for folder in folders:
+        audit = open_run(folder)
+        if missing_releases(audit.bench) or missing_evidence(audit.bench):
+            raise UserError("the audit is not finished", str(folder), "go on with `run` first")
+        wanted = {*only, *also} if only else {*also, *audit.bench.spec.analyses.also}
+        for stage in (stage for stage in STAGES if stage.of == "cell"):
+            _go_through(stage, audit.bench, runtime, progress)
+        if FUSION.title in wanted:
+            _go_through(FUSION, audit.bench, runtime, progress)
+        asked += wanted
+        studies.append((str(folder), audit.study))
+    return outcomes_of(join_studies(studies), only=only, also=asked)
 
 
 def findings_key(audit: Audit) -> str:
@@ -407,5 +467,8 @@ def findings_key(audit: Audit) -> str:
     keys = [figures_key(bench, cell) for cell in bench.cells]
     rivals = [rivals_key(bench, cell, a) for cell in bench.cells for a in bench.plugins.attacks]
     # By name: modules that were imported before the shelf was swept stand first on it.
-    said = sorted(([entry.name, entry.version] for entry in analyses), key=str)
+    also = bench.spec.analyses.also
+    run = [entry for entry in analyses if entry.name in also or not entry.plugin.opt_in]
+    said = sorted(([entry.name, entry.version] for entry in run), key=str)
+    said += [["profiles", PROFILE_VERSION], ["attributes of records", ATTRIBUTES_VERSION]]
     return digest("findings", RESULTS_VERSION, identity_of(bench), keys, rivals, said)

@@ -205,6 +205,7 @@ def resolved(bench: Workbench) -> dict[str, Any]:
         ],
         "evidence": {"families": [member.name for member in plugins.families]},
         "prior": [{"kind": attack.kind, **attack.model_dump()} for attack in plugins.attacks],
+        "analyses": {"also": list(spec.analyses.also)},
     }
 
 

@@ -155,6 +155,12 @@ class EvidenceSection(Frozen):
     families: Literal["all"] | tuple[str, ...] = "all"
 
 
+class AnalysesSection(Frozen):
+    """`[analyses]`: which analyses that take long run with the audit (METHOD §10)."""
+
+    also: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+
+
 class PriorSection(PluginSection):
     """`[[prior]]`: an earlier attack to compare with (METHOD §9); `prior = []` for none."""
 
@@ -173,6 +179,7 @@ class Spec(Frozen):
     generator: Annotated[tuple[GeneratorSection, ...], Field(min_length=1)]
     evidence: EvidenceSection = EvidenceSection()
     prior: tuple[PriorSection, ...] = (PriorSection(kind="canary"), PriorSection(kind="domias"))
+    analyses: AnalysesSection = AnalysesSection()
 
     @model_validator(mode="after")
     def _unique(self) -> Spec:

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from synthleak.assessment import (
+    asked_fusions,
     assess_cell,
+    fuse_cell,
     missing_curves,
     missing_figures,
+    missing_fusions,
     missing_profiles,
     profile_cell,
     trace_cell,
@@ -39,5 +42,9 @@ STAGES = (
     Stage("figures", missing_figures, assess_cell, "cell"),
     Stage("figures of prior attacks", missing_rivals, assess_rivals, "cell"),
     Stage("profiles", missing_profiles, profile_cell, "cell"),
+    Stage("meta", asked_fusions, fuse_cell, "cell"),
     Stage("curves", missing_curves, trace_cell, "cell"),
 )
+
+FUSION = Stage("meta", missing_fusions, fuse_cell, "cell")
+"""The meta-classifier, whether or not the spec asks for it."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
+from synthleak.analyses.analysis import analyses
 from synthleak.analyses.cells import Cell
 from synthleak.corpus.corpus import Corpus, Reader, Record, assemble, readers
 from synthleak.encoders.encoder import Encoder, Vectors, encode_once, encoders
@@ -178,6 +179,8 @@ def _empty_bench(files: tuple[PluginFile, ...]) -> Workbench:
 def build_plugins(loaded: LoadedSpec) -> Plugins:
     """Check every plug-in section of the spec."""
     spec, base = loaded.spec, loaded.base
+    for position, name in enumerate(spec.analyses.also):
+        analyses.get(name, f"analyses.also[{position}]")
 
     def encoder(section: EncoderSection, name: str) -> Encoder:
         return encoders.build(

@@ -8,13 +8,13 @@ what an analysis needs, it says so in a line (`Lacking`), and the others go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
-from synthleak.analyses.played import AttributeRow, Played
+from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
+from synthleak.analyses.played import AttributeRow, Played, PoolFacts
 from synthleak.analyses.prior import ComparisonRow, PriorRow
-from synthleak.errors import ContractError
+from synthleak.errors import ContractError, UserError
 from synthleak.registry import Shelf
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Study:
     comparison: tuple[ComparisonRow, ...] = ()
     played: tuple[Played, ...] = ()
     attributes: tuple[AttributeRow, ...] = ()
-    _made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    _made: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Return what several analyses of this study share, made when the first one asks."""
@@ -69,7 +69,8 @@ class Outcome:
 class Analysis:
     """One analysis: its rows are of type `row`, a dataclass of strings, numbers and None.
 
-    One that is `opt_in` takes long: it runs where it is asked for by name.
+    One that is `opt_in` takes long: it runs where it is asked for by name. `shown` are the columns
+    that a person reads first, all where it is empty.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Analysis:
     row: Row
     analyse: Analyse
     opt_in: bool = False
+    shown: tuple[str, ...] = ()
 
     def rows(self, study: Study) -> list[DataclassInstance]:
         """Run it and return its rows: none where it lacks something."""
@@ -104,7 +106,7 @@ RESERVED = ("cells", "proxies", "prior", "comparison", "records", "summary")
 
 
 def analysis(
-    name: str, *, version: int, row: Row, opt_in: bool = False
+    name: str, *, version: int, row: Row, opt_in: bool = False, shown: Sequence[str] = ()
 ) -> Callable[[Analyse], Analyse]:
     """Put the decorated function on the shelf; its rows become `results/<name>.csv`."""
 
@@ -113,8 +115,56 @@ def analysis(
             raise ContractError(f"an analysis cannot be called {name!r}: a table has that name")
         if not is_dataclass(row):
             raise ContractError(f"the rows of the analysis {name!r} are no dataclass")
-        made = Analysis(name, version, row, analyse, opt_in)
+        made = Analysis(name, version, row, analyse, opt_in, tuple(shown))
         analyses.add(name, made, version=version, described_by=analyse)
         return analyse
 
     return put
+
+
+def outcomes_of(
+    study: Study, *, only: Sequence[str] = (), also: Sequence[str] = ()
+) -> list[Outcome]:
+    """Run the analyses on a study: all that take seconds, and `also` some; or `only` some."""
+    return [
+        entry.plugin.outcome(study)
+        for entry in sorted(analyses, key=lambda entry: entry.name)
+        if (entry.name in only if only else entry.name in also or not entry.plugin.opt_in)
+    ]
+
+
+def join_studies(studies: Sequence[tuple[str, Study]]) -> Study:
+    """Join the studies of several run folders, each with its folder's name.
+
+    A cell that two of them hold would count twice, and a pool of one name must be one pool.
+    """
+    owner: dict[Cell, str] = {}
+    pools: dict[tuple[str, str], tuple[str, PoolFacts]] = {}
+    for folder, study in studies:
+        for cell in dict.fromkeys(
+            Cell(row.corpus, row.pool, row.generator, row.epsilon) for row in study.cells
+        ):
+            if cell in owner:
+                raise UserError(
+                    f"the cell {cell.corpus}, {cell.pool}, {cell.generator},"
+                    f" ε = {cell.epsilon:g} is in {owner[cell]} too",
+                    folder,
+                    "leave one of the two folders out",
+                )
+            owner[cell] = folder
+        for played in study.played:
+            key = (played.pool.corpus, played.pool.name)
+            first, known = pools.setdefault(key, (folder, played.pool))
+            if known.records != played.pool.records:
+                raise UserError(
+                    f"the pool {key[1]!r} of {key[0]} has other records in {first}",
+                    folder,
+                    "join audits of the same corpus and seed, or give the pool its own name",
+                )
+    columns = [column.name for column in fields(Study) if not column.name.startswith("_")]
+    parts = {name: [getattr(study, name) for _, study in studies] for name in columns}
+    joined: dict[str, Any] = {
+        name: tuple(row for part in found for row in part) for name, found in parts.items()
+    }
+    joined["attributes"] = tuple(dict.fromkeys(joined["attributes"]))
+    return Study(**joined)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from synthleak.analyses.analysis import Lacking, Study, analysis
 from synthleak.analyses.chosen import RULES, SPLIT, Group, groups_of
@@ -84,14 +85,14 @@ class Matrix:
     signal: Signal
     records: int
     rho: Floats
-    null: Floats
+    null: NDArray[np.float32]
 
     def p(self, attribute: int) -> float | None:
         """Return the two-sided p of one attribute; None where a correlation means nothing."""
         return two_sided(float(self.rho[attribute]), self.null[attribute])
 
 
-def two_sided(value: float, null: Floats) -> float | None:
+def two_sided(value: float, null: Floats | NDArray[np.float32]) -> float | None:
     """Return the share of permutations, this one included, that are as far from 0."""
     if not np.isfinite(value):
         return None
@@ -159,7 +160,22 @@ def detection_floor(records: int) -> float:
     return float(point / (point**2 + records - 2) ** 0.5)
 
 
-@analysis("attributes", version=1, row=AttributeTest)
+@analysis(
+    "attributes",
+    version=1,
+    row=AttributeTest,
+    shown=(
+        "pool",
+        "generator",
+        "attribute",
+        "records",
+        "rho",
+        "p_value",
+        "p_holm",
+        "floor",
+        "selected_on",
+    ),
+)
 def attributes(study: Study) -> Sequence[AttributeTest]:
     """Whether length, outlierness, near-duplication, rare bigrams or entities foretell V(x)."""
     return attribute_tests(study, SPLIT)
@@ -201,7 +217,23 @@ def _known(study: Study, rule: str) -> list[Matrix]:
     return found
 
 
-@analysis("attributes_combined", version=1, row=CombinedRow)
+@analysis(
+    "attributes_combined",
+    version=1,
+    row=CombinedRow,
+    shown=(
+        "selection",
+        "generator",
+        "block",
+        "corpus",
+        "attribute",
+        "pools",
+        "records",
+        "rho",
+        "p_value",
+        "p_holm",
+    ),
+)
 def attributes_combined(study: Study) -> Sequence[CombinedRow]:
     """Attribute correlations over the disjoint pools of a block, by Fisher's z, under each rule."""
     _known(study, SPLIT)
@@ -235,6 +267,7 @@ def _block(rule: str, generator: str, block: str, members: Sequence[Matrix]) -> 
                 attribute=attribute,
                 pools=len(some),
                 records=sum(matrix.records for matrix in some),
+                positive_pools=sum(bool(matrix.rho[place] > 0) for matrix in some),
                 **fisher(some, place, tested=tested),
                 p_holm=None,
             )
@@ -264,9 +297,8 @@ def fisher(members: Sequence[Matrix], place: int, *, tested: bool) -> dict[str, 
     """
     usable = [matrix for matrix in members if np.isfinite(matrix.rho[place])]
     columns = ("rho", "low", "high", "p_value")
-    positive = sum(bool(matrix.rho[place] > 0) for matrix in usable)
     if not usable:
-        return {"positive_pools": 0, **dict.fromkeys(columns)}
+        return dict.fromkeys(columns)
     weights = np.array([matrix.records - 3 for matrix in usable], dtype=np.float64)
     z = float(weights @ [_z(matrix.rho[place]) for matrix in usable] / weights.sum())
     reach = 1.96 / weights.sum() ** 0.5
@@ -275,8 +307,9 @@ def fisher(members: Sequence[Matrix], place: int, *, tested: bool) -> dict[str, 
         null = sum(w * _z(matrix.null[place]) for w, matrix in zip(weights, usable, strict=True))
         p = two_sided(z, np.asarray(null) / weights.sum())
     ends = [float(np.tanh(value)) for value in (z, z - reach, z + reach)]
-    return {"positive_pools": positive, **dict(zip(columns, [*ends, p], strict=True))}
+    return dict(zip(columns, [*ends, p], strict=True))
 
 
-def _z(rho: Floats) -> Floats:
-    return np.arctanh(np.clip(rho, -0.999999, 0.999999, dtype=np.float64))
+def _z(rho: ArrayLike) -> Floats:
+    """Return Fisher's z, finite even where two rankings agree wholly."""
+    return np.arctanh(np.clip(np.asarray(rho, dtype=np.float64), -0.999999, 0.999999))

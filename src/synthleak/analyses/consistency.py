@@ -56,7 +56,25 @@ class ConsistencyRow:
     turnover_p: float | None
 
 
-@analysis("consistency", version=1, row=ConsistencyRow)
+@analysis(
+    "consistency",
+    version=1,
+    row=ConsistencyRow,
+    shown=(
+        "across",
+        "pool",
+        "generator",
+        "one",
+        "other",
+        "records",
+        "rho",
+        "null_low",
+        "null_high",
+        "p_holm",
+        "turnover",
+        "chance_turnover",
+    ),
+)
 def consistency(study: Study) -> Sequence[ConsistencyRow]:
     """Whether the same records are hit under another generator, budget or scenario."""
     groups = [group for group in groups_of(study) if group.pool.rule != UNION]

@@ -60,7 +60,24 @@ class GapRow:
     flagged: str
 
 
-@analysis("control_gap", version=1, row=GapRow)
+@analysis(
+    "control_gap",
+    version=1,
+    row=GapRow,
+    shown=(
+        "pool",
+        "generator",
+        "epsilon",
+        "scenario",
+        "gap",
+        "gap_spread",
+        "crossfit_gap",
+        "low",
+        "high",
+        "p_holm",
+        "flagged",
+    ),
+)
 def control_gap(study: Study) -> Sequence[GapRow]:
     """Whether a selected pool is easier to tell apart than its random controls, per scenario."""
     tables: dict[tuple[object, ...], list[ProxyRow]] = {}
@@ -122,7 +139,7 @@ def _row(
         gap_spread=None if spread is None else float(spread),
         crossfit_auc=own,
         control_crossfit=float(np.mean(theirs)) if len(theirs) == len(controls) else None,
-        crossfit_gap=gap and gap.value,
+        crossfit_gap=gap.value if gap else None,
         low=low,
         high=high,
         # One test per cell: scenarios are views of the same releases.

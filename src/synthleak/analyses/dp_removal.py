@@ -40,7 +40,25 @@ class RemovalRow:
     best_difference: float | None
 
 
-@analysis("dp_removal", version=1, row=RemovalRow)
+@analysis(
+    "dp_removal",
+    version=1,
+    row=RemovalRow,
+    shown=(
+        "pool",
+        "generator",
+        "epsilon",
+        "scenario",
+        "removed",
+        "removed_low",
+        "removed_high",
+        "control_removed",
+        "difference",
+        "low",
+        "high",
+        "p_holm",
+    ),
+)
 def dp_removal(study: Study) -> Sequence[RemovalRow]:
     """How much AUC a budget removes, and whether it removes more from a selected pool."""
     rows = [
@@ -90,12 +108,12 @@ def _rows(study: Study, cell: Played, bare: Played) -> Iterator[RemovalRow]:
             generator=cell.cell.generator,
             epsilon=cell.cell.epsilon,
             scenario=scenario,
-            removed=own and own.value,
+            removed=own.value if own else None,
             removed_low=low,
             removed_high=high,
             controls=len(pairs),
-            control_removed=theirs and theirs.value,
-            difference=gap and gap.value,
+            control_removed=theirs.value if theirs else None,
+            difference=gap.value if gap else None,
             low=gap_low,
             high=gap_high,
             p_value=gap.p if gap and scenario == WHOLE else None,

@@ -76,7 +76,8 @@ def figure(cell: Played, scenario: str) -> float | None:
 def draws(cell: Played, scenario: str) -> Floats:
     """Return the deployable AUC of a scenario, or of the whole cell, in bootstrap draws."""
     group = len(cell.scenarios) if scenario == WHOLE else cell.scenarios.index(scenario)
-    return cell.profile.resampled[group]
+    drawn: Floats = cell.profile.resampled[group]
+    return drawn
 
 
 def combine(parts: Sequence[tuple[float, Played]], scenario: str) -> Difference | None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.played import Played
+from synthleak.metrics.nulls import SLACK
 
 
 @dataclass(frozen=True)
@@ -32,3 +37,57 @@ class MetaRow:
     penalty: float
     records: int
     outcome: str
+
+
+@analysis(
+    "meta",
+    version=1,
+    row=MetaRow,
+    opt_in=True,
+    shown=(
+        "pool",
+        "generator",
+        "epsilon",
+        "scenario",
+        "auc",
+        "oracle_auc",
+        "oracle_delta",
+        "crossfit_delta",
+        "features",
+        "penalty",
+        "outcome",
+    ),
+)
+def meta(study: Study) -> Sequence[MetaRow]:
+    """Whether a logistic regression over all proxies beats the best single one (takes minutes)."""
+    fused = [cell for cell in study.played if cell.meta is not None]
+    if not fused:
+        raise Lacking('was not asked for: name it in the spec (analyses.also = ["meta"])')
+    return [row for cell in fused for row in _rows(cell)]
+
+
+def _rows(cell: Played) -> Iterator[MetaRow]:
+    for made, best in zip(cell.meta or (), cell.figures.rows, strict=True):
+        oracle = cell.signals[best.signal]
+        delta = made.auc - best.auc.value
+        chosen = None if best.crossfit is None else best.crossfit.value
+        yield MetaRow(
+            corpus=cell.cell.corpus,
+            pool=cell.cell.pool,
+            generator=cell.cell.generator,
+            epsilon=cell.cell.epsilon,
+            scenario=made.scenario,
+            auc=made.auc,
+            auc_spread=made.auc_spread,
+            tpr_at_fpr05=made.tpr,
+            oracle_auc=best.auc.value,
+            oracle_proxy=oracle.proxy,
+            oracle_view=oracle.view,
+            oracle_delta=delta,
+            crossfit_auc=chosen,
+            crossfit_delta=None if chosen is None else made.auc - chosen,
+            features=made.features,
+            penalty=made.penalty,
+            records=made.records,
+            outcome="tie" if abs(delta) < SLACK else "win" if delta > 0 else "loss",
+        )

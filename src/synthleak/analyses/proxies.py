@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthleak.analyses.analysis import Lacking, Study, analysis
 from synthleak.analyses.played import Played, Signal
@@ -156,10 +157,10 @@ def proxy_groups(study: Study) -> Sequence[GroupRow]:
     return rows
 
 
-def linked(links: Floats) -> list[int]:
+def linked(links: NDArray[np.bool_]) -> list[int]:
     """Number the groups that links hold together, in the order of their first members.
 
-    >>> linked(np.array([[1, 0, 1], [0, 1, 0], [1, 0, 1]]))
+    >>> linked(np.array([[1, 0, 1], [0, 1, 0], [1, 0, 1]], dtype=bool))
     [0, 1, 0]
     """
     group = [-1] * len(links)

@@ -57,7 +57,7 @@ def scenario_scaling(study: Study) -> Sequence[ScalingRow]:
 
 def _by_cell(study: Study) -> list[tuple[str, Figures]]:
     """Return each cell's generator, and its best and median AUC per view and scenario."""
-    every: dict[tuple[object, ...], dict[tuple[str, str], list[float]]] = {}
+    every: dict[tuple[str, str, str, float], dict[tuple[str, str], list[float]]] = {}
     for row in study.proxies:
         key = (row.corpus, row.pool, row.generator, row.epsilon)
         found = every.setdefault(key, defaultdict(list))
@@ -76,7 +76,7 @@ def _by_cell(study: Study) -> list[tuple[str, Figures]]:
             fitted = chosen.get((*key, scenario))
             if fitted is not None:
                 figures["any", "crossfit"][scenario] = fitted
-        made.append((str(key[2]), figures))
+        made.append((key[2], figures))
     return made
 
 

@@ -10,6 +10,7 @@ import synthleak
 from synthleak.cli.adjudicate import adjudicate
 from synthleak.cli.analyse import analyse
 from synthleak.cli.check import check
+from synthleak.cli.compare import compare
 from synthleak.cli.completion import completion
 from synthleak.cli.corpus import corpus
 from synthleak.cli.demo import demo
@@ -55,6 +56,7 @@ COMMANDS = (
     report,
     figures,
     explain,
+    compare,
     analyse,
     tables,
     adjudicate,

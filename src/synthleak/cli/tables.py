@@ -17,7 +17,7 @@ WIDE = 200
 def print_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool, title: str = "") -> None:
     """Print rows that share their keys."""
     if as_json:
-        click.echo(json.dumps([_plain(row) for row in rows], indent=1, ensure_ascii=False))
+        print_json(rows)
         return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -47,8 +47,14 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: "inf" if isinstance(value, float) and math.isinf(value) else value
-        for key, value in row.items()
-    }
+def print_json(value: Any) -> None:
+    """Print anything for a program; ε without privacy is written `inf`."""
+    click.echo(json.dumps(_plain(value), indent=1, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return "inf" if isinstance(value, float) and math.isinf(value) else value

@@ -156,7 +156,7 @@ def _no_leak(table: Floats, sides: Sequence[Sides], chosen: NDArray[np.int64]) -
     shapes = np.empty((len(sides), 3))
     for signal in np.unique(chosen):
         here = np.flatnonzero(chosen == signal)
-        shapes[here] = _shapes(redrawn(table[:, :, signal], [sides[i] for i in here]))
+        shapes[here] = _shapes(redrawn(table[:, :, signal], [sides[i] for i in here.tolist()]))
     return shapes
 
 
@@ -196,4 +196,5 @@ def _split_level(values: Floats, design: Design, plan: Plan, rng: np.random.Gene
         weight=trials.weight[here],
     )
     comparison = comparison_of(design, plan, values[keep])
-    return comparison.pair([dealt(some, targets)]).level[0]
+    level: Floats = comparison.pair([dealt(some, targets)]).level[0]
+    return level

@@ -9,13 +9,15 @@ import csv
 import io
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from synthleak.analyses.analysis import analyses
+from synthleak.analyses.analysis import Outcome, analyses
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
+from synthleak.analyses.copies import CopyRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.report.verdict import headline, sentence
 
@@ -43,9 +45,11 @@ def result_tables(audit: Audit) -> dict[str, Table]:
         tables["comparison"] = (ComparisonRow, audit.comparison)
     if audit.records:
         tables["records"] = (RecordRow, audit.records)
-    for entry in analyses:
-        if found := entry.plugin.rows(audit.study):
-            tables[entry.name] = (entry.plugin.row, found)
+    if audit.copies:
+        tables["copies"] = (CopyRow, audit.copies)
+    for outcome in audit.outcomes:
+        if outcome.rows:
+            tables[outcome.name] = (analyses.get(outcome.name).plugin.row, outcome.rows)
     return tables
 
 
@@ -56,6 +60,18 @@ def result_files(audit: Audit) -> dict[str, bytes]:
         files[f"{name}.csv"] = to_csv(kind, rows)
         files[f"{name}.parquet"] = to_parquet(kind, rows)
     return files | {"summary.json": (json.dumps(summary(audit), indent=1) + "\n").encode()}
+
+
+def outcome_files(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
+    """Return the tables of some analyses as files, and `analyses.json` with what each lacks."""
+    files, said = {}, {}
+    for outcome in outcomes:
+        kind = analyses.get(outcome.name).plugin.row
+        if outcome.rows:
+            files[f"{outcome.name}.csv"] = to_csv(kind, outcome.rows)
+            files[f"{outcome.name}.parquet"] = to_parquet(kind, outcome.rows)
+        said[outcome.name] = {"rows": len(outcome.rows), "lacks": outcome.lacks}
+    return files | {"analyses.json": (json.dumps(said, indent=1) + "\n").encode()}
 
 
 def to_csv(kind: type[DataclassInstance], rows: Sequence[DataclassInstance]) -> bytes:
@@ -119,12 +135,17 @@ def summary(audit: Audit) -> dict[str, Any]:
                 "candidates": len(pool.candidates),
                 "auxiliary": len(pool.auxiliary),
                 "records": bench.plans[name].nominal,
-                "release_size": bench.plans[name].release_size,
+                "release_size": audit.release_size(name),
                 "expressible": bench.publics[name].expresses(bench.records(pool.targets)),
             }
             for name, pool in bench.pools.items()
         },
         "game": bench.spec.game.model_dump(),
+        **({"check": _check(audit)} if audit.preface else {}),
+        "analyses": {
+            outcome.name: {"rows": len(outcome.rows), "lacks": outcome.lacks}
+            for outcome in audit.outcomes
+        },
         "cells": [
             {
                 "pool": cell.pool,
@@ -145,4 +166,21 @@ def summary(audit: Audit) -> dict[str, Any]:
             }
             for cell, figures in audit.figures.items()
         ],
+    }
+
+
+def _check(audit: Audit) -> dict[str, Any]:
+    """Return what was asked before the verdict on a release that was already there."""
+    assert audit.preface is not None
+    split = audit.bench.corpus.split
+    assert split is not None
+    return {
+        "declared": audit.preface.declared,
+        "members": len(split.positions("members")),
+        "holdout": len(split.positions("holdout")),
+        "reference": len(split.positions("reference")),
+        "blind": asdict(audit.preface.blind),
+        "findings": [asdict(finding) for finding in audit.preface.findings],
+        "copies": dict(Counter(f"{row.side}, {row.kind}" for row in audit.copies)),
+        "remarks": [asdict(remark) for remark in audit.remarks],
     }
