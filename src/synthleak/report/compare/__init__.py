@@ -1,0 +1,1 @@
+"""Audits side by side: before and after privacy, two vendors, two versions."""
