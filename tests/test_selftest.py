@@ -28,13 +28,13 @@ QUIET = Outcome(
     auc=0.5,
     tpr=0.1,
     width=0.3,
-    alarms=0.1,
     epsilon_lower=0.0,
     epsilon_claim=1.0,
     named=0,
     wrong=0,
 )
 LOUD = replace(QUIET, p=0.005, crossfit_p=0.05)
+CHANCE = [QUIET] * 40
 
 
 def row_of(kind: str, design: str = "cohort", **more: object) -> Row:
@@ -58,36 +58,39 @@ def test_every_promise_is_tested_in_every_design_it_is_made_for() -> None:
 def test_false_alarms_pass_up_to_the_binomial_limit_and_fail_above() -> None:
     row, limit = row_of("null"), binomial_limit(100)
     for alarms, passed in ((limit, True), (limit + 1, False)):
-        made = check(row, [LOUD] * alarms + [QUIET] * (100 - alarms))
+        made = check(row, [LOUD] * alarms + [QUIET] * (100 - alarms), CHANCE)
         assert made.passed is passed and made.found == alarms / 100
-    silent = check(row, [replace(QUIET, p=None, crossfit_p=None)] * 50)
+    silent = check(row, [replace(QUIET, p=None, crossfit_p=None)] * 50, CHANCE)
     assert silent.passed and silent.value == 0
     # An alarm of the deployable figure alone counts as well.
-    assert not check(row, [replace(QUIET, crossfit_p=0.05)] * 50).passed
+    assert not check(row, [replace(QUIET, crossfit_p=0.05)] * 50, CHANCE).passed
 
 
 def test_a_bound_above_its_claim_counts_against_the_auditor() -> None:
     row = row_of("claim")
     broken = replace(QUIET, epsilon_lower=1.5)
-    assert check(row, [broken] * 3 + [QUIET] * 97).passed
-    assert not check(row, [broken] * 30 + [QUIET] * 70).passed
-    assert check(row, [replace(broken, epsilon_claim=None)] * 50).passed
+    assert check(row, [broken] * 3 + [QUIET] * 97, CHANCE).passed
+    assert not check(row, [broken] * 30 + [QUIET] * 70, CHANCE).passed
+    assert check(row, [replace(broken, epsilon_claim=None)] * 50, CHANCE).passed
 
 
 def test_echo_is_held_to_its_closed_form() -> None:
     row = row_of("echo", p=0.5)
     spread = (-0.02, 0.02)
     right = [replace(QUIET, auc=0.75 + d, tpr=0.55 + d) for d in spread] * 20
-    assert check(row, right).passed
-    assert not check(row, [replace(o, auc=o.auc - 0.03) for o in right]).passed
-    assert not check(row, [replace(o, tpr=o.tpr + 0.03) for o in right]).passed
+    assert check(row, right, CHANCE).passed
+    assert not check(row, [replace(o, auc=o.auc - 0.03) for o in right], CHANCE).passed
+    assert not check(row, [replace(o, tpr=o.tpr + 0.03) for o in right], CHANCE).passed
+    lucky = [replace(QUIET, tpr=0.2)] * 40
+    assert not check(row, right, lucky).passed
+    assert check(row, [replace(o, tpr=o.tpr + 0.05) for o in right], lucky).passed
 
 
 def test_named_records_are_held_to_the_rate_and_must_be_named() -> None:
     row = row_of("named")
-    assert check(row, [replace(QUIET, named=10, wrong=0)] * 30).passed
-    assert not check(row, [replace(QUIET, named=10, wrong=3)] * 30).passed
-    assert not check(row, [QUIET] * 30).passed
+    assert check(row, [replace(QUIET, named=10, wrong=0)] * 30, CHANCE).passed
+    assert not check(row, [replace(QUIET, named=10, wrong=3)] * 30, CHANCE).passed
+    assert not check(row, [QUIET] * 30, CHANCE).passed
 
 
 def test_audits_walk_the_corridor_and_repeat() -> None:
@@ -103,12 +106,12 @@ def test_audits_walk_the_corridor_and_repeat() -> None:
 
 
 def test_a_selftest_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = [row_of("null", "lone", generator="constant"), *(row for row in ROWS if row.p == 0.1)]
+    few = [row for row in ROWS if row.p == 0.1 or row.by_chance]
     monkeypatch.setattr(selftest, "ROWS", few)
     made = run_selftest(full=False, workers=1, progress=Silent(), audits=2)
-    assert [row.audits for row in made.rows] == [2, 2, 2]
+    assert [row.audits for row in made.rows] == [2, 2, 2, 2]
     content = json.loads(json.dumps(report_of(made)))
-    assert content["rows"][0]["row"] == "constant, lone"
+    assert content["rows"][0]["row"] == "bystander, lone"
     assert content["passed"] == made.passed
     assert "of cohort audits" in content["comparison"]
     assert not Selftest([replace(made.rows[0], passed=False)], 1.0).passed

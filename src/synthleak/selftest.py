@@ -29,7 +29,6 @@ from synthleak.engine.local import run_units
 from synthleak.engine.progress import Progress
 from synthleak.metrics.figures import CellFigures, assess
 from synthleak.metrics.nulls import LEVEL
-from synthleak.metrics.roc import allowed_alarms
 from synthleak.metrics.rounds import round_figures
 from synthleak.plan.plan import designs
 from synthleak.releases.generators.echo import Echo
@@ -74,6 +73,11 @@ class Row:
         detail += f" ε = {self.epsilon:g}" if math.isfinite(self.epsilon) else ""
         return f"{self.generator}{detail}, {self.design}"
 
+    @property
+    def by_chance(self) -> bool:
+        """Whether its TPR is what records that were not copied reach in this design."""
+        return self.generator == "bystander"
+
 
 def _rows() -> list[Row]:
     rows = []
@@ -110,7 +114,6 @@ class Outcome:
     auc: float
     tpr: float
     width: float
-    alarms: float
     epsilon_lower: float | None
     epsilon_claim: float | None
     named: int
@@ -232,7 +235,8 @@ def run_selftest(
             [Outcome(**json.loads(ground.store.get(_place(row, seed)))) for seed in range(count)]
             for row in range(len(ROWS))
         ]
-    rows = [check(row, made) for row, made in zip(ROWS, outcomes, strict=True)]
+    chance = {row.design: made for row, made in zip(ROWS, outcomes, strict=True) if row.by_chance}
+    rows = [check(row, made, chance[row.design]) for row, made in zip(ROWS, outcomes, strict=True)]
     return Selftest(rows, time.monotonic() - started, commit)
 
 
@@ -281,7 +285,6 @@ def audit(row: Row, seed: int) -> Outcome:
         auc=figures.signals[place].auc,
         tpr=float(rounds.tpr[place]),
         width=(first.high or 0.0) - (first.low or 0.0),
-        alarms=(allowed_alarms(rounds.n_negative) + 1) / (rounds.n_negative + 1),
         epsilon_lower=figures.epsilon.lower if figures.epsilon else None,
         epsilon_claim=figures.epsilon_claim if _finite(figures.epsilon_claim) else None,
         **_named(bench, figures, spared),
@@ -330,10 +333,10 @@ def _named(bench: Workbench, figures: CellFigures, spared: Sequence[str]) -> dic
     return {"named": len(named), "wrong": sum(name in spared for name in named)}
 
 
-def check(row: Row, outcomes: Sequence[Outcome]) -> Checked:
-    """Hold the outcomes of a row to its limit."""
+def check(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Checked:
+    """Hold the outcomes of a row to its limit; `chance` are those of `bystander` in its design."""
     found = float(np.mean([_small(outcome.p) for outcome in outcomes]))
-    checked, value, limit, passed = _CHECKS[row.kind](row, outcomes)
+    checked, value, limit, passed = _CHECKS[row.kind](row, outcomes, chance)
     width = float(np.mean([outcome.width for outcome in outcomes]))
     return Checked(row.name, len(outcomes), found, checked, value, limit, passed, width)
 
@@ -356,14 +359,14 @@ def binomial_limit(audits: int, rate: float = LEVEL) -> int:
     return int(binom.ppf(0.999, audits, rate))
 
 
-def _null(row: Row, outcomes: Sequence[Outcome]) -> Judged:
+def _null(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
     verdicts = sum(_small(outcome.p) for outcome in outcomes)
     deployed = sum(_small(outcome.crossfit_p) for outcome in outcomes)
     worst, limit = max(verdicts, deployed), binomial_limit(len(outcomes))
     return "false alarms", worst / len(outcomes), f"≤ {limit / len(outcomes):.3f}", worst <= limit
 
 
-def _claim(row: Row, outcomes: Sequence[Outcome]) -> Judged:
+def _claim(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
     above = sum(
         outcome.epsilon_lower is not None
         and outcome.epsilon_claim is not None
@@ -379,22 +382,26 @@ def _claim(row: Row, outcomes: Sequence[Outcome]) -> Judged:
     )
 
 
-def _echo(row: Row, outcomes: Sequence[Outcome]) -> Judged:
-    """AUC is (1 + p) / 2; TPR is p, and of the rest as many as pass by chance at 5% FPR."""
+def _echo(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
+    """AUC is (1 + p) / 2; TPR is p, and of the rest as many as pass by chance.
+
+    Chance is measured on `bystander`: (k + 1) / (n + 1) of the rest would pass a threshold between
+    n negatives that lets k of them through, but scores are tied and a tied block passes whole or
+    not at all.
+    """
     aucs = [outcome.auc for outcome in outcomes]
     rates = [outcome.tpr for outcome in outcomes]
+    lucky = [outcome.tpr for outcome in chance]
     auc = (1 + row.p) / 2
-    tpr = row.p + (1 - row.p) * float(np.mean([outcome.alarms for outcome in outcomes]))
+    tpr = row.p + (1 - row.p) * float(np.mean(lucky))
+    reach = math.hypot(_reach(rates), (1 - row.p) * _reach(lucky))
     return (
         f"AUC, with TPR {np.mean(rates):.3f}",
         float(np.mean(aucs)),
         f"{auc:.3f}, with TPR {tpr:.3f}",
-        _near(aucs, auc) and _near(rates, tpr),
+        abs(float(np.mean(aucs)) - auc) <= _reach(aucs)
+        and abs(float(np.mean(rates)) - tpr) <= reach,
     )
-
-
-def _near(values: Sequence[float], expected: float) -> bool:
-    return abs(float(np.mean(values)) - expected) <= _reach(values)
 
 
 def _reach(values: Sequence[float]) -> float:
@@ -405,7 +412,7 @@ def _reach(values: Sequence[float]) -> float:
     return max(float(t.ppf(0.9995, len(values) - 1)) * error, 0.003)
 
 
-def _discoveries(row: Row, outcomes: Sequence[Outcome]) -> Judged:
+def _discoveries(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
     shares = [outcome.wrong / max(outcome.named, 1) for outcome in outcomes]
     mean = float(np.mean(shares))
     right = float(np.mean([o.named - o.wrong for o in outcomes])) / (TARGETS / 2)
