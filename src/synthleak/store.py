@@ -27,6 +27,7 @@ LAYOUT = {
     "vector_keys": "vectors/{key}.keys",
     "evidence": "evidence/{key}.npy",
     "figures": "figures/{key}.json",
+    "answers": "answers/{key}.json.gz",
     "profile": "profile/{key}.npz",
     "ranks": "profile/{key}.npy",
     "attributes": "attributes/{key}.json",

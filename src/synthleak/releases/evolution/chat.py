@@ -1,0 +1,219 @@
+"""Answers from a chat-completions address: with patience, within a rate, and counted.
+
+No private text is ever sent: prompts are made of the description, labels, styles and synthetic
+texts. What was answered is kept in the store in portions, so that a run that breaks off does not
+ask, and pay, again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import os
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from synthleak.errors import GeneratorError
+from synthleak.identity import digest
+from synthleak.releases.prompting.tidy import tidy
+from synthleak.seeds import derive
+from synthleak.store import Store, fetch, name_of
+
+log = logging.getLogger("synthleak.releases")
+
+PORTION = 64
+"""Answers that are kept together: what a break can lose."""
+
+_PATIENT = (408, 409, 425, 429)
+_LONGEST_WAIT = 60.0
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How an address is asked."""
+
+    address: str
+    model: str
+    key_variable: str = ""
+    requests_per_minute: float | None = None
+    connections: int = 8
+    retries: int = 5
+    timeout: float = 60.0
+    price_in: float = 0.0
+    price_out: float = 0.0
+
+    def key(self) -> str:
+        """Return the key that the environment holds, or none."""
+        if not self.key_variable:
+            return ""
+        if not os.environ.get(self.key_variable):
+            raise GeneratorError(
+                f"the environment variable {self.key_variable} holds no key",
+                self.address,
+                f"export {self.key_variable}=…, or set key_variable = '' if none is needed",
+            )
+        return os.environ[self.key_variable]
+
+
+@dataclass
+class Tally:
+    """What was used, and what that costs."""
+
+    requests: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, usage: dict[str, Any]) -> None:
+        """Count one answer."""
+        with self._lock:
+            self.requests += 1
+            self.tokens_in += int(usage.get("prompt_tokens") or 0)
+            self.tokens_out += int(usage.get("completion_tokens") or 0)
+
+    def cost(self, terms: Terms) -> float:
+        """Return the price of what was used; prices are per million tokens."""
+        return (self.tokens_in * terms.price_in + self.tokens_out * terms.price_out) / 1e6
+
+
+class Pace:
+    """Lets through at most so many requests a minute, evenly spread, from any thread."""
+
+    def __init__(self, per_minute: float | None) -> None:
+        self._gap = 60.0 / per_minute if per_minute else 0.0
+        self._next = 0.0
+        self._lock = threading.Lock()
+
+    def wait(self, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Return when it is this caller's turn."""
+        if not self._gap:
+            return
+        with self._lock:
+            now = time.monotonic()
+            turn = max(now, self._next)
+            self._next = turn + self._gap
+        sleep(max(0.0, turn - now))
+
+
+class ChatWriter:
+    """Asks an address that speaks the chat-completions protocol."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        decoding: dict[str, Any],
+        *,
+        one_line: bool,
+        store: Store | None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._terms = terms
+        self._key = terms.key()
+        self._decoding = decoding
+        self._one_line = one_line
+        self._store = store
+        self._pace = Pace(terms.requests_per_minute)
+        self._sleep = sleep
+        self.tally = Tally()
+
+    def write(
+        self, requests: Sequence[str], each: int, owners: Sequence[tuple[int, int]]
+    ) -> list[str]:
+        """Answer every request `each` times, portion by portion, each portion kept."""
+        seeds = [derive(seed, "answer", number) for seed, rows in owners for number in range(rows)]
+        asked = [request for request in requests for _ in range(each)]
+        answers: list[str] = []
+        for start in range(0, len(asked), PORTION):
+            part = slice(start, start + PORTION)
+            answers += self._portion(asked[part], seeds[part])
+        terms, tally = self._terms, self.tally
+        log.warning(
+            "%s: %d requests, %d tokens in, %d tokens out, cost %.4f",
+            terms.address,
+            tally.requests,
+            tally.tokens_in,
+            tally.tokens_out,
+            tally.cost(terms),
+        )
+        return [tidy(answer, one_line=self._one_line) for answer in answers]
+
+    def _portion(self, asked: Sequence[str], seeds: Sequence[int]) -> list[str]:
+        key = digest("answers", self._terms.model, self._decoding, list(asked), list(seeds))
+        if self._store is not None and self._store.exists(name_of("answers", key)):
+            return fetch(self._store, "answers", key, _load)
+        with ThreadPoolExecutor(self._terms.connections) as pool:
+            answers = list(pool.map(self._answer, asked, seeds))
+        if self._store is not None:
+            data = gzip.compress(json.dumps(answers, ensure_ascii=False).encode(), mtime=0)
+            self._store.put(name_of("answers", key), data)
+        return answers
+
+    def _answer(self, request: str, seed: int) -> str:
+        """Ask until there is an answer: waits grow, and what cannot get better is not repeated."""
+        body = {
+            "model": self._terms.model,
+            "messages": [{"role": "user", "content": request}],
+            "seed": seed % 2**31,
+            **self._decoding,
+        }
+        reason = ""
+        for attempt in range(self._terms.retries + 1):
+            self._pace.wait(self._sleep)
+            try:
+                return self._ask(body)
+            except urllib.error.HTTPError as error:
+                if error.code < 500 and error.code not in _PATIENT:
+                    raise self._refused(f"it answers {error.code} {error.reason}") from None
+                reason, wait = f"{error.code} {error.reason}", _asked_for(error)
+            except (OSError, ValueError, LookupError, TypeError) as error:
+                reason, wait = _words(error), 0.0
+            if attempt < self._terms.retries:
+                self._sleep(min(_LONGEST_WAIT, max(wait, 0.5 * 2**attempt)))
+        raise self._refused(f"no answer after {self._terms.retries + 1} attempts ({reason})")
+
+    def _ask(self, body: dict[str, Any]) -> str:
+        headers = {"Content-Type": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        url = f"{self._terms.address.rstrip('/')}/chat/completions"
+        message = urllib.request.Request(url, json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(message, timeout=self._terms.timeout) as reply:
+            content = json.loads(reply.read())
+        text = content["choices"][0]["message"]["content"]
+        if not isinstance(text, str):
+            raise ValueError("an answer without text")
+        self.tally.add(content.get("usage") or {})
+        return text
+
+    def _refused(self, what: str) -> GeneratorError:
+        return GeneratorError(
+            what, self._terms.address, "mend it and run again: answers that came are kept"
+        )
+
+
+def _asked_for(error: urllib.error.HTTPError) -> float:
+    try:
+        return float(error.headers.get("Retry-After") or 0)
+    except ValueError:
+        return 0.0
+
+
+def _words(error: Exception) -> str:
+    """Say what went wrong without what was sent or received."""
+    if isinstance(error, urllib.error.URLError):
+        return str(error.reason)
+    if isinstance(error, OSError):
+        return str(error) or type(error).__name__
+    return "the answer is not a chat completion"
+
+
+def _load(data: bytes) -> list[str]:
+    answers: list[str] = json.loads(gzip.decompress(data))
+    return answers

@@ -1,0 +1,63 @@
+"""Answers from a backbone on this machine, all instances at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+
+from synthleak.errors import GeneratorError
+from synthleak.releases.fleet.crew import crew_of
+from synthleak.releases.fleet.sampling import Decoding
+from synthleak.releases.prompting.author import Author
+
+log = logging.getLogger("synthleak.releases")
+
+
+class LocalWriter:
+    """Asks the shared backbone."""
+
+    def __init__(
+        self,
+        backbone: str,
+        device: str,
+        dtype: str,
+        *,
+        attempts: int,
+        one_line: bool,
+        decoding: Decoding,
+    ) -> None:
+        crew = crew_of(backbone, device, dtype)
+        self._author = Author(crew, attempts=attempts)
+        script = self._author.script
+        if script.frame is None:
+            log.warning(
+                "the backbone %r has no chat template: prompts are written plainly, and texts end"
+                " with their line",
+                backbone,
+            )
+        self._one_line = one_line or script.frame is None
+        self._how = Decoding(
+            end=script.ends(one_line=self._one_line),
+            longest=decoding.longest,
+            temperature=decoding.temperature,
+            top_k=decoding.top_k,
+            top_p=decoding.top_p,
+        )
+        self._context = crew.backbone.context
+
+    def write(
+        self, requests: Sequence[str], each: int, owners: Sequence[tuple[int, int]]
+    ) -> list[str]:
+        """Answer every request `each` times; a prompt is read once for all its answers."""
+        prompts = self._author.script.ask(requests)
+        longest = max(map(len, prompts), default=0) + self._how.longest
+        if longest > self._context:
+            raise GeneratorError(
+                f"a prompt and its answer take {longest} tokens and the backbone reads"
+                f" {self._context}",
+                remedy="use a smaller max_tokens",
+            )
+        of = np.repeat(np.arange(len(prompts)), each)
+        return self._author.write(prompts, of, owners, self._how, one_line=self._one_line)

@@ -1,0 +1,208 @@
+"""`augpe` (Aug-PE): private evolution for text, by prompting alone.
+
+RANDOM texts of every class are written from prompts. In each round every private record votes for
+the text of its class that is nearest to it, every bin gets N(0, σ²), negatives are cut, the best of
+each class survive and are paraphrased. The last survivors are the release. Private records are seen
+through the votes alone; what is done with noised votes is post-processing. The argument:
+design/claim-augpe.md.
+
+ε = ∞ counts the votes as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
+from synthleak.releases.prompting.prompted import Prompted, timed, void_of
+from synthleak.releases.prompting.prompts import (
+    LABELLED,
+    RANDOM,
+    STYLES,
+    VARIATION,
+    check_blanks,
+    on_one_line,
+    usual_lengths,
+)
+from synthleak.releases.release import Public, Request, Synthetic, generators
+
+if TYPE_CHECKING:
+    from synthleak.releases.evolution.chat import Terms
+    from synthleak.releases.evolution.evolve import Writer
+
+ERRANDS = (
+    "address",
+    "key_variable",
+    "requests_per_minute",
+    "connections",
+    "retries",
+    "timeout",
+    "price_in",
+    "price_out",
+)
+"""Settings that say how an address is reached, not what it answers."""
+
+_BLANKS = ("description", "labelled", "style", "words")
+
+
+@generators.register("augpe", version=1)
+class AugPe(Prompted):
+    """Private evolution: texts that private records vote for have descendants (Aug-PE)."""
+
+    rounds: int = Field(default=10, ge=1)
+    variations: int = Field(default=6, ge=0, description="paraphrases of a survivor: L - 1")
+    shared_random: bool = Field(default=False, description="one RANDOM population for all releases")
+    temperature: float = Field(default=1.0, gt=0)
+    attempts: int = Field(default=2, ge=1, description="before a degenerate text stays")
+    random_prompt: str = RANDOM
+    variation_prompt: str = VARIATION
+    label_phrase: str = LABELLED
+    styles: tuple[str, ...] = Field(default=STYLES, min_length=1)
+    words: tuple[int, ...] | Literal["auto"] = Field(
+        default="auto", description="lengths to ask for; auto: those of R"
+    )
+    address: str | None = Field(default=None, description="of a chat-completions service")
+    model: str = Field(default="", description="the name of the model at the address")
+    key_variable: str = Field(default="", description="the environment variable with the key")
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    connections: int = Field(default=8, ge=1)
+    retries: int = Field(default=5, ge=0)
+    timeout: float = Field(default=60.0, gt=0)
+    price_in: float = Field(default=0.0, ge=0, description="per million tokens of prompts")
+    price_out: float = Field(default=0.0, ge=0, description="per million tokens of answers")
+
+    @field_validator("random_prompt")
+    @classmethod
+    def _random_blanks(cls, value: str) -> str:
+        return check_blanks(value, _BLANKS)
+
+    @field_validator("variation_prompt")
+    @classmethod
+    def _variation_blanks(cls, value: str) -> str:
+        return check_blanks(value, (*_BLANKS, "text"), ("text",))
+
+    @field_validator("label_phrase")
+    @classmethod
+    def _label_blanks(cls, value: str) -> str:
+        return check_blanks(value, ("labels",))
+
+    @field_validator("words")
+    @classmethod
+    def _some_words(cls, value: tuple[int, ...] | str) -> tuple[int, ...] | str:
+        if value != "auto" and (not value or min(map(int, value)) < 1):
+            raise ValueError('use whole numbers from 1, or "auto"')
+        return value
+
+    @field_validator("address")
+    @classmethod
+    def _web_address(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("use an address that starts with http:// or https://")
+        return value
+
+    @model_validator(mode="after")
+    def _model_at_address(self) -> AugPe:
+        if self.address is not None and not self.model:
+            raise ValueError("an address needs the name of a model: set model")
+        return self
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides a release: the model that is asked, never the way to it."""
+        settings = {k: v for k, v in super().identity().items() if k not in ERRANDS}
+        del settings["model" if self.address is None else "backbone"]
+        return settings
+
+    @property
+    def family(self) -> int:
+        """L: a survivor and its variations."""
+        return self.variations + 1
+
+    @property
+    def batch(self) -> int:
+        """From an address one release at a time, so that a break loses least."""
+        return (self.fleet or 1) if self.address else super().batch
+
+    def default_delta(self, nominal: int) -> float:
+        """Return 1 / (N ln N)."""
+        return 1.0 / (nominal * math.log(nominal)) if nominal > 2 else 0.5
+
+    def lengths(self, public: Public) -> tuple[int, ...]:
+        """Return the numbers of words to ask for."""
+        return usual_lengths(public) if self.words == "auto" else self.words
+
+    def sigma(self, request: Request) -> float:
+        """Return the noise of one bin in one round: from the nominal N alone."""
+        if math.isinf(request.epsilon):
+            return 0.0
+        return gaussian_sigma(request.epsilon, request.delta, self.rounds)
+
+    def claim(self, request: Request) -> Claim:
+        """State the votes of every round, and what is taken as public."""
+        if math.isinf(request.epsilon):
+            return no_claim()
+        event = GaussianEvent(
+            what="nearest-neighbour votes, one per record and round",
+            sigma=self.sigma(request),
+            sensitivity=1.0,
+            replace_sensitivity=math.sqrt(2),
+            count=self.rounds,
+        )
+        public = ("backbone or address", "description", "label classes", "R", "N", "encoder")
+        return Claim(
+            epsilon=request.epsilon,
+            delta=request.delta,
+            events=(event,),
+            public=public,
+            void=void_of(request),
+        )
+
+    def check(self) -> None:
+        """Look for the key of an address, and for the files of the encoder."""
+        self.encoder.check()
+        if self.address is not None:
+            self.terms().key()
+
+    def terms(self) -> Terms:
+        """Return how the address is asked."""
+        from synthleak.releases.evolution.chat import Terms
+
+        settings = {name: getattr(self, name) for name in ERRANDS}
+        return Terms(model=self.model, **settings)
+
+    def _fleet(self, requests: Sequence[Request]) -> list[list[Synthetic]]:
+        from synthleak.releases.evolution.evolve import evolved
+
+        with timed("loading the backbone"):
+            writer = self.writer(requests[0])
+        return evolved(self, writer, requests)
+
+    def writer(self, request: Request) -> Writer:
+        """Return who answers: the address, or the backbone on this machine."""
+        one_line = on_one_line(request.public)
+        if self.address is not None:
+            from synthleak.releases.evolution.chat import ChatWriter
+
+            decoding = {
+                "temperature": self.temperature,
+                "top_p": self.top_p,
+                "max_tokens": self.max_tokens,
+            }
+            return ChatWriter(self.terms(), decoding, one_line=one_line, store=request.store)
+        from synthleak.releases.backbone import require_llm
+
+        require_llm()
+        from synthleak.releases.evolution.local import LocalWriter
+        from synthleak.releases.fleet.sampling import Decoding
+
+        return LocalWriter(
+            self.backbone,
+            self.device,
+            self.dtype,
+            attempts=self.attempts,
+            one_line=one_line,
+            decoding=Decoding((), self.max_tokens, self.temperature, self.top_k, self.top_p),
+        )
