@@ -60,6 +60,7 @@ from synthleak.metrics.profile import PROFILE_VERSION
 from synthleak.releases.claim import Claim
 from synthleak.releases.release import Synthetic
 from synthleak.report.html import render
+from synthleak.report.notebook import notebook
 from synthleak.report.tables import RESULTS_VERSION, read_parquet, result_files
 from synthleak.rivals import (
     rivals_key,
@@ -90,6 +91,10 @@ class Audit:
 
     bench: Workbench
     folder: RunFolder
+
+    def _repr_html_(self) -> str:
+        """Show the audit in a notebook."""
+        return notebook(self)
 
     def evidence(self, cell: Cell) -> Evidence:
         """Return what every proxy saw of every target on every set of a cell."""

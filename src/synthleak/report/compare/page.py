@@ -14,6 +14,7 @@ from synthleak.report.compare.comparison import CellLine, Compared
 from synthleak.report.figures.figure import Figure, Rows, Spec, budget, panels, short, values
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.page.assets import policy
+from synthleak.report.page.numbers import chance
 
 MOUNT = """
 for (const box of document.querySelectorAll("[data-figure]")) {
@@ -33,6 +34,9 @@ def render_comparison(compared: Compared) -> bytes:
         lstrip_blocks=True,
     )
     environment.filters["budget"] = budget
+    environment.filters["chance"] = lambda p: (
+        "–" if p is None else "< 0.0001" if p < 0.0001 else chance(p)
+    )
     environment.filters["figure"] = lambda value: "–" if value is None else f"{value:.3f}"
     style = runtime_style() + _asset("page.css")
     scripts = [runtime_script(), MOUNT]
