@@ -8,22 +8,8 @@ from typing import Any
 
 import pytest
 
+from material import tiny_spec
 from synthleak.spec import LoadedSpec, parse_spec
-
-
-def tiny_spec(**changes: Any) -> dict[str, Any]:
-    """Return a spec that runs in a second or two."""
-    spec: dict[str, Any] = {
-        "seed": 3,
-        "corpus": {"reader": "demo", "size": 160},
-        "encoders": {"pools": "hashing", "evidence": "hashing"},
-        "pool": [{"name": "outlier", "rule": "outlier", "percentile": 92}],
-        "game": {"instances": 12, "records": 30, "rounds": 4, "candidates": 5},
-        "generator": [{"kind": "ngram", "epsilon": [float("inf"), 2]}],
-        "evidence": {"families": ["cos", "bigram_logprob"]},
-        "prior": [],
-    }
-    return spec | changes
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import tiny_spec
+from material import tiny_spec
 from synthleak import Audit, open_run, run
 from synthleak.cli.listing import rows_of
 from synthleak.errors import SpecError, StoreError, UserError

@@ -106,7 +106,7 @@ def test_mistakes_in_the_spec_are_named(tiny: Make) -> None:
 
 
 def test_both_attacks_are_played_unless_the_spec_says_otherwise() -> None:
-    from conftest import tiny_spec
+    from material import tiny_spec
 
     content = tiny_spec()
     del content["prior"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import tiny_spec
+from material import tiny_spec
 from synthleak.toml import dump_toml
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import tiny_spec
+from material import tiny_spec
 from synthleak.cost import estimate
 from synthleak.probe import Timing
 from synthleak.runtime import Runtime

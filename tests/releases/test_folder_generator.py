@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import tiny_spec
+from material import tiny_spec
 from synthleak import Audit, open_run, run
 from synthleak.errors import GeneratorError, StoreError, UserError
 from synthleak.export import Exported, export_plan
