@@ -23,6 +23,7 @@ from synthleak.report.page.maps import level
 from synthleak.report.page.material import material_of
 from synthleak.report.page.names import Said
 from synthleak.report.page.top import top
+from synthleak.report.page.who import VERDICT
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,8 @@ def test_every_number_that_is_drawn_equals_its_table(audit: Audit, text: str) ->
         rows = results.tables[content["table"]]
         assert content["rows"] == len(rows)
         for column in content["columns"]:
+            if column["field"] == VERDICT:
+                continue
             for place, row in enumerate(rows):
                 there, value = row[column["field"]], column["values"][place]
                 if "words" in column:
@@ -57,6 +60,14 @@ def test_every_number_that_is_drawn_equals_its_table(audit: Audit, text: str) ->
                     assert float(value) == float(there)
                 checked += 1
     assert checked > 500
+
+
+def test_records_stand_beside_the_verdict_on_their_cell(audit: Audit, text: str) -> None:
+    columns = unpacked(text)["sheet-records"]["columns"]
+    said = next(column for column in columns if column["field"] == VERDICT)
+    words = {(row.pool, row.epsilon): row.verdict for row in audit.cells}
+    shown = [said["words"][value] for value in said["values"]]
+    assert shown == [words[row.pool, row.epsilon] for row in audit.records]
 
 
 def test_no_decimal_stands_in_the_page_without_a_source(audit: Audit, text: str) -> None:

@@ -89,6 +89,7 @@ def material_of(audit: Audit, *, include_text: bool = False) -> Material:
         summary=json.loads(json.dumps(summary(audit))),
         tables=tables,
         facts=_facts(audit),
+        lacks={one.name: one.lacks for one in audit.outcomes if one.lacks is not None},
         figures=[
             *(figure for cell in audit.bench.cells for figure in cell_figures(audit, cell)),
             *study_figures(rows, drawn_by(audit)),

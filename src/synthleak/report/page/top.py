@@ -77,14 +77,14 @@ NEXT: dict[str, tuple[str, ...]] = {
         " chance, who was in the data. Treat it as personal data.",
         "See below who is hit. Take those records out, or give them a stronger mechanism, and audit"
         " the new generator as a whole: other records may then stand out.",
-        "Try a smaller ε, more records behind each release, or smaller releases; then compare the"
-        " two audits side by side.",
+        "Try a smaller ε, more records behind each release, or smaller releases; then put the two"
+        " audits side by side with “synthleak compare”.",
     ),
     "none": (
         "Where none was found, report it with its power: “none found”, and the smallest leak that"
         " would have been noticed. It does not show that nothing leaks.",
         "If that smallest leak is too large for you, play more instances or the design “cohort”;"
-        " synthleak plan power says how many it takes.",
+        " “synthleak plan power” says how many it takes.",
         "Rest the promise to the people concerned on the accounted claim, not on an audit that"
         " found nothing; and ask about the records that you worry about most (pool rules ids,"
         " labels, where).",

@@ -92,7 +92,7 @@ TOPICS = (
         "V of the same records across generators, budgets and attackers by one proxy, against"
         " redraws that deal both sides the same coins.",
         ("consistency",),
-        ("consistency",),
+        ("consistency", "generators"),
         "needs two generators, budgets or attackers on one pool",
     ),
     Topic(
@@ -144,6 +144,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 SHOWN_ELSEWHERE = {"cells", "proxies", "records", "comparison", "prior"}
 
 TITLES = {
+    "dp": "DP",
     "auc": "AUC",
     "epsilon": "ε",
     "rho": "ρ",
@@ -195,6 +196,10 @@ def title_of(name: str) -> str:
     return " ".join(parts)
 
 
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
 def _how(name: str, kind: str) -> str:
     kind = kind.removesuffix(" | None")
     if name == "epsilon":
@@ -227,7 +232,12 @@ def answers(material: Material) -> list[Answer]:
         free -= set(places)
     rest = tuple(name for name in material.tables if name not in used)
     if rest or free:
-        more = Topic("more", "Further tables", "Read with docs/results.md beside them.", rest)
+        more = Topic(
+            "more",
+            "Further tables",
+            "What their columns mean stands in docs/results.md of synthleak.",
+            rest,
+        )
         made.append(_answer(material, more, sorted(free)))
     return made
 
@@ -238,7 +248,7 @@ def _belongs(name: str, wanted: Iterable[str]) -> bool:
 
 def _answer(material: Material, topic: Topic, places: Sequence[int]) -> Answer:
     tables = [
-        Shown(name, title_of(name).capitalize(), columns_of(name, kind), len(rows))
+        Shown(name, _capital(title_of(name)), columns_of(name, kind), len(rows))
         for name in topic.tables
         if name in material.tables
         for kind, rows in [material.tables[name]]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from synthleak.metrics.words import FOUND
 from synthleak.report.page.material import Material
+from synthleak.report.page.names import verdicts
 from synthleak.report.page.sheets import Column, sheet
 
+VERDICT = "verdict of the cell"
 NAMED = 0.1
 """A record is named where its q-value is at most this (docs/metrics.md)."""
 
@@ -31,7 +34,8 @@ COLUMNS = (
 def record_sheet(material: Material) -> dict[str, Any] | None:
     """Return the table of records for the page to draw; None where nothing compares records.
 
-    A column that is empty throughout is left out.
+    A column that is empty throughout is left out. Cells with a leak come first to the eye: ranks in
+    the others are noise.
     """
     rows = material.rows("records")
     if not rows:
@@ -42,18 +46,37 @@ def record_sheet(material: Material) -> dict[str, Any] | None:
         if any(getattr(row, column.field, None) not in (None, "") for row in rows)
     ]
     made = sheet("records", rows, there)
+    said = _verdicts(material)
+    made["columns"].insert(4, said)
+    if FOUND in said["words"]:
+        made["chosen"] = {VERDICT: FOUND}
     if material.texts:
         ids = made["columns"][0]["words"]
         made["texts"] = [material.texts.get(word, "") for word in ids]
     return made
 
 
-def named(material: Material) -> int:
-    """Count the different records that some cell names at the false-discovery rate `NAMED`."""
-    return len(
-        {
-            row.record
+def _verdicts(material: Material) -> dict[str, Any]:
+    """Return a column that says of every row what is said of its cell."""
+    words = {one.cell: one.words for one in verdicts(material)}
+    said = list(dict.fromkeys(words.values()))
+    return {
+        "field": VERDICT,
+        "title": "Its cell",
+        "how": "words",
+        "note": "the verdict on the cell as a whole",
+        "words": said,
+        "values": [
+            said.index(words[row.pool, row.generator, row.epsilon])
             for row in material.rows("records")
-            if row.q_value is not None and row.q_value <= NAMED
-        }
-    )
+        ],
+    }
+
+
+def named(material: Material) -> int | None:
+    """Count the different records that some cell names at the false-discovery rate `NAMED`.
+
+    None where no record was tested by itself.
+    """
+    tested = [row for row in material.rows("records") if row.q_value is not None]
+    return len({row.record for row in tested if row.q_value <= NAMED}) if tested else None

@@ -3,7 +3,7 @@
  * Nothing here reads markup from data: text goes into text nodes, and nothing is evaluated. */
 (function () {
   "use strict";
-  const LEAF = 50;
+  const LEAF = 20;
   const kept = new Map();
 
   /* Data lie in the page as gzipped JSON in base64. */
@@ -56,6 +56,10 @@
       this.columns = content.columns;
       for (const column of this.columns) this.prepare(column);
       this.filters = new Map();
+      const chosen = content.chosen || {};
+      for (const column of this.columns) {
+        if (column.field in chosen) this.filters.set(column, column.words.indexOf(chosen[column.field]));
+      }
       this.search = "";
       this.named = false;
       this.leaf = 0;
@@ -129,7 +133,7 @@
       const list = made("select", {}, made("option", { value: "" }, "all"));
       few.forEach((value, place) => {
         const words = column.words ? value : WRITE.budget(number(value));
-        list.append(made("option", { value: String(place) }, words || "–"));
+        list.append(made("option", { value: String(place), selected: this.filters.get(column) === place }, words || "–"));
       });
       list.addEventListener("change", () => {
         const place = Number(list.value);
@@ -248,6 +252,18 @@
   }, { rootMargin: "300px" });
   document.querySelectorAll(".sheet, .plot").forEach((place) => seen.observe(place));
 
+  /* What stands open is drawn in idle time too, one thing after another, so that it can be printed. */
+  const waiting = [...document.querySelectorAll(".sheet, .plot")].filter((place) => !place.closest("details:not([open])"));
+  const later = globalThis.requestIdleCallback || ((task) => setTimeout(task, 200));
+  function next() {
+    const place = waiting.shift();
+    if (!place) return;
+    seen.unobserve(place);
+    draw(place);
+    later(next);
+  }
+  addEventListener("load", () => later(next));
+
   /* ---- the way to a cell ---- */
   function follow() {
     const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
@@ -271,14 +287,20 @@
     });
   });
 
-  /* ---- paper: every section is open, and closed again afterwards ---- */
+  /* ---- paper: every cell shows its numbers, and its figures if it was open ---- */
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details.cell:not([open])")];
-    for (const section of opened) section.open = true;
+    for (const section of opened) {
+      section.open = true;
+      section.classList.add("folded");
+    }
   });
   addEventListener("afterprint", () => {
-    for (const section of opened) section.open = false;
+    for (const section of opened) {
+      section.open = false;
+      section.classList.remove("folded");
+    }
     opened = [];
   });
 

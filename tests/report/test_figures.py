@@ -1,0 +1,237 @@
+"""Figures: valid, true to their tables, small, and silent about texts."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synthleak import Audit
+from synthleak.analyses.attributes import CombinedRow
+from synthleak.analyses.consistency import ConsistencyRow
+from synthleak.analyses.merged import MergedRow
+from synthleak.analyses.prior import is_of
+from synthleak.corpus.corpus import Record
+from synthleak.errors import MissingExtra, UserError
+from synthleak.report.figures.attributes import attributes_figure
+from synthleak.report.figures.figure import Figure, palette, sized
+from synthleak.report.figures.files import FORMATS, all_figures, draw
+from synthleak.report.figures.gaps import merged_figure
+from synthleak.report.figures.page import runtime_script, runtime_style
+from synthleak.report.figures.shelf import cell_figures, drawn_by
+
+OF_A_CELL = ["roc", "roc_log", "scenarios", "proxies", "prior", "vulnerability"]
+vl_convert = pytest.importorskip("vl_convert", reason="needs the extra figures")
+
+
+@pytest.fixture(scope="module")
+def figures(audit: Audit) -> dict[str, Figure]:
+    return all_figures([audit])
+
+
+def rows(figure: Figure) -> list[dict[str, Any]]:
+    return list(figure.spec["data"]["values"])
+
+
+def test_every_cell_has_its_figures_and_the_study_too(
+    audit: Audit, figures: dict[str, Figure]
+) -> None:
+    for cell in audit.bench.cells:
+        assert [f.name for f in figures.values() if f.cell == cell] == OF_A_CELL
+    of_all = [figure.name for figure in figures.values() if figure.cell is None]
+    assert {"budgets", "scenario_scaling_a", "scenario_scaling_b", "prior_attacks"} <= {*of_all}
+    assert len(figures) == len(OF_A_CELL) * len(audit.bench.cells) + len(of_all)
+
+
+def test_all_compile_without_a_complaint_in_both_themes(figures: dict[str, Figure]) -> None:
+    for figure in figures.values():
+        for theme in ("light", "dark"):
+            spec = figure.for_file(theme)  # type: ignore[arg-type]
+            vega = vl_convert.vegalite_to_vega(spec, vl_version="6.4")
+            assert vega["marks"], figure.name
+            named = re.findall(r'"\$[a-z0-9]+"', json.dumps(spec).replace('"$schema"', ""))
+            assert not named, f"{figure.name} asks for colours that the palette lacks: {named}"
+        assert figure.alt and figure.title
+
+
+def test_numbers_are_those_of_the_tables(audit: Audit, figures: dict[str, Figure]) -> None:
+    cell = audit.bench.cells[0]
+    by_name = {figure.name: figure for figure in cell_figures(audit, cell)}
+    shown = {(row["s"], row["p"]): row for row in rows(by_name["proxies"])}
+    proxies = [row for row in audit.proxies if is_of(row, cell)]
+    assert len(shown) == len(proxies)
+    for row in proxies:
+        assert shown[row.scenario, row.proxy]["a"] == pytest.approx(row.auc, rel=1e-3)
+    points = {row["s"]: row for row in rows(by_name["roc"]) if row["k"] == "p"}
+    for row in audit.cells:
+        if is_of(row, cell):
+            assert points[row.scenario]["t"] == pytest.approx(row.tpr_at_fpr05, rel=1e-5)
+            assert points[row.scenario]["a"] == pytest.approx(row.auc, rel=1e-5)
+    marked = [row["i"] for row in rows(by_name["vulnerability"]) if row["d"] == "top tenth"]
+    top = [r.record for r in audit.records if is_of(r, cell) and r.top_tenth == "yes"]
+    assert sorted(marked) == sorted(top)
+
+
+def test_a_figure_holds_no_text_and_little_else(
+    figures: dict[str, Figure], private: list[Record]
+) -> None:
+    whole = json.dumps([figure.for_page() for figure in figures.values()], ensure_ascii=False)
+    assert not [record.id for record in private if record.text in whole]
+    assert len(whole) / len(figures) < 30_000
+
+
+def test_panels_fold_where_there_is_no_room() -> None:
+    spec = {
+        "usermeta": {"panels": {"count": 3, "least": 200, "gutter": 20, "margin": 60}},
+        "spec": {},
+    }
+    assert [sized(spec, width)["columns"] for width in (390, 500, 700)] == [1, 2, 3]
+    assert sized(spec, 700)["spec"]["width"] == (700 - 60) // 3 - 20
+    assert sized({}, 500)["width"] == 500
+
+
+def combined(**changes: Any) -> CombinedRow:
+    row = {
+        "selection": "split80",
+        "generator": "g",
+        "block": "random",
+        "corpus": "all",
+        "attribute": "length",
+        "pools": 3,
+        "records": 90,
+        "positive_pools": 1,
+        "rho": 0.4,
+        "low": 0.2,
+        "high": 0.6,
+        "p_value": 0.001,
+        "p_holm": 0.01,
+    }
+    return CombinedRow(**(row | changes))  # type: ignore[arg-type]
+
+
+def test_only_the_tested_column_of_a_heat_map_is_marked() -> None:
+    made = attributes_figure(
+        [
+            combined(),
+            combined(corpus="psytar"),
+            combined(attribute="entities", p_holm=0.2),
+            combined(attribute="outlierness", p_value=0.5, p_holm=1.0),
+            combined(selection="all", attribute="other"),
+        ]
+    )
+    assert made is not None
+    assert [(row["a"], row["c"], row["b"]) for row in rows(made)] == [
+        ("length", "all", 2),
+        ("length", "psytar", 0),
+        ("entities", "all", 1),
+        ("outlierness", "all", 0),
+    ]
+    assert attributes_figure([]) is None
+
+
+def test_merged_pools_outside_the_band_of_no_leak_are_told_apart() -> None:
+    common: dict[str, Any] = dict.fromkeys(MergedRow.__dataclass_fields__)
+    common |= {"measure": "auc", "epsilon": 1.0, "first": "a", "second": "b", "low": 0, "high": 1}
+    inside = MergedRow(**(common | {"delta": 0.05, "null_low": -0.1, "null_high": 0.1}))
+    outside = MergedRow(**(common | {"delta": 0.2, "null_low": -0.1, "null_high": 0.1}))
+    made = merged_figure([inside, outside])
+    assert made is not None
+    assert [row["k"] for row in rows(made)] == ["inside it", "outside the no-leak band"]
+
+
+def test_v_across_generators_is_pooled_over_budgets(audit: Audit) -> None:
+    from synthleak.report.figures.consistency import generators_figure
+
+    played = drawn_by(audit).played
+    cell, signal = played[0], played[0].signals[1]
+    row = dict.fromkeys(ConsistencyRow.__dataclass_fields__) | {
+        "across": "generators",
+        "corpus": cell.cell.corpus,
+        "pool": cell.cell.pool,
+        "one": "ngram",
+        "other": "ngram",
+        "scenario": signal.scenario,
+        "proxy": signal.proxy,
+        "rho": 1.0,
+    }
+    made = generators_figure([ConsistencyRow(**row)], played)  # type: ignore[arg-type]
+    assert made is not None
+    budgets = [one.profile.v[1] for one in played if one.cell.pool == cell.cell.pool]
+    for item in rows(made):
+        place = cell.pool.records.index(item["i"])
+        assert item["x"] == item["y"]
+        assert item["x"] == pytest.approx(sum(v[place] for v in budgets) / 2, rel=1e-3, abs=1e-4)
+
+
+def test_files_of_every_kind(figures: dict[str, Figure]) -> None:
+    figure = next(f for f in figures.values() if f.name == "scenarios")
+    starts = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "json": b"{"}
+    for form in FORMATS:
+        assert draw(figure, form).startswith(starts[form])
+    assert (
+        json.loads(draw(figure, "json", "dark"))["config"]["background"]
+        == (palette()["dark"]["paper"])
+    )
+
+
+def test_a_missing_extra_and_an_unknown_name_are_one_line(
+    audit: Audit, figures: dict[str, Figure], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match=r"--only: there is no figure 'rox' here; .*roc"):
+        all_figures([audit], ["rox"])
+    monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'synthleak\[figures\]'"):
+        draw(next(iter(figures.values())), "svg")
+
+
+def test_the_script_of_a_page_is_whole_and_closes_nothing() -> None:
+    script, style = runtime_script(), runtime_style()
+    assert "</script" not in script.lower() and "</style" not in style.lower()
+    assert "sourceMappingURL" not in script and "CONFIG;" not in script
+    assert len(script) < 1_200_000
+    names = [*palette()["light"]]
+    assert names == [*palette()["dark"]]
+    assert all(style.count(f"--sl-{name}:") == 4 for name in names)
+
+
+def contrast(one: str, other: str) -> float:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_can_be_told_from_the_paper(theme: str) -> None:
+    colours = palette()[theme]
+    for name in ("ink", "muted"):
+        assert contrast(colours[name], colours["paper"]) >= 4.5
+    for name in ("first", "second", "third", "fourth", "claim", "top"):
+        assert contrast(colours[name], colours["paper"]) >= 3
+    for name in ("minus2", "minus1", "zero", "plus1", "plus2"):
+        assert contrast(colours["ink"], colours[name]) >= 4.5
+
+
+def test_the_command_writes_files(audit: Audit, tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from synthleak.cli.figures import figures as command
+
+    words = [
+        str(audit.folder.root),
+        "--only",
+        "budgets",
+        "--format",
+        "svg",
+        "--out",
+        str(tmp_path / "f"),
+    ]
+    done = CliRunner().invoke(command, words, catch_exceptions=False)
+    assert done.exit_code == 0 and "1 figures in" in done.output
+    assert [path.name for path in (tmp_path / "f").iterdir()] == ["budgets.svg"]
