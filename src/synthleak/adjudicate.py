@@ -26,15 +26,16 @@ from synthleak.assessment import scores_of
 from synthleak.audit import Audit, fill, findings_key, open_finished
 from synthleak.engine.progress import Progress, Silent
 from synthleak.errors import PlanError, PoolError, UserError
+from synthleak.evidence.observation import Floats
 from synthleak.folder import RESULTS
 from synthleak.identity import digest
 from synthleak.metrics.nulls import LEVEL
 from synthleak.plan.cohort import LARGEST_SHARE
-from synthleak.plan.plan import designs
+from synthleak.plan.plan import Design, Plan, designs
 from synthleak.report.printed.gather import ADJUDICATION, settled
 from synthleak.report.tables import read_parquet, to_csv, to_parquet
 from synthleak.runtime import Runtime
-from synthleak.spec import LoadedSpec, PoolSection
+from synthleak.spec import GameSection, LoadedSpec, PoolSection
 from synthleak.stages import STAGES
 from synthleak.store import StagedStore
 from synthleak.work import (
@@ -109,7 +110,7 @@ def adjudicate(
     staged.commit()
     bench = replace(bench, store=audit.folder.store)
     fill(bench, runtime, progress, [], LOOK)
-    rows = [row for flag in playable for row in _rows(bench, flag)]
+    rows = [row for flag in playable for row in played(bench, flag)]
     _write(audit, bench, playable, rows)
     return Adjudication(tuple(flags), tuple(rows))
 
@@ -211,18 +212,22 @@ def _settings(audit: Audit, flag: Flag) -> dict[str, Any]:
     return settings
 
 
-def _rows(bench: Workbench, flag: Flag) -> list[MergedRow]:
-    cell, plan = flag.merged, bench.plans[flag.merged.pool]
-    tables = scores_of(bench, cell)
-    signals = [
+def played(bench: Workbench, flag: Flag) -> list[MergedRow]:
+    """Return what the merged game of a flagged cell gives, the selected pool first."""
+    order = (flag.cell.pool, str(flag.control))
+    return merged_rows(flag.merged, *game_of(bench, flag.merged), order)
+
+
+def game_of(bench: Workbench, cell: Cell) -> tuple[Floats, list[Signal], Design, Plan, GameSection]:
+    """Return the scores of a cell, what each column is, and the game that they come from."""
+    plan, tables = bench.plans[cell.pool], scores_of(bench, cell)
+    columns = [
         Signal(table.scenario, proxy.name, proxy.view)
         for table in tables
         for proxy in table.proxies
     ]
     values = np.concatenate([table.values for table in tables], axis=2)
-    design = designs.get(plan.design).plugin
-    order = (flag.cell.pool, str(flag.control))
-    return merged_rows(cell, values, signals, design, plan, bench.spec.game, order)
+    return values, columns, designs.get(plan.design).plugin, plan, bench.spec.game
 
 
 def _kept(audit: Audit, bench: Workbench) -> list[MergedRow] | None:

@@ -67,7 +67,28 @@ class MergedRow:
     own_high: float | None
 
 
-@analysis("merged", version=1, row=MergedRow)
+@analysis(
+    "merged",
+    version=1,
+    row=MergedRow,
+    shown=(
+        "corpus",
+        "pool",
+        "generator",
+        "epsilon",
+        "scenario",
+        "measure",
+        "first_value",
+        "second_value",
+        "delta",
+        "low",
+        "high",
+        "null_low",
+        "null_high",
+        "p",
+        "own_delta",
+    ),
+)
 def merged(study: Study) -> Sequence[MergedRow]:
     """Which of two kinds of records stands out more, where a spec plays them in one pool."""
     joined = [played for played in study.played if played.pool.rule == UNION]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from synthleak.analyses.analysis import Lacking, Outcome, Study, analyses
+from synthleak.analyses.analysis import Lacking, Outcome, Study, analyses, join_studies
 from synthleak.analyses.merged import MergedRow
 from synthleak.report.printed.source import Source, corpus_facts, pool_lines
 from synthleak.report.tables import read_parquet
@@ -21,7 +20,7 @@ ADJUDICATION = "adjudication"
 
 def source_of(audits: Sequence[Audit]) -> Source:
     """Return what printed tables look at: joined tables, corpora, pools, analyses on demand."""
-    study = joined(audits)
+    study = join_studies([(str(audit.folder.root), audit.study) for audit in audits])
     corpora = {audit.bench.corpus.name: corpus_facts(audit) for audit in audits}
     pools = {(line.corpus, line.name): line for audit in audits for line in pool_lines(audit)}
     return Source(
@@ -35,33 +34,15 @@ def source_of(audits: Sequence[Audit]) -> Source:
     )
 
 
-def joined(audits: Sequence[Audit]) -> Study:
-    """Join the tables of some audits."""
-    names = [field.name for field in fields(Study) if field.init and field.name[0] != "_"]
-    made: dict[str, Any] = {
-        name: tuple(row for audit in audits for row in getattr(audit.study, name)) for name in names
-    }
-    return Study(**made)
-
-
 def _rows(audits: Sequence[Audit], study: Study) -> Callable[[str], Sequence[Any]]:
-    """Read an analysis of one audit from its results; over several it is made anew.
-
-    One that takes long is only ever read: nothing in it is adjusted over cells.
-    """
+    """Read an analysis of one audit from its results; over several it looks at all of them."""
     known: dict[str, Outcome] = {}
 
     def outcome(name: str) -> Outcome:
         plugin = analyses.get(name).plugin
-        if not plugin.opt_in and len(audits) > 1:
-            return plugin.outcome(study)
-        paths = [audit.folder.results / f"{name}.parquet" for audit in audits]
-        found = [path for path in paths if path.is_file()]
-        if found:
-            rows = [item for path in found for item in read_parquet(plugin.row, path)]
-            return Outcome(name, tuple(rows))
-        if plugin.opt_in:
-            return Outcome(name, (), f"needs `synthleak analyse DIR --only {name}`, which is long")
+        path = audits[0].folder.results / f"{name}.parquet"
+        if len(audits) == 1 and path.is_file():
+            return Outcome(name, tuple(read_parquet(plugin.row, path)))
         return plugin.outcome(study)
 
     def rows(name: str) -> Sequence[Any]:
