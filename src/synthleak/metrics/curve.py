@@ -49,7 +49,9 @@ def roc_curve(positive: Floats, negative: Floats) -> tuple[Floats, Floats]:
     """
     thresholds = np.unique(np.concatenate([positive, negative]))[::-1]
     rates = [
-        np.concatenate([[0.0], 1 - np.searchsorted(np.sort(side), thresholds) / len(side)])
+        np.concatenate(
+            [[0.0], (len(side) - np.searchsorted(np.sort(side), thresholds)) / len(side)]
+        )
         for side in (negative, positive)
     ]
     return rates[0], rates[1]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from synthleak.analyses.cells import Cell
+from synthleak.analyses.played import Played
 from synthleak.analyses.prior import is_of
 from synthleak.analyses.vulnerability import VulnerabilityRow
 from synthleak.metrics.curve import SortedV
 from synthleak.report.figures.attributes import attributes_figure
+from synthleak.report.figures.consistency import generators_figure
 from synthleak.report.figures.figure import Figure
 from synthleak.report.figures.gaps import (
     budgets_figure,
@@ -30,8 +33,17 @@ from synthleak.report.figures.vulnerability import (
 if TYPE_CHECKING:
     from synthleak.audit import Audit
 
-Drawn = Callable[[Cell], tuple[SortedV, Sequence[str]]]
-"""From a cell to its sorted V and the ids of its targets."""
+
+@dataclass(frozen=True)
+class Drawn:
+    """What figures of a study need beside its tables.
+
+    `sorted_v` gives the sorted V of a cell and the ids of its targets; `played` is V of every
+    record under every signal.
+    """
+
+    sorted_v: Callable[[Cell], tuple[SortedV, Sequence[str]]]
+    played: Sequence[Played] = ()
 
 
 def cell_figures(audit: Audit, cell: Cell) -> list[Figure]:
@@ -62,8 +74,7 @@ def _there(figure: Figure | None) -> list[Figure]:
 def study_figures(tables: Mapping[str, Sequence[Any]], drawn: Drawn | None = None) -> list[Figure]:
     """Return the figures of all cells together, from the tables by name; those that have data.
 
-    `drawn` gives sorted V and the ids of its targets for a cell; without it, the figure that needs
-    them is left out.
+    Without `drawn`, figures that show single records are left out.
     """
 
     def rows(name: str) -> Sequence[Any]:
@@ -76,6 +87,7 @@ def study_figures(tables: Mapping[str, Sequence[Any]], drawn: Drawn | None = Non
         merged_figure(rows("merged")),
         _panels(representative(rows("vulnerability")), drawn),
         attributes_figure(rows("attributes_combined")),
+        generators_figure(rows("consistency"), drawn.played if drawn else ()),
         *scaling_figures(rows("scenario_scaling"), rows("cells")),
         rivals_figure(rows("comparison")),
     ]
@@ -85,11 +97,14 @@ def study_figures(tables: Mapping[str, Sequence[Any]], drawn: Drawn | None = Non
 def _panels(chosen: Sequence[VulnerabilityRow], drawn: Drawn | None) -> Figure | None:
     if drawn is None:
         return None
-    found = [drawn(Cell(r.corpus, r.pool, r.generator, r.epsilon)) for r in chosen]
+    found = [drawn.sorted_v(Cell(r.corpus, r.pool, r.generator, r.epsilon)) for r in chosen]
     return panels_figure(chosen, [v for v, _ in found], [ids for _, ids in found])
 
 
 def drawn_by(*audits: Audit) -> Drawn:
     """Return what `study_figures` asks of the audits that its tables are of."""
     home = {cell: audit for audit in audits for cell in audit.bench.cells}
-    return lambda cell: (home[cell].curves(cell).vulnerability, ids_of(home[cell], cell))
+    return Drawn(
+        lambda cell: (home[cell].curves(cell).vulnerability, ids_of(home[cell], cell)),
+        [cell for audit in audits for cell in audit.played],
+    )
