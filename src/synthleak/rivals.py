@@ -23,7 +23,7 @@ from synthleak.metrics.figures import redraws_for
 from synthleak.plan.plan import Plan, designs
 from synthleak.seeds import stream
 from synthleak.store import keep, name_of
-from synthleak.work import observations, observed, open_release
+from synthleak.work import observations, observed, open_release, put_away
 from synthleak.workbench import Workbench
 
 VERSION = 1
@@ -111,6 +111,7 @@ def strike_at(bench: Workbench, unit: StrikeUnit) -> int:
             )
             values = strike(attack, targets, observation, references)
             put_evidence(bench.store, _key(bench, attack, unit), values)
+    put_away(bench, unit.pool, targets, observation)
     return 1
 
 

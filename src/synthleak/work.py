@@ -216,4 +216,12 @@ def look_at(bench: Workbench, unit: ObservationUnit) -> int:
     for member, key in evidence_keys(bench, targets, unit.text):
         if member.name in unit.families:
             put_evidence(bench.store, key, look(member, targets, observation))
+    put_away(bench, unit.pool, targets, observation)
     return 1
+
+
+def put_away(bench: Workbench, pool: str, targets: Targets, observation: Observation) -> None:
+    """Forget a block once it was looked at: all blocks of a large pool would fill the memory."""
+    if len(bench.targets(pool).blocks()) > 1:
+        observation.forget_targets()
+        targets.forget()

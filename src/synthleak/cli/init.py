@@ -13,19 +13,40 @@ from synthleak.errors import UserError
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), default=Path("audit.toml"))
 @click.option(
+    "--for",
+    "situation",
+    type=click.Choice(["lone", "cohort", "vendor", "check"]),
+    default="lone",
+    show_default=True,
+    help="One record at a time; every record at once; a generator elsewhere; a release, no more.",
+)
+@click.option(
     "--preset",
     type=click.Choice(["psytar", "dmsafn", "n2c2", "eurlex"]),
     help="The corpus, encoder and pools of a published study instead.",
 )
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
-def init(path: Path, preset: str | None, force: bool) -> None:
-    """Write a commented spec to PATH (audit.toml unless you say otherwise)."""
+def init(path: Path, situation: str, preset: str | None, force: bool) -> None:
+    """Write a commented spec to PATH (audit.toml unless you say otherwise).
+
+    \b
+    Examples:
+      synthleak init                       audit a generator, one record at a time
+      synthleak init --for cohort          which records leak: every release tests all of them
+      synthleak init --for vendor          the generator runs elsewhere; files go back and forth
+      synthleak init --for check           one release, the records behind it, and a holdout
+    """
     if path.exists() and not force:
         raise UserError("the file is there", str(path), "name another, or add --force")
-    template = f"templates/presets/{preset}.toml" if preset else "templates/init.toml"
+    template = f"templates/presets/{preset}.toml" if preset else f"templates/{situation}.toml"
     text = files("synthleak.cli").joinpath(template).read_text(encoding="utf-8")
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write ({error.strerror})", str(path)) from None
-    click.echo(f"wrote {path}: set corpus.path, then synthleak run {path} --out runs/{path.stem}")
+    first = "corpus.members, corpus.holdout and generator.path" if _checks(text) else "corpus.path"
+    click.echo(f"wrote {path}: set {first}, then synthleak run {path} --out runs/{path.stem}")
+
+
+def _checks(text: str) -> bool:
+    return 'reader = "split"' in text

@@ -79,6 +79,12 @@ class TextSet:
             self._memory[name] = make()
         return self._memory[name]  # type: ignore[return-value]
 
+    def forget(self) -> None:
+        """Let go of all that was derived; it is made again when it is asked for."""
+        self._memory.clear()
+        for name in ("folded", "tokens", "vectors", "directions"):
+            self.__dict__.pop(name, None)
+
 
 class Targets(TextSet):
     """The pool's records, as whoever attacks them knows them.
@@ -137,6 +143,10 @@ class Observation(TextSet):
         if name not in memory:
             memory[name] = make()
         return memory[name]  # type: ignore[return-value]
+
+    def forget_targets(self) -> None:
+        """Let go of what was derived together with targets."""
+        self._beside.clear()
 
 
 def canonical(texts: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from synthleak.evidence.density import fit_gaussian
 from synthleak.evidence.family import family
+from synthleak.evidence.neighbours import nearest_distance
 from synthleak.evidence.observation import Floats, Observation, Targets
 
 
@@ -33,5 +34,5 @@ def mahalanobis(targets: Targets, observation: Observation) -> Floats:
     own = gaussian.whiten(targets.vectors)
     theirs = observation.remember("whitened", lambda: gaussian.whiten(observation.vectors))
     centroid = np.linalg.norm(own, axis=1)
-    nearest = cdist(own, theirs).min(axis=1)
+    nearest = nearest_distance(own, theirs)
     return 1 / (1 + np.stack([centroid, nearest], axis=1))
