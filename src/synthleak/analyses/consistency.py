@@ -30,8 +30,9 @@ class ConsistencyRow:
 
     `across` is `generators` (`one` and `other` are names; V pooled over the budgets of both, under
     the first one's pair), `budgets` (ε of one generator) or `scenarios` (the same proxy). The band
-    and `p_value` come from redraws that deal both sides the same coins. `turnover` is the share of
-    one's top tenth that is not in the other's, `chance_turnover` what unrelated ranks would give.
+    and `p_value` come from redraws that deal both sides the same coins, once each record's own V is
+    taken out: what is left is how far noise that both sides share makes V agree. `turnover` is the
+    share of one's top tenth that is not in the other's, `chance_turnover` that of unrelated ranks.
     """
 
     across: str
@@ -144,7 +145,10 @@ def _pool(groups: Sequence[Group]) -> Iterator[ConsistencyRow]:
     def setting(name: str, cells: Sequence[Played], signal: Signal) -> _Setting:
         place = cells[0].signals.index(signal)
         mean = np.mean([scores[cell.cell][:, :, place] for cell in cells], axis=0)
-        return _setting(name, redrawn(mean, sides))
+        v = redrawn(mean, sides[:1])
+        # Redraws would take a leaked score for noise, wherever it fell: so it goes first.
+        quiet = mean - np.nan_to_num(v) * sides[0].joined
+        return _setting(name, np.concatenate([v, redrawn(quiet, sides[1:])]))
 
     for (one, signal), (other, _) in combinations(chosen, 2):
         pair = [setting(group.generator, group.cells, signal) for group in (one, other)]
