@@ -1,0 +1,122 @@
+"""Audits side by side: differences where the question is the same, reasons where it is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from material import tiny_spec
+from synthleak import Audit, Runtime, run
+from synthleak.cli.compare import compare as command
+from synthleak.errors import UserError
+from synthleak.report.compare.comparison import compare
+from synthleak.report.compare.page import render_comparison
+from synthleak.spec import LoadedSpec, parse_spec
+
+GAME = {"instances": 12, "records": 30, "rounds": 4, "candidates": 5}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]:
+    """Run an audit by name, each once."""
+    root = tmp_path_factory.mktemp("compare")
+    made: dict[str, Audit] = {}
+
+    def make(name: str, **changes: Any) -> Audit:
+        if name not in made:
+            spec = LoadedSpec(parse_spec(tiny_spec(**changes)))
+            made[name] = run(spec, root / name, runtime=Runtime(workers=1))
+        return made[name]
+
+    return make
+
+
+def ngram(*budgets: float) -> list[dict[str, Any]]:
+    return [{"kind": "ngram", "epsilon": list(budgets)}]
+
+
+def test_the_same_plan_gives_paired_differences(played: Callable[..., Audit]) -> None:
+    before = played("before", generator=ngram(float("inf")))
+    after = played("after", generator=ngram(2.0))
+    made = compare([("before", before), ("after", after)])
+    (line,) = made.differences
+    assert line.paired and not made.reasons
+    assert (line.first_cell, line.second_cell) == ("ngram, ε = ∞", "ngram, ε = 2")
+    one, other = before.played[0], after.played[0]
+    fitted = [next(iter(a.figures.values())).crossfit for a in (before, after)]
+    assert fitted[0] is not None and fitted[1] is not None
+    assert line.difference == pytest.approx(fitted[1].value - fitted[0].value)
+    spread = np.std(other.profile.resampled[-1] - one.profile.resampled[-1], ddof=1)
+    assert line.high - line.low == pytest.approx(2 * 1.95996 * spread, rel=1e-4)
+    assert [cell.audit for cell in made.cells] == ["before", "after"]
+    assert [cell.auc for cell in made.cells] == [fitted[0].value, fitted[1].value]
+    assert made.audits[0].headline and made.cells[0].claim == "none" != made.cells[1].claim
+
+
+def test_another_seed_is_compared_without_pairing(played: Callable[..., Audit]) -> None:
+    ids = [{"name": "outlier", "rule": "outlier", "percentile": 92}]
+    before = played("before", generator=ngram(float("inf")))
+    other = played("seed", generator=ngram(float("inf")), seed=4, pool=ids)
+    made = compare([("before", before), ("seed", other)])
+    assert [line.paired for line in made.differences] == [False]
+    assert any("not paired" in caution for caution in made.cautions)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "reason"),
+    [
+        ("corpus", {"corpus": {"reader": "demo", "size": 160, "seed": 2}}, "other corpus"),
+        ("adjacency", {"game": GAME | {"adjacency": "add"}}, "other adjacency (replace, add)"),
+        ("proxies", {"evidence": {"families": ["cos"]}}, "other proxies"),
+        ("sizes", {"game": GAME | {"records": 28}}, "other sizes (N = 30 and 28"),
+        (
+            "pool",
+            {"pool": [{"name": "outlier", "rule": "outlier", "percentile": 90}]},
+            "pool outlier holds other records",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_said_and_not_subtracted(
+    played: Callable[..., Audit], name: str, changes: dict[str, Any], reason: str
+) -> None:
+    before = played("before", generator=ngram(float("inf")))
+    other = played(name, generator=ngram(float("inf")), **changes)
+    made = compare([("before", before), (name, other)])
+    assert not made.differences
+    assert any(reason in said for said in made.reasons), made.reasons
+    assert len(made.cells) == 2
+
+
+def test_the_command_prints_json_and_writes_a_page(
+    played: Callable[..., Audit], tmp_path: Path
+) -> None:
+    before = played("before", generator=ngram(float("inf")))
+    after = played("after", generator=ngram(2.0))
+    folders = [str(before.folder.root), str(after.folder.root)]
+    page = tmp_path / "side" / "compare.html"
+    done = CliRunner().invoke(
+        command, [*folders, "--json", "--out", str(page)], catch_exceptions=False
+    )
+    told = json.loads(done.output)
+    assert [line["audit"] for line in told["audits"]] == ["before", "after"]
+    assert told["cells"][0]["epsilon"] == "inf"
+    html = page.read_text(encoding="utf-8")
+    assert "default-src &#39;none&#39;" in html and "unsafe" not in html.split("<style>")[0]
+    assert f"{told['differences'][0]['difference']:+.3f}" in html
+    assert not [r.id for r in before.bench.corpus.records if r.text in html]
+    shown = CliRunner().invoke(command, folders, catch_exceptions=False).output
+    assert "Differences of that AUC" in shown
+    alone = CliRunner().invoke(command, folders[:1])
+    assert isinstance(alone.exception, UserError) and "name two or more" in str(alone.exception)
+
+
+def test_names_are_escaped(played: Callable[..., Audit]) -> None:
+    before = played("before", generator=ngram(float("inf")))
+    html = render_comparison(compare([("<img src=x>", before), ("b", before)])).decode()
+    assert "<img src=x" not in html

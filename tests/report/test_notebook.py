@@ -1,0 +1,20 @@
+"""What a notebook shows of an audit."""
+
+from __future__ import annotations
+
+from synthleak import Audit
+from synthleak.corpus.corpus import Record
+
+
+def test_a_notebook_shows_verdict_map_and_table_and_no_text(
+    audit: Audit, private: list[Record]
+) -> None:
+    html = audit._repr_html_()
+    assert audit.verdicts[audit.bench.cells[0]].words in html
+    for row in audit.cells:
+        assert f"<td>{row.auc:.3f}</td>" in html
+    for figures in audit.figures.values():
+        assert figures.crossfit is not None and f"{figures.crossfit.value:.3f}" in html
+    assert len(html) < 20_000
+    assert "<img" not in html and "<script" not in html
+    assert not [record.id for record in private if record.text in html]
