@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import example, given
+from hypothesis import strategies as st
 from reading import Results, holds, numbers, unpacked
 
 import synthleak
@@ -22,6 +24,8 @@ from synthleak.report.page.assets import policy
 from synthleak.report.page.maps import level
 from synthleak.report.page.material import material_of
 from synthleak.report.page.names import Said
+from synthleak.report.page.numbers import HOW
+from synthleak.report.page.sheets import as_shown
 from synthleak.report.page.top import top
 from synthleak.report.page.who import VERDICT
 
@@ -68,6 +72,17 @@ def test_records_stand_beside_the_verdict_on_their_cell(audit: Audit, text: str)
     words = {(row.pool, row.epsilon): row.verdict for row in audit.cells}
     shown = [said["words"][value] for value in said["values"]]
     assert shown == [words[row.pool, row.epsilon] for row in audit.records]
+
+
+@example(399 / 4000, "chance")
+@example(0.009996, "chance")
+@given(
+    st.floats(0, 1) | st.integers(0, 4000).map(lambda k: k / 4000),
+    st.sampled_from(["figure", "signed", "chance"]),
+)
+def test_numbers_of_a_long_table_are_kept_as_they_are_shown(value: float, how: str) -> None:
+    (kept,) = as_shown([value], how)
+    assert HOW[how](kept) == HOW[how](value)
 
 
 def test_no_decimal_stands_in_the_page_without_a_source(audit: Audit, text: str) -> None:

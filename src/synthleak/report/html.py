@@ -22,6 +22,7 @@ from synthleak.report.page.material import Material, material_of
 from synthleak.report.page.method import caveats, intervals, knowledge
 from synthleak.report.page.names import MARKS, verdicts
 from synthleak.report.page.numbers import Numbers, budget
+from synthleak.report.page.sheets import MANY
 from synthleak.report.page.top import top
 from synthleak.report.page.topics import answers, long_sheets
 from synthleak.report.page.who import named, record_sheet
@@ -70,6 +71,7 @@ def _content(material: Material) -> dict[str, Any]:
         "sections": sections(material, said, _by_cell(material)),
         "answers": found,
         "records": records is not None,
+        "brief": len(material.rows("records")) >= MANY,
         "named": named(material),
         "knowledge": knowledge(material),
         "intervals": intervals(material, numbers),

@@ -253,7 +253,8 @@
   document.querySelectorAll(".sheet, .plot").forEach((place) => seen.observe(place));
 
   /* What stands open is drawn in idle time too, one thing after another, so that it can be printed. */
-  const waiting = [...document.querySelectorAll(".sheet, .plot")].filter((place) => !place.closest("details:not([open])"));
+  const large = (place) => place.dataset.sheet && document.getElementById("sheet-" + place.dataset.sheet).textContent.length > 3e6;
+  const waiting = [...document.querySelectorAll(".sheet, .plot")].filter((place) => !place.closest("details:not([open])") && !large(place));
   const later = globalThis.requestIdleCallback || ((task) => setTimeout(task, 200));
   function next() {
     const place = waiting.shift();
