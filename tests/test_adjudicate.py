@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from collections.abc import Callable
@@ -20,11 +21,12 @@ from synthleak.analyses.merged import MergedRow, merged_rows
 from synthleak.audit import fill, open_run, run
 from synthleak.cli.main import cli
 from synthleak.engine.progress import Silent
-from synthleak.errors import UserError
+from synthleak.errors import GeneratorError, UserError
+from synthleak.export import export_plan
 from synthleak.report.tables import read_parquet
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec, parse_spec
-from synthleak.store import MemoryStore
+from synthleak.store import MemoryStore, StagedStore
 from synthleak.workbench import set_up
 
 UNEVEN = '''
@@ -78,7 +80,7 @@ def material(**changes: Any) -> dict[str, Any]:
 def uneven(folder: Path, **changes: Any) -> dict[str, Any]:
     """Return a spec whose generator copies the outlier pool twice as often as other records."""
     bench = set_up(LoadedSpec(parse_spec(material())), MemoryStore())
-    often = {record.id for record in bench.records(bench.pools["outlier"].targets)}
+    often = sorted(record.id for record in bench.records(bench.pools["outlier"].targets))
     path = folder / "uneven.py"
     path.write_text(UNEVEN.format(often=often), encoding="utf-8")
     return material(plugins=[str(path)]) | {"generator": [{"kind": "uneven"}]} | changes
@@ -174,12 +176,15 @@ def test_a_damaged_or_outdated_settlement_is_made_anew(screened: Path) -> None:
         assert not told.lines or not told.lines[0].startswith("nothing to do")
 
 
-def test_nothing_flagged_leaves_nothing(tiny: Callable[..., LoadedSpec], tmp_path: Path) -> None:
+def test_nothing_flagged_leaves_nothing_and_joins_other_audits_in_tables(
+    tiny: Callable[..., LoadedSpec], screened: Path, tmp_path: Path
+) -> None:
     pools = [
         {"name": "outlier", "rule": "outlier", "percentile": 92},
         {"name": "random", "rule": "random", "match": "outlier", "draws": 1},
     ]
-    run(tiny(pool=pools, generator=[{"kind": "bystander"}]), tmp_path / "run")
+    corpus = {"reader": "demo", "size": 160, "name": "other"}
+    run(tiny(corpus=corpus, pool=pools, generator=[{"kind": "bystander"}]), tmp_path / "run")
     before, told = results(tmp_path / "run"), Told()
     found = stage.adjudicate(tmp_path / "run", progress=told)
     assert found == stage.Adjudication(())
@@ -187,6 +192,18 @@ def test_nothing_flagged_leaves_nothing(tiny: Callable[..., LoadedSpec], tmp_pat
     assert results(tmp_path / "run") == before
     shown = CliRunner().invoke(cli, ["adjudicate", str(tmp_path / "run"), "--list"])
     assert shown.stdout == "no cell is flagged\n"
+    out = tmp_path / "tables"
+    both = CliRunner().invoke(
+        cli, ["tables", str(screened), str(tmp_path / "run"), "--out", str(out), "--format", "csv"]
+    )
+    assert both.exit_code == 0, both.output
+    corpora = (out / "corpora.csv").read_text(encoding="utf-8").splitlines()
+    assert corpora[0].count("demo records") == corpora[0].count("other records") == 1
+    main = list(csv.DictReader((out / "main.csv").read_text(encoding="utf-8").splitlines()))
+    assert {(row["part"], row["Dataset"]) for row in main} == {
+        ("uneven", "demo"),
+        ("bystander", "other"),
+    }
 
 
 def test_without_random_pools_or_a_finished_audit_it_says_what_is_missing(
@@ -213,6 +230,35 @@ def test_in_a_cohort_the_merged_pool_is_cut_to_what_a_private_set_bears(tmp_path
     assert best.delta > 0
     assert best.own_low is not None
     assert best.own_low > 0
+
+
+def test_releases_made_elsewhere_need_an_export_of_the_merged_game(tmp_path: Path) -> None:
+    exchange = tmp_path / "exchange"
+    union = {"name": "outlier+random", "rule": "union", "of": ["outlier", "random"]}
+    content = tiny_spec(
+        pool=[POOLS[0] | {"percentile": 90}, POOLS[1]],
+        game={"instances": 6, "records": 40, "rounds": 2},
+        generator=[{"kind": "folder", "path": str(exchange)}],
+        evidence={"families": ["cos"]},
+    )
+
+    def export(spec: dict[str, Any]) -> None:
+        export_plan(LoadedSpec(parse_spec(spec)), exchange)
+        for train in exchange.glob("*/*/train.jsonl"):
+            (train.parent / "release-inf.jsonl").write_bytes(train.read_bytes())
+
+    export(content)
+    audit = run(parse_spec(content), tmp_path / "run", runtime=Runtime(workers=1))
+    flag = stage.Flag(audit.bench.cells[0], "random", 0.3, 0.1, 0.5, 0.01, "")
+    store = StagedStore(audit.folder.store)
+    with pytest.raises(GeneratorError, match=r'was not exported; add .* rule = "union"'):
+        stage.merged_bench(audit, [flag], store)
+    export(content | {"pool": [*content["pool"], union]})
+    bench = stage.merged_bench(audit, [flag], store)
+    assert bench.cells == [replace(flag.cell, pool="outlier+random")]
+    assert not bench.generator_of(bench.cells[0])[1].awaited(
+        bench.request(bench.cells[0], bench.plans["outlier+random"].sets[0])
+    )
 
 
 def test_over_repeated_games_a_bystander_shows_no_difference_beyond_its_band() -> None:

@@ -25,7 +25,7 @@ from synthleak.analyses.played import RANDOM, Signal
 from synthleak.assessment import scores_of
 from synthleak.audit import Audit, fill, findings_key, open_finished
 from synthleak.engine.progress import Progress, Silent
-from synthleak.errors import PlanError, PoolError, UserError
+from synthleak.errors import GeneratorError, PlanError, PoolError, UserError
 from synthleak.evidence.observation import Floats
 from synthleak.folder import RESULTS
 from synthleak.identity import digest
@@ -101,7 +101,7 @@ def adjudicate(
         progress.say(_nothing(flags))
         return Adjudication(tuple(flags))
     staged = StagedStore(audit.folder.store)
-    bench = _bench(audit, playable, staged)
+    bench = merged_bench(audit, playable, staged)
     kept = _kept(audit, bench)
     if kept is not None:
         progress.say(f"nothing to do: {len(playable)} flagged cells are settled")
@@ -122,7 +122,7 @@ def flagged(out: Path | str) -> Adjudication:
     playable = [flag for flag in flags if flag.control is not None]
     if not playable:
         return Adjudication(tuple(flags))
-    bench = _bench(audit, playable, StagedStore(audit.folder.store))
+    bench = merged_bench(audit, playable, StagedStore(audit.folder.store))
     waiting = sum(len(unit.sets) for unit in missing_releases(bench))
     return Adjudication(tuple(flags), tuple(_kept(audit, bench) or ()), waiting)
 
@@ -177,7 +177,7 @@ def _control(audit: Audit, pool: str) -> str | None:
     return next((name for name in names if not own & set(bench.pools[name].targets)), None)
 
 
-def _bench(audit: Audit, flags: Sequence[Flag], store: StagedStore) -> Workbench:
+def merged_bench(audit: Audit, flags: Sequence[Flag], store: StagedStore) -> Workbench:
     """Make the workbench of the merged games: the audit's own spec, with merged pools behind it.
 
     Pools that stand above keep their keys, so nothing that was made is made again.
@@ -197,7 +197,26 @@ def _bench(audit: Audit, flags: Sequence[Flag], store: StagedStore) -> Workbench
         raise UserError(
             f"a merged pool cannot be played: {error.what}", str(audit.folder.root), error.remedy
         ) from None
-    return replace(bench, only=tuple(flag.merged for flag in flags))
+    bench = replace(bench, only=tuple(flag.merged for flag in flags))
+    for flag in flags:
+        _check_export(bench, flag)
+    return bench
+
+
+def _check_export(bench: Workbench, flag: Flag) -> None:
+    """Say how training files are had where releases are made elsewhere and none were exported."""
+    _, generator = bench.generator_of(flag.merged)
+    _, first = wanted_sets(bench, flag.merged)[0]
+    try:
+        generator.awaited(bench.request(flag.merged, first))
+    except GeneratorError as error:
+        raise GeneratorError(
+            f"the game of {flag.merged.pool} was not exported",
+            error.where,
+            f'add [[pool]] name = "{flag.merged.pool}", rule = "union",'
+            f' of = ["{flag.cell.pool}", "{flag.control}"] to the spec, and export its plan again'
+            " into the same folder",
+        ) from None
 
 
 def _settings(audit: Audit, flag: Flag) -> dict[str, Any]:
