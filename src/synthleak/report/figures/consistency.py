@@ -46,7 +46,9 @@ def generators_figure(rows: Sequence[ConsistencyRow], played: Sequence[Played]) 
     return Figure(
         name="generators",
         title="Are the same records hit under another generator? V under each, by one proxy",
-        alt="V of the same records under two generators: " + "; ".join(heads.values()) + ".",
+        alt="V of the same records under two generators: "
+        + "; ".join(heads.values()).replace("\n", ", ")
+        + ".",
         spec={
             "usermeta": panels(len(heads), least=260, gutter=52, margin=0),
             "data": values(data),
@@ -70,7 +72,7 @@ def _head(row: ConsistencyRow) -> str:
         if row.null_low is None or row.null_high is None
         else f" (chance {row.null_low:+.2f} to {row.null_high:+.2f})"
     )
-    return f"{row.pool}: {row.one} (across), {row.other} (up): ρ {row.rho:+.2f}{chance}"
+    return f"{row.pool}: ρ {row.rho:+.2f}{chance}\n{row.one} across, {row.other} up"
 
 
 def _pooled(

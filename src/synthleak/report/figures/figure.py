@@ -165,11 +165,14 @@ def named(cell: Cell) -> str:
 
 
 def headed(names: Mapping[str, str]) -> Spec:
-    """Return the header of a facet whose data hold codes: each is shown as its name."""
+    """Return the header of a facet whose data hold codes: each is shown as its name.
+
+    A name may have several lines.
+    """
     made = "datum.value"
     for code, name in names.items():
         made = f"datum.value == {json.dumps(code)} ? {json.dumps(name)} : {made}"
-    return {"labelExpr": made}
+    return {"labelExpr": f"split({made}, '\\n')"}
 
 
 def values(rows: Sequence[Mapping[str, Any]]) -> Spec:

@@ -74,7 +74,8 @@ def _budget_layers(order: list[str], pools: list[str]) -> list[Spec]:
     offset: Spec = {"field": "p", "type": "nominal"}
     pool: Spec = {"field": "p", "type": "nominal", "title": "pool"}
     hues = ["$first", "$second", "$third", "$fourth"]
-    marks = ["circle", "square", "triangle-up", "diamond"]
+    # As many as share no divisor with the hues: twenty pools before two look alike.
+    marks = ["circle", "square", "triangle-up", "diamond", "cross"]
     colour = pool | {"scale": {"domain": pools, "range": _cycled(hues, len(pools))}}
     shape = pool | {"scale": {"domain": pools, "range": _cycled(marks, len(pools))}}
     tooltip = [
