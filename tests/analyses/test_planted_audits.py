@@ -1,0 +1,218 @@
+"""Whole audits of generators that favour some records: the analyses say whom."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from conftest import tiny_spec
+from synthleak import Audit, Runtime, analyse, open_run
+from synthleak import run as walk
+from synthleak.cli.main import cli
+from synthleak.errors import SpecError, UserError
+from synthleak.spec import LoadedSpec, parse_spec
+from synthleak.store import MemoryStore
+from synthleak.workbench import set_up
+
+FAVOURING = '''
+"""Copies some records more often than others."""
+
+from synthleak.releases.generators.echo import Echo
+from synthleak.releases.release import Synthetic, generators
+from synthleak.seeds import stream
+from synthleak.text import tokens
+
+
+@generators.register("favouring", version=1)
+class Favouring(Echo):
+    """Copies a record with a probability that grows with its length, or with p if it is listed."""
+
+    listed: tuple[str, ...] = ()
+    other: float = 0.0
+    full_length: float = 0.0
+
+    def chance(self, record):
+        if self.full_length:
+            return max(0.0, min(1.0, len(tokens(record.text)) / self.full_length - 0.5))
+        return self.p if record.id in self.listed else self.other
+
+    def generate(self, request):
+        rng = stream(request.seed, "favouring")
+        copies = [r for r in request.records if rng.random() < self.chance(r)]
+        picks = rng.choice(len(request.public.auxiliary), request.size - len(copies))
+        release = [*copies, *(request.public.auxiliary[pick] for pick in picks)]
+        return [Synthetic(record.text, record.labels) for record in release]
+'''
+GAME = {"design": "cohort", "instances": 24, "records": 120}
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> str:
+    path = tmp_path / "favouring.py"
+    path.write_text(FAVOURING, encoding="utf-8")
+    return str(path)
+
+
+def run(loaded: LoadedSpec, folder: Path) -> Audit:
+    return walk(loaded, folder, runtime=Runtime(workers=1))
+
+
+def spec_of(plugin: str, *generators: dict[str, Any], **changes: Any) -> LoadedSpec:
+    spec = tiny_spec(
+        plugins=[plugin],
+        corpus={"reader": "demo", "size": 400},
+        pool=[{"name": "chosen", "rule": "outlier", "percentile": 50, "size": 20}],
+        game=GAME,
+        generator=[{"kind": "favouring", **settings} for settings in generators],
+        evidence={"families": ["char_overlap"]},
+    )
+    return LoadedSpec(parse_spec(spec | changes))
+
+
+def targets_of(loaded: LoadedSpec, pool: str) -> list[str]:
+    bench = set_up(loaded, MemoryStore())
+    return [record.id for record in bench.records(bench.pools[pool].targets)]
+
+
+def rows_of(audit: Audit, name: str) -> Sequence[Any]:
+    [found] = [outcome for outcome in audit.outcomes if outcome.name == name]
+    return found.rows
+
+
+def test_a_copy_probability_that_grows_with_length_shows_in_that_attribute(
+    plugin: str, tmp_path: Path
+) -> None:
+    audit = run(spec_of(plugin, {"full_length": 24}), tmp_path / "run")
+    found = {row.attribute: row for row in rows_of(audit, "attributes")}
+    assert found["length"].rho > 0.5
+    assert found["length"].p_holm <= 0.05
+    assert max(abs(row.rho) for row in found.values()) == found["length"].rho
+
+
+def test_ten_records_that_are_copied_lie_outside_the_band_of_an_even_leak(
+    plugin: str, tmp_path: Path
+) -> None:
+    pool = [{"name": "chosen", "rule": "random", "size": 60, "draws": 1}]
+    game = GAME | {"records": 300}
+    more: dict[str, Any] = {
+        "pool": pool,
+        "game": game,
+        "corpus": {"reader": "demo", "size": 760},
+    }
+    ten = targets_of(spec_of(plugin, {}, **more), "chosen")[:10]
+    audit = run(spec_of(plugin, {"listed": ten}, **more), tmp_path / "run")
+    [row] = rows_of(audit, "vulnerability")
+    assert row.s10 > row.even_s10_high
+    assert row.concentrated == "yes"
+    with (tmp_path / "run/results/records.csv").open(encoding="utf-8") as file:
+        written = sorted(csv.DictReader(file), key=lambda item: int(item["v_rank"]))
+    # A record of which C holds a near-copy stands out less.
+    assert len({item["record"] for item in written[:10]} & set(ten)) >= 8
+    assert {item["record"] for item in written[:6]} <= set(ten)
+    assert [item["top_tenth"] for item in written[:7]] == ["yes"] * 6 + [""]
+
+
+def test_outliers_that_are_copied_twice_as_often_show_in_the_control_gap(
+    plugin: str, tmp_path: Path
+) -> None:
+    pool = [
+        {"name": "odd", "rule": "outlier", "percentile": 50, "size": 20},
+        {"name": "random", "rule": "random", "match": "odd"},
+    ]
+    odd = targets_of(spec_of(plugin, {}, pool=pool), "odd")
+    unlike = {"listed": odd, "p": 0.9, "other": 0.45}
+    audit = run(spec_of(plugin, unlike, pool=pool), tmp_path / "run")
+    [row] = [row for row in rows_of(audit, "control_gap") if row.scenario == "all"]
+    assert row.flagged == "yes"
+    assert row.low > 0
+    # (1 + 0.9) / 2 − (1 + 0.45) / 2
+    assert row.low < 0.225 < row.high
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small audit with one generator, budget and pool, and no random controls."""
+    folder = tmp_path_factory.mktemp("plain") / "run"
+    run(LoadedSpec(parse_spec(tiny_spec(generator=[{"kind": "bystander"}]))), folder)
+    return folder
+
+
+def test_what_an_audit_lacks_is_said_in_its_summary_and_the_others_go_on(plain: Path) -> None:
+    said = json.loads((plain / "results/summary.json").read_text(encoding="utf-8"))["analyses"]
+    assert "random pools" in said["control_gap"]["lacks"]
+    assert "finite ε" in said["dp_removal"]["lacks"]
+    assert "two pools" in said["pool_overlap"]["lacks"]
+    assert "prior" in said["prior_attacks"]["lacks"]
+    assert "meta" not in said
+    for name in ("vulnerability", "scenario_scaling", "attributes", "proxy_groups", "views"):
+        assert said[name]["lacks"] is None
+        assert said[name]["rows"] > 0
+        assert (plain / f"results/{name}.csv").is_file()
+    assert not (plain / "results/control_gap.csv").exists()
+
+
+def test_the_command_prints_what_is_there_and_what_is_lacking(plain: Path, tmp_path: Path) -> None:
+    shown = CliRunner().invoke(cli, ["analyse", str(plain), "-q", "--out", str(tmp_path / "out")])
+    assert shown.exit_code == 0, shown.output
+    assert (tmp_path / "out/vulnerability.parquet").is_file()
+    lacks = json.loads((tmp_path / "out/analyses.json").read_text(encoding="utf-8"))
+    assert lacks["control_gap"]["rows"] == 0
+    shown = CliRunner().invoke(cli, ["analyse", str(plain), "--workers", "1"])
+    assert "control_gap: needs random pools" in shown.output
+    assert "positive_share" in shown.output
+    one = CliRunner().invoke(cli, ["analyse", str(plain), "--json", "--only", "vulnerability"])
+    [row] = json.loads(one.output)["vulnerability"]["rows"]
+    assert row["epsilon"] == "inf"
+
+
+def test_the_meta_classifier_runs_where_it_is_asked_for(plain: Path, tmp_path: Path) -> None:
+    outcomes = analyse([plain], only=["meta"])
+    assert [row.scenario for row in outcomes[0].rows] == ["S1", "S2", "S3"]
+    assert "meta" not in {outcome.name for outcome in analyse([plain])}
+    spec = tiny_spec(generator=[{"kind": "bystander"}], analyses={"also": "meta"})
+    audit = run(LoadedSpec(parse_spec(spec)), tmp_path / "run")
+    assert rows_of(audit, "meta") == outcomes[0].rows
+    assert (tmp_path / "run/results/meta.csv").is_file()
+    with pytest.raises(SpecError, match=r"analyses\.also\[0\]: unknown analysis 'metta'"):
+        run(
+            LoadedSpec(parse_spec(tiny_spec(analyses={"also": ["metta"]}))),
+            tmp_path / "other",
+        )
+
+
+def test_folders_join_into_one_study_and_a_cell_counts_once(plain: Path, tmp_path: Path) -> None:
+    more = tiny_spec(generator=[{"kind": "constant"}])
+    run(LoadedSpec(parse_spec(more)), tmp_path / "more")
+    joined = {outcome.name: outcome for outcome in analyse([plain, tmp_path / "more"])}
+    assert len(joined["vulnerability"].rows) == 2
+    assert any(row.across == "generators" for row in joined["consistency"].rows)
+    with pytest.raises(UserError, match=r"bystander, ε = inf is in .* too; leave one"):
+        analyse([plain, plain])
+    other = tiny_spec(generator=[{"kind": "constant"}], corpus={"reader": "demo", "size": 170})
+    run(LoadedSpec(parse_spec(other)), tmp_path / "other")
+    with pytest.raises(UserError, match="has other records"):
+        analyse([plain, tmp_path / "other"])
+    with pytest.raises(SpecError, match="--only: unknown analysis 'vulnerable'"):
+        analyse([plain], only=["vulnerable"])
+
+
+def test_an_audit_is_analysed_without_being_made_again(plain: Path) -> None:
+    audit = open_run(plain)
+    kept = {path: path.stat().st_mtime_ns for path in (plain / "store").rglob("*")}
+    assert analyse([plain]) == audit.outcomes
+    assert {path: path.stat().st_mtime_ns for path in (plain / "store").rglob("*")} == kept
+
+
+def test_an_unfinished_audit_is_refused(plain: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(plain, broken)
+    next((broken / "store/release").glob("*.json")).unlink()
+    with pytest.raises(UserError, match="the audit is not finished; go on with `run` first"):
+        analyse([broken])
