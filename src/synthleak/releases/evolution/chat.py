@@ -169,6 +169,7 @@ class ChatWriter:
             try:
                 return self._ask(body)
             except urllib.error.HTTPError as error:
+                error.close()
                 if error.code < 500 and error.code not in _PATIENT:
                     raise self._refused(f"it answers {error.code} {error.reason}") from None
                 reason, wait = f"{error.code} {error.reason}", _asked_for(error)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-FEWEST_WORDS = 2
+FEWEST_LETTERS = 3
 _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "«": "»"}
 _LEAD = re.compile(
     r"^(?:sure|certainly|of course|okay|ok|here(?:'s| is| are)|rewritten|paraphrased?)\b"
@@ -40,17 +40,19 @@ def tidy(text: str, *, one_line: bool = True) -> str:
 
 
 def degenerate(text: str) -> bool:
-    """Say whether a text is empty, a stammer, mostly not words, or part of a prompt.
+    """Say whether a text is empty, a stammer, mostly not letters, or part of a prompt.
 
     >>> [degenerate(t) for t in ("I love it.", "", "no no no no no no no", "Label: joy")]
     [False, True, True, True]
     """
-    words = re.findall(r"\w+", text.lower())
-    if len(words) < FEWEST_WORDS or _LEFTOVER.search(text):
+    letters = sum(map(str.isalpha, text))
+    if letters < FEWEST_LETTERS or _LEFTOVER.search(text):
         return True
-    letters = sum(character.isalpha() or character.isspace() for character in text)
-    if letters < 0.6 * len(text):
+    words = text.lower().split()
+    if letters < 0.6 * (len(text) - len(words)):
         return True
-    pairs = Counter(pairwise(words))
-    stammer = len(words) >= 6 and len(set(words)) < 0.35 * len(words)
-    return stammer or (len(pairs) > 0 and max(pairs.values()) > max(3, len(words) // 6))
+    different = len(set(words)) / len(words)
+    if len(words) < 6 or different > 0.7:
+        return False
+    most = max(Counter(pairwise(words)).values())
+    return different < 0.35 or most > max(3, len(words) // 6)

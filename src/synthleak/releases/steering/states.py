@@ -48,7 +48,7 @@ def mean_states(
 def _read(crew: Crew, texts: Sequence[Continued], layers: Sequence[int]) -> Tensor:
     width = max(len(t.prompt) + len(t.text) for t in texts)
     tokens = np.zeros((len(texts), width), dtype=np.int64)
-    weight = np.zeros((len(texts), width), dtype=np.float32)
+    weight = np.zeros((len(texts), width), dtype=np.float64)
     for row, item in enumerate(texts):
         first, end = len(item.prompt), len(item.prompt) + len(item.text)
         tokens[row, :end] = item.prompt + item.text

@@ -1,0 +1,209 @@
+"""Aug-PE on an address: a server on this machine that answers, stumbles, or refuses."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from synthleak.corpus.corpus import Record
+from synthleak.errors import GeneratorError
+from synthleak.releases.evolution.chat import PORTION, ChatWriter, Pace, Tally, Terms
+from synthleak.releases.generators.augpe import AugPe
+from synthleak.releases.release import Request, public_side
+from synthleak.store import MemoryStore
+
+SECRET = "zebra locker 4471 hums at night"
+RECORDS = tuple(
+    Record(str(n), f"{SECRET} number {n}", labels) for n, labels in enumerate([("a",), ("b",)] * 5)
+)
+SIDE = public_side(RECORDS, {("a",): 1, ("b",): 1}, description="notes from a hallway")
+
+
+class Server:
+    """Answers chat completions; `mood` decides how."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        self.mood: Any = lambda number: 200
+        self.lock = threading.Lock()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with outer.lock:
+                    outer.asked.append(body)
+                    outer.keys.append(self.headers.get("Authorization"))
+                    code = outer.mood(len(outer.asked))
+                reply = outer.reply(body) if code == 200 else b"{}"
+                self.send_response(200 if code == "garbage" else code)
+                self.end_headers()
+                self.wfile.write(b"not json" if code == "garbage" else reply)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.http.server_port}/v1"
+
+    def reply(self, body: dict[str, Any]) -> bytes:
+        text = f"Sure, here is one: a note about the hall number {body['seed'] % 1000}"
+        usage = {"prompt_tokens": 10, "completion_tokens": 5}
+        return json.dumps({"choices": [{"message": {"content": text}}], "usage": usage}).encode()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    thread = threading.Thread(target=made.http.serve_forever, args=(0.02,))
+    thread.start()
+    yield made
+    made.http.shutdown()
+    thread.join()
+    made.http.server_close()
+
+
+def writer(server: Server, store: MemoryStore | None = None, **terms: Any) -> ChatWriter:
+    return ChatWriter(
+        Terms(server.address, "m", **terms),
+        {"max_tokens": 9},
+        one_line=True,
+        store=store,
+        sleep=lambda seconds: None,
+    )
+
+
+def test_answers_come_in_order_are_cleaned_and_counted(server: Server) -> None:
+    made = writer(server, price_in=100.0, price_out=1000.0)
+    answers = made.write(["q1", "q2"], 2, [(7, 4)])
+    seeds = {(b["messages"][0]["content"], b["seed"]) for b in server.asked}
+    assert sorted(q for q, _ in seeds) == ["q1", "q1", "q2", "q2"]
+    assert len(seeds) == 4
+    assert all(answer.startswith("a note about the hall") for answer in answers)
+    assert made.tally.requests == 4
+    assert (made.tally.tokens_in, made.tally.tokens_out) == (40, 20)
+    assert made.tally.cost(made._terms) == pytest.approx((40 * 100 + 20 * 1000) / 1e6)
+    assert {b["max_tokens"] for b in server.asked} == {9}
+
+
+@pytest.mark.parametrize("trouble", [429, 500, 503, "garbage"])
+def test_what_may_get_better_is_asked_again(server: Server, trouble: Any) -> None:
+    server.mood = lambda number: trouble if number <= 2 else 200
+    waits: list[float] = []
+    made = writer(server)
+    made._sleep = waits.append
+    assert made.write(["q"], 1, [(1, 1)])[0].startswith("a note")
+    assert len(server.asked) == 3
+    assert waits == [0.5, 1.0]
+
+
+def test_what_cannot_get_better_is_said_at_once(server: Server) -> None:
+    server.mood = lambda number: 401
+    with pytest.raises(GeneratorError, match="it answers 401") as error:
+        writer(server).write(["q"], 1, [(1, 1)])
+    assert len(server.asked) == 1
+    assert server.address in str(error.value)
+
+
+def test_a_failing_address_is_given_up_in_one_line(server: Server) -> None:
+    server.mood = lambda number: 500
+    with pytest.raises(GeneratorError, match="no answer after 3 attempts") as error:
+        writer(server, retries=2).write(["q"], 1, [(1, 1)])
+    assert "\n" not in str(error.value)
+
+
+def test_an_unreachable_address_is_said_in_one_line() -> None:
+    made = ChatWriter(
+        Terms("http://127.0.0.1:9", "m", retries=1),
+        {},
+        one_line=True,
+        store=None,
+        sleep=lambda seconds: None,
+    )
+    with pytest.raises(GeneratorError, match=r"no answer after 2 attempts \(.*refused"):
+        made.write(["q"], 1, [(1, 1)])
+
+
+def test_what_was_answered_is_not_asked_again(server: Server) -> None:
+    store = MemoryStore()
+    questions = [f"q{n}" for n in range(PORTION + 3)]
+    server.mood = lambda number: 200 if number <= PORTION else 400
+    with pytest.raises(GeneratorError):
+        writer(server, store).write(questions, 1, [(1, len(questions))])
+    server.mood = lambda number: 200
+    before = len(server.asked)
+    answers = writer(server, store).write(questions, 1, [(1, len(questions))])
+    assert len(server.asked) == before + 3
+    assert len(set(answers)) > PORTION // 2
+
+
+def test_the_key_comes_from_the_environment(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HALL_KEY", "s3cret")
+    writer(server, key_variable="HALL_KEY").write(["q"], 1, [(1, 1)])
+    assert server.keys == ["Bearer s3cret"]
+    monkeypatch.delenv("HALL_KEY")
+    made = AugPe(
+        address=server.address, model="m", key_variable="HALL_KEY", encoder={"kind": "hashing"}
+    )
+    with pytest.raises(GeneratorError, match="HALL_KEY holds no key"):
+        made.check()
+
+
+def test_requests_keep_the_pace() -> None:
+    pace = Pace(600)
+    waits: list[float] = []
+    for _ in range(4):
+        pace.wait(waits.append)
+    assert waits[0] == 0
+    assert waits[3] == pytest.approx(0.3, abs=0.05)
+    began = time.monotonic()
+    Pace(None).wait()
+    assert time.monotonic() - began < 0.05
+
+
+def test_no_private_text_leaves_the_house(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    store = MemoryStore()
+    made = AugPe(
+        address=server.address, model="m", encoder="hashing", rounds=3, variations=2, connections=4
+    )
+    request = Request(RECORDS, 10, 4, 4.0, 0.04, SIDE, 1, store=store)
+    (release,) = made.generate_many([request])
+    assert len(release) == 4
+    assert all(record.text.startswith("a note about the hall") for record in release)
+    sent = json.dumps(server.asked)
+    assert "zebra" not in sent
+    assert "notes from a hallway" in sent
+    assert "zebra" not in caplog.text
+    # Four survivors of twelve, varied twice: what is asked is public arithmetic.
+    assert len(server.asked) == 12 + 2 * 8
+    assert "28 requests" in caplog.text
+    # A second run finds every answer kept.
+    assert list(made.generate_many([request])) == [release]
+    assert len(server.asked) == 28
+
+
+def test_the_way_to_an_address_is_not_identity() -> None:
+    here = AugPe(address="http://127.0.0.1:1", model="m", encoder="hashing", timeout=3)
+    there = AugPe(address="https://example.org/v1", model="m", encoder="hashing", price_in=2)
+    assert here.identity() == there.identity()
+    assert here.identity() != here.model_copy(update={"model": "n"}).identity()
+    assert "backbone" not in here.identity()
+    assert here.batch == 1
+
+
+def test_a_tally_survives_a_server_that_does_not_count() -> None:
+    tally = Tally()
+    tally.add({})
+    tally.add({"prompt_tokens": None})
+    assert (tally.requests, tally.tokens_in) == (2, 0)
