@@ -63,15 +63,12 @@ def _parts(cell: str | None) -> tuple[str | None, str | None, float | None]:
     parts = cell.split("/") if cell else []
     if len(parts) > 3:
         raise UserError(f"{cell!r} is no cell", "--cell", "write POOL/GENERATOR/EPSILON")
-    pool, generator, epsilon = (*parts, *[None] * (3 - len(parts)))
+    pool, generator, epsilon = (part or None for part in [*parts, "", "", ""][:3])
     try:
-        return (
-            pool or None,
-            generator or None,
-            float(epsilon.replace("∞", "inf")) if epsilon else None,
-        )
+        budget = None if epsilon is None else float(epsilon.replace("∞", "inf"))
     except ValueError:
         raise UserError(f"{epsilon!r} is no budget", "--cell", "write a number, or inf") from None
+    return pool, generator, budget
 
 
 def _as_json(found: Explanation) -> str:

@@ -63,7 +63,8 @@ def release_rows(texts: list[str]) -> list[int]:
 
 
 def _bm25(targets: Targets, observation: Observation) -> Floats:
-    return retrieve(targets, observation).scores[0]
+    scores: Floats = retrieve(targets, observation).scores[0]
+    return scores
 
 
 def _containment(targets: Targets, observation: Observation) -> Floats:
@@ -99,7 +100,8 @@ def _rouge(targets: Targets, observation: Observation) -> Floats:
 
 
 def _cosine(targets: Targets, observation: Observation) -> Floats:
-    return cosines(targets, observation)[0]
+    found: Floats = cosines(targets, observation)[0]
+    return found
 
 
 def _near(targets: Targets, observation: Observation) -> Floats:

@@ -198,7 +198,7 @@ def _pair(pair: _Pair, other: str) -> Span | None:
 
 def _named(name: str, own: Folded, theirs: Folded) -> Span | None:
     """Return where an entity stands in both texts, as a word of its own where it can be."""
-    places = []
+    places: list[int] = []
     for text in (own, theirs):
         match = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text.text)
         start = match.start() if match else text.text.find(name)
