@@ -68,7 +68,7 @@ from synthleak.rivals import (
 )
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec, Spec, load_spec
-from synthleak.stages import FUSION, STAGES, Stage
+from synthleak.stages import FOR_ANALYSES, FUSION, STAGES, Stage
 from synthleak.store import StagedStore, name_of
 from synthleak.work import (
     all_evidence_keys,
@@ -457,7 +457,7 @@ def analyse(
         if missing_releases(audit.bench) or missing_evidence(audit.bench):
             raise UserError("the audit is not finished", str(folder), "go on with `run` first")
         wanted = {*only, *also} if only else {*also, *audit.bench.spec.analyses.also}
-        for stage in (stage for stage in STAGES if stage.of == "cell"):
+        for stage in FOR_ANALYSES:
             _go_through(stage, audit.bench, runtime, progress)
         if FUSION.title in wanted:
             _go_through(FUSION, audit.bench, runtime, progress)

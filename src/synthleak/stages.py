@@ -46,5 +46,10 @@ STAGES = (
     Stage("curves", missing_curves, trace_cell, "cell"),
 )
 
+FOR_ANALYSES = tuple(
+    stage for stage in STAGES if stage.task in (assess_cell, assess_rivals, profile_cell)
+)
+"""What analyses read, once the evidence is whole."""
+
 FUSION = Stage("meta", missing_fusions, fuse_cell, "cell")
 """The meta-classifier, whether or not the spec asks for it."""

@@ -1,0 +1,175 @@
+"""How long the analyses of a 60-cell study take, from stored evidence.
+
+Four pools of 60 records (one selected, three random controls), three generators, five budgets, 100
+instances, 32 proxies in three scenarios: 60 cells. The evidence is noise with a leak planted in
+members, put straight into a store, so that nothing is generated or looked at; figures are made
+beforehand with few redraws, as a finished audit has them. Timed are the profiles (V(x), both bands,
+bootstrap draws, attributes), the tables that an unfinished audit would still have to write, all
+analyses but the meta-classifier, and with --meta that one too. Bounds: 3 and 20 minutes on 2 cores.
+
+    python benchmarks/analyses.py [--meta] [--design lone] [--out FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from synthleak.analyses.analysis import analyses
+from synthleak.analyses.cells import Cell
+from synthleak.assessment import claim_of, figures_key, scores_of
+from synthleak.audit import Audit
+from synthleak.engine.local import run_units
+from synthleak.engine.progress import Silent
+from synthleak.evidence.table import put_evidence
+from synthleak.folder import RunFolder
+from synthleak.identity import digest
+from synthleak.metrics.figures import assess
+from synthleak.plan.plan import designs
+from synthleak.releases.release import Header
+from synthleak.runtime import available_cores
+from synthleak.seeds import stream
+from synthleak.spec import LoadedSpec, parse_spec
+from synthleak.stages import FUSION, STAGES, Stage
+from synthleak.store import name_of
+from synthleak.work import evidence_keys, observations, release_name, wanted_sets
+from synthleak.workbench import Workbench, set_up
+
+WORKERS = 2
+BOUNDS = {"analyses": 180.0, "meta": 1200.0}
+BUDGETS = ["inf", 4, 2, 1, 0.5]
+
+
+def spec_of(design: str) -> LoadedSpec:
+    return LoadedSpec(
+        parse_spec(
+            {
+                "seed": 1,
+                "corpus": {"reader": "demo", "size": 1500},
+                "pool": [
+                    {"name": "outlier", "rule": "outlier", "percentile": 90, "size": 60},
+                    {"name": "random", "rule": "random", "match": "outlier"},
+                ],
+                "game": {"design": design, "instances": 100, "records": 500},
+                "generator": [
+                    {"kind": "ngram", "name": name, "epsilon": BUDGETS} for name in "abc"
+                ],
+                "prior": [],
+            }
+        )
+    )
+
+
+def prepare(bench: Workbench, cell: Cell) -> None:
+    put_evidence_of(bench, cell)
+    put_figures(bench, cell)
+
+
+def put_evidence_of(bench: Workbench, cell: Cell) -> None:
+    """Put releases that nobody made, and evidence on them: noise, and more for members."""
+    plan, targets = bench.plans[cell.pool], bench.targets(cell.pool)
+    for _, item in wanted_sets(bench, cell):
+        claim = bench.generator_of(cell)[1].claim(bench.request(cell, item))
+        text = digest("nothing", cell.pool, cell.generator, repr(cell.epsilon), item.name)
+        header = Header(text, plan.release_size, claim, plan.release_size)
+        bench.store.put(release_name(bench, cell, item), header.to_bytes())
+    joined = np.zeros((len(plan.sets), len(plan.targets)))
+    member = plan.trials.member
+    joined[plan.trials.set[member], plan.trials.target[member]] = 1.0
+    leak = 0.4 / (1 + 1 / cell.epsilon)
+    for place, (text, _) in enumerate(observations(bench, cell)):
+        [block] = targets.blocks()
+        rng = stream(1, text)
+        common = rng.normal(size=(len(plan.targets), 1)) + leak * joined[place][:, None]
+        for family, key in evidence_keys(bench, block, text):
+            noise = rng.normal(size=(len(plan.targets), len(family.proxies)))
+            put_evidence(bench.store, key, np.exp(0.3 * (common + noise)))
+
+
+def put_figures(bench: Workbench, cell: Cell) -> None:
+    """Make the figures of a cell with few redraws, and put them where a finished audit has them."""
+    plan = bench.plans[cell.pool]
+    made = assess(
+        scores_of(bench, cell),
+        designs.get(plan.design).plugin,
+        plan,
+        bench.spec.game,
+        claim_of(bench, cell),
+        (1, cell.pool, cell.generator, repr(cell.epsilon)),
+        redraws=99,
+        crossfit_redraws=5,
+        spreads=False,
+    )
+    bench.store.put(name_of("figures", figures_key(bench, cell)), made.to_bytes())
+
+
+def at_work(bench: Workbench, task: Callable[[Workbench, Any], int], units: list[Any]) -> float:
+    started = time.perf_counter()
+    run_units(task, bench, units, workers=WORKERS, progress=Silent(), title="-", steps=len(units))
+    return time.perf_counter() - started
+
+
+def timed(call: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--meta", action="store_true")
+    parser.add_argument("--design", default="lone", choices=("lone", "cohort"))
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="synthleak-analyses-") as name:
+        folder = RunFolder(Path(name) / "run")
+        bench = set_up(spec_of(arguments.design), folder.store)
+        folder.begin(bench, new=True)
+        prepared = timed(lambda: [prepare(bench, cell) for cell in bench.cells])
+        load = os.getloadavg()[0]
+        profiles: Stage = next(stage for stage in STAGES if stage.title == "profiles")
+        seconds = {"profiles": at_work(bench, profiles.task, profiles.missing(bench))}
+        audit = Audit(bench, folder)
+        seconds["tables"] = timed(lambda: (audit.cells, audit.proxies))
+        seconds["opening"] = timed(lambda: audit.study)
+        seconds["analyses"] = timed(lambda: audit.outcomes)
+        each = {}
+        for entry in analyses:
+            if not entry.plugin.opt_in:
+                fresh = replace(audit.study)
+                each[entry.name] = round(timed(partial(entry.plugin.outcome, fresh)), 2)
+        if arguments.meta:
+            seconds["meta"] = at_work(bench, FUSION.task, FUSION.missing(bench))
+        rows = {outcome.name: len(outcome.rows) for outcome in audit.outcomes}
+    whole = seconds["profiles"] + seconds["opening"] + seconds["analyses"]
+    result = {
+        "what": f"60 cells, {arguments.design}: 100 instances, 60 records, 32 proxies, 3 scenarios",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {"system": platform.platform(), "cores": available_cores(), "load": load},
+        "workers": WORKERS,
+        "seconds": {key: round(value, 1) for key, value in seconds.items()},
+        "all_but_meta_seconds": round(whole, 1),
+        "bound_seconds": BOUNDS,
+        "each_seconds": each,
+        "rows": rows,
+        "preparing_seconds": round(prepared, 1),
+    }
+    print(json.dumps(result, indent=1))
+    if arguments.out:
+        arguments.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
