@@ -33,6 +33,7 @@ from synthleak.analyses.prior import (
     prior_rows,
 )
 from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
+from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
 from synthleak.assessment import (
     attributes_of,
@@ -44,6 +45,7 @@ from synthleak.assessment import (
     figures_of,
     played_of,
     scores_of,
+    utility_row_of,
 )
 from synthleak.calibration.scenarios import Scores
 from synthleak.engine.local import run_units
@@ -214,6 +216,15 @@ class Audit:
             compare(cell, [row for row in self.cells if is_of(row, cell)], found)
             for cell, found in self._rivals.items()
             if found
+        ]
+
+    @cached_property
+    def utility(self) -> list[UtilityRow]:
+        """What some releases of every cell are good for: `results/utility.csv`."""
+        return [
+            utility_row_of(self.bench, cell)
+            for cell in self.bench.cells
+            if draws_sets(self.bench, cell.pool)
         ]
 
     @cached_property

@@ -14,10 +14,12 @@ from synthleak.assessment import (
     asked_fusions,
     assess_cell,
     fuse_cell,
+    measure_cell,
     missing_curves,
     missing_figures,
     missing_fusions,
     missing_profiles,
+    missing_utility,
     profile_cell,
     trace_cell,
 )
@@ -44,6 +46,7 @@ STAGES = (
     Stage("profiles", missing_profiles, profile_cell, "cell"),
     Stage("meta", asked_fusions, fuse_cell, "cell"),
     Stage("curves", missing_curves, trace_cell, "cell"),
+    Stage("utility", missing_utility, measure_cell, "cell"),
 )
 
 FOR_ANALYSES = tuple(

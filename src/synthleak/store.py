@@ -32,6 +32,7 @@ LAYOUT = {
     "ranks": "profile/{key}.npy",
     "attributes": "attributes/{key}.json",
     "meta": "meta/{key}.json",
+    "utility": "utility/{key}.json",
 }
 
 

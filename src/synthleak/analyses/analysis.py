@@ -101,7 +101,7 @@ class Analysis:
 
 analyses: Shelf[Analysis] = Shelf("analysis", "synthleak.analyses")
 
-RESERVED = ("cells", "proxies", "prior", "comparison", "records", "summary")
+RESERVED = ("cells", "proxies", "prior", "comparison", "records", "summary", "utility")
 """Names of tables that every audit leaves."""
 
 

@@ -19,6 +19,7 @@ from synthleak.analyses.analysis import Outcome, analyses
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
 from synthleak.analyses.copies import CopyRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
+from synthleak.analyses.utility import UtilityRow
 from synthleak.report.verdict import headline, sentence
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def result_tables(audit: Audit) -> dict[str, Table]:
         tables["comparison"] = (ComparisonRow, audit.comparison)
     if audit.records:
         tables["records"] = (RecordRow, audit.records)
+    if audit.utility:
+        tables["utility"] = (UtilityRow, audit.utility)
     if audit.copies:
         tables["copies"] = (CopyRow, audit.copies)
     for outcome in audit.outcomes:
