@@ -13,14 +13,13 @@ from synthleak.text import tokens
 
 LITTLE_WORDS = frozenset(
     tokens(
-        "the a an and or but of to in on at for from with by as is are was were be been"
-        " it its this that these those i you he she we they my your his her our their"
-        " me him us them not no do does did have has had will would can could there what which"
-        " who when if so than then"
+        "the and of to for from with is are was were be been it its this that these those i you"
+        " she we they my your his her our their him us them not does did have has had will would"
+        " can could there what which who when if than then but or an"
     )
 )
-FEWEST = 0.12
-"""Share of little words below which a text hardly is English; news has 0.3, chats have 0.4."""
+FEWEST = 0.1
+"""Share of little words below which a text hardly is English; news has 0.27, chats have 0.34."""
 MOST_FOREIGN = 0.2
 SAMPLE = 2000
 

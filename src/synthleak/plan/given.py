@@ -77,7 +77,7 @@ def permuted(
 ) -> NDArray[np.bool_]:
     """Deal membership again, as often as it was dealt; records of one block stay together.
 
-    >>> permuted(np.array([True, True, False]), np.array([0, 0, 1]), np.random.default_rng(2))
+    >>> permuted(np.array([True, True, False]), np.array([0, 0, 1]), np.random.default_rng(4))
     array([False, False,  True])
     """
     inside = np.zeros(int(block.max()) + 1, dtype=np.bool_)

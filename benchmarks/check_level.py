@@ -1,0 +1,282 @@
+"""How often `synthleak check` cries wolf, and how often it finds copies.
+
+    python benchmarks/check_level.py [--corpus FILE] [--splits 200] [--plants 40]
+
+Level: a release that is independent of members and holdout, over many random splits; false alarms
+must not be significantly above 5%. Power: 5% of 1,000 members copied once into a release of 1,000
+records, word for word, or with word order and words changed. Evidence, calibration, choice and
+permutations are those of a check; without --corpus the invented messages are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+from threadpoolctl import threadpool_limits
+
+from synthleak.analyses.copies import find_copies
+from synthleak.calibration.scenarios import calibrate
+from synthleak.corpus.readers.demo import Demo
+from synthleak.encoders.shelf.static import Static
+from synthleak.evidence.observation import Observation, Targets
+from synthleak.evidence.table import Evidence, chosen_families, look
+from synthleak.metrics.blind import blind_test
+from synthleak.metrics.compare import comparison_of
+from synthleak.metrics.dealt import dealt, redeal
+from synthleak.metrics.figures import CellFigures, assess
+from synthleak.metrics.nulls import max_test
+from synthleak.plan.given import GivenSplit
+from synthleak.plan.plan import Plan
+from synthleak.pools.pool import Given, Pool
+from synthleak.releases.claim import no_claim
+from synthleak.seeds import stream
+from synthleak.spec import GameSection
+from synthleak.text import tokens
+
+RESULTS = Path(__file__).parent / "results"
+SIDE, RELEASED, KNOWN, COPIED = 1000, 1000, 500, 50
+GAME = GameSection(design="given")
+REDRAWS = 999
+
+
+def corpus_texts(path: Path | None) -> list[str]:
+    if path is None:
+        return [record.text for record in Demo(size=6000, seed=3).read()]
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as file:
+        return list(dict.fromkeys(json.loads(line)["text"] for line in file))
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Records to split, texts to release, and a reference, all drawn from one corpus."""
+
+    records: list[str]
+    others: list[str]
+    reference: list[str]
+
+
+def ground(texts: Sequence[str], draw: int) -> Ground:
+    order = stream("level", "ground", draw).permutation(len(texts))
+    cuts = np.cumsum([2 * SIDE, RELEASED, KNOWN])
+    parts = [[texts[i] for i in part] for part in np.split(order, cuts)[:3]]
+    return Ground(*parts)
+
+
+def observe(made: Ground, observations: Sequence[Sequence[str]]) -> Evidence:
+    encode = Static().encode
+    families = chosen_families("all")
+    targets = Targets(made.records, encode, made.reference)
+    values = [
+        np.concatenate([look(member, targets, seen) for member in families], axis=1)
+        for seen in (Observation(texts, encode) for texts in observations)
+    ]
+    return Evidence(np.stack(values), tuple(p for member in families for p in member.proxies))
+
+
+def p_of(evidence: Evidence, member: np.ndarray, name: tuple[int | str, ...]) -> float:
+    """Return p of the cell as `assess` does, and nothing else of it."""
+    plan = plan_of(evidence, member)
+    scores = calibrate(evidence, plan.baselines)
+    values = np.concatenate([table.values[:1] for table in scores], axis=2)
+    hands = [
+        dealt(plan.trials, len(member)),
+        *redeal(GivenSplit(), plan, GAME, stream(*name, "redraws"), REDRAWS),
+    ]
+    pair = comparison_of(GivenSplit(), plan, values).pair(hands)
+    test = max_test(np.concatenate([pair.level, pair.tail], axis=1))
+    return 1.0 if test is None else test.p
+
+
+def plan_of(evidence: Evidence, member: np.ndarray) -> Plan:
+    count = len(member)
+    pool = Pool(
+        name="all",
+        targets=tuple(range(count)),
+        origins=("all",) * count,
+        candidates=tuple(np.flatnonzero(member).tolist()),
+        auxiliary=(count,) if len(evidence.values) > 1 else (),
+        given=Given(tuple(member.tolist()), tuple(range(count)), coins=False),
+    )
+    return GivenSplit().draw(pool, GAME, 1)
+
+
+def verdict(evidence: Evidence, member: np.ndarray, name: tuple[int | str, ...]) -> CellFigures:
+    plan = plan_of(evidence, member)
+    return assess(
+        calibrate(evidence, plan.baselines),
+        GivenSplit(),
+        plan,
+        GAME,
+        no_claim(),
+        name,
+        redraws=REDRAWS,
+        crossfit_redraws=0,
+        spreads=False,
+    )
+
+
+def level(texts: Sequence[str], splits: int, releases: int) -> dict[str, Any]:
+    """Split the same records again and again beside releases that know none of them."""
+    alarms, blind, done = 0, 0, 0
+    for draw in range(releases):
+        made = ground(texts, draw)
+        evidence = observe(made, [made.others, made.reference])
+        for split in range(splits // releases):
+            rng = stream("level", "split", draw, split)
+            member = rng.permutation(np.arange(2 * SIDE) < SIDE)
+            alarms += p_of(evidence, member, ("level", draw, split)) <= 0.05
+            labels = [()] * len(member)
+            blind += blind_test(made.records, labels, member, range(len(member)), rng, 199).unfair
+            done += 1
+        print(f"  independent: {alarms} alarms in {done} splits; blind test {blind}", flush=True)
+    limit = int(binom.ppf(0.999, done, 0.05))
+    return {
+        "splits": done,
+        "releases": releases,
+        "false_alarms": int(alarms),
+        "rate": alarms / done,
+        "limit_99.9": limit,
+        "holds": bool(alarms <= limit),
+        "blind_alarms_at_1%": int(blind),
+    }
+
+
+def power(texts: Sequence[str], plants: int, change: Callable[[str, Any], str]) -> dict[str, Any]:
+    """Copy 50 of 1,000 members, changed, into a release of 1,000."""
+    found, ranked, exact, aucs = 0, [], [], []
+    for draw in range(plants):
+        made = ground(texts, 1000 + draw)
+        rng = stream("level", "plant", draw)
+        member = rng.permutation(np.arange(2 * SIDE) < SIDE)
+        planted = rng.permutation(np.flatnonzero(member))[:COPIED]
+        copies = [change(made.records[place], rng) for place in planted]
+        evidence = observe(made, [[*copies, *made.others[COPIED:]], made.reference])
+        figures = verdict(evidence, member, ("power", draw))
+        found += figures.p is not None and figures.p <= 0.05
+        first = {row.target for row in figures.records[:COPIED]}
+        ranked.append(len(first & set(planted.tolist())) / COPIED)
+        names = [proxy.name for proxy in evidence.proxies]
+        listed = find_copies(
+            made.records,
+            [*copies, *made.others[COPIED:]],
+            evidence.values[0, :, names.index("jaccard_max")],
+            member,
+            np.arange(len(member)),
+            rng,
+        )
+        exact.append((listed.verbatim[0] + listed.near[0]) / COPIED)
+        aucs.append(max(signal.auc for signal in figures.signals))
+    return {
+        "plants": plants,
+        "found": int(found),
+        "power": found / plants,
+        "of_planted_in_first_50": float(np.mean(ranked)),
+        "of_planted_listed_as_copies": float(np.mean(exact)),
+        "best_auc_in_hindsight": float(np.mean(aucs)),
+    }
+
+
+def paraphraser(texts: Sequence[str], share: float) -> Callable[[str, Any], str]:
+    """Return what replaces this share of words by near ones, and moves the rest around.
+
+    Near words are those with the nearest vectors among the corpus's own words. Then the text is cut
+    in two or three, and the parts change places.
+    """
+    counts: dict[str, int] = {}
+    for text in texts:
+        for word in tokens(text):
+            counts[word] = counts.get(word, 0) + 1
+    words = sorted(
+        (w for w, n in counts.items() if n >= 3 and w.isalpha()), key=lambda w: -counts[w]
+    )
+    vectors = Static().encode(words)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    place = {word: number for number, word in enumerate(words)}
+    near = {}
+
+    def other(word: str) -> str:
+        if word not in place:
+            return word
+        if word not in near:
+            close = vectors @ vectors[place[word]]
+            close[place[word]] = -1
+            near[word] = words[int(close.argmax())]
+        return near[word]
+
+    def change(text: str, rng: np.random.Generator) -> str:
+        made = [other(w) if rng.random() < share else w for w in tokens(text)]
+        cuts = np.sort(rng.permutation(np.arange(1, max(len(made), 2)))[:2])
+        parts = np.split(np.array(made, dtype=object), cuts)
+        return " ".join(word for part in parts[::-1] for word in part)
+
+    return change
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpus", type=Path, help="JSON Lines with a field text")
+    parser.add_argument("--splits", type=int, default=200)
+    parser.add_argument("--releases", type=int, default=10)
+    parser.add_argument("--plants", type=int, default=25)
+    parser.add_argument("--part", choices=["level", "power"], help="this part only")
+    asked = parser.parse_args()
+    began = time.perf_counter()
+    texts = corpus_texts(asked.corpus)
+    kinds: dict[str, Callable[[str, Any], str]] = {
+        "copied word for word": lambda text, rng: text,
+        "paraphrased: order and 1 word in 4": paraphraser(texts, 0.25),
+        "paraphrased: order and 1 word in 2": paraphraser(texts, 0.5),
+    }
+    with threadpool_limits(limits=1):
+        result: dict[str, Any] = {
+            "corpus": asked.corpus.name if asked.corpus else "demo",
+            "members": SIDE,
+            "holdout": SIDE,
+            "release": RELEASED,
+            "reference": KNOWN,
+            "copied": COPIED,
+        }
+        if asked.part != "power":
+            result["independent release"] = level(texts, asked.splits, asked.releases)
+            print(result["independent release"], flush=True)
+        for name, change in kinds.items() if asked.part != "level" else ():
+            result[name] = power(texts, asked.plants, change)
+            print(name, result[name], flush=True)
+    result |= {
+        "seconds": round(time.perf_counter() - began),
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit(),
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"check-level-{result['corpus'].partition('.')[0]}-{result['date']}.json"
+    if asked.part and path.exists():
+        result = json.loads(path.read_text(encoding="utf-8")) | result
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(f"wrote {path}")
+
+
+def commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""Records from files of any kind and from what a session holds; members and holdout by role."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from synthleak.corpus.corpus import assemble
+from synthleak.corpus.language import looks_foreign
+from synthleak.corpus.readers.split import SplitFiles
+from synthleak.corpus.sources import Rows, numbered_rows, rows_in
+from synthleak.errors import CorpusError, UserError
+
+ROWS = [{"id": "1", "text": "one fish"}, {"id": "2", "text": "two fish"}]
+
+
+def written(folder: Path, kind: str) -> Path:
+    import pyarrow
+    import pyarrow.parquet
+
+    path = folder / f"rows.{kind}"
+    if kind == "jsonl":
+        path.write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
+    elif kind in ("csv", "tsv"):
+        mark = "," if kind == "csv" else "\t"
+        lines = [mark.join(ROWS[0]), *(mark.join(row.values()) for row in ROWS)]
+        path.write_text("\n".join(lines), encoding="utf-8")
+    elif kind == "txt":
+        path.write_text("\n".join(row["text"] for row in ROWS) + "\n", encoding="utf-8")
+    elif kind == "parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
+    else:
+        path.mkdir()
+        table = pyarrow.Table.from_pylist(ROWS)
+        with pyarrow.ipc.new_stream(path / "data.arrow", table.schema) as stream:
+            stream.write_table(table)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "tsv", "txt", "parquet", "folder"])
+def test_files_of_every_kind_hold_the_same_rows(tmp_path: Path, kind: str) -> None:
+    rows = numbered_rows(written(tmp_path, kind), text="text", key="--members")
+    assert [row["text"] for _, _, row in rows] == ["one fish", "two fish"]
+
+
+class Frame:
+    """What pandas, polars and Arrow offer, as far as it is used."""
+
+    columns = ("id", "text")
+
+    def to_dict(self, orient: str) -> list[dict[str, str]]:
+        assert orient == "records"
+        return ROWS
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        ROWS,
+        tuple(ROWS),
+        Frame(),
+        SimpleNamespace(to_dicts=lambda: ROWS),
+        SimpleNamespace(to_pylist=lambda: ROWS),
+        SimpleNamespace(to_list=lambda: ["one fish", "two fish"]),
+        (row for row in ROWS),
+        ["one fish", "two fish"],
+    ],
+)
+def test_frames_columns_and_lists(data: Any) -> None:
+    rows = numbered_rows(rows_in(data, "members"), text="text", key="members")
+    assert [row["text"] for _, _, row in rows] == ["one fish", "two fish"]
+
+
+def test_real_frames_where_they_are_installed() -> None:
+    pandas = pytest.importorskip("pandas")
+    assert rows_in(pandas.DataFrame(ROWS), "m").rows == tuple(ROWS)
+    assert rows_in(pandas.DataFrame(ROWS)["text"], "m").rows == ("one fish", "two fish")
+
+
+@pytest.mark.parametrize("data", [7, {"text": "a"}, b"bytes"])
+def test_what_holds_no_records_is_refused(data: Any) -> None:
+    with pytest.raises(UserError, match="holds no records"):
+        rows_in(data, "members")
+
+
+def reader(**changes: Any) -> SplitFiles:
+    settings: dict[str, Any] = {
+        "members": Rows(("a one", "b two", "b  TWO")),
+        "holdout": Rows(("c three", "b two")),
+    }
+    return SplitFiles(**{**settings, **changes})
+
+
+def test_copies_stay_and_ids_are_made_unique() -> None:
+    made = assemble(reader())
+    assert made.split is not None and made.split.roles == ("members",) * 3 + ("holdout",) * 2
+    assert [record.id for record in made.records] == [
+        "members:1",
+        "members:2",
+        "members:3",
+        "holdout:1",
+        "holdout:2",
+    ]
+    own = assemble(reader(members=Rows(tuple(ROWS)), holdout=Rows(({"id": "x", "text": "c"},) * 2)))
+    assert [record.id for record in own.records][:2] == ["members:1", "members:2"]
+
+
+def test_a_reference_that_repeats_others_loses_those() -> None:
+    made = assemble(reader(reference=Rows(("new 1", "new 2", "NEW 2", "c three", "a one"))))
+    assert made.split is not None and made.split.dropped == 3
+    assert made.split.positions("reference") == [5, 6]
+
+
+def test_the_declaration_is_part_of_what_the_corpus_is() -> None:
+    prints = {
+        assemble(reader(**changes)).fingerprint
+        for changes in ({}, {"declared": "random"}, {"insist": True})
+    }
+    assert len(prints) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"members": Path("none.jsonl")}, "none.jsonl: there is no such file; mend --members"),
+        ({"holdout": Rows(({"body": "x"},) * 2)}, "no field 'text'; set --text (corpus.text) to"),
+        ({"holdout": Rows(("one",))}, "holdout: 1 record; a check needs two"),
+        ({"holdout": Rows((3, 4))}, "record 1: a record is a text or a dict of fields, found int"),
+        ({"members": Path("(from memory)")}, "these records came from memory"),
+        ({"reference": Rows(("a one", "x"))}, "1 of 2 records are neither among members"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(CorpusError) as caught:
+        assemble(reader(**changes))
+    assert said in str(caught.value)
+
+
+def test_the_fields_that_were_found_are_named() -> None:
+    with pytest.raises(CorpusError, match="known: body, name"):
+        assemble(reader(holdout=Rows(({"body": "x", "name": "y"},) * 2)))
+
+
+@pytest.mark.parametrize(
+    ("text", "foreign"),
+    [
+        ("She took the tablets in the morning and then slept on the couch.", False),
+        ("Operating profit rose to EUR 13.1 mn from EUR 8.7 mn in the same period", False),
+        ("Sie nahm die Tabletten am Morgen und schlief dann auf dem Sofa.", True),
+        ("Elle a pris ses comprimés le matin, puis elle a dormi.", True),
+        ("他早上吃了药然后睡着了", True),
+        ("12 34", False),
+    ],
+)
+def test_english_is_told_from_other_languages(text: str, foreign: bool) -> None:
+    assert (looks_foreign([text]) is not None) == foreign

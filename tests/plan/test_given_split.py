@@ -1,0 +1,101 @@
+"""Design `given`: who was in is taken as it is, and permuted as it was dealt."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from synthleak.corpus.corpus import Corpus, Record, Split
+from synthleak.errors import PlanError, PoolError
+from synthleak.plan.given import GivenSplit, permuted
+from synthleak.plan.plan import Plan, play
+from synthleak.pools.pool import Pool, split
+from synthleak.seeds import stream
+from synthleak.spec import GameSection
+from synthleak.store import MemoryStore
+
+GAME = GameSection(design="given")
+
+
+def corpus(groups: list[str | None], roles: list[str], declared: str = "random") -> Corpus:
+    records = tuple(Record(str(i), f"text {i}", (), group) for i, group in enumerate(groups))
+    return Corpus("c", records, split=Split(tuple(roles), declared))  # type: ignore[arg-type]
+
+
+def pool_of(made: Corpus) -> Pool:
+    assert made.split is not None
+    return split(made, "all", made.split.positions("members", "holdout"), auxiliary=0.5, seed=1)
+
+
+def test_one_set_known_membership_and_a_reference() -> None:
+    made = corpus([None] * 7, ["members"] * 2 + ["holdout"] * 3 + ["reference"] * 2)
+    plan = GivenSplit().draw(pool_of(made), GAME, 1)
+    assert [(s.name, s.form, s.records) for s in plan.sets] == [
+        ("release", "release", (0, 1)),
+        ("reference", "raw", (5, 6)),
+    ]
+    assert plan.trials.member.tolist() == [True, True, False, False, False]
+    assert [b.scenario for b in plan.baselines] == ["S1", "S2"]
+    assert plan.coins is None and plan.blocks == ()
+    assert Plan.from_bytes(plan.to_bytes()).to_bytes() == plan.to_bytes()
+
+
+def test_without_a_reference_there_is_no_raw_attacker() -> None:
+    plan = GivenSplit().draw(pool_of(corpus([None] * 4, ["members", "holdout"] * 2)), GAME, 1)
+    assert [b.scenario for b in plan.baselines] == ["S1"]
+    assert len(plan.sets) == 1
+
+
+def test_a_redraw_keeps_the_size_and_the_groups() -> None:
+    groups: list[str | None] = ["a", "a", "a", "b", "b", None, "c", "c", None, None]
+    roles = ["members"] * 5 + ["holdout"] * 5
+    plan = GivenSplit().draw(pool_of(corpus(groups, roles)), GAME, 1)
+    rng, seen = stream("redraw"), set()
+    for _ in range(200):
+        member = GivenSplit().redraw(plan, GAME, rng).member
+        for name in "abc":
+            assert len({bool(member[i]) for i, g in enumerate(groups) if g == name}) == 1
+        blocks = {g if g else i: bool(member[i]) for i, g in enumerate(groups)}
+        assert sum(blocks.values()) == 2  # a and b were in: two of six groups are dealt in
+        seen.add(tuple(member.tolist()))
+    assert len(seen) == 15  # every pair of the six, C(6, 2)
+
+
+def test_groups_on_both_sides_leave_single_records() -> None:
+    made = corpus(["a", "a", "b", "b"], ["members", "holdout", "members", "members"])
+    assert pool_of(made).given.block == (0, 1, 2, 3)  # type: ignore[union-attr]
+
+
+def test_coins_are_tossed_again_and_may_be_counted() -> None:
+    made = corpus([None] * 40, ["members", "holdout"] * 20, "coins")
+    plan = GivenSplit().draw(pool_of(made), GAME, 1)
+    assert plan.coins is not None and len(plan.coins) == 40
+    rng = stream("coins")
+    sizes = {int(GivenSplit().redraw(plan, GAME, rng).member.sum()) for _ in range(50)}
+    assert len(sizes) > 3
+
+
+def test_coins_that_cannot_be_fair_are_refused() -> None:
+    lopsided = corpus([None] * 60, ["members"] * 58 + ["holdout"] * 2, "coins")
+    with pytest.raises(PlanError, match="fair coins do not fall like that"):
+        GivenSplit().draw(pool_of(lopsided), GAME, 1)
+    grouped = corpus(["a", "a", "b", "c"], ["members", "members", "holdout", "holdout"], "coins")
+    with pytest.raises(PlanError, match="share a coin"):
+        GivenSplit().draw(pool_of(grouped), GAME, 1)
+
+
+def test_a_pool_needs_both_sides_and_a_design_its_corpus() -> None:
+    made = corpus([None] * 6, ["members"] * 3 + ["holdout"] * 3)
+    with pytest.raises(PoolError, match="3 members and 0 of the holdout"):
+        split(made, "some", [0, 1, 2], auxiliary=0.5, seed=1)
+    with pytest.raises(PlanError, match="draws private sets"):
+        play(pool_of(made), GameSection(), 1, MemoryStore())
+    ordinary = Corpus("c", made.records)
+    with pytest.raises(PlanError, match="says who was in"):
+        play(split(ordinary, "p", [0, 1], auxiliary=0.5, seed=1), GAME, 1, MemoryStore())
+
+
+def test_permuting_is_uniform() -> None:
+    member, rng = np.array([True, False, False]), stream("uniform")
+    counts = sum(permuted(member, np.arange(3), rng).astype(int) for _ in range(3000))
+    assert (np.abs(counts - 1000) < 120).all()
