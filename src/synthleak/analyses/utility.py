@@ -22,10 +22,10 @@ from synthleak.encoders.encoder import Vectors
 from synthleak.text import fold, tokens
 
 UTILITY_VERSION = 1
-RELEASES = 10
+RELEASES = 5
 """How many releases of a cell are measured: the first of the plan, whatever their coins."""
 
-MOST_TESTS = 1000
+MOST_TESTS = 500
 """Real records that a release is tested on, at most."""
 
 _STEEP = 5.0
