@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from synthleak.given.check import check
     from synthleak.metrics.estimate import Estimate
     from synthleak.releases.claim import Claim
+    from synthleak.report.compare.comparison import compare
+    from synthleak.report.explain.explanation import explain
     from synthleak.runtime import Runtime
     from synthleak.spec import Spec, load_spec, parse_spec
 
@@ -39,6 +41,8 @@ _HOME = {
     "UserError": "synthleak.errors",
     "analyse": "synthleak.audit",
     "check": "synthleak.given.check",
+    "compare": "synthleak.report.compare.comparison",
+    "explain": "synthleak.report.explain.explanation",
     "load_spec": "synthleak.spec",
     "open_run": "synthleak.audit",
     "parse_spec": "synthleak.spec",
@@ -61,6 +65,8 @@ __all__ = [
     "UserError",
     "analyse",
     "check",
+    "compare",
+    "explain",
     "load_spec",
     "open_run",
     "parse_spec",

@@ -33,6 +33,13 @@
     return { ...spec, columns: columns, spec: { ...spec.spec, width: Math.max(80, inner) } };
   }
 
+  /* On a narrow page legends take fewer columns, and titles end where their axis does. */
+  function fitting(width) {
+    if (width >= 520) return config;
+    const legend = { ...config.legend, columns: Math.max(1, Math.floor(width / 190)) };
+    return { ...config, legend: legend, axisX: { ...config.axisX, titleAnchor: "end" } };
+  }
+
   function tip() {
     let box = document.querySelector(".sl-tip");
     if (!box) {
@@ -75,7 +82,7 @@
   function draw(element, spec, width) {
     const old = views.get(element);
     if (old) old.finalize();
-    const whole = coloured({ config: config, ...spec });
+    const whole = coloured({ config: fitting(width), ...spec });
     const compiled = vegaLite.compile(sized(whole, width), { logger: vega.logger(vega.Error) }).spec;
     const view = new vega.View(vega.parse(compiled, null, { ast: true }), {
       expr: vegaInterpreter.expressionInterpreter,
@@ -94,13 +101,16 @@
     element.classList.add("sl-figure");
     element.setAttribute("role", "img");
     element.setAttribute("aria-label", spec.description || "");
+    /* Vega gives its container a role of its own, under which each mark would be read out. */
+    const inside = document.createElement("div");
+    element.replaceChildren(inside);
     return new Promise((resolve, reject) => {
       let drawn = 0;
       const watch = new ResizeObserver(() => {
         const width = Math.floor(element.clientWidth);
         if (width === 0 || width === drawn) return;
         drawn = width;
-        draw(element, spec, width).then(resolve, reject);
+        draw(inside, spec, width).then(resolve, reject);
       });
       watch.observe(element);
     });
