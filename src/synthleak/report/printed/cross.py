@@ -49,8 +49,8 @@ def cross_generator(source: Source) -> Printed:
             Piece("Grey", colour="gray"),
             ": inside the central 95% of redraws that deal both sides the same coins. ",
             Piece("Bold", bold=True),
-            ": p ≤ 0.05 after Holm. A noisy V lowers every ρ: what is shown bounds what carries"
-            " over from above.",
+            ": p ≤ 0.05 after Holm. A noisy V pulls every ρ towards 0: a small ρ need not mean that"
+            " other records are hit.",
         ),
     )
     return Printed("cross_generator", caption, parts, notes, size="small")

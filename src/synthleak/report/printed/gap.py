@@ -32,14 +32,12 @@ TITLES = {OUTLIER: "Outlier", RARE: "Rare-label"}
 def control_gap(source: Source) -> Printed:
     """The gap between a selected pool and the random pools that control it."""
     rows: Sequence[GapRow] = source.rows("control_gap")
-    generators = list(dict.fromkeys(row.generator for row in rows))
-    budgets = budgets_of([row.epsilon for row in rows])
-    parts = [
-        _part(source, [row for row in rows if row.generator == generator], generator, chunk)
-        for generator in generators
-        for chunk in (budgets[at : at + ACROSS] for at in range(0, len(budgets), ACROSS))
-        if any(row.generator == generator and row.epsilon in chunk for row in rows)
-    ]
+    parts = []
+    for generator in dict.fromkeys(row.generator for row in rows):
+        own = [row for row in rows if row.generator == generator]
+        budgets = budgets_of([row.epsilon for row in own])
+        for start in range(0, len(budgets), ACROSS):
+            parts.append(_part(source, own, generator, budgets[start : start + ACROSS]))
     caption = words(
         "Selected pools and the random pools that control them, in the same game. Rows S1 to S3:"
         " AUC of the best proxy in hindsight, chosen for each pool by itself, ± 1.96 standard"

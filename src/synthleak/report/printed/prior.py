@@ -27,7 +27,7 @@ from synthleak.report.printed.layout import (
     tag,
     words,
 )
-from synthleak.report.printed.source import RARE, UNION, Source
+from synthleak.report.printed.source import RANDOM, RARE, UNION, Source
 
 ACROSS = 3
 """Budgets beside each other: more would not be legible on a page."""
@@ -38,7 +38,8 @@ METHODS = ("canary", "domias", "ours")
 
 def prior(source: Source) -> Printed:
     """Canary's Echo, DOMIAS and ours in the same game."""
-    rows = [row for row in source.comparison if source.rule(row.corpus, row.pool) != UNION]
+    every = [row for row in source.comparison if source.rule(row.corpus, row.pool) != UNION]
+    rows = [row for row in every if source.rule(row.corpus, row.pool) != RANDOM] or every
     if not rows:
         raise Lacking("needs prior attacks in the spec ([[prior]]), which these audits left out")
     budgets = budgets_of([row.epsilon for row in rows])
@@ -46,7 +47,7 @@ def prior(source: Source) -> Printed:
     rare = [row for row in rows if source.rule(row.corpus, row.pool) == RARE]
     others = [row for row in rows if row not in rare]
     parts = []
-    for title, chosen in (("Selected and control pools", others), ("Rare-label pools", rare)):
+    for title, chosen in (("Selected pools", others), ("Rare-label pools", rare)):
         for chunk in chunks:
             if any(row.epsilon in chunk for row in chosen):
                 parts.append(_part(source, title, chosen, chunk))
