@@ -153,6 +153,7 @@ def curves_of(bench: Workbench, cell: Cell) -> Curves:
             designs.get(plan.design).plugin,
             plan,
             bench.spec.game,
+            claim_of(bench, cell),
             _name(bench, cell),
         ),
         Curves.to_bytes,
@@ -306,7 +307,8 @@ def missing_fusions(bench: Workbench, cells: Sequence[Cell] | None = None) -> li
     return [
         cell
         for cell in (bench.cells if cells is None else cells)
-        if not bench.store.exists(name_of("meta", fusion_key(bench, cell)))
+        if draws_sets(bench, cell.pool)
+        and not bench.store.exists(name_of("meta", fusion_key(bench, cell)))
     ]
 
 

@@ -10,6 +10,7 @@ from synthleak import Audit
 from synthleak.analyses.cells import Cell
 from synthleak.analyses.prior import is_of
 from synthleak.calibration.scenarios import Scores
+from synthleak.metrics.claims import claim_roc
 from synthleak.metrics.curve import BAND, GRID, Curves, trace
 from synthleak.plan.plan import EVERY_ROUND, Trials, designs
 from synthleak.seeds import stream
@@ -37,7 +38,8 @@ def test_the_band_is_that_of_redraws_which_choose_their_own_best(audit: Audit) -
     plan, game = audit.bench.plans[cell.pool], audit.bench.spec.game
     design = designs.get(plan.design).plugin
     scores = audit.scores(cell)
-    made = trace(scores, design, plan, game, ("name",), redraws=39)
+    claim = audit.claim(cell)
+    made = trace(scores, design, plan, game, claim, ("name",), redraws=39)
     rng = stream("name", "curves")
     dealings = [design.redraw(plan, game, rng) for _ in range(39)]
     for table, curve in zip(scores, made.roc, strict=True):
@@ -72,6 +74,17 @@ def test_sorted_v_is_that_of_the_tables(audit: Audit) -> None:
         assert [row.record for row in by_rank] == [ids(audit, cell)[t] for t in v.target]
         assert list(v.null_high) == sorted(v.null_high, reverse=True)
         assert all(low <= high for low, high in zip(v.even_low, v.even_high, strict=True))
+
+
+def test_the_claim_is_drawn_where_there_is_one(audit: Audit) -> None:
+    for cell in audit.bench.cells:
+        made, claim = audit.curves(cell), audit.claim(cell)
+        assert bool(made.allowed_fpr) == claim.promises
+        if claim.promises:
+            rates = np.array(made.allowed_fpr)
+            most = claim_roc(claim, audit.bench.plans[cell.pool].adjacency, rates)
+            assert np.allclose(made.allowed_tpr, most, atol=1e-3)
+            assert (most >= rates - 1e-9).all()
 
 
 def ids(audit: Audit, cell: Cell) -> list[str]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from synthleak.calibration.scenarios import Scores
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.claims import claim_roc
 from synthleak.metrics.compare import comparison_of
 from synthleak.metrics.comparison import normal_scores
 from synthleak.metrics.dealt import Dealt, dealt, redeal
@@ -23,10 +24,11 @@ from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.selection import choose
 from synthleak.metrics.vulnerability import Sides, redrawn, sides_of
 from synthleak.plan.plan import Design, Plan
+from synthleak.releases.claim import Claim
 from synthleak.seeds import Part, stream
-from synthleak.spec import GameSection
+from synthleak.spec import Adjacency, GameSection
 
-CURVES_VERSION = 1
+CURVES_VERSION = 2
 REDRAWS = 199
 BAND = (0.025, 0.975)
 TOLERANCE = 0.004
@@ -141,11 +143,13 @@ class SortedV:
 
 @dataclass(frozen=True)
 class Curves:
-    """All curves of a cell."""
+    """All curves of a cell. `allowed_…` is the most that the claim allows; empty without one."""
 
     roc: tuple[RocCurve, ...]
     vulnerability: SortedV
     redraws: int
+    allowed_fpr: tuple[float, ...] = ()
+    allowed_tpr: tuple[float, ...] = ()
 
     def to_bytes(self) -> bytes:
         """Write the curves for the store."""
@@ -159,6 +163,8 @@ class Curves:
             roc=tuple(RocCurve(**_tuples(item)) for item in content["roc"]),
             vulnerability=SortedV(**_tuples(content["vulnerability"])),
             redraws=content["redraws"],
+            allowed_fpr=tuple(content["allowed_fpr"]),
+            allowed_tpr=tuple(content["allowed_tpr"]),
         )
 
 
@@ -171,6 +177,7 @@ def trace(
     design: Design,
     plan: Plan,
     game: GameSection,
+    claim: Claim,
     name: Sequence[Part],
     *,
     redraws: int = REDRAWS,
@@ -197,7 +204,20 @@ def trace(
         tuple(curves),
         _sorted_v(comparison.ranks, sides, best, (sets, len(plan.targets))),
         redraws,
+        *allowed(claim, plan.adjacency),
     )
+
+
+def allowed(claim: Claim, adjacency: Adjacency) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the trade-off curve of a claim, ready to be drawn; nothing where nothing is claimed.
+
+    It is kept with the other curves: accounting takes seconds.
+    """
+    if not claim.promises:
+        return (), ()
+    fine = np.unique(np.concatenate([GRID, np.linspace(0, 1, 101)]))
+    fpr, tpr = drawable(fine, claim_roc(claim, adjacency, fine))
+    return tuple(np.round(fpr, 5).tolist()), tuple(np.round(tpr, 5).tolist())
 
 
 def _roc(

@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 
 from synthleak.analyses.cells import Cell, CellRow
-from synthleak.metrics.claims import claim_roc
-from synthleak.metrics.curve import GRID, LOWEST, Curves, drawable
+from synthleak.metrics.curve import GRID, LOWEST, Curves
 from synthleak.metrics.roc import FPR_LIMIT
-from synthleak.releases.claim import Claim
 from synthleak.report.figures.figure import Figure, Rows, Spec, headed, named, panels, short, values
-from synthleak.spec import Adjacency
 
 BAND, CURVE, POINT = "n", "b", "p"
 SHOWN, CLAIMED, GUESSED = "best proxy", "most that the claim allows", "guessing"
@@ -22,9 +19,7 @@ DASHES = [[1, 0], [6, 3], [2, 3]]
 TITLES = {"roc": "ROC", "roc_log": "ROC at low false-positive rates"}
 
 
-def roc_figures(
-    cell: Cell, curves: Curves, rows: Sequence[CellRow], claim: Claim, adjacency: Adjacency
-) -> list[Figure]:
+def roc_figures(cell: Cell, curves: Curves, rows: Sequence[CellRow]) -> list[Figure]:
     """Show the ROC of each scenario's best proxy, once on a linear and once on a log axis."""
     by_scenario = {row.scenario: row for row in rows}
     data: Rows = []
@@ -38,19 +33,13 @@ def roc_figures(
             for f, low, up in zip(GRID.tolist(), curve.low, curve.high, strict=False)
         ]
         data.append(_point(by_scenario[curve.scenario]))
-    alt = _alt(rows, curves.redraws, claim)
-    allowed = _allowed(claim, adjacency)
+    allowed: Rows = [
+        {"f": short(f), "t": short(t)}
+        for f, t in zip(curves.allowed_fpr, curves.allowed_tpr, strict=True)
+    ]
+    alt = _alt(rows, curves.redraws, bool(allowed))
     heads = {row.scenario: f"{row.scenario}: {row.proxy}" for row in rows}
     return [_figure(name, cell, data, allowed, heads, alt) for name in TITLES]
-
-
-def _allowed(claim: Claim, adjacency: Adjacency) -> Rows:
-    """Return the trade-off curve of the claim; nothing where nothing is claimed."""
-    if not claim.promises:
-        return []
-    fine = np.unique(np.concatenate([GRID, np.linspace(0, 1, 101)]))
-    fpr, tpr = drawable(fine, claim_roc(claim, adjacency, fine))
-    return [{"f": short(f), "t": short(t)} for f, t in zip(fpr.tolist(), tpr.tolist(), strict=True)]
 
 
 def _point(row: CellRow) -> dict[str, Any]:
@@ -66,13 +55,13 @@ def _point(row: CellRow) -> dict[str, Any]:
     }
 
 
-def _alt(rows: Sequence[CellRow], redraws: int, claim: Claim) -> str:
+def _alt(rows: Sequence[CellRow], redraws: int, claimed: bool) -> str:
     said = "; ".join(
         f"{row.scenario} ({row.proxy}) finds {row.tpr_at_fpr05:.0%} of members at 5% false alarms"
         + ("" if row.null_tpr95 is None else f", chance stays below {row.null_tpr95:.0%}")
         for row in rows
     )
-    allowed = "; a dashed line shows the most that the claim allows" if claim.promises else ""
+    allowed = "; a dashed line shows the most that the claim allows" if claimed else ""
     return (
         f"ROC curves of the best proxy of each scenario: {said}. The grey band holds 95% of"
         f" {redraws} redraws that choose their own best proxy, point by point{allowed}."

@@ -50,10 +50,9 @@ def cell_figures(audit: Audit, cell: Cell) -> list[Figure]:
     """Return the figures of one cell, in the order in which a reader wants them."""
     rows = [row for row in audit.cells if is_of(row, cell)]
     proxies = [row for row in audit.proxies if is_of(row, cell)]
-    curves, claim = audit.curves(cell), audit.claim(cell)
-    adjacency = audit.bench.plans[cell.pool].adjacency
+    curves = audit.curves(cell)
     return [
-        *roc_figures(cell, curves, rows, claim, adjacency),
+        *roc_figures(cell, curves, rows),
         scenarios_figure(cell, rows),
         proxies_figure(cell, proxies),
         *_there(prior_figure(cell, rows, [row for row in audit.prior if is_of(row, cell)])),
