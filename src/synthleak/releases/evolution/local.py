@@ -11,6 +11,7 @@ from synthleak.errors import GeneratorError
 from synthleak.releases.fleet.crew import crew_of
 from synthleak.releases.fleet.sampling import Decoding
 from synthleak.releases.prompting.author import Author
+from synthleak.releases.prompting.script import distinct
 
 log = logging.getLogger("synthleak.releases")
 
@@ -51,7 +52,8 @@ class LocalWriter:
         self, requests: Sequence[str], each: int, owners: Sequence[tuple[int, int]]
     ) -> list[str]:
         """Answer every request `each` times; a prompt is read once for all its answers."""
-        prompts = self._author.script.ask(requests)
+        different, number = distinct(requests)
+        prompts = self._author.script.ask(different)
         longest = max(map(len, prompts), default=0) + self._how.longest
         if longest > self._context:
             raise GeneratorError(
@@ -59,5 +61,5 @@ class LocalWriter:
                 f" {self._context}",
                 remedy="use a smaller max_tokens",
             )
-        of = np.repeat(np.arange(len(prompts)), each)
+        of = np.repeat(number, each)
         return self._author.write(prompts, of, owners, self._how, one_line=self._one_line)

@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from synthleak.releases.backbone import Backbone
 from synthleak.releases.fleet.sampling import Tokens
 
 _HERE = "⟪here⟫"
 _NEW_LINE = ("\n", "Ċ", "<0x0A>")
 """How vocabularies spell a new line: as it is, as byte-level symbol, as a byte."""
+
+
+def distinct(requests: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the different requests, and for each request which of them it is.
+
+    >>> words, of = distinct(["a", "b", "a"])
+    >>> words, of.tolist()
+    (['a', 'b'], [0, 1, 0])
+    """
+    numbers: dict[str, int] = {}
+    of = [numbers.setdefault(request, len(numbers)) for request in requests]
+    return list(numbers), np.array(of, dtype=np.int64)
 
 
 class Script:

@@ -24,6 +24,7 @@ from synthleak.releases.prompting.prompts import (
     labelled,
     usual_lengths,
 )
+from synthleak.releases.prompting.script import distinct
 from synthleak.releases.prompting.votes import count_votes, noised, ranked, vectors_of
 from synthleak.releases.release import Public, Request
 from synthleak.seeds import derive, stream
@@ -61,8 +62,10 @@ def written(
         seed = derive("written", order.identity, digest(public.key, public.description, labels))
         prompts += _requests(author, order, public, labels, seed)
         owners.append((seed, each))
-    asked = author.script.ask(prompts) if author.script.frame else author.script.encode(prompts)
-    texts = author.write(asked, range(len(asked)), owners, how, one_line=True)
+    different, of = distinct(prompts)
+    script = author.script
+    asked = script.ask(different) if script.frame else script.encode(different)
+    texts = author.write(asked, of, owners, how, one_line=True)
     for number, labels in enumerate(missing):
         own = tuple(texts[number * each : (number + 1) * each])
         known[labels] = Written(own[: order.candidates], own[order.candidates :])

@@ -1,0 +1,53 @@
+"""A whole audit with generators that prompt: keys, claims and tables, on a tiny backbone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from tiny_backbone import write_backbone
+
+from synthleak.audit import run
+from synthleak.runtime import Runtime
+from synthleak.spec import LoadedSpec
+from synthleak.store import MemoryStore
+from synthleak.workbench import set_up
+
+
+def test_both_are_audited_like_the_rest(tiny: Callable[..., LoadedSpec], tmp_path: Path) -> None:
+    shared = {
+        "backbone": write_backbone(tmp_path / "backbone"),
+        "encoder": {"kind": "hashing"},
+        "max_tokens": 6,
+        "device": "cpu",
+    }
+    game = {"instances": 4, "records": 30, "rounds": 2, "candidates": 3, "references": 2}
+
+    def spec(description: str) -> LoadedSpec:
+        return tiny(
+            corpus={"reader": "demo", "size": 160, "description": description},
+            game=game | {"release_size": 8},
+            generator=[
+                {"kind": "augpe", "epsilon": 2, "rounds": 2, "variations": 1, **shared},
+                {"kind": "epsvec", "candidates": 3, "references": 2, **shared},
+            ],
+            evidence={"families": ["bigram_logprob"]},
+        )
+
+    audit = run(spec("short notes"), tmp_path / "run", runtime=Runtime(workers=1))
+    private, steered = audit.bench.cells
+    assert audit.claim(private).events[0].count == 2
+    assert not audit.claim(steered).promises
+    assert [row.generator for row in audit.utility] == ["augpe", "epsvec"]
+    assert len(audit.cells) > 0
+    texts = {record.text for record in audit.release(steered, 0)}
+    assert len(texts) > 1
+    # Prompts are made of the description: another one is another release.
+    keys = {audit.bench.release_key(private, item) for item in audit.bench.plans["outlier"].sets}
+    other = set_up(spec("laws"), MemoryStore())
+    assert not keys & {other.release_key(private, item) for item in other.plans["outlier"].sets}
