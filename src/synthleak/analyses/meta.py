@@ -62,7 +62,7 @@ def meta(study: Study) -> Sequence[MetaRow]:
     """Whether a logistic regression over all proxies beats the best single one (takes minutes)."""
     fused = [cell for cell in study.played if cell.meta is not None]
     if not fused:
-        raise Lacking('was not asked for: name it in the spec (analyses.also = ["meta"])')
+        raise Lacking("takes minutes: ask for it with `synthleak analyse DIR --only meta`")
     return [row for cell in fused for row in _rows(cell)]
 
 
