@@ -142,8 +142,14 @@ def records(audit: Audit) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def shown(tab: Any, column: int) -> list[str]:
-    cells = tab.locator(f"[data-sheet=records] tbody tr > :nth-child({column})")
+def place_of(tab: Any, title: str) -> int:
+    heads = tab.locator("[data-sheet=records] thead th").all_inner_texts()
+    return next(i for i, head in enumerate(heads, 1) if head.split()[0] == title)
+
+
+def shown(tab: Any, title: str) -> list[str]:
+    place = place_of(tab, title)
+    cells = tab.locator(f"[data-sheet=records] tbody tr > :nth-child({place})")
     return [text.strip() for text in cells.all_inner_texts()]
 
 
@@ -154,8 +160,7 @@ def test_the_table_of_records_sorts_filters_and_turns_leaves(visit: Open, audit:
     cells = tab.locator("[data-sheet=records] label", has_text="Its cell").locator("select")
     if cells.count():
         cells.select_option(label="all")
-    heads = tab.locator("[data-sheet=records] thead th").all_inner_texts()
-    place = next(i for i, head in enumerate(heads, 1) if head.split()[0] == "V")
+    place = place_of(tab, "V")
     button = tab.locator(f"[data-sheet=records] thead th:nth-child({place}) button")
     button.click()
     known = sorted((float(row["v"]) for row in rows if row["v"]), reverse=True)
@@ -175,12 +180,14 @@ def test_the_table_of_records_sorts_filters_and_turns_leaves(visit: Open, audit:
     tab.locator("[data-sheet=records] input[type=search]").fill(wanted)
     count = sum(wanted.lower() in row["record"].lower() for row in rows)
     assert status.inner_text() == f"1–{count} of {count}"
-    assert all(wanted.lower() in one.lower() for one in shown(tab, 1))
+    assert all(wanted.lower() in one.lower() for one in shown(tab, "Record"))
     tab.locator("[data-sheet=records] input[type=search]").fill("no such record")
     assert status.inner_text() == "No row matches."
     tab.locator("[data-sheet=records] input[type=search]").fill("")
-    tab.locator("[data-sheet=records] select").first.select_option(label="random")
-    assert set(shown(tab, 2)) == {"random"}
+    tab.locator("[data-sheet=records] label", has_text="Pool").locator("select").select_option(
+        label="random"
+    )
+    assert set(shown(tab, "Pool")) == {"random"}
     count = sum(row["pool"] == "random" for row in rows)
     assert status.inner_text().endswith(f" of {count}")
 
@@ -189,7 +196,7 @@ def test_markup_in_ids_and_descriptions_is_inert(visit: Open) -> None:
     tab = visit()
     tab.locator("[data-sheet=records]").scroll_into_view_if_needed()
     tab.locator("[data-sheet=records] input[type=search]").fill("onerror")
-    assert shown(tab, 1)[0].startswith('<img src=x onerror="globalThis.hacked=1">')
+    assert shown(tab, "Record")[0].startswith('<img src=x onerror="globalThis.hacked=1">')
     assert tab.locator("img").count() == 0
     assert tab.evaluate("globalThis.hacked") is None
 

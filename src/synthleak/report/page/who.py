@@ -15,15 +15,15 @@ NAMED = 0.1
 
 COLUMNS = (
     Column("record", "Record"),
-    Column("pool", "Pool"),
-    Column("generator", "Generator"),
-    Column("epsilon", "ε", "budget"),
-    Column("v", "V", "signed", "higher means that releases tell of it more"),
     Column("v_rank", "Rank", "count", "within its cell, 1 is the most exposed"),
-    Column("top_tenth", "Top tenth"),
+    Column("v", "V", "signed", "higher means that releases tell of it more"),
     Column("auc", "AUC", "figure", "of the record against itself (design cohort)"),
     Column("p_value", "p", "chance"),
     Column("q_value", "q", "chance", "false-discovery rate at which it would be named"),
+    Column("pool", "Pool"),
+    Column("generator", "Generator"),
+    Column("epsilon", "ε", "budget"),
+    Column("top_tenth", "Top tenth"),
     Column("joined", "In", "count", "releases that held it"),
     Column("absent", "Out", "count", "releases that did not"),
     Column("scenario", "Attacker"),
@@ -47,7 +47,7 @@ def record_sheet(material: Material) -> dict[str, Any] | None:
     ]
     made = sheet("records", rows, there)
     said = _verdicts(material)
-    made["columns"].insert(4, said)
+    made["columns"].insert([column.field for column in there].index("epsilon") + 1, said)
     if FOUND in said["words"]:
         made["chosen"] = {VERDICT: FOUND}
     if material.texts:
