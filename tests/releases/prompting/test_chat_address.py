@@ -81,7 +81,9 @@ def writer(server: Server, store: MemoryStore | None = None, **terms: Any) -> Ch
     )
 
 
-def test_answers_come_in_order_are_cleaned_and_counted(server: Server) -> None:
+def test_answers_come_in_order_are_cleaned_and_counted(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
     made = writer(server, price_in=100.0, price_out=1000.0)
     answers = made.write(["q1", "q2"], 2, [(7, 4)])
     seeds = {(b["messages"][0]["content"], b["seed"]) for b in server.asked}
@@ -89,6 +91,8 @@ def test_answers_come_in_order_are_cleaned_and_counted(server: Server) -> None:
     assert len(seeds) == 4
     assert all(answer.startswith("a note about the hall") for answer in answers)
     assert made.tally.requests == 4
+    made.tell()
+    assert "4 requests, 40 tokens in, 20 tokens out, cost 0.0240" in caplog.text
     assert (made.tally.tokens_in, made.tally.tokens_out) == (40, 20)
     assert made.tally.cost(made._terms) == pytest.approx((40 * 100 + 20 * 1000) / 1e6)
     assert {b["max_tokens"] for b in server.asked} == {9}
@@ -130,6 +134,12 @@ def test_an_unreachable_address_is_said_in_one_line() -> None:
     )
     with pytest.raises(GeneratorError, match=r"no answer after 2 attempts \(.*refused"):
         made.write(["q"], 1, [(1, 1)])
+
+
+def test_a_slow_address_is_not_waited_for(server: Server) -> None:
+    server.mood = lambda number: time.sleep(0.6) or 200
+    with pytest.raises(GeneratorError, match=r"no answer after 1 attempts \(.*timed out"):
+        writer(server, retries=0, timeout=0.1).write(["q"], 1, [(1, 1)])
 
 
 def test_what_was_answered_is_not_asked_again(server: Server) -> None:

@@ -68,6 +68,24 @@ def test_mean_states_equal_one_text_at_a_time(crew: Crew, at_once: int) -> None:
     assert seen == len(GENERATED)
 
 
+def test_out_of_memory_halves_the_tokens_says_so_and_goes_on(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from synthleak.releases.steering import states
+
+    usual = states._read
+
+    def greedy(crew: Crew, texts: list[Continued], layers: object) -> object:
+        if len(texts) > 2:
+            raise torch.OutOfMemoryError("no room")
+        return usual(crew, texts, layers)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(states, "_read", greedy)
+    rows = [row for some, _ in mean_states(crew, GENERATED, LAYERS, 80) for row in some]
+    assert sorted(rows) == list(range(len(GENERATED)))
+    assert "going on with 40 tokens at once" in caplog.text
+
+
 def test_means_spread_and_norms_come_from_generated_texts(crew: Crew) -> None:
     ground = ground_of(crew, GENERATED, OF_GENERATED, INSTANCE, LAYERS, 40)
     model = crew.backbone.model

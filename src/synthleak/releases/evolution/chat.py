@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from synthleak.errors import GeneratorError
@@ -83,6 +84,12 @@ class Tally:
         return (self.tokens_in * terms.price_in + self.tokens_out * terms.price_out) / 1e6
 
 
+@cache
+def tally_of(address: str, model: str) -> Tally:
+    """Return what this process has used of a model at an address, over all its releases."""
+    return Tally()
+
+
 class Pace:
     """Lets through at most so many requests a minute, evenly spread, from any thread."""
 
@@ -121,7 +128,7 @@ class ChatWriter:
         self._store = store
         self._pace = Pace(terms.requests_per_minute)
         self._sleep = sleep
-        self.tally = Tally()
+        self.tally = tally_of(terms.address, terms.model)
 
     def write(
         self, requests: Sequence[str], each: int, owners: Sequence[tuple[int, int]]
@@ -133,16 +140,19 @@ class ChatWriter:
         for start in range(0, len(asked), PORTION):
             part = slice(start, start + PORTION)
             answers += self._portion(asked[part], seeds[part])
+        return [tidy(answer, one_line=self._one_line) for answer in answers]
+
+    def tell(self) -> None:
+        """Say what was used so far, in this process."""
         terms, tally = self._terms, self.tally
         log.warning(
-            "%s: %d requests, %d tokens in, %d tokens out, cost %.4f",
+            "%s so far: %d requests, %d tokens in, %d tokens out, cost %.4f",
             terms.address,
             tally.requests,
             tally.tokens_in,
             tally.tokens_out,
             tally.cost(terms),
         )
-        return [tidy(answer, one_line=self._one_line) for answer in answers]
 
     def _portion(self, asked: Sequence[str], seeds: Sequence[int]) -> list[str]:
         key = digest("answers", self._terms.model, self._decoding, list(asked), list(seeds))

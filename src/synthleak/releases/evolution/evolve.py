@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 class Writer(Protocol):
     """Whoever answers requests: a backbone here, or an address elsewhere."""
 
+    def tell(self) -> None:
+        """Say what was used so far, where that costs something."""
+
     def write(
         self, requests: Sequence[str], each: int, owners: Sequence[tuple[int, int]]
     ) -> list[str]:
@@ -63,6 +66,7 @@ def evolved(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> li
         if number < generator.rounds:
             with timed(f"VARIATION texts of round {number}"):
                 _vary(generator, writer, lives, number)
+    writer.tell()
     return [
         [
             Synthetic(text, labels)

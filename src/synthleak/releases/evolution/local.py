@@ -48,6 +48,9 @@ class LocalWriter:
         )
         self._context = crew.backbone.context
 
+    def tell(self) -> None:
+        """Say nothing: a backbone here costs time alone."""
+
     def write(
         self, requests: Sequence[str], each: int, owners: Sequence[tuple[int, int]]
     ) -> list[str]:

@@ -161,8 +161,8 @@ class AugPe(Prompted):
         )
 
     def check(self) -> None:
-        """Look for the key of an address, and for the files of the encoder."""
-        self.encoder.check()
+        """Look for the files of the encoder, and for the key of an address."""
+        super().check()
         if self.address is not None:
             self.terms().key()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
@@ -89,8 +90,13 @@ class Prompted(Generator):
         for start in range(0, len(requests), self.batch):
             yield from self._fleet(requests[start : start + self.batch])
 
+    def check(self) -> None:
+        """Look for the files of the encoder."""
+        self.encoder.check()
+
+    @abstractmethod
     def _fleet(self, requests: Sequence[Request]) -> list[list[Synthetic]]:
-        raise NotImplementedError
+        """Return the releases of one fleet."""
 
 
 def peeks(request: Request) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ class Continued:
     text: Tokens
 
 
+log = logging.getLogger(__name__)
+
+
 class _Enough(Exception):  # noqa: N818 - nothing went wrong
     """The last layer that is wanted has been passed."""
 
@@ -41,7 +45,16 @@ def mean_states(
     start = 0
     while start < len(order):
         rows = order[start : start + max(1, tokens_at_once // int(lengths[order[start]]))]
-        yield rows, _read(crew, [texts[row] for row in rows], layers)
+        try:
+            states = _read(crew, [texts[row] for row in rows], layers)
+        except torch.OutOfMemoryError:
+            if len(rows) == 1:
+                raise
+            tokens_at_once //= 2
+            torch.cuda.empty_cache()
+            log.warning("out of device memory: going on with %d tokens at once", tokens_at_once)
+            continue
+        yield rows, states
         start += len(rows)
 
 
