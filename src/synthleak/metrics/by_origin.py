@@ -114,13 +114,16 @@ def against_shared(sides: Sides) -> Floats:
     """Return AUC and TPR of each member against all non-members, as [measure, member]."""
     members = sides.low[sides.hand.members]
     others = sides.low[sides.hand.others]
-    ordered = np.sort(others, axis=None)
-    below = np.searchsorted(ordered, members, side="left")
-    upto = np.searchsorted(ordered, members, side="right")
+    # Ranks are small whole numbers: counting them is faster than sorting.
+    counted = np.bincount(others.ravel(), minlength=len(sides.low))
+    lower = np.concatenate([[0], np.cumsum(counted)])
     place = others.shape[1] - 1 - allowed_alarms(others.shape[1])
     threshold = np.partition(others, place, axis=1)[:, place]
     return np.stack(
-        [(below + upto) / (2 * ordered.size), (members[:, None] > threshold).mean(axis=1)]
+        [
+            (lower[members] + lower[members + 1]) / (2 * others.size),
+            (members[:, None] > threshold).mean(axis=1),
+        ]
     )
 
 
@@ -153,42 +156,62 @@ def _resampled(sides: Sides, rng: np.random.Generator, draws: int) -> Floats:
 
 def against_own(sides: Sides, weight: Floats) -> tuple[Floats, Floats]:
     """Return both measures with each kind against its own non-members, records so weighted."""
-    return _own(sides, weight, sides.first), _own(sides, weight, ~sides.first)
+    return Own.of(sides, sides.first).figures(weight), Own.of(sides, ~sides.first).figures(weight)
 
 
-def _own(sides: Sides, weight: Floats, kind: NDArray[np.bool_]) -> Floats:
-    targets = len(sides.first)
-    cells = sides.hand.others.ravel()
-    cells = cells[kind[cells % targets]]
-    members = sides.hand.members[kind[sides.records]]
-    heavy, mass = weight[members % targets], weight[cells % targets]
-    if heavy.sum() <= 0 or mass.sum() <= 0:
-        return np.full(len(MEASURES), np.nan)
-    scores = sides.low[cells]
-    order = np.argsort(scores, kind="stable")
-    ordered, cumulated = scores[order], np.concatenate([[0.0], np.cumsum(mass[order])])
-    found = sides.low[members]
-    below = cumulated[np.searchsorted(ordered, found, side="left")]
-    upto = cumulated[np.searchsorted(ordered, found, side="right")]
-    # The highest non-members may be flagged as long as they weigh 5% at most.
-    above = cumulated[-1] - cumulated[1:]
-    place = int(np.argmax(above <= FPR_LIMIT * cumulated[-1] + SLACK))
-    return np.array(
-        [
-            heavy @ (below + upto) / (2 * cumulated[-1] * heavy.sum()),
-            heavy @ (found > ordered[place]) / heavy.sum(),
-        ]
-    )
+@dataclass(frozen=True)
+class Own:
+    """One kind among itself, sorted once for all weights that its records may be given.
+
+    `member` and `other` name the record of each trial, the others in ascending order of score;
+    `below` and `upto` count the others that each member outscores, and those it at least equals.
+    """
+
+    member: Ints
+    other: Ints
+    below: Ints
+    upto: Ints
+    last: Ints
+
+    @classmethod
+    def of(cls, sides: Sides, kind: NDArray[np.bool_]) -> Own:
+        """Take the trials of one kind."""
+        targets = len(sides.first)
+        cells = sides.hand.others.ravel()
+        cells = cells[kind[cells % targets]]
+        cells = cells[np.argsort(sides.low[cells], kind="stable")]
+        members = sides.hand.members[kind[sides.records]]
+        ordered, found = sides.low[cells], sides.low[members]
+        return cls(
+            member=members % targets,
+            other=cells % targets,
+            below=np.searchsorted(ordered, found, side="left"),
+            upto=np.searchsorted(ordered, found, side="right"),
+            last=np.searchsorted(ordered, ordered, side="right"),
+        )
+
+    def figures(self, weight: Floats) -> Floats:
+        """Return AUC and TPR with records so weighted; NaN where a side weighs nothing."""
+        heavy = weight[self.member]
+        mass = np.concatenate([[0.0], np.cumsum(weight[self.other])])
+        whole = mass[-1]
+        if heavy.sum() <= 0 or whole <= 0:
+            return np.full(len(MEASURES), np.nan)
+        # The highest non-members may be flagged as long as they weigh 5% at most.
+        place = int(np.argmax(whole - mass[1:] <= FPR_LIMIT * whole + SLACK))
+        return np.array(
+            [
+                heavy @ (mass[self.below] + mass[self.upto]) / (2 * whole * heavy.sum()),
+                heavy @ (self.below >= self.last[place]) / heavy.sum(),
+            ]
+        )
 
 
 def _own_limits(sides: Sides, rng: np.random.Generator, draws: int) -> Floats:
     """Return the limits of the own difference: all records drawn anew, in and out."""
-    drawn = np.stack(
-        [
-            np.subtract(*against_own(sides, weight))
-            for weight in resample(len(sides.first), draws, rng)
-        ]
-    )
+    first, second = Own.of(sides, sides.first), Own.of(sides, ~sides.first)
+    weights = resample(len(sides.first), draws, rng)
+    drawn = np.stack([first.figures(weight) - second.figures(weight) for weight in weights])
     whole = drawn[np.isfinite(drawn).all(axis=1)]
     if len(whole) < draws / 2:
         return np.full((2, len(MEASURES)), np.nan)
