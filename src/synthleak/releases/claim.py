@@ -166,12 +166,29 @@ def remaining_sigma(epsilon: float, delta: float, spent: float, count: int) -> f
         return dp_accounting.ComposedDpEvent([_event(spent, 1.0), rest])
 
     try:
-        return float(dp_accounting.calibrate_dp_mechanism(PLDAccountant, events, epsilon, delta))
-    except (ValueError, RuntimeError, MemoryError) as error:
+        # Gaussians compose by their squares: the accountant is asked near the answer only.
+        near = math.sqrt(count / (_gaussian_mu(epsilon, delta) ** 2 - spent**-2))
+        bracket = dp_accounting.ExplicitBracketInterval(0.97 * near, 1.03 * near)
+        return float(
+            dp_accounting.calibrate_dp_mechanism(PLDAccountant, events, epsilon, delta, bracket)
+        )
+    except (ValueError, RuntimeError, MemoryError, ZeroDivisionError) as error:
         raise GeneratorError(
             f"nothing is left of ε = {epsilon:g} at δ = {delta:g} ({type(error).__name__})",
             remedy="use a larger ε or δ",
         ) from None
+
+
+def _gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return μ of the Gaussian that is exactly (ε, δ): Balle and Wang 2018, theorem 8."""
+    from scipy.optimize import brentq
+    from scipy.special import log_ndtr, ndtr
+
+    def over(mu: float) -> float:
+        rest = math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu)))
+        return float(ndtr(mu / 2 - epsilon / mu)) - rest - delta
+
+    return float(brentq(over, 1e-6, 100 + 2 * epsilon))
 
 
 def _event(sigma: float, rate: float) -> Any:

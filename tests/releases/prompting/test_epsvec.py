@@ -10,7 +10,7 @@ import pytest
 
 from synthleak.corpus.corpus import Record
 from synthleak.errors import GeneratorError, SpecError
-from synthleak.releases.claim import gaussian_sigma
+from synthleak.releases.claim import gaussian_sigma, remaining_sigma
 from synthleak.releases.generators.epsvec import EpsVec
 from synthleak.releases.release import generators, public_side
 from synthleak.testing import check_generator
@@ -48,13 +48,23 @@ def test_the_claim_composes_votes_and_every_layer(folder: str) -> None:
     claim = made.claim(request)
     assert claim.epsilon_at(claim.delta) == pytest.approx(4.0, abs=0.01)
     # Gaussians compose by their squares: what is left for the sums has a closed form.
-    whole = gaussian_sigma(4.0, request.delta)
-    left = 1 / math.sqrt(1 / whole**2 - 1 / votes.sigma**2)
+    low, high = 0.01, 10.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (
+            (middle, high) if _gaussian_delta(middle, 4.0) < request.delta else (low, middle)
+        )
+    left = 1 / math.sqrt(low**2 - 1 / votes.sigma**2)
     assert sums.sigma == pytest.approx(left, rel=1e-3)
     # Replacing: √2 votes and twice the bound of every sum, by the same rule.
     mu = math.sqrt(2 / votes.sigma**2 + 4 / sums.sigma**2)
     assert claim.delta_at(6.0, "replace") == pytest.approx(_gaussian_delta(mu, 6.0), rel=0.01)
     assert made.claim(ask(math.inf)).events == ()
+
+
+def test_a_budget_that_the_votes_use_up_is_refused() -> None:
+    with pytest.raises(GeneratorError, match="nothing is left of ε = 0.1"):
+        remaining_sigma(0.1, 1e-6, 0.5, 3)
 
 
 def _gaussian_delta(mu: float, epsilon: float) -> float:
