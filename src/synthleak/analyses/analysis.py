@@ -101,7 +101,16 @@ class Analysis:
 
 analyses: Shelf[Analysis] = Shelf("analysis", "synthleak.analyses")
 
-RESERVED = ("cells", "proxies", "prior", "comparison", "records", "summary", "utility")
+RESERVED = (
+    "cells",
+    "proxies",
+    "prior",
+    "comparison",
+    "records",
+    "summary",
+    "utility",
+    "adjudication",
+)
 """Names of tables that every audit leaves."""
 
 
