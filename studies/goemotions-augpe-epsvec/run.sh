@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs one spec of this folder and says how long each phase took.
-# usage: sh run.sh epsvec|augpe FOLDER-OF-THE-CORPUS OUT
+# usage: sh run.sh epsvec|augpe|augpe-short FOLDER-OF-THE-CORPUS OUT
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$3"

@@ -63,7 +63,7 @@ def test_the_claim_composes_votes_and_every_layer(folder: str) -> None:
 
 
 def test_a_budget_that_the_votes_use_up_is_refused() -> None:
-    with pytest.raises(GeneratorError, match="nothing is left of ε = 0.1"):
+    with pytest.raises(GeneratorError, match=r"nothing is left of ε = 0\.1"):
         remaining_sigma(0.1, 1e-6, 0.5, 3)
 
 
