@@ -22,6 +22,7 @@ from synthleak.errors import GeneratorError
 from synthleak.releases.fleet.choice import choose
 from synthleak.releases.fleet.crew import Crew, memory_of
 from synthleak.releases.fleet.memory import HEADROOM, MOST_TEXTS, MOST_TOKENS, Shape
+from synthleak.releases.fleet.recall import empty_recall
 from synthleak.releases.fleet.sampling import Decoding, Tokens
 
 log = logging.getLogger(__name__)
@@ -151,12 +152,10 @@ class Drawer:
         for start in range(0, len(prompts), at_once):
             part = slice(start, start + at_once)
             steer.vectors = None if pushed is None else pushed[part]
-            cache = _empty_cache(self._crew)
+            cache = empty_recall()
             hidden.append(self._step(every[part], seen[part], positions[part], cache))
             caches.append(cache)
-        return _Read(
-            torch.cat(hidden), _joined(self._crew, caches), seen, positions[:, -1:].clone()
-        )
+        return _Read(torch.cat(hidden), _joined(caches), seen, positions[:, -1:].clone())
 
     def _step(self, tokens: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
         out = self._crew.backbone.model.base_model(
@@ -170,23 +169,17 @@ class Drawer:
         return last
 
 
-def _empty_cache(crew: Crew) -> Any:
-    from transformers import DynamicCache
-
-    return DynamicCache(config=crew.backbone.model.config)
-
-
-def _joined(crew: Crew, caches: list[Any]) -> Any:
+def _joined(caches: list[Any]) -> Any:
     """Join the memories of portions, layer by layer, letting go of them on the way."""
     if len(caches) == 1:
         return caches[0]
-    whole = _empty_cache(crew)
+    whole = empty_recall()
     for number in range(len(caches[0].layers)):
         layers = [cache.layers[number] for cache in caches]
         keys = torch.cat([layer.keys for layer in layers])
         values = torch.cat([layer.values for layer in layers])
         for layer in layers:
-            layer.keys = layer.values = None
+            layer.forget()
         whole.update(keys, values, number)
     return whole
 

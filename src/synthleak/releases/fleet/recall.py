@@ -1,0 +1,112 @@
+"""What a decoder remembers of the texts it continues, kept so that a step reads it once.
+
+A step of decoding reads the keys and values of every text and does little else. The library's own
+way copies all of them to append one position, and copies them again for every query head that
+shares them. Here there is room to grow, and heads that share keys are multiplied together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.cache_utils import Cache, DynamicLayer
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+NAME = "synthleak"
+ROOM = 16
+"""Positions that are added at a time."""
+
+
+class RoomyLayer(DynamicLayer):
+    """The keys and values of one layer, with room for the positions to come."""
+
+    def update(self, keys: Tensor, values: Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Append positions, and return all of them."""
+        if not self.is_initialized:
+            self.lazy_initialization(keys, values)
+            self._kept, self._used = _room_for((keys, values), keys.shape[-2] + ROOM), 0
+        needed = self._used + keys.shape[-2]
+        if needed > self._kept[0].shape[-2]:
+            larger = _room_for((keys, values), needed + ROOM)
+            for new, old in zip(larger, self._kept, strict=True):
+                new[:, :, : self._used] = old[:, :, : self._used]
+            self._kept = larger
+        for kept, more in zip(self._kept, (keys, values), strict=True):
+            kept[:, :, self._used : needed] = more
+        self._used = needed
+        self._show()
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep these rows, in this order."""
+        if self.is_initialized:
+            keys, values = self._kept
+            self._kept = (keys[indices], values[indices])
+            self._show()
+
+    def forget(self) -> None:
+        """Let go of everything."""
+        self.keys = self.values = None
+        self._kept, self._used, self.is_initialized = (), 0, False
+
+    def _show(self) -> None:
+        self.keys, self.values = (kept[:, :, : self._used] for kept in self._kept)
+
+
+def _room_for(like: tuple[Tensor, Tensor], positions: int) -> tuple[Tensor, Tensor]:
+    def room(tensor: Tensor) -> Tensor:
+        return tensor.new_empty(*tensor.shape[:2], positions, tensor.shape[3])
+
+    return room(like[0]), room(like[1])
+
+
+def empty_recall() -> Cache:
+    """Return a memory of nothing yet."""
+    return Cache(layer_class_to_replicate=RoomyLayer)
+
+
+def decode_together(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    **more: Any,
+) -> tuple[Tensor, None]:
+    """Attend from one position to all before it; anything else is the library's.
+
+    Query heads that share a key head stand beside each other, so they are rows of one product.
+    """
+    rows, heads, length, size = query.shape
+    if length != 1 or query.requires_grad:
+        made: tuple[Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **more
+        )
+        return made
+    groups, positions = key.shape[1], key.shape[2]
+    asked = query.reshape(rows * groups, heads // groups, size)
+    scores = torch.bmm(asked, key.reshape(rows * groups, positions, size).mT)
+    scores = scores.view(rows, groups, heads // groups, positions)
+    scores = scores if scores.dtype == torch.float64 else scores.float()
+    scores *= size**-0.5 if scaling is None else scaling
+    if attention_mask is not None:
+        seen = attention_mask[:, :, :, :positions]
+        scores = (
+            scores.masked_fill(~seen, -torch.inf) if seen.dtype == torch.bool else scores + seen
+        )
+    weights = torch.softmax(scores, dim=-1).to(value.dtype).view(rows * groups, -1, positions)
+    mixed = torch.bmm(weights, value.reshape(rows * groups, positions, size))
+    return mixed.view(rows, 1, heads, size), None
+
+
+def attend_together(model: Any) -> None:
+    """Let a model decode this way, if it lets its attention be chosen."""
+    AttentionInterface.register(NAME, decode_together)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
+    if getattr(model.config, "_attn_implementation", None) == "sdpa":
+        model.set_attn_implementation(NAME)

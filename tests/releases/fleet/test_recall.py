@@ -1,0 +1,51 @@
+"""Decoding with room to grow and shared heads against the library's own attention."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: E402
+
+from synthleak.releases.fleet.recall import ROOM, RoomyLayer, decode_together  # noqa: E402
+
+
+def drawn(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+@pytest.mark.parametrize("masked", [False, True])
+def test_one_position_attends_as_the_library_lets_it(groups: int, masked: bool) -> None:
+    query, key, value = drawn(4, 6, 1, 8), drawn(4, groups, 9, 8), drawn(4, groups, 9, 8).flip(0)
+    mask = None
+    if masked:
+        mask = torch.ones(4, 1, 1, 9, dtype=torch.bool)
+        mask[1, :, :, :4] = mask[2, :, :, :8] = False
+    module = SimpleNamespace(num_key_value_groups=6 // groups, is_causal=True)
+    for scaling in (None, 0.7):
+        expected, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=scaling)
+        made, _ = decode_together(module, query, key, value, mask, scaling=scaling)
+        assert made.shape == expected.shape == (4, 1, 6, 8)
+        assert torch.allclose(made, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_a_memory_grows_and_keeps_the_rows_that_are_chosen() -> None:
+    layer, steps = RoomyLayer(), drawn(ROOM + 9, 3, 2, 1, 4)
+    keys, values = layer.update(drawn(3, 2, 5, 4), -drawn(3, 2, 5, 4))
+    first = keys.clone()
+    for number, step in enumerate(steps):
+        keys, values = layer.update(step, -step)
+        assert layer.get_seq_length() == keys.shape[2] == 6 + number
+    assert torch.equal(keys, torch.cat([first, *steps], dim=2))
+    assert torch.equal(values, -keys)
+    layer.batch_select_indices(torch.tensor([2, 0]))
+    assert torch.equal(layer.keys, keys[[2, 0]])
+    more, _ = layer.update(steps[0][:2], steps[0][:2])
+    assert torch.equal(more, torch.cat([keys[[2, 0]], steps[0][:2]], dim=2))
+    layer.forget()
+    assert layer.get_seq_length() == 0
