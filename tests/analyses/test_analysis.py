@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 
 import pytest
 
-from synthleak.analyses.analysis import Analysis, Study, analysis
+from oracles.planted import Ground, Planted, raised
+from synthleak.analyses.analysis import Analysis, Study, analyses, analysis, outcomes_of
 from synthleak.analyses.views import ViewRow, views
 from synthleak.errors import ContractError
+from synthleak.report.tables import read_parquet, to_csv, to_parquet
 from synthleak.testing import check_analysis, tiny_study
 
 
@@ -50,3 +54,47 @@ def test_names_of_tables_are_taken_and_rows_are_dataclasses() -> None:
         analysis("cells", version=1, row=Pair)(lambda study: [])
     with pytest.raises(ContractError, match="no dataclass"):
         analysis("mine", version=1, row=int)(lambda study: [])  # type: ignore[arg-type]
+
+
+def whole_study(design: str) -> Study:
+    """A study that lacks nothing: controls, two generators, two budgets, two scenarios."""
+    made = Planted(Ground(design=design, instances=20, records=12, redraws=39))
+    for generator in ("one", "other"):
+        for epsilon in (math.inf, 1.0):
+            more = {"generator": generator, "epsilon": epsilon}
+            made.add("odd", raised(1.0), **more)
+            for draw in range(2):
+                start = 12 * (draw + 1)
+                made.add(f"random{draw}", raised(0.5), rule="random", start=start, **more)
+    for pool, start in (("odd", 0), ("random0", 12), ("random1", 24)):
+        made.describe(pool, range(12), start)
+    return made.study()
+
+
+@pytest.mark.parametrize("design", ["lone", "cohort"])
+def test_every_analysis_of_a_whole_study_gives_rows_that_can_be_written_and_read(
+    design: str, tmp_path: Path
+) -> None:
+    study = whole_study(design)
+    outcomes = {outcome.name: outcome for outcome in outcomes_of(study)}
+    lacking = {name for name, outcome in outcomes.items() if outcome.lacks is not None}
+    assert lacking == {"merged", "prior_attacks"}
+    for name, outcome in outcomes.items():
+        plugin = analyses.get(name).plugin
+        assert plugin.outcome(replace(study)) == outcome
+        assert set(plugin.shown) <= {field.name for field in fields(plugin.row)}
+        if outcome.rows:
+            path = tmp_path / f"{name}.parquet"
+            path.write_bytes(to_parquet(plugin.row, outcome.rows))
+            assert tuple(read_parquet(plugin.row, path)) == outcome.rows
+            lines = to_csv(plugin.row, outcome.rows).decode().splitlines()
+            assert len(lines) == len(outcome.rows) + 1
+            assert "nan" not in lines[1]
+
+
+def test_what_is_asked_for_is_run_and_no_more() -> None:
+    study = tiny_study()
+    assert [o.name for o in outcomes_of(study, only=["meta", "views"])] == ["meta", "views"]
+    usual = {outcome.name for outcome in outcomes_of(study)}
+    assert "meta" not in usual
+    assert {outcome.name for outcome in outcomes_of(study, also=["meta"])} == usual | {"meta"}
