@@ -91,6 +91,11 @@ def test_panels_fold_where_there_is_no_room() -> None:
     assert [sized(spec, width)["columns"] for width in (390, 500, 700)] == [1, 2, 3]
     assert sized(spec, 700)["spec"]["width"] == (700 - 60) // 3 - 20
     assert sized({}, 500)["width"] == 500
+    four = {
+        "usermeta": {"panels": {"count": 4, "least": 200, "gutter": 0, "margin": 0}},
+        "spec": {},
+    }
+    assert [sized(four, width)["columns"] for width in (390, 500, 700, 800)] == [1, 2, 2, 4]
 
 
 def combined(**changes: Any) -> CombinedRow:

@@ -125,6 +125,8 @@ def sized(spec: Spec, width: int) -> Spec:
         return spec | {"width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
     room = width - panels["margin"]
     columns = max(1, min(panels["count"], room // panels["least"]))
+    # Four panels where three fit stand two by two.
+    columns = -(-panels["count"] // -(-panels["count"] // columns))
     inner = max(80, room // columns - panels["gutter"])
     return spec | {"columns": columns, "spec": spec["spec"] | {"width": inner}}
 

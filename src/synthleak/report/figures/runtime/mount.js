@@ -28,7 +28,8 @@
       return { ...spec, width: width, autosize: { type: "fit-x", contains: "padding" } };
     }
     const room = width - panels.margin;
-    const columns = Math.max(1, Math.min(panels.count, Math.floor(room / panels.least)));
+    const fit = Math.max(1, Math.min(panels.count, Math.floor(room / panels.least)));
+    const columns = Math.ceil(panels.count / Math.ceil(panels.count / fit));
     const inner = Math.floor(room / columns) - panels.gutter;
     return { ...spec, columns: columns, spec: { ...spec.spec, width: Math.max(80, inner) } };
   }
