@@ -36,12 +36,12 @@ from synthleak.evidence.table import Evidence, chosen_families, look
 from synthleak.metrics.blind import blind_test
 from synthleak.metrics.compare import comparison_of
 from synthleak.metrics.dealt import dealt, redeal
-from synthleak.metrics.figures import CellFigures, assess
+from synthleak.metrics.exposure import member_p_values
 from synthleak.metrics.nulls import max_test
-from synthleak.plan.given import GivenSplit
+from synthleak.metrics.roc import auc
+from synthleak.plan.given import GivenSplit, trials_of
 from synthleak.plan.plan import Plan
 from synthleak.pools.pool import Given, Pool
-from synthleak.releases.claim import no_claim
 from synthleak.seeds import stream
 from synthleak.spec import GameSection
 from synthleak.text import tokens
@@ -49,7 +49,7 @@ from synthleak.text import tokens
 RESULTS = Path(__file__).parent / "results"
 SIDE, RELEASED, KNOWN, COPIED = 1000, 1000, 500, 50
 GAME = GameSection(design="given")
-REDRAWS = 999
+REDRAWS = 499
 
 
 def corpus_texts(path: Path | None) -> list[str]:
@@ -87,18 +87,23 @@ def observe(made: Ground, observations: Sequence[Sequence[str]]) -> Evidence:
     return Evidence(np.stack(values), tuple(p for member in families for p in member.proxies))
 
 
-def p_of(evidence: Evidence, member: np.ndarray, name: tuple[int | str, ...]) -> float:
-    """Return p of the cell as `assess` does, and nothing else of it."""
-    plan = plan_of(evidence, member)
+def p_values(
+    evidence: Evidence, members: Sequence[np.ndarray], name: tuple[int | str, ...]
+) -> list[float]:
+    """Return p of the cell for each split of the same records, as `assess` computes it.
+
+    Uniform splits of the same records have the same redraws, so these are dealt once.
+    """
+    plan = plan_of(evidence, members[0])
     scores = calibrate(evidence, plan.baselines)
     values = np.concatenate([table.values[:1] for table in scores], axis=2)
-    hands = [
-        dealt(plan.trials, len(member)),
-        *redeal(GivenSplit(), plan, GAME, stream(*name, "redraws"), REDRAWS),
-    ]
+    hands = [dealt(trials_of(member), len(member)) for member in members]
+    hands += redeal(GivenSplit(), plan, GAME, stream(*name, "redraws"), REDRAWS)
     pair = comparison_of(GivenSplit(), plan, values).pair(hands)
-    test = max_test(np.concatenate([pair.level, pair.tail], axis=1))
-    return 1.0 if test is None else test.p
+    found = np.concatenate([pair.level, pair.tail], axis=1)
+    null = found[len(members) :]
+    tests = [max_test(np.concatenate([row[None], null])) for row in found[: len(members)]]
+    return [1.0 if test is None else test.p for test in tests]
 
 
 def plan_of(evidence: Evidence, member: np.ndarray) -> Plan:
@@ -114,34 +119,21 @@ def plan_of(evidence: Evidence, member: np.ndarray) -> Plan:
     return GivenSplit().draw(pool, GAME, 1)
 
 
-def verdict(evidence: Evidence, member: np.ndarray, name: tuple[int | str, ...]) -> CellFigures:
-    plan = plan_of(evidence, member)
-    return assess(
-        calibrate(evidence, plan.baselines),
-        GivenSplit(),
-        plan,
-        GAME,
-        no_claim(),
-        name,
-        redraws=REDRAWS,
-        crossfit_redraws=0,
-        spreads=False,
-    )
-
-
 def level(texts: Sequence[str], splits: int, releases: int) -> dict[str, Any]:
     """Split the same records again and again beside releases that know none of them."""
     alarms, blind, done = 0, 0, 0
     for draw in range(releases):
         made = ground(texts, draw)
         evidence = observe(made, [made.others, made.reference])
-        for split in range(splits // releases):
-            rng = stream("level", "split", draw, split)
-            member = rng.permutation(np.arange(2 * SIDE) < SIDE)
-            alarms += p_of(evidence, member, ("level", draw, split)) <= 0.05
-            labels = [()] * len(member)
-            blind += blind_test(made.records, labels, member, range(len(member)), rng, 199).unfair
-            done += 1
+        rng = stream("level", "splits", draw)
+        fair = np.arange(2 * SIDE) < SIDE
+        members = [rng.permutation(fair) for _ in range(splits // releases)]
+        alarms += sum(p <= 0.05 for p in p_values(evidence, members, ("level", draw)))
+        labels, apart = [()] * len(fair), range(len(fair))
+        blind += sum(
+            blind_test(made.records, labels, member, apart, rng, 199).unfair for member in members
+        )
+        done += len(members)
         print(f"  independent: {alarms} alarms in {done} splits; blind test {blind}", flush=True)
     limit = int(binom.ppf(0.999, done, 0.05))
     return {
@@ -165,10 +157,11 @@ def power(texts: Sequence[str], plants: int, change: Callable[[str, Any], str]) 
         planted = rng.permutation(np.flatnonzero(member))[:COPIED]
         copies = [change(made.records[place], rng) for place in planted]
         evidence = observe(made, [[*copies, *made.others[COPIED:]], made.reference])
-        figures = verdict(evidence, member, ("power", draw))
-        found += figures.p is not None and figures.p <= 0.05
-        first = {row.target for row in figures.records[:COPIED]}
-        ranked.append(len(first & set(planted.tolist())) / COPIED)
+        found += p_values(evidence, [member], ("power", draw))[0] <= 0.05
+        scores = calibrate(evidence, plan_of(evidence, member).baselines)
+        every = np.concatenate([table.values[0] for table in scores], axis=1)
+        first = member_p_values(every, member, rng)[0][:COPIED]
+        ranked.append(len(set(first.tolist()) & set(planted.tolist())) / COPIED)
         names = [proxy.name for proxy in evidence.proxies]
         listed = find_copies(
             made.records,
@@ -179,7 +172,8 @@ def power(texts: Sequence[str], plants: int, change: Callable[[str, Any], str]) 
             rng,
         )
         exact.append((listed.verbatim[0] + listed.near[0]) / COPIED)
-        aucs.append(max(signal.auc for signal in figures.signals))
+        aucs.append(float(auc(every[member], every[~member]).max()))
+        print(f"  {found} found of {draw + 1}", flush=True)
     return {
         "plants": plants,
         "found": int(found),
@@ -230,8 +224,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", type=Path, help="JSON Lines with a field text")
     parser.add_argument("--splits", type=int, default=200)
-    parser.add_argument("--releases", type=int, default=10)
-    parser.add_argument("--plants", type=int, default=25)
+    parser.add_argument("--releases", type=int, default=20)
+    parser.add_argument("--plants", type=int, default=20)
     parser.add_argument("--part", choices=["level", "power"], help="this part only")
     asked = parser.parse_args()
     began = time.perf_counter()

@@ -35,7 +35,6 @@ def test_every_proxy_sees_the_same_in_a_large_observation(monkeypatch: pytest.Mo
 def test_many_targets_are_cut_into_blocks_that_see_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(observation, "WHOLE", 40)
     monkeypatch.setattr(observation, "BLOCK", 16)
     targets = Targets(TEXTS[:60], ENCODE, TEXTS[:20])
     blocks = targets.blocks()

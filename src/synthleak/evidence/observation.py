@@ -20,10 +20,8 @@ from synthleak.text import fold, tokens
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
-WHOLE = 2048
-"""So many targets are looked at together."""
 BLOCK = 512
-"""More are looked at so many at a time: beside 100,000 texts a table of them takes 400 MB."""
+"""Targets that are looked at together: beside 100,000 texts a table of them takes 400 MB."""
 
 
 class TextSet:
@@ -108,7 +106,7 @@ class Targets(TextSet):
         A proxy sees a target and an observation, so company changes no value; but where the cuts
         fall is fixed, so that keys and the last digits do not depend on who works.
         """
-        if len(self) <= WHOLE:
+        if len(self) <= BLOCK:
             return [self]
         return self.remember("blocks", self._cut)
 

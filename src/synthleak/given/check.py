@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 import tempfile
 import tomllib
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,11 +80,16 @@ def check(
         seed=seed,
         name=name,
     )
-    home = tempfile.TemporaryDirectory(prefix="synthleak-check-") if out is None else None
-    folder = Path(home.name) / "run" if home is not None else Path(out or "")
-    audit = run(spec, folder, runtime=runtime, progress=progress, extend=extend)
+    if out is not None:
+        return run(spec, out, runtime=runtime, progress=progress, extend=extend)
+    home = tempfile.mkdtemp(prefix="synthleak-check-")
+    try:
+        audit = run(spec, Path(home) / "run", runtime=runtime, progress=progress)
+    except BaseException:
+        shutil.rmtree(home, ignore_errors=True)
+        raise
     # The folder lives as long as the audit does.
-    object.__setattr__(audit, "_home", home)
+    weakref.finalize(audit, shutil.rmtree, home, ignore_errors=True)
     return audit
 
 
