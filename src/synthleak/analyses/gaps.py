@@ -57,7 +57,7 @@ def controls_of(study: Study, cell: Played) -> list[Played]:
         and other.cell.corpus == cell.cell.corpus
         and other.cell.generator == cell.cell.generator
         and other.cell.epsilon == cell.cell.epsilon
-        and other.scenarios == cell.scenarios
+        and other.signals == cell.signals
         and not set(other.pool.records) & set(cell.pool.records)
     ]
     matched = [other for other in found if other.pool.match == cell.pool.name]
