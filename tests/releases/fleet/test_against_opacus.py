@@ -15,9 +15,9 @@ from test_fleet_gradients import crew_of, examples, shaken, tiny_llama  # noqa: 
 
 from synthleak.releases.claim import Claim, GaussianEvent  # noqa: E402
 from synthleak.releases.fleet.adapters import Mixed  # noqa: E402
+from synthleak.releases.fleet.batches import Library  # noqa: E402
 from synthleak.releases.fleet.crew import fuse_norms  # noqa: E402
 from synthleak.releases.fleet.loss import IGNORED, example_losses  # noqa: E402
-from synthleak.releases.fleet.training import Library  # noqa: E402
 
 
 class Lora(torch.nn.Module):

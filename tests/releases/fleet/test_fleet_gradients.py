@@ -12,11 +12,11 @@ transformers = pytest.importorskip("transformers")
 
 from synthleak.releases.backbone import Backbone  # noqa: E402
 from synthleak.releases.fleet.adapters import Adapters, Even, Mixed  # noqa: E402
-from synthleak.releases.fleet.batches import cut_shapes  # noqa: E402
+from synthleak.releases.fleet.batches import Example, Library, cut_shapes  # noqa: E402
 from synthleak.releases.fleet.crew import Crew, fuse_norms  # noqa: E402
 from synthleak.releases.fleet.loss import IGNORED, example_losses  # noqa: E402
 from synthleak.releases.fleet.passes import Passes  # noqa: E402
-from synthleak.releases.fleet.training import Course, Example, Library, Trainer  # noqa: E402
+from synthleak.releases.fleet.training import Course, Trainer  # noqa: E402
 
 
 def tiny_llama(dtype: torch.dtype = torch.float64) -> torch.nn.Module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward  # n
 from synthleak.releases.fleet.recall import ROOM, RoomyLayer, decode_together  # noqa: E402
 
 
-def drawn(*shape: int) -> torch.Tensor:
+def drawn(*shape: int) -> Any:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
 
@@ -26,7 +27,7 @@ def test_one_position_attends_as_the_library_lets_it(groups: int, masked: bool) 
     if masked:
         mask = torch.ones(4, 1, 1, 9, dtype=torch.bool)
         mask[1, :, :, :4] = mask[2, :, :, :8] = False
-    module = SimpleNamespace(num_key_value_groups=6 // groups, is_causal=True)
+    module: Any = SimpleNamespace(num_key_value_groups=6 // groups, is_causal=True)
     for scaling in (None, 0.7):
         expected, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=scaling)
         made, _ = decode_together(module, query, key, value, mask, scaling=scaling)

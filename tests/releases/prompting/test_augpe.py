@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from synthleak.corpus.corpus import Record
+from synthleak.encoders.encoder import Vectors
+from synthleak.encoders.shelf.hashing import Hashing
 from synthleak.errors import SpecError
 from synthleak.releases.claim import Claim, GaussianEvent
 from synthleak.releases.generators.augpe import AugPe
 from synthleak.releases.release import generators, public_side
+from synthleak.store import MemoryStore
 from synthleak.testing import check_generator
 
 pytest.importorskip("torch")
@@ -152,3 +158,27 @@ def test_speed_is_not_identity_and_the_description_is_in_the_key(folder: str) ->
     made, request = small(folder), ask()
     other = replace(request, public=replace(request.public, description="laws"))
     assert made.fingerprint(request) != made.fingerprint(other)
+
+
+class Counting(Hashing):
+    """An encoder that is not cheap, and remembers what it was asked."""
+
+    asked: ClassVar[list[str]] = []
+
+    @property
+    def cheap(self) -> bool:
+        return False
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        self.asked.extend(texts)
+        return super().encode(texts)
+
+
+def test_a_private_record_is_encoded_once_ever(folder: str) -> None:
+    made = small(folder).model_copy(update={"encoder": Counting()})
+    store = MemoryStore()
+    requests = [replace(ask(seed=seed), store=store) for seed in range(2)]
+    list(made.generate_many(requests))
+    made.generate(replace(ask(seed=5), store=store))
+    seen = Counter(Counting.asked)
+    assert {seen[record.text] for record in RECORDS} == {1}

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from synthleak.releases.fleet.batches import Example, Library
 from synthleak.releases.fleet.crew import Crew
 from synthleak.releases.fleet.loss import IGNORED
-from synthleak.releases.fleet.training import Course, Example, Library
+from synthleak.releases.fleet.training import Course
 from synthleak.seeds import derive, stream
 
 

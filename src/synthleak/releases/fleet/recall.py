@@ -24,11 +24,16 @@ ROOM = 16
 class RoomyLayer(DynamicLayer):
     """The keys and values of one layer, with room for the positions to come."""
 
+    is_initialized: bool
+    _kept: tuple[Tensor, Tensor] | None
+    _used: int
+
     def update(self, keys: Tensor, values: Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Append positions, and return all of them."""
         if not self.is_initialized:
             self.lazy_initialization(keys, values)
             self._kept, self._used = _room_for((keys, values), keys.shape[-2] + ROOM), 0
+        assert self._kept is not None
         needed = self._used + keys.shape[-2]
         if needed > self._kept[0].shape[-2]:
             larger = _room_for((keys, values), needed + ROOM)
@@ -43,7 +48,7 @@ class RoomyLayer(DynamicLayer):
 
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep these rows, in this order."""
-        if self.is_initialized:
+        if self.is_initialized and self._kept is not None:
             keys, values = self._kept
             self._kept = (keys[indices], values[indices])
             self._show()
@@ -51,9 +56,10 @@ class RoomyLayer(DynamicLayer):
     def forget(self) -> None:
         """Let go of everything."""
         self.keys = self.values = None
-        self._kept, self._used, self.is_initialized = (), 0, False
+        self._kept, self._used, self.is_initialized = None, 0, False
 
     def _show(self) -> None:
+        assert self._kept is not None
         self.keys, self.values = (kept[:, :, : self._used] for kept in self._kept)
 
 

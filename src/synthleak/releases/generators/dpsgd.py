@@ -30,7 +30,8 @@ from synthleak.seeds import stream
 
 if TYPE_CHECKING:
     from synthleak.releases.backbone import Backbone
-    from synthleak.releases.fleet.training import Course, Example
+    from synthleak.releases.fleet.batches import Example
+    from synthleak.releases.fleet.training import Course
 
 SPEED = ("device", "dtype", "fleet")
 """Settings that change how fast a release comes and not which one."""
@@ -163,7 +164,7 @@ def example_of(record: Record, backbone: Backbone, longest: int) -> tuple[Exampl
     The end token is part of the text, also where the text was cut: what comes after is unknown, and
     a model that never sees an end runs on.
     """
-    from synthleak.releases.fleet.training import Example
+    from synthleak.releases.fleet.batches import Example
 
     prompt = backbone.encode(prompt_of(record.labels))
     text = backbone.encode(record.text)

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synthleak.engine.progress import tell
 from synthleak.errors import GeneratorError
 from synthleak.releases.fleet.choice import choose
 from synthleak.releases.fleet.crew import Crew, memory_of
@@ -108,6 +109,7 @@ class Drawer:
             for row, tokens in zip(part.tolist(), drawn, strict=True):
                 made[row] = tokens
             start += len(part)
+            tell(f"writing texts, {start:,} of {len(order):,}")
         return made
 
     def _batch(

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 
 from synthleak.corpus.corpus import Labels
 from synthleak.encoders.encoder import Encoder, encoders
+from synthleak.engine.progress import tell
 from synthleak.errors import UserError
 from synthleak.identity import digest
 from synthleak.releases.release import Generator, Request, Synthetic, private_prior
@@ -111,7 +112,8 @@ def void_of(request: Request) -> str | None:
 
 @contextmanager
 def timed(what: str) -> Iterator[None]:
-    """Say at level INFO how long something took."""
+    """Say that something is being done, and at level INFO how long it took."""
+    tell(what)
     began = time.perf_counter()
     yield
     log.info("%s: %.1f s", what, time.perf_counter() - began)

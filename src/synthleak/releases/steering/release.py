@@ -61,7 +61,7 @@ def steered(generator: EpsVec, requests: Sequence[Request]) -> list[list[Synthet
         texts = _public_texts(generator, author, how, requests[0], classes)
     with timed("votes"):
         groups = _groups(generator, author, requests, classes, texts)
-    with timed("vectors"):
+    with timed("reading texts for the vectors"):
         vectors = vectors_of_groups(generator, crew, author, requests, groups, texts)
     with timed("drawing the releases"):
         return _drawn(generator, author, how, requests, classes, groups, vectors)
