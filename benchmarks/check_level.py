@@ -4,7 +4,7 @@
 
 Level: a release that is independent of members and holdout, over many random splits; false alarms
 must not be significantly above 5%. Power: 5% of 1,000 members copied once into a release of 1,000
-records, word for word, or with word order and words changed. Evidence, calibration, choice and
+records, word for word, or with word order and words changed; and 1% of them, to see where it ends. Evidence, calibration, choice and
 permutations are those of a check; without --corpus the invented messages are used.
 """
 
@@ -47,7 +47,8 @@ from synthleak.spec import GameSection
 from synthleak.text import tokens
 
 RESULTS = Path(__file__).parent / "results"
-SIDE, RELEASED, KNOWN, COPIED = 1000, 1000, 500, 50
+SIDE, RELEASED, KNOWN = 1000, 1000, 500
+COPIED, FEW_COPIED = 50, 10
 GAME = GameSection(design="given")
 REDRAWS = 499
 
@@ -147,38 +148,42 @@ def level(texts: Sequence[str], splits: int, releases: int) -> dict[str, Any]:
     }
 
 
-def power(texts: Sequence[str], plants: int, change: Callable[[str, Any], str]) -> dict[str, Any]:
-    """Copy 50 of 1,000 members, changed, into a release of 1,000."""
+def power(
+    texts: Sequence[str], plants: int, change: Callable[[str, Any], str], copied: int
+) -> dict[str, Any]:
+    """Copy some of 1,000 members, changed, into a release of 1,000."""
     found, ranked, exact, aucs = 0, [], [], []
     for draw in range(plants):
         made = ground(texts, 1000 + draw)
         rng = stream("level", "plant", draw)
         member = rng.permutation(np.arange(2 * SIDE) < SIDE)
-        planted = rng.permutation(np.flatnonzero(member))[:COPIED]
+        planted = rng.permutation(np.flatnonzero(member))[:copied]
         copies = [change(made.records[place], rng) for place in planted]
-        evidence = observe(made, [[*copies, *made.others[COPIED:]], made.reference])
+        release = [*copies, *made.others[copied:]]
+        evidence = observe(made, [release, made.reference])
         found += p_values(evidence, [member], ("power", draw))[0] <= 0.05
         scores = calibrate(evidence, plan_of(evidence, member).baselines)
         every = np.concatenate([table.values[0] for table in scores], axis=1)
-        first = member_p_values(every, member, rng)[0][:COPIED]
-        ranked.append(len(set(first.tolist()) & set(planted.tolist())) / COPIED)
+        first = member_p_values(every, member, rng)[0][:copied]
+        ranked.append(len(set(first.tolist()) & set(planted.tolist())) / copied)
         names = [proxy.name for proxy in evidence.proxies]
         listed = find_copies(
             made.records,
-            [*copies, *made.others[COPIED:]],
+            release,
             evidence.values[0, :, names.index("jaccard_max")],
             member,
             np.arange(len(member)),
             rng,
         )
-        exact.append((listed.verbatim[0] + listed.near[0]) / COPIED)
+        exact.append(len({c.target for c in listed.found} & set(planted.tolist())) / copied)
         aucs.append(float(auc(every[member], every[~member]).max()))
         print(f"  {found} found of {draw + 1}", flush=True)
     return {
+        "copied": copied,
         "plants": plants,
         "found": int(found),
         "power": found / plants,
-        "of_planted_in_first_50": float(np.mean(ranked)),
+        "of_planted_ranked_first": float(np.mean(ranked)),
         "of_planted_listed_as_copies": float(np.mean(exact)),
         "best_auc_in_hindsight": float(np.mean(aucs)),
     }
@@ -247,9 +252,11 @@ def main() -> None:
         if asked.part != "power":
             result["independent release"] = level(texts, asked.splits, asked.releases)
             print(result["independent release"], flush=True)
-        for name, change in kinds.items() if asked.part != "level" else ():
-            result[name] = power(texts, asked.plants, change)
-            print(name, result[name], flush=True)
+        wanted = [(COPIED, name) for name in kinds] + [(FEW_COPIED, name) for name in kinds]
+        for copied, name in wanted if asked.part != "level" else ():
+            title = f"{copied} of {SIDE} {name}"
+            result[title] = power(texts, asked.plants, kinds[name], copied)
+            print(title, result[title], flush=True)
     result |= {
         "seconds": round(time.perf_counter() - began),
         "date": datetime.now(UTC).date().isoformat(),

@@ -99,7 +99,7 @@ def first_of_kind(vectors: Floats, tolerance: float) -> NDArray[np.bool_]:
     """
     seen: dict[bytes, int] = {}
     kept = np.array([seen.setdefault(row.tobytes(), place) for place, row in enumerate(vectors)])
-    first = kept == np.arange(len(vectors))
+    first: NDArray[np.bool_] = kept == np.arange(len(vectors))
     places = np.flatnonzero(first)
     axis = stream("first of kind").normal(size=vectors.shape[1])
     shadow = vectors[places] @ (axis / np.linalg.norm(axis))

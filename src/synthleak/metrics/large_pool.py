@@ -48,10 +48,10 @@ def fold_figures(
 ) -> FoldFigures:
     """Evaluate a signal in and without every fold; `weight` counts members and others."""
     members, columns = hand.members, hand.others[0]
-    rows, other = inside
+    rows, other = (side.astype(np.float64) for side in inside)
     if weight is not None:
-        rows = rows * weight[0][:, None, None]
-        other = other * weight[1][:, None, None]
+        rows *= weight[0][:, None, None]
+        other *= weight[1][:, None, None]
     repeats, folds = rows.shape[1:]
     running = np.zeros((ranks.low.shape[1] + 1, repeats * folds))
     running[ranks.place[signal, columns] + 1] = other.reshape(len(columns), -1)

@@ -12,8 +12,9 @@ import numpy as np
 from pydantic import Field
 
 from synthleak.evidence.attack import Arm, Attack, attacks
-from synthleak.evidence.neighbours import cosines, top_mean
+from synthleak.evidence.neighbours import cosines
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
+from synthleak.evidence.own import top_mean
 from synthleak.evidence.whole_model import ngram_logprob
 
 _NGRAM = "log p(x) under an add-1 n-gram model of all of O"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import family
-from synthleak.evidence.neighbours import cosines, hubness, top_mean
+from synthleak.evidence.neighbours import cosines, hubness
 from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.own import top_mean
 
 
 @family(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import family
-from synthleak.evidence.neighbours import top_mean
 from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.own import top_mean
 
 
 @family(

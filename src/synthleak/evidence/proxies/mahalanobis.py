@@ -28,8 +28,6 @@ def mahalanobis(targets: Targets, observation: Observation) -> Floats:
     >>> glance(mahalanobis, ["0 0"], ["1 0", "-1 0", "0 1", "0 -1"])  # covariance 1/2
     array([[1.   , 0.414]])
     """
-    from scipy.spatial.distance import cdist
-
     gaussian = fit_gaussian(observation)
     own = gaussian.whiten(targets.vectors)
     theirs = observation.remember("whitened", lambda: gaussian.whiten(observation.vectors))
