@@ -83,7 +83,8 @@ class Figure:
         """Return the spec for a file: with its title, its colours and a width in pixels."""
         made: Spec = {"$schema": SCHEMA} | sized(self.for_page(), width)
         made["title"] = {"text": self.title, "offset": 12}
-        made["config"] = CONFIG | {"background": "$paper", "padding": 12}
+        legend = CONFIG["legend"] | {"columns": legend_columns(width)}
+        made["config"] = CONFIG | {"background": "$paper", "padding": 12, "legend": legend}
         painted: Spec = paint(made, palette()[theme])
         return painted
 
@@ -129,6 +130,15 @@ def sized(spec: Spec, width: int) -> Spec:
     columns = -(-panels["count"] // -(-panels["count"] // columns))
     inner = max(80, room // columns - panels["gutter"])
     return spec | {"columns": columns, "spec": spec["spec"] | {"width": inner}}
+
+
+def legend_columns(width: int) -> int:
+    """Return how many columns a legend has in so many pixels; 0 is one row, as `mount.js` does.
+
+    >>> [legend_columns(width) for width in (390, 600, 760)]
+    [1, 2, 0]
+    """
+    return 1 if width < 480 else 2 if width < 700 else 0
 
 
 def panels(count: int, *, least: int = 240, gutter: int = 24, margin: int = 48) -> Spec:
