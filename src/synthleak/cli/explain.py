@@ -104,7 +104,7 @@ def _signal(story: SignalStory) -> list[str]:
         f" {story.meaning}"
     ]
     if story.mean_with is None or story.mean_without is None:
-        lines.append("  no release has it by its own coin: nothing to compare")
+        lines.append("  there are no releases both with and without it: nothing to compare")
     else:
         beaten = (
             ""

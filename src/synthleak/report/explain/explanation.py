@@ -196,6 +196,8 @@ def _signal(
     seen = audit.evidence(cell).values[: len(sides[0]), target, column]
     held, free = mine[sides[0]], mine[sides[1]]
     shown = [*_loudest(mine, sides[0], RELEASES), *_loudest(mine, sides[1], 1)]
+    if not shown:  # one release, which this record is held against without being in it
+        shown = _loudest(mine, np.ones(len(mine), dtype=np.bool_), 1)
     return SignalStory(
         scenario=row.scenario,
         proxy=row.proxy,

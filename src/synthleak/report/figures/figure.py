@@ -38,6 +38,7 @@ CONFIG: Spec = {
         "titleFontSize": 12,
         "titleFontWeight": "normal",
     },
+    "axisQuantitative": {"labelOverlap": True, "labelSeparation": 5},
     "header": {
         "labelColor": "$ink",
         "labelFontSize": 12,
