@@ -7,7 +7,7 @@ best proxy, as the figure itself did. They are for looking at; verdicts come fro
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -199,7 +199,8 @@ def trace(
         start += len(table.proxies)
     best = choose(comparison.ranks, hands, level, np.arange(start)).signal
     within = design.within_records(plan)
-    sides = [sides_of(h, sets, len(plan.targets), within_records=within) for h in hands]
+    # One at a time: a large pool's redraws would fill the memory.
+    sides = (sides_of(h, sets, len(plan.targets), within_records=within) for h in hands)
     return Curves(
         tuple(curves),
         _sorted_v(comparison.ranks, sides, best, (sets, len(plan.targets))),
@@ -239,21 +240,23 @@ def _roc(
 
 
 def _sorted_v(
-    ranks: Ranks, sides: Sequence[Sides], best: NDArray[np.int64], shape: tuple[int, int]
+    ranks: Ranks, sides: Iterator[Sides], best: NDArray[np.int64], shape: tuple[int, int]
 ) -> SortedV:
     def scores(signal: int) -> Floats:
         return normal_scores(ranks.low[signal], ranks.high[signal]).reshape(shape)
 
-    shown = int(best[0])
-    v = redrawn(scores(shown), sides[:1])[0]
+    shown, observed = int(best[0]), next(sides)
+    v = redrawn(scores(shown), [observed])[0]
     known = np.flatnonzero(np.isfinite(v))
     order = known[np.argsort(-v[known], kind="stable")]
-    free = [redrawn(scores(int(s)), [side])[0] for s, side in zip(best[1:], sides[1:], strict=True)]
     mean = float(v[known].mean()) if len(known) else 0.0
     # Taken from where a record joined, dealt anew, given back: all leak alike, by chance alone.
-    levelled = scores(shown) - mean * sides[0].joined
-    even = redrawn(levelled, sides[1:]) + mean
-    bands = [_band(np.array(free), len(order)), _band(even, len(order))]
+    levelled = scores(shown) - mean * observed.joined
+    free, even = [], []
+    for signal, side in zip(best[1:].tolist(), sides, strict=True):
+        free.append(redrawn(scores(signal), [side])[0])
+        even.append(redrawn(levelled, [side])[0] + mean)
+    bands = [_band(np.array(drawn), len(order)) for drawn in (free, even)]
     return SortedV(
         shown,
         tuple(order.tolist()),
