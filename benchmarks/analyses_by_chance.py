@@ -1,9 +1,9 @@
-"""How often the analyses cry wolf: whole audits of `bystander`, which never looks at its data.
+"""How often the analyses cry wolf: whole audits of generators that never look at their data.
 
 Each audit has a selected pool, three random controls and two generators that ignore their private
-sets, so that nothing that any analysis may find is there. Counted are alarms at 5%: shares of cells
-for what is said per cell, shares of audits for what Holm adjusts over a study. None may lie above
-the 99.9% point of the binomial.
+sets (`bystander`, and an `echo` that copies nothing), so that nothing that any analysis may find is
+there. Counted are alarms at 5%: shares of cells for what is said per cell, shares of audits for
+what Holm adjusts over a study. None may lie above the 99.9% point of the binomial.
 
     python benchmarks/analyses_by_chance.py [--audits 40] [--design lone] [--out FILE]
 """
@@ -52,7 +52,7 @@ def spec_of(design: str, seed: int) -> LoadedSpec:
                     "rounds": 20,
                     "candidates": 8,
                 },
-                "generator": [{"kind": "bystander", "name": name} for name in ("one", "other")],
+                "generator": [{"kind": "bystander"}, {"kind": "echo", "p": 0}],
                 "evidence": {"families": ["char_overlap", "cos"]},
                 "prior": [],
             }
@@ -113,7 +113,7 @@ def main() -> None:
             some, whole = alarms(audited(spec_of(arguments.design, seed), Path(folder)))
             found, asked = found + some, asked + whole
     result = {
-        "what": f"{arguments.audits} audits of bystander, {arguments.design}",
+        "what": f"{arguments.audits} audits of bystander and echo with p = 0, {arguments.design}",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"system": platform.platform(), "load": os.getloadavg()[0]},
         "seconds": round(time.perf_counter() - started, 1),
