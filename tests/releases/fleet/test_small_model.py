@@ -1,4 +1,7 @@
-"""Aug-PE and EPSVec in miniature on the real small model: what comes out is text."""
+"""Aug-PE and EPSVec in miniature on the real small model: what comes out is text.
+
+It stands beside the tests of `dpsgd`, which have the same model loaded.
+"""
 
 from __future__ import annotations
 
