@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from reading import Results, holds, numbers, unpacked
 
 import synthleak
-from synthleak import Audit
+from synthleak import Audit, Runtime, run
 from synthleak.audit import write_report
 from synthleak.cli.main import cli
 from synthleak.corpus.corpus import Record
@@ -28,6 +29,7 @@ from synthleak.report.page.numbers import HOW
 from synthleak.report.page.sheets import as_shown
 from synthleak.report.page.top import top
 from synthleak.report.page.who import VERDICT
+from synthleak.spec import LoadedSpec
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +152,28 @@ def test_a_table_that_is_not_there_is_a_line(audit: Audit) -> None:
         assert re.search(rf'id="topic-{topic}">[^<]*</h3>\s*<p class="lacks">Lacking: \w', bare)
     assert "Lacking: no record was in some releases" in bare
     assert "the spec names no prior attack" in bare
+
+
+def test_a_cohort_names_records_with_an_error_rate(
+    tiny: Callable[..., LoadedSpec], tmp_path: Path
+) -> None:
+    spec = tiny(
+        pool=[{"name": "few", "rule": "outlier", "percentile": 92, "size": 6}],
+        game={"design": "cohort", "instances": 16, "records": 60},
+        generator=[{"kind": "echo", "p": 0.9}],
+        evidence={"families": ["sequence_overlap"]},
+    )
+    made = run(spec, tmp_path / "run", runtime=Runtime(workers=1))
+    content = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    count = len({row.record for row in made.records if (row.q_value or 0) <= 0.1})
+    assert count > 0
+    assert re.search(rf"{count} records? (is|are) named in some cell", content)
+    assert "Not the game of one target at a time" in content
+    columns = [c["field"] for c in unpacked(content)["sheet-records"]["columns"]]
+    assert {"auc", "p_value", "q_value", "v"} <= set(columns)
+    assert '<div class="verdict found">' in content
+    results = Results(made.folder.results)
+    assert [one for one in numbers(content) if not holds(results, *one)] == []
 
 
 def test_the_page_never_calls_a_release_safe(audit: Audit, text: str) -> None:

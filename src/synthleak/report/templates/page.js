@@ -229,41 +229,47 @@
     }
   }
 
-  /* ---- what is drawn when it comes into view ---- */
+  /* ---- what is drawn when it comes into view, one thing at a time, so that clicks get through ---- */
   function draw(place) {
-    if (place.dataset.drawn) return;
+    if (place.dataset.drawn) return null;
     place.dataset.drawn = "yes";
+    seen.unobserve(place);
     if (place.dataset.sheet) {
-      unpack("sheet-" + place.dataset.sheet).then((content) => new Sheet(place, content));
-    } else {
-      unpack("figure-" + place.dataset.figure).then((spec) => {
-        place.replaceChildren();
-        return globalThis.synthleakFigure(place, spec);
-      });
+      return unpack("sheet-" + place.dataset.sheet).then((content) => new Sheet(place, content));
     }
+    return unpack("figure-" + place.dataset.figure).then((spec) => {
+      place.replaceChildren();
+      globalThis.synthleakFigure(place, spec);
+    });
+  }
+  const wanted = [];
+  let busy = false;
+  async function work() {
+    if (busy) return;
+    busy = true;
+    for (let place = wanted.shift(); place; place = wanted.shift()) {
+      await draw(place);
+      await new Promise((done) => setTimeout(done));
+    }
+    busy = false;
   }
   const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (entry.isIntersecting) {
-        seen.unobserve(entry.target);
-        draw(entry.target);
-      }
-    }
+    wanted.push(...entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target));
+    work();
   }, { rootMargin: "300px" });
-  document.querySelectorAll(".sheet, .plot").forEach((place) => seen.observe(place));
+  const places = [...document.querySelectorAll(".sheet, .plot")];
+  for (const place of places) seen.observe(place);
 
-  /* What stands open is drawn in idle time too, one thing after another, so that it can be printed. */
+  /* What stands open is drawn in idle time too, so that it can be printed. */
   const large = (place) => place.dataset.sheet && document.getElementById("sheet-" + place.dataset.sheet).textContent.length > 3e6;
-  const waiting = [...document.querySelectorAll(".sheet, .plot")].filter((place) => !place.closest("details:not([open])") && !large(place));
+  const open = places.filter((place) => !place.closest("details:not([open])") && !large(place));
   const later = globalThis.requestIdleCallback || ((task) => setTimeout(task, 200));
   function next() {
-    const place = waiting.shift();
+    const place = open.shift();
     if (!place) return;
-    seen.unobserve(place);
-    draw(place);
-    later(next);
+    Promise.resolve(draw(place)).then(() => later(next));
   }
-  addEventListener("load", () => later(next));
+  addEventListener("load", () => setTimeout(next, 1000));
 
   /* ---- the way to a cell ---- */
   function follow() {
