@@ -4,8 +4,9 @@
 
 Level: a release that is independent of members and holdout, over many random splits; false alarms
 must not be significantly above 5%. Power: 5% of 1,000 members copied once into a release of 1,000
-records, word for word, or with word order and words changed; and 1% of them, to see where it ends. Evidence, calibration, choice and
-permutations are those of a check; without --corpus the invented messages are used.
+records, word for word, or with word order and words changed; and 1% of them, to see where it ends.
+Evidence, calibration, choice and permutations are those of a check; without --corpus the invented
+messages are used.
 """
 
 from __future__ import annotations

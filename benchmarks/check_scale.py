@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,7 @@ def main() -> None:
             peak = max(peak, memory(running.pid))
             time.sleep(0.3)
         took = time.perf_counter() - began
+        spent = resource.getrusage(resource.RUSAGE_CHILDREN)
         if running.returncode:
             sys.exit(running.returncode)
         said = json.loads((folder / "run/results/summary.json").read_text(encoding="utf-8"))
@@ -95,6 +97,7 @@ def main() -> None:
         "words": WORDS,
         "workers": asked.workers,
         "seconds": round(took, 1),
+        "cpu_seconds": round(spent.ru_utime + spent.ru_stime, 1),
         "peak_gib": round(peak / 2**30, 2),
         "neighbours": "exact, row by row",
         "headline": said["headline"],
