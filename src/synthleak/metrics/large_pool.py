@@ -24,7 +24,7 @@ from synthleak.metrics.roc import FPR_LIMIT
 from synthleak.metrics.selection import Signals
 from synthleak.metrics.whole_pool import DRAWS, RESELECTING_DRAWS, WholePool
 
-MANY = 1000
+MANY = 400
 """Records above which a release is compared in this way."""
 REPEATS = 4
 FINALISTS = 12
