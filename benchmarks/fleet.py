@@ -35,9 +35,10 @@ from synthleak import run
 from synthleak.engine.progress import Lines
 from synthleak.releases.backbone import Backbone, load_backbone
 from synthleak.releases.fleet.batches import Example, Library
+from synthleak.releases.fleet.choice import Decoding
 from synthleak.releases.fleet.crew import Crew, crew_of, memory_of
 from synthleak.releases.fleet.memory import plan_fleet
-from synthleak.releases.fleet.sampling import Decoding, Sampler
+from synthleak.releases.fleet.sampling import Sampler
 from synthleak.releases.fleet.training import Course, Trainer
 from synthleak.spec import load_spec
 

@@ -11,8 +11,9 @@ pytest.importorskip("transformers")
 from test_fleet_gradients import crew_of, shaken, tiny_llama  # noqa: E402
 
 from synthleak.releases.fleet.adapters import Adapters, Even  # noqa: E402
+from synthleak.releases.fleet.choice import Decoding  # noqa: E402
 from synthleak.releases.fleet.crew import Crew  # noqa: E402
-from synthleak.releases.fleet.sampling import Decoding, Sampler  # noqa: E402
+from synthleak.releases.fleet.sampling import Sampler  # noqa: E402
 from synthleak.seeds import stream  # noqa: E402
 
 PROMPTS = [

@@ -13,9 +13,9 @@ pytest.importorskip("transformers")
 from tiny_backbone import tiny_crew, write_backbone  # noqa: E402
 
 from synthleak.errors import GeneratorError  # noqa: E402
+from synthleak.releases.fleet.choice import Decoding  # noqa: E402
 from synthleak.releases.fleet.crew import Crew  # noqa: E402
 from synthleak.releases.fleet.memory import Shape  # noqa: E402
-from synthleak.releases.fleet.sampling import Decoding  # noqa: E402
 from synthleak.releases.prompting import drawing  # noqa: E402
 from synthleak.releases.prompting.drawing import Drawer, Push, plan_room  # noqa: E402
 from synthleak.releases.prompting.script import Script  # noqa: E402

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from synthleak.errors import GeneratorError
+from synthleak.releases.fleet.choice import Decoding
 from synthleak.releases.fleet.crew import crew_of
-from synthleak.releases.fleet.sampling import Decoding
 from synthleak.releases.prompting.author import Author
 from synthleak.releases.prompting.script import distinct
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from synthleak.releases.fleet.sampling import Decoding
+
+@dataclass(frozen=True)
+class Decoding:
+    """How tokens are drawn, and where a text ends."""
+
+    end: tuple[int, ...]
+    longest: int
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 0.9
 
 
 def choose(logits: Tensor, chance: Tensor, decoding: Decoding) -> Tensor:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from synthleak.engine.progress import tell
 from synthleak.releases.fleet.batches import Example
+from synthleak.releases.fleet.choice import Decoding
 from synthleak.releases.fleet.crew import Crew, crew_of, halving, memory_of
 from synthleak.releases.fleet.full import trained_in_full
 from synthleak.releases.fleet.memory import Fleet, plan_fleet
-from synthleak.releases.fleet.sampling import Decoding, Sampler
+from synthleak.releases.fleet.sampling import Sampler
 from synthleak.releases.fleet.training import Trainer
 from synthleak.releases.release import Request, Synthetic
 from synthleak.seeds import derive

@@ -16,20 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.releases.fleet.adapters import Adapters, Even
+from synthleak.releases.fleet.choice import Decoding, choose
 from synthleak.seeds import stream
 
 Tokens = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Decoding:
-    """How tokens are drawn, and where a text ends."""
-
-    end: tuple[int, ...]
-    longest: int
-    temperature: float = 1.0
-    top_k: int = 50
-    top_p: float = 0.9
 
 
 @dataclass(frozen=True)
@@ -92,7 +82,8 @@ class Sampler:
         for t in range(self._decoding.longest):
             with self._adapters.serving(Even(fleet, batch.each)):
                 hidden, cache = self._decoder.step(tokens, batch.mask, batch.positions, cache)
-            drawn = self._draw(hidden, batch.chance[:, t])
+            logits = torch.matmul(hidden, self._decoder.head.T)
+            drawn = choose(logits, batch.chance[:, t], self._decoding)
             batch.take(drawn, self._decoding.end)
             if t % self.COMPACT_EVERY == self.COMPACT_EVERY - 1 or t + 1 == self._decoding.longest:
                 alive = batch.alive_each()
@@ -104,20 +95,6 @@ class Sampler:
                     drawn = drawn[rows]
             tokens = drawn[:, None]
         yield from batch.texts(each)
-
-    def _draw(self, hidden: Tensor, chance: Tensor) -> Tensor:
-        """Draw the next tokens: temperature, then the k likeliest, then those that make up p."""
-        decoding = self._decoding
-        logits = torch.matmul(hidden, self._decoder.head.T)
-        best, tokens = logits.topk(min(decoding.top_k, logits.shape[1]), dim=1)
-        share = torch.softmax(best.float() / decoding.temperature, dim=1)
-        total = share.cumsum(dim=1)
-        # A token stays while those before it have not yet made up p: the first always stays.
-        kept = total - share < decoding.top_p
-        mass = (share * kept).cumsum(dim=1)
-        pick = torch.searchsorted(mass, (chance * mass[:, -1])[:, None], right=True)
-        last = kept.sum(dim=1, keepdim=True) - 1
-        return tokens.gather(1, torch.minimum(pick, last)).squeeze(1)
 
 
 class _Batch:

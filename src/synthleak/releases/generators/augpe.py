@@ -196,7 +196,7 @@ class AugPe(Prompted):
 
         require_llm()
         from synthleak.releases.evolution.local import LocalWriter
-        from synthleak.releases.fleet.sampling import Decoding
+        from synthleak.releases.fleet.choice import Decoding
 
         return LocalWriter(
             self.backbone,

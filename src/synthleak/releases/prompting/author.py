@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.releases.fleet.choice import Decoding
 from synthleak.releases.fleet.crew import Crew
-from synthleak.releases.fleet.sampling import Decoding, Tokens
+from synthleak.releases.fleet.sampling import Tokens
 from synthleak.releases.prompting.drawing import Drawer, Push
 from synthleak.releases.prompting.script import Script
 from synthleak.releases.prompting.tidy import degenerate, tidy

@@ -20,11 +20,11 @@ from torch import Tensor
 
 from synthleak.engine.progress import tell
 from synthleak.errors import GeneratorError
-from synthleak.releases.fleet.choice import choose
+from synthleak.releases.fleet.choice import Decoding, choose
 from synthleak.releases.fleet.crew import Crew, memory_of
 from synthleak.releases.fleet.memory import HEADROOM, MOST_TEXTS, MOST_TOKENS, Shape
 from synthleak.releases.fleet.recall import empty_recall
-from synthleak.releases.fleet.sampling import Decoding, Tokens
+from synthleak.releases.fleet.sampling import Tokens
 
 log = logging.getLogger(__name__)
 

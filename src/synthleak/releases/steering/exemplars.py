@@ -15,7 +15,7 @@ import numpy as np
 from synthleak.corpus.corpus import Labels
 from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.identity import digest
-from synthleak.releases.fleet.sampling import Decoding
+from synthleak.releases.fleet.choice import Decoding
 from synthleak.releases.prompting.author import Author
 from synthleak.releases.prompting.prompts import (
     described,

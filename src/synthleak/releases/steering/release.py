@@ -15,8 +15,9 @@ from torch import Tensor
 from synthleak.corpus.corpus import Labels
 from synthleak.errors import GeneratorError
 from synthleak.identity import digest
+from synthleak.releases.fleet.choice import Decoding
 from synthleak.releases.fleet.crew import Crew, crew_of, memory_of
-from synthleak.releases.fleet.sampling import Decoding, Tokens
+from synthleak.releases.fleet.sampling import Tokens
 from synthleak.releases.prompting.author import Author
 from synthleak.releases.prompting.drawing import Push, plan_room
 from synthleak.releases.prompting.prompted import timed
