@@ -88,9 +88,7 @@ def test_all_are_drawn_within_their_page_and_nothing_complains(
         browser, page, viewport={"width": width, "height": 800}, color_scheme=scheme
     )
     boxes = tab.locator("[data-figure]").count()
-    tab.wait_for_function(
-        f"document.querySelectorAll('[data-drawn]').length == {boxes - 1}", timeout=20_000
-    )
+    tab.locator("[data-drawn]").nth(boxes - 2).wait_for(state="attached", timeout=20_000)
     assert tab.locator("#box0 svg").count() == 0
     tab.locator("#closed summary").click()
     tab.wait_for_selector("#box0 svg")
