@@ -231,3 +231,18 @@ def test_a_mistake_is_one_line(files: Path, words: tuple[str, ...], said: str) -
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1 and said in done.stderr
     assert not (files / "x").exists()
+
+
+@pytest.mark.parametrize("situation", ["lone", "cohort", "vendor", "check"])
+def test_every_situation_has_a_spec_whose_settings_hold(tmp_path: Path, situation: str) -> None:
+    from synthleak.spec import load_spec
+    from synthleak.workbench import build_plugins
+
+    path = tmp_path / "audit.toml"
+    assert cli("init", "--for", situation, path, cwd=tmp_path).returncode == 0
+    loaded = load_spec(path)
+    made = build_plugins(loaded)
+    expected = {"check": "given", "lone": "lone"}.get(situation, "cohort")
+    assert loaded.spec.game.design == expected
+    kinds = {"check": "given", "vendor": "folder"}
+    assert [generator.kind for _, generator in made.generators] == [kinds.get(situation, "ngram")]

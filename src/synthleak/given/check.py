@@ -131,7 +131,7 @@ def check_spec(
             "corpus": corpus,
             "encoders": {"pools": encoder, "evidence": encoder},
             "pool": pools_of(pool),
-            "game": {"design": "given"},
+            "game": {"design": "given", "instances": 1},
             "generator": [
                 {
                     "kind": "given",
