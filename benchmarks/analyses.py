@@ -5,9 +5,9 @@ instances, 32 proxies in three scenarios: 60 cells. The evidence is noise with a
 members, put straight into a store, so that nothing is generated or looked at; figures are made
 beforehand with few redraws, as a finished audit has them. Timed are the profiles (V(x), both bands,
 bootstrap draws, attributes), the tables that an unfinished audit would still have to write, all
-analyses but the meta-classifier, and with --meta that one too. Bounds: 3 and 20 minutes on 2 cores.
+analyses but the meta-classifier, and that one on some cells. Bounds: 3 and 20 minutes on 2 cores.
 
-    python benchmarks/analyses.py [--meta] [--design lone] [--workers 2] [--out FILE]
+    python benchmarks/analyses.py [--meta 60] [--design lone] [--workers 2] [--out FILE]
 
 On a busy machine --workers 1 tells what it costs: all work is then CPU time of one process.
 """
@@ -65,7 +65,8 @@ def spec_of(design: str) -> LoadedSpec:
                 ],
                 "game": {"design": design, "instances": 100, "records": 500},
                 "generator": [
-                    {"kind": "ngram", "name": name, "epsilon": BUDGETS} for name in "abc"
+                    {"kind": "ngram", "name": name, "epsilon": BUDGETS, "delta": delta}
+                    for name, delta in (("a", 1e-5), ("b", 2e-5), ("c", 3e-5))
                 ],
                 "prior": [],
             }
@@ -109,8 +110,8 @@ def put_figures(bench: Workbench, cell: Cell) -> None:
         bench.spec.game,
         claim_of(bench, cell),
         (1, cell.pool, cell.generator, repr(cell.epsilon)),
-        redraws=99,
-        crossfit_redraws=5,
+        redraws=39,
+        crossfit_redraws=1,
         spreads=False,
     )
     bench.store.put(name_of("figures", figures_key(bench, cell)), made.to_bytes())
@@ -134,7 +135,7 @@ def timed(call: Callable[[], Any]) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--meta", action="store_true")
+    parser.add_argument("--meta", type=int, default=0, metavar="CELLS", help="try it on so many")
     parser.add_argument("--design", default="lone", choices=("lone", "cohort"))
     parser.add_argument("--workers", type=int, default=2, help="1 measures CPU time whole")
     parser.add_argument("--out", type=Path)
@@ -159,7 +160,10 @@ def main() -> None:
                 fresh = replace(audit.study)
                 each[entry.name] = round(timed(partial(entry.plugin.outcome, fresh))[1], 2)
         if arguments.meta:
-            seconds["meta"] = at_work(bench, FUSION.task, FUSION.missing(bench), arguments.workers)
+            some = bench.cells[:: len(bench.cells) // arguments.meta][: arguments.meta]
+            took = at_work(bench, FUSION.task, some, arguments.workers)
+            times = len(bench.cells) / len(some)
+            seconds[f"meta, scaled up from {len(some)} cells"] = (took[0] * times, took[1] * times)
         rows = {outcome.name: len(outcome.rows) for outcome in audit.outcomes}
     parts = [seconds[name] for name in ("profiles", "opening", "analyses")]
     result = {
