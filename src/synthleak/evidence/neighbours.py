@@ -15,7 +15,7 @@ LARGE = 4096
 _SAME = 1e-5
 # "Within" a radius is not decided by the last digit of a sum.
 _SLACK = 1e-9
-_FEW = 8
+_FEW, _SOME = 8, 64
 
 
 def cosines(targets: Targets, observation: Observation) -> Floats:
@@ -52,11 +52,20 @@ def nearest_distance(points: Floats, others: Floats) -> Floats:
     if len(others) <= LARGE:
         nearest: Floats = cdist(points, others).min(axis=1)
         return nearest
-    about = (others**2).sum(axis=1) - 2 * points @ others.T
-    few = np.argpartition(about, _FEW, axis=1)[:, :_FEW]
-    return np.array(
-        [cdist(point[None], others[near]).min() for point, near in zip(points, few, strict=True)]
-    )
+    squares, found = (others**2).sum(axis=1), []
+    for start in range(0, len(points), _SOME):
+        some = points[start : start + _SOME]
+        few = np.argpartition(squares - 2 * some @ others.T, _FEW, axis=1)[:, :_FEW]
+        found += [cdist(p[None], others[near]).min() for p, near in zip(some, few, strict=True)]
+    return np.array(found)
+
+
+def smallest(distance: Floats, k: int) -> Floats:
+    """Return each row's k smallest values, in no order (all, if there are fewer)."""
+    if k >= distance.shape[1]:
+        return distance
+    few: Floats = np.partition(distance, k - 1, axis=1)[:, :k]
+    return few.copy()
 
 
 def own_distances(observation: Observation) -> Floats:

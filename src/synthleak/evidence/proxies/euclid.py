@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import family
-from synthleak.evidence.neighbours import distance_radius, distances, share_within
+from synthleak.evidence.neighbours import (
+    distance_radius,
+    distances,
+    share_within,
+    smallest,
+)
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.evidence.own import top_mean
+from synthleak.evidence.own import NEIGHBOURS, top_mean
 
 
 @family(
@@ -30,7 +35,7 @@ def euclid(targets: Targets, observation: Observation) -> Floats:
     array([[0.5  , 0.375, 0.5  ]])
     """
     distance = distances(targets, observation)
-    closeness = 1 / (1 + distance)
+    closeness = 1 / (1 + smallest(distance, NEIGHBOURS))
     radius = distance_radius(observation)
     return np.stack(
         [closeness.max(axis=1), top_mean(closeness), share_within(distance, radius)], axis=1
