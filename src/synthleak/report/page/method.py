@@ -170,8 +170,8 @@ def _design(game: dict[str, object]) -> list[Caveat]:
     said = [
         Caveat(
             "Design cohort",
-            "Not the game of one target at a time: other records of the pool are present beside"
-            " the one that is asked about.",
+            "This is not the paper's game of one target at a time: other records of the pool are"
+            " present beside the one that is asked about.",
         )
     ]
     if game["instances"] == 1:
