@@ -63,9 +63,11 @@ import numpy as np, pandas as pd
 from sdmetrics.single_table import DCROverfittingProtection
 data = np.load(sys.argv[1])
 frames = [pd.DataFrame(data[k], columns=[f"c{i}" for i in range(data[k].shape[1])]) for k in "msh"]
-metadata = {"columns": {name: {"sdtype": "numerical"} for name in frames[0]}}
+columns = {name: {"sdtype": "numerical"} for name in frames[0]}
+metadata = {"tables": {"t": {"columns": columns}}}
 began = time.perf_counter()
-made = DCROverfittingProtection.compute_breakdown(frames[0], frames[1], frames[2], metadata)
+tables = [{"t": frame} for frame in frames]
+made = DCROverfittingProtection.compute_breakdown(*tables[:2], frames[2], metadata, "t")
 made["seconds"] = time.perf_counter() - began
 print(json.dumps(made))
 """

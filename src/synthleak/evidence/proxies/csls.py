@@ -32,5 +32,10 @@ def csls(targets: Targets, observation: Observation) -> Floats:
     """
     similarity = cosines(targets, observation)
     of_targets = top_mean(similarity)[:, None]
-    corrected = (2 * similarity - of_targets - hubness(observation) + 4) / 8
+    # In place: beside a large observation every table more is hundreds of megabytes.
+    corrected = 2 * similarity
+    corrected -= of_targets
+    corrected -= hubness(observation)
+    corrected += 4
+    corrected /= 8
     return np.stack([corrected.max(axis=1), top_mean(corrected)], axis=1)
