@@ -102,11 +102,11 @@ def figures_key(bench: Workbench, cell: Cell) -> str:
 
 def missing_figures(bench: Workbench) -> list[Cell]:
     """Return the cells whose figures are not in the store."""
-    return [
-        cell
-        for cell in bench.cells
-        if not bench.store.exists(name_of("figures", figures_key(bench, cell)))
-    ]
+    return [cell for cell in bench.cells if _lacks(bench, "figures", figures_key(bench, cell))]
+
+
+def _lacks(bench: Workbench, kind: str, key: str) -> bool:
+    return not bench.store.exists(name_of(kind, key))
 
 
 def assess_cell(bench: Workbench, cell: Cell) -> int:
@@ -163,11 +163,7 @@ def curves_of(bench: Workbench, cell: Cell) -> Curves:
 
 def missing_curves(bench: Workbench) -> list[Cell]:
     """Return the cells whose curves are not in the store."""
-    return [
-        cell
-        for cell in bench.cells
-        if not bench.store.exists(name_of("figures", curves_key(bench, cell)))
-    ]
+    return [cell for cell in bench.cells if _lacks(bench, "figures", curves_key(bench, cell))]
 
 
 def trace_cell(bench: Workbench, cell: Cell) -> int:
@@ -307,8 +303,7 @@ def missing_fusions(bench: Workbench, cells: Sequence[Cell] | None = None) -> li
     return [
         cell
         for cell in (bench.cells if cells is None else cells)
-        if draws_sets(bench, cell.pool)
-        and not bench.store.exists(name_of("meta", fusion_key(bench, cell)))
+        if draws_sets(bench, cell.pool) and _lacks(bench, "meta", fusion_key(bench, cell))
     ]
 
 

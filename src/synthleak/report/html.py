@@ -10,10 +10,10 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from synthleak.calibration.scenarios import KNOWLEDGE
+from synthleak.report.environment import environment
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.page.assets import packed, policy
 from synthleak.report.page.cells import proxy_sheet, sections
@@ -38,15 +38,7 @@ def render(audit: Audit, *, include_text: bool = False) -> bytes:
 
 def page(material: Material) -> bytes:
     """Return the page that shows this material."""
-    environment = Environment(
-        loader=PackageLoader("synthleak.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["budget"] = budget
-    return environment.get_template("page.html").render(**_content(material)).encode()
+    return environment().get_template("page.html").render(**_content(material)).encode()
 
 
 def _content(material: Material) -> dict[str, Any]:

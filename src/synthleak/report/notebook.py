@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from synthleak.report.figures.figure import budget
-from synthleak.report.page.numbers import chance
+from synthleak.report.environment import environment
 from synthleak.report.verdict import headline
 
 if TYPE_CHECKING:
@@ -16,25 +13,17 @@ if TYPE_CHECKING:
 
 def notebook(audit: Audit) -> str:
     """Return a piece of HTML for a notebook's output cell: ids and figures, everything escaped."""
-    environment = Environment(
-        loader=PackageLoader("synthleak.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["budget"] = budget
-    environment.filters["chance"] = lambda p: (
-        "–" if p is None else "< 0.0001" if p < 0.0001 else chance(p)
-    )
-    environment.filters["figure"] = lambda value: "–" if value is None else f"{value:.3f}"
-    return environment.get_template("notebook.html").render(
-        headline=headline(audit),
-        corpus=audit.bench.corpus.name,
-        records=len(audit.bench.corpus),
-        folder=str(audit.folder.root),
-        maps=_maps(audit),
-        rows=audit.cells,
+    return (
+        environment()
+        .get_template("notebook.html")
+        .render(
+            headline=headline(audit),
+            corpus=audit.bench.corpus.name,
+            records=len(audit.bench.corpus),
+            folder=str(audit.folder.root),
+            maps=_maps(audit),
+            rows=audit.cells,
+        )
     )
 
 

@@ -6,15 +6,14 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import synthleak
 from synthleak.report.compare.comparison import CellLine, Compared
+from synthleak.report.environment import environment
 from synthleak.report.figures.figure import Figure, Rows, Spec, budget, panels, short, values
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.page.assets import policy
-from synthleak.report.page.numbers import chance
 
 MOUNT = """
 for (const box of document.querySelectorAll("[data-figure]")) {
@@ -26,29 +25,21 @@ for (const box of document.querySelectorAll("[data-figure]")) {
 
 def render_comparison(compared: Compared) -> bytes:
     """Return the page."""
-    environment = Environment(
-        loader=PackageLoader("synthleak.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["budget"] = budget
-    environment.filters["chance"] = lambda p: (
-        "–" if p is None else "< 0.0001" if p < 0.0001 else chance(p)
-    )
-    environment.filters["figure"] = lambda value: "–" if value is None else f"{value:.3f}"
     style = runtime_style() + _asset("page.css")
     scripts = [runtime_script(), MOUNT]
     figure = compared_figure(compared)
-    page = environment.get_template("compare.html").render(
-        c=compared,
-        version=synthleak.__version__,
-        figure=figure,
-        spec=None if figure is None else _embedded(figure.for_page()),
-        style=Markup(style),
-        scripts=[Markup(script) for script in scripts],
-        policy=policy(scripts, [style]),
+    page = (
+        environment()
+        .get_template("compare.html")
+        .render(
+            c=compared,
+            version=synthleak.__version__,
+            figure=figure,
+            spec=None if figure is None else _embedded(figure.for_page()),
+            style=Markup(style),
+            scripts=[Markup(script) for script in scripts],
+            policy=policy(scripts, [style]),
+        )
     )
     return page.encode()
 
