@@ -35,15 +35,17 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool, title: str 
 
 
 def shown(value: Any) -> str:
-    """Write a value for people.
+    """Write a value for people; a small one keeps a digit, so that a p is never shown as 0.
 
-    >>> shown(0.12345), shown(math.inf), shown(3), shown(None)
-    ('0.123', 'inf', '3', '')
+    >>> shown(0.12345), shown(0.0004998), shown(math.inf), shown(3), shown(None)
+    ('0.123', '0.0005', 'inf', '3', '')
     """
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:g}" if math.isinf(value) or value == int(value) else f"{value:.3f}"
+        if math.isinf(value) or value == int(value):
+            return f"{value:g}"
+        return f"{value:.1g}" if abs(value) < 0.001 else f"{value:.3f}"
     return str(value)
 
 
