@@ -13,8 +13,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraint
 demo: $(VENV)/core
 	$(BIN)/synthleak demo --out runs/demo
 
+# Two processes share the files; each works with one thread, so that they do not wait for each other.
 test: $(VENV)/dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
