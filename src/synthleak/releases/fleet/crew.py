@@ -12,7 +12,6 @@ from torch import Tensor
 from synthleak.releases.backbone import Backbone, load_backbone
 from synthleak.releases.fleet.adapters import Adapters, FleetLinear, convert
 from synthleak.releases.fleet.memory import Shape
-from synthleak.releases.fleet.recall import attend_together, empty_recall
 from synthleak.releases.fleet.sampling import Decoder
 from synthleak.seeds import derive
 
@@ -25,7 +24,6 @@ class Crew:
         model = backbone.model
         self.layers: list[FleetLinear] = convert(model, keep=[model.get_output_embeddings()])
         fuse_norms(model)
-        attend_together(model)
         # cuDNN plans its attention anew for every shape, and no two steps of a fleet have the same.
         torch.backends.cuda.enable_cudnn_sdp(False)
         self._base = model.base_model
@@ -66,7 +64,7 @@ class Crew:
                 input_ids=tokens,
                 attention_mask=mask,
                 position_ids=positions,
-                past_key_values=empty_recall() if cache is None else cache,
+                past_key_values=cache,
                 use_cache=True,
             )
             return out.last_hidden_state[:, -1], out.past_key_values

@@ -23,7 +23,7 @@ from synthleak.errors import GeneratorError
 from synthleak.releases.fleet.choice import Decoding, choose
 from synthleak.releases.fleet.crew import Crew, memory_of
 from synthleak.releases.fleet.memory import HEADROOM, MOST_TEXTS, MOST_TOKENS, Shape
-from synthleak.releases.fleet.recall import empty_recall
+from synthleak.releases.fleet.recall import attend_together, empty_recall
 from synthleak.releases.fleet.sampling import Tokens
 
 log = logging.getLogger(__name__)
@@ -76,6 +76,7 @@ class Drawer:
     def __init__(self, crew: Crew, *, rows: int | None = None) -> None:
         self._crew = crew
         self._most = rows
+        attend_together(crew.backbone.model)
 
     def draw(
         self,
