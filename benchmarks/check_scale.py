@@ -31,8 +31,10 @@ COPIED = 0.05
 def texts(count: int, seed: int) -> list[str]:
     """Return invented texts of 30 words."""
     words: list[str] = []
-    for record in Demo(size=int(count * WORDS / 16) + 50, seed=seed).read():
-        words += record.text.split()
+    while len(words) < WORDS * count:
+        for record in Demo(size=20_000, seed=seed).read():
+            words += record.text.split()
+        seed += 1
     return [" ".join(words[WORDS * place : WORDS * (place + 1)]) for place in range(count)]
 
 

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: E402
 
-from synthleak.releases.fleet.recall import ROOM, RoomyLayer, decode_together  # noqa: E402
+from synthleak.releases.fleet.recall import BLOCK, RoomyLayer, decode_together  # noqa: E402
 
 
 def drawn(*shape: int) -> Any:
@@ -35,18 +35,31 @@ def test_one_position_attends_as_the_library_lets_it(groups: int, masked: bool) 
         assert torch.allclose(made, expected, rtol=1e-6, atol=1e-7)
 
 
-def test_a_memory_grows_and_keeps_the_rows_that_are_chosen() -> None:
-    layer, steps = RoomyLayer(), drawn(ROOM + 9, 3, 2, 1, 4)
-    keys, values = layer.update(drawn(3, 2, 5, 4), -drawn(3, 2, 5, 4))
-    first = keys.clone()
+def test_a_memory_grows_by_blocks_and_keeps_the_rows_that_are_chosen() -> None:
+    layer, steps = RoomyLayer(), drawn(BLOCK + 9, 3, 2, 1, 4)
+    first, _ = layer.update(drawn(3, 2, 5, 4), -drawn(3, 2, 5, 4))
+    first = first.clone()
     for number, step in enumerate(steps):
-        keys, values = layer.update(step, -step)
-        assert layer.get_seq_length() == keys.shape[2] == 6 + number
+        announced, _ = layer.get_mask_sizes(1)
+        seen, _ = layer.update(step, -step)
+        assert layer.get_seq_length() == layer.keys.shape[2] == 6 + number
+        assert seen.shape[2] == announced and announced % BLOCK == 0
+        assert torch.equal(seen[:, :, : 6 + number], layer.keys)
+        assert not seen[:, :, 6 + number :].any()
+    keys = layer.keys.clone()
     assert torch.equal(keys, torch.cat([first, *steps], dim=2))
-    assert torch.equal(values, -keys)
+    assert torch.equal(layer.values, -keys)
     layer.batch_select_indices(torch.tensor([2, 0]))
     assert torch.equal(layer.keys, keys[[2, 0]])
-    more, _ = layer.update(steps[0][:2], steps[0][:2])
-    assert torch.equal(more, torch.cat([keys[[2, 0]], steps[0][:2]], dim=2))
+    layer.update(steps[0][:2], steps[0][:2])
+    assert torch.equal(layer.keys, torch.cat([keys[[2, 0]], steps[0][:2]], dim=2))
     layer.forget()
     assert layer.get_seq_length() == 0
+
+
+def test_a_prompt_is_read_without_blocks() -> None:
+    layer = RoomyLayer()
+    assert layer.get_mask_sizes(5) == (5, 0)
+    keys, _ = layer.update(drawn(3, 2, 5, 4), drawn(3, 2, 5, 4))
+    assert keys.shape[2] == 5
+    assert layer.get_mask_sizes(2) == (7, 0)

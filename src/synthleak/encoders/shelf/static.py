@@ -42,8 +42,8 @@ class Static(Encoder):
                 list(texts[start : start + _CHUNK]), add_special_tokens=False
             )
             for row, encoding in enumerate(batch, start=start):
-                if encoding.ids:
-                    vectors[row] = table[encoding.ids].mean(axis=0)
+                if ids := encoding.ids:
+                    vectors[row] = np.add.reduce(table.take(ids, axis=0), axis=0) / len(ids)
         return vectors
 
 

@@ -3,6 +3,9 @@
 A step of decoding reads the keys and values of every text and does little else. The library's own
 way copies all of them to append one position, and copies them again for every query head that
 shares them. Here there is room to grow, and heads that share keys are multiplied together.
+
+A step sees its memory in whole blocks: matrices whose sides no power of two divides are multiplied
+by kernels that take four times as long. What a block holds beyond the text is zero, and masked.
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 NAME = "synthleak"
-ROOM = 16
-"""Positions that are added at a time."""
+BLOCK = 16
+"""Positions that are added, and seen by a step, at a time."""
 
 
 class RoomyLayer(DynamicLayer):
@@ -29,22 +32,27 @@ class RoomyLayer(DynamicLayer):
     _used: int
 
     def update(self, keys: Tensor, values: Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Append positions, and return all of them."""
+        """Append positions and return all of them; a step that continues sees whole blocks."""
         if not self.is_initialized:
             self.lazy_initialization(keys, values)
-            self._kept, self._used = _room_for((keys, values), keys.shape[-2] + ROOM), 0
+            self._kept, self._used = _room_for((keys, values), _whole(keys.shape[-2] + 1)), 0
         assert self._kept is not None
-        needed = self._used + keys.shape[-2]
+        before, needed = self._used, self._used + keys.shape[-2]
         if needed > self._kept[0].shape[-2]:
-            larger = _room_for((keys, values), needed + ROOM)
+            larger = _room_for((keys, values), _whole(needed))
             for new, old in zip(larger, self._kept, strict=True):
-                new[:, :, : self._used] = old[:, :, : self._used]
+                new[:, :, :before] = old[:, :, :before]
             self._kept = larger
         for kept, more in zip(self._kept, (keys, values), strict=True):
-            kept[:, :, self._used : needed] = more
+            kept[:, :, before:needed] = more
         self._used = needed
         self._show()
-        return self.keys, self.values
+        return self._first(_seen(before, needed))
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Tell how many positions `update` will return, for the mask."""
+        length, offset = super().get_mask_sizes(query_length)
+        return _seen(length - query_length, length), offset
 
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep these rows, in this order."""
@@ -59,13 +67,26 @@ class RoomyLayer(DynamicLayer):
         self._kept, self._used, self.is_initialized = None, 0, False
 
     def _show(self) -> None:
+        self.keys, self.values = self._first(self._used)
+
+    def _first(self, positions: int) -> tuple[Tensor, Tensor]:
         assert self._kept is not None
-        self.keys, self.values = (kept[:, :, : self._used] for kept in self._kept)
+        keys, values = self._kept
+        return keys[:, :, :positions], values[:, :, :positions]
+
+
+def _seen(before: int, after: int) -> int:
+    """Return how many positions attention sees, of `after`, if `before` of them were there."""
+    return _whole(after) if before and after == before + 1 else after
+
+
+def _whole(positions: int) -> int:
+    return -(-positions // BLOCK) * BLOCK
 
 
 def _room_for(like: tuple[Tensor, Tensor], positions: int) -> tuple[Tensor, Tensor]:
     def room(tensor: Tensor) -> Tensor:
-        return tensor.new_empty(*tensor.shape[:2], positions, tensor.shape[3])
+        return tensor.new_zeros(*tensor.shape[:2], positions, tensor.shape[3])
 
     return room(like[0]), room(like[1])
 
