@@ -117,18 +117,24 @@ def decode_together(
         return made
     groups, positions = key.shape[1], key.shape[2]
     asked = query.reshape(rows * groups, heads // groups, size)
-    scores = torch.bmm(asked, key.reshape(rows * groups, positions, size).mT)
-    scores = scores.view(rows, groups, heads // groups, positions)
-    scores = scores if scores.dtype == torch.float64 else scores.float()
-    scores *= size**-0.5 if scaling is None else scaling
-    if attention_mask is not None:
-        seen = attention_mask[:, :, :, :positions]
-        scores = (
-            scores.masked_fill(~seen, -torch.inf) if seen.dtype == torch.bool else scores + seen
-        )
-    weights = torch.softmax(scores, dim=-1).to(value.dtype).view(rows * groups, -1, positions)
+    unseen = _added(attention_mask, (rows, groups, heads // groups, positions), query)
+    scores = unseen.view(rows * groups, -1, positions).baddbmm_(
+        asked,
+        key.reshape(rows * groups, positions, size).mT,
+        alpha=size**-0.5 if scaling is None else scaling,
+    )
+    weights = torch.softmax(scores, dim=-1)
     mixed = torch.bmm(weights, value.reshape(rows * groups, positions, size))
     return mixed.view(rows, 1, heads, size), None
+
+
+def _added(mask: Tensor | None, shape: tuple[int, int, int, int], like: Tensor) -> Tensor:
+    """Return what is added to scores: -inf where nothing is to be seen. It is written over."""
+    if mask is None:
+        return like.new_zeros(shape)
+    if mask.dtype == torch.bool:
+        mask = like.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)
+    return mask[..., : shape[3]].to(like.dtype).expand(shape).contiguous()
 
 
 def attend_together(model: Any) -> None:

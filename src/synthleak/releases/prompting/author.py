@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,15 +54,47 @@ class Author:
         drawn = 0
         for attempt in range(self._attempts):
             chance = _chances(owners, attempt, how.longest)
-            tokens = self._drawer.draw(prompts, asked[rows], chance[rows], how, push)
+            with _Reader(self.script, one_line=one_line) as reader:
+                tokens = self._drawer.draw(
+                    prompts, asked[rows], chance[rows], how, push, reader.take
+                )
             drawn += sum(map(len, tokens))
-            for row, text in zip(rows.tolist(), self.script.decode(tokens), strict=True):
-                texts[row] = tidy(text, one_line=one_line)
-            rows = np.array([row for row in rows if degenerate(texts[row])], dtype=np.int64)
+            for place, text in reader.texts.items():
+                texts[rows[place]] = text
+            rows = rows[sorted(reader.degenerate)]
             if not len(rows):
                 break
         log.info("%d texts, %d tokens, %d still degenerate", len(asked), drawn, len(rows))
         return texts
+
+
+class _Reader:
+    """Reads what was drawn, while the device draws more."""
+
+    def __init__(self, script: Script, *, one_line: bool) -> None:
+        self._script, self._one_line = script, one_line
+        self._pool = ThreadPoolExecutor(1)
+        self._waiting: list[Future[None]] = []
+        self.texts: dict[int, str] = {}
+        self.degenerate: list[int] = []
+
+    def __enter__(self) -> _Reader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown()
+        for part in self._waiting:
+            part.result()
+
+    def take(self, places: list[int], drawn: list[Tokens]) -> None:
+        """Read the tokens of these places, later."""
+        self._waiting.append(self._pool.submit(self._read, places, drawn))
+
+    def _read(self, places: list[int], drawn: list[Tokens]) -> None:
+        for place, written in zip(places, self._script.decode(drawn), strict=True):
+            text = self.texts[place] = tidy(written, one_line=self._one_line)
+            if degenerate(text):
+                self.degenerate.append(place)
 
 
 def _chances(owners: Sequence[Owner], attempt: int, longest: int) -> NDArray[np.float32]:

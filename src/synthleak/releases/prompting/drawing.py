@@ -8,7 +8,7 @@ alone; batches, compaction and company change nothing but rounding.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -85,8 +85,12 @@ class Drawer:
         chance: NDArray[np.float32],
         how: Decoding,
         push: Push | None = None,
+        done: Callable[[list[int], list[Tokens]], None] = lambda rows, drawn: None,
     ) -> list[Tokens]:
-        """Return a continuation of prompt `of[r]` for every row r, with what ended it."""
+        """Return a continuation of prompt `of[r]` for every row r, with what ended it.
+
+        `done` is told of rows as they are finished, many at a time.
+        """
         made: list[Tokens] = [()] * len(of)
         if not len(of):
             return made
@@ -109,6 +113,7 @@ class Drawer:
                 continue
             for row, tokens in zip(part.tolist(), drawn, strict=True):
                 made[row] = tokens
+            done(part.tolist(), drawn)
             start += len(part)
             tell(f"writing texts, {start:,} of {len(order):,}")
         return made
