@@ -66,7 +66,6 @@ def _spread(
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     waiting = dict(enumerate(units))
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     with tempfile.TemporaryDirectory(prefix="synthleak-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "context"
         path.write_bytes(pickle.dumps((task, context), protocol=pickle.HIGHEST_PROTOCOL))
@@ -93,6 +92,8 @@ def _spread(
 
 def _in_worker(path: str, index: int, unit: Any) -> tuple[int, int]:
     task, context = _context(path)
+    # Workers have one core each; this process keeps all for what it does itself.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # What a killed worker leaves behind may be private: it goes with the folder of the context.
     usual, tempfile.tempdir = tempfile.tempdir, str(Path(path).parent)
     try:
