@@ -1,21 +1,21 @@
 """`synthleak check` beside what people use on text otherwise: who finds what, and in what time.
 
-    python benchmarks/check.py [--corpus FILE] [--repeats 8] [--peers PYTHON]
+    python benchmarks/check.py [--corpus FILE] [--repeats 8] [--peers PYTHON]...
 
-The same members, holdout and release go to each. SDMetrics runs from its package where the Python
-that --peers names has it (on 16 principal components: it takes numbers, no text); mostlyai-qa and
-NeMo Safe-Synthesizer need torch and models at import and Canary's Echo a cloud, so that these and
-DOMIAS are computed by their definitions, on the vectors of the encoder static:
+The same members, holdout and release go to each, as texts or as vectors of the encoder static.
+--peers names a Python that has the other tools (or NAME=PYTHON, once for each): their own functions
+run there (`check_peers.py`), once per release, for their figure and time. `check_definitions.py`
+computes each figure by its definition, is held against the package's, and carries the test: each is
+compared with permuted splits at 5%, as ours is; that is the column `found`. What a peer that has no
+package here is computed by, and why, stands in the result.
 
-- distance to closest record (SDMetrics, mostlyai-qa): share of synthetic records that lie nearer to
-  a member than to any held-out record;
-- 1-NN cosine (NeMo Safe-Synthesizer): a record is called a member if its nearest synthetic record
-  is nearer than a threshold; 36 attacks are graded by precision and accuracy, 1 (poor) to 3;
-- DOMIAS: density of the release over that of a reference, kernel estimate on 32 principal axes;
+- SDMetrics: share of synthetic records nearer to a member, on 16 principal components;
+- mostlyai-qa: the same in all dimensions and six groups of them, the largest; and its report's way
+  with a column of texts, with the share of identical ones;
+- NeMo Safe-Synthesizer: the grade of 36 attacks by the distance to the nearest synthetic text, and
+  the distance itself;
+- DOMIAS: density of the release over that of a reference, on 32 principal components;
 - Canary's Echo: log-probability under a bigram model of the release.
-
-None of them tests: grades and shares come without a null. To compare like with like, each figure is
-also tested at 5% against permuted splits, as ours is; that is the column `found`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
+from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 
+import check_definitions as definitions
+from check_ask import NAMES, Peer, Row, lay_out, peers_of
+from check_definitions import Case
 from check_level import (
     KNOWN,
     RELEASED,
@@ -47,167 +49,151 @@ from check_level import (
     p_values,
     paraphraser,
 )
-from synthleak.encoders.shelf.static import Static
-from synthleak.evidence.kernel import log_densities, principal
-from synthleak.evidence.observation import Observation, Targets
-from synthleak.evidence.whole_model import ngram_logprob
-from synthleak.metrics.nulls import p_value
+from synthleak.analyses.copies import find_copies
 from synthleak.metrics.roc import auc
 from synthleak.seeds import stream
 
 RESULTS = Path(__file__).parent / "results"
-PERMUTATIONS = 499
-SDMETRICS = """
-import sys, time, json
-import numpy as np, pandas as pd
-from sdmetrics.single_table import DCROverfittingProtection
-data = np.load(sys.argv[1])
-frames = [pd.DataFrame(data[k], columns=[f"c{i}" for i in range(data[k].shape[1])]) for k in "msh"]
-columns = {name: {"sdtype": "numerical"} for name in frames[0]}
-metadata = {"tables": {"t": {"columns": columns}}}
-began = time.perf_counter()
-tables = [{"t": frame} for frame in frames]
-made = DCROverfittingProtection.compute_breakdown(*tables[:2], frames[2], metadata, "t")
-made["seconds"] = time.perf_counter() - began
-print(json.dumps(made))
-"""
 
 
-def by_records(scores: np.ndarray, member: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
-    """Test a score per record: AUC of members against holdout, permuted."""
-    ranks = scores.argsort().argsort().astype(np.float64)
-
-    def value(inside: np.ndarray) -> float:
-        return float(ranks[inside].mean())
-
-    null = np.array([value(rng.permutation(member)) for _ in range(PERMUTATIONS)])
-    return {
-        "figure": float(auc(scores[member], scores[~member])),
-        "p": p_value(value(member), null),
-    }
-
-
-def closest(distance: np.ndarray, member: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
-    """Test the share of synthetic records that are nearer to a member; `distance[text, record]`."""
-
-    def share(inside: np.ndarray) -> float:
-        near, far = distance[:, inside].min(axis=1), distance[:, ~inside].min(axis=1)
-        return float((near < far).mean() + (near == far).mean() / 2)
-
-    null = np.array([share(rng.permutation(member)) for _ in range(PERMUTATIONS)])
-    return {"figure": share(member), "p": p_value(share(member), null)}
-
-
-def grade(distance: np.ndarray, member: np.ndarray, rng: np.random.Generator) -> float:
-    """Return NeMo's mean grade of 36 attacks: 4 thresholds on 9 shares of the records."""
-    order = rng.permutation(len(member))
-    grades = []
-    for threshold in (0.4, 0.3, 0.2, 0.1):
-        for share in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
-            some = order[: int(len(order) * share)]
-            called, truth = distance[some] < threshold, member[some]
-            precision = round(float(truth[called].mean()) if called.any() else 0.0, 1)
-            accuracy = round(float((called == truth).mean()), 1)
-            grades.append(_grade(precision, accuracy))
-    return round(float(np.mean(grades)), 2)
-
-
-def _grade(precision: float, accuracy: float) -> float:
-    low, high = min(precision, accuracy), max(precision, accuracy)
-    if high <= 0.5:
-        return 3.0
-    if high <= 0.8:
-        return 2.5 if low <= 0.5 else 2.0
-    return 1.5 if low <= 0.8 else 1.0
-
-
-def timed(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def timed(make: Callable[[], Row]) -> Row:
     began = time.process_time()
     made = make()
     return made | {"cpu_seconds": time.process_time() - began}
 
 
-def rivals(
-    records: Sequence[str], release: Sequence[str], reference: Sequence[str], member: np.ndarray
-) -> dict[str, dict[str, Any]]:
-    encode, rng = Static().encode, stream("rivals", len(release))
-    own, theirs, known = (encode(list(t)).astype(np.float64) for t in (records, release, reference))
-    unit = [v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), 1e-9) for v in (own, theirs)]
-    cosine = 1 - (unit[0] @ unit[1].T).max(axis=1)
+def ours(case: Case, made: Any) -> dict[str, Row]:
+    """Return our verdict, and what our list of copies says with its own control."""
+    copies: Row = {}
 
-    def domias() -> dict[str, Any]:
-        basis = principal(known, 32)
-        parts = [basis.reduce(v) for v in (theirs, known, own)]
-        ratio = log_densities(parts[0], parts[2])[:, 1] - log_densities(parts[1], parts[2])[:, 1]
-        return by_records(ratio, member, rng)
+    def verdict() -> Row:
+        evidence = observe(made, [case.release, case.reference])
+        names = [proxy.name for proxy in evidence.proxies]
+        overlap = evidence.values[0, :, names.index("jaccard_max")]
+        places, rng = np.arange(len(case.member)), stream("peers", "copies")
+        found = find_copies(case.records, case.release, overlap, case.member, places, rng)
+        copies.update(figure=sum(found.verbatim) + sum(found.near), p=found.p_all)
+        return {"p": p_values(evidence, [case.member], ("peers",))[0]}
 
-    def canary() -> dict[str, Any]:
-        log_p = ngram_logprob(Targets(records, encode), Observation(release, encode), 2)
-        return by_records(log_p, member, rng)
+    checked = timed(verdict)
+    return {"synthleak check": checked, "synthleak check, its list of copies": copies}
 
-    return {
-        "distance to closest record": timed(lambda: closest(cdist(theirs, own), member, rng)),
-        "1-NN cosine": timed(
-            lambda: by_records(-cosine, member, rng) | {"grade": grade(cosine, member, rng)}
+
+def rivals(case: Case, answers: dict[str, Row | None]) -> dict[str, Row]:
+    """Return each rival's figure by definition, tested, with its package's answer beside it."""
+    member, rng = case.member, stream("rivals", len(case.release))
+    own, theirs, _ = case.vectors
+    mostly, domias = answers.get("mostlyai") or {}, answers.get("domias")
+    groups = [slice(None), *mostly.get("groups", ())]
+    cosine = definitions.cosine_distance(case)
+
+    def records(score: Callable[[Case], np.ndarray], package: Row | None) -> Row:
+        """Test the package's own scores where it has any; how do ours rank the records?"""
+        values = score(case)
+        if package is None:
+            return definitions.by_records(values, member, rng)
+        scores = np.empty(len(member))
+        scores[np.argsort(~member, kind="stable")] = package["scores"]
+        made = definitions.by_records(scores, member, rng)
+        definition = float(auc(values[member], values[~member]))
+        return made | {
+            "by_definition": definition,
+            "rank_correlation": spearmanr(scores, values).statistic,
+        }
+
+    made = {
+        "SDMetrics": timed(lambda: definitions.ranged(case, rng)),
+        "mostlyai-qa on our vectors": timed(
+            lambda: definitions.closest([(theirs[:, g], own[:, g]) for g in groups], member, rng)
         ),
-        "DOMIAS": timed(domias),
-        "Canary's n-gram": timed(canary),
+        "NeMo, grade": timed(lambda: definitions.graded(cosine, member, rng)),
+        "NeMo, distance": timed(lambda: definitions.by_records(-cosine, member, rng)),
+        "DOMIAS": timed(lambda: records(definitions.density_ratio, domias)),
+        "Canary's n-gram": timed(
+            lambda: definitions.by_records(definitions.bigrams(case), member, rng)
+        ),
     }
+    if canary := answers.get("canary"):
+        again = records(definitions.bigrams, canary)
+        made["Canary's n-gram, model of NLTK"] = again | {"package": canary}
+    if mostly:
+        released, *sides = (np.array(part) for part in mostly["report_vectors"])
+        placed = np.empty((len(member), released.shape[1]))
+        placed[np.argsort(~member, kind="stable")] = np.vstack(sides)
+        report = mostly["report"]
+        share = timed(lambda: definitions.closest([(released, placed)], member, rng))
+        same = timed(lambda: definitions.identical(released, placed, member, rng))
+        made["mostlyai-qa, its report"] = share | {"package": report}
+        figure = {"figure": report["identical_to_members"]}
+        made["mostlyai-qa, its report's identical texts"] = same | {"package": report | figure}
+    beside = {"SDMetrics": "sdmetrics", "mostlyai-qa on our vectors": "mostlyai"}
+    beside |= {"NeMo, grade": "nemo", "DOMIAS": "domias"}
+    for row, name in beside.items():
+        made[row]["package"] = answers.get(name)
+    return made
 
 
-def sdmetrics(python: str, records: Sequence[str], release: Sequence[str], member: Any) -> Any:
-    """Run SDMetrics' own DCR score on principal components, in the Python that has it."""
-    encode = Static().encode
-    own, theirs = encode(list(records)), encode(list(release))
-    basis = principal(own.astype(np.float64), 16)
-    parts = {"m": own[member], "s": theirs, "h": own[~member]}
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "vectors.npz"
-        np.savez(path, **{key: basis.reduce(value) for key, value in parts.items()})
-        done = subprocess.run(
-            [python, "-c", SDMETRICS, str(path)], capture_output=True, text=True, check=False
-        )
-    return json.loads(done.stdout) if done.returncode == 0 else done.stderr.strip()[-200:]
+def summary(rows: Sequence[Row]) -> Row:
+    """Average over releases; `found` counts p ≤ 0.05, `package` is what the package itself says."""
+    made: Row = {"found": sum(row["p"] <= 0.05 for row in rows), "of": len(rows)}
+    for key in ("figure", "cpu_seconds", "rank_correlation"):
+        if key in rows[0]:
+            made[key] = mean(row[key] for row in rows)
+    if package := [row["package"] for row in rows if row.get("package")]:
+        made["package_cpu_seconds"] = mean(answer["cpu_seconds"] for answer in package)
+        figures = [row["package"].get("figure", row["figure"]) for row in rows]
+        defined = [row.get("by_definition", row["figure"]) for row in rows]
+        made["package_figures"] = [round(figure, 4) for figure in figures]
+        made["largest_difference"] = round(float(np.abs(np.subtract(figures, defined)).max()), 6)
+        if "grade" in package[0]:
+            made["package_grades"] = [answer["grade"] for answer in package]
+    return made
+
+
+def mean(values: Iterable[float]) -> float:
+    return round(float(np.mean(list(values))), 3)
+
+
+def measure(texts: Sequence[str], repeats: int, peers: dict[str, Peer]) -> dict[str, Any]:
+    situations: dict[str, tuple[int, Callable[[str, Any], str]]] = {
+        "independent": (0, lambda text, rng: text),
+        "5% copied": (50, lambda text, rng: text),
+        "5% paraphrased": (50, paraphraser(texts, 0.25)),
+        "1% copied": (10, lambda text, rng: text),
+    }
+    table: dict[str, Any] = {}
+    for title, (copied, how) in situations.items():
+        found: dict[str, list[Row]] = {}
+        for draw in range(repeats):
+            made, rng = ground(texts, 5000 + draw), stream("peers", title, draw)
+            member = rng.permutation(np.arange(2 * SIDE) < SIDE)
+            planted = rng.permutation(np.flatnonzero(member))[:copied]
+            copies = [how(made.records[place], rng) for place in planted]
+            release = [*copies, *made.others[copied:]]
+            case = Case(made.records, release, made.reference, member)
+            with tempfile.TemporaryDirectory() as name:
+                lay_out(case, Path(name))
+                answers = {peer: own.ask(Path(name)) for peer, own in peers.items()}
+            for row, result in (ours(case, made) | rivals(case, answers)).items():
+                found.setdefault(row, []).append(result)
+            print(f"{title}: {draw + 1} of {repeats}", flush=True)
+        table[title] = {name: summary(rows) for name, rows in found.items()}
+        print(json.dumps(table[title], indent=1), flush=True)
+    return table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", type=Path, help="JSON Lines with a field text")
     parser.add_argument("--repeats", type=int, default=8)
-    parser.add_argument("--peers", help="a Python that has sdmetrics")
+    parser.add_argument("--peers", action="append", default=[], help="[NAME=]PYTHON that has them")
     asked = parser.parse_args()
-    texts = corpus_texts(asked.corpus)
-    change = paraphraser(texts, 0.25)
-    situations: dict[str, tuple[int, Callable[[str, Any], str]]] = {
-        "independent": (0, lambda text, rng: text),
-        "5% copied": (50, lambda text, rng: text),
-        "5% paraphrased": (50, change),
-        "1% copied": (10, lambda text, rng: text),
-    }
-    table: dict[str, Any] = {}
+    peers = peers_of(asked.peers)
+    missing = dict.fromkeys(NAMES, "by its definition, because no Python was named that has it")
+    sources = missing | {name: peer.source for name, peer in peers.items()}
+    print(json.dumps(sources, indent=1), flush=True)
     with threadpool_limits(limits=1):
-        for title, (copied, how) in situations.items():
-            found: dict[str, list[dict[str, Any]]] = {}
-            for draw in range(asked.repeats):
-                made, rng = ground(texts, 5000 + draw), stream("peers", title, draw)
-                member = rng.permutation(np.arange(2 * SIDE) < SIDE)
-                planted = rng.permutation(np.flatnonzero(member))[:copied]
-                copies = [how(made.records[place], rng) for place in planted]
-                release = [*copies, *made.others[copied:]]
-
-                def ours(made: Any = made, release: Any = release, member: Any = member) -> Any:
-                    evidence = observe(made, [release, made.reference])
-                    return {"figure": None, "p": p_values(evidence, [member], ("peers",))[0]}
-
-                results = {"synthleak check": timed(ours)}
-                results |= rivals(made.records, release, made.reference, member)
-                for name, result in results.items():
-                    found.setdefault(name, []).append(result)
-                if draw == 0 and asked.peers:
-                    own = sdmetrics(asked.peers, made.records, release, member)
-                    table.setdefault("SDMetrics from its package", {})[title] = own
-            table[title] = {name: summary(rows) for name, rows in found.items()}
-            print(title, json.dumps(table[title], indent=1), flush=True)
+        table = measure(corpus_texts(asked.corpus), asked.repeats, peers)
     result = {
         "corpus": asked.corpus.name if asked.corpus else "demo",
         "members": SIDE,
@@ -215,6 +201,10 @@ def main() -> None:
         "release": RELEASED,
         "reference": KNOWN,
         "repeats": asked.repeats,
+        "peers": sources,
+        "import_cpu_seconds": {
+            name: peer.about["import_cpu_seconds"] for name, peer in peers.items() if peer.about
+        },
         "situations": table,
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit(),
@@ -225,19 +215,6 @@ def main() -> None:
     path = RESULTS / f"check-peers-{result['date']}.json"
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(f"wrote {path}")
-
-
-def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Average over repeats; `found` counts p ≤ 0.05."""
-    made: dict[str, Any] = {
-        "found": sum(row["p"] <= 0.05 for row in rows),
-        "of": len(rows),
-        "cpu_seconds": round(float(np.mean([row["cpu_seconds"] for row in rows])), 2),
-    }
-    for key in ("figure", "grade"):
-        if rows[0].get(key) is not None:
-            made[key] = round(float(np.mean([row[key] for row in rows])), 3)
-    return made
 
 
 if __name__ == "__main__":
