@@ -187,7 +187,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, help="JSON Lines with a field text")
     parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--peers", action="append", default=[], help="[NAME=]PYTHON that has them")
-    asked = parser.parse_args()
+    asked, started = parser.parse_args(), commit()
     peers = peers_of(asked.peers)
     missing = dict.fromkeys(NAMES, "by its definition, because no Python was named that has it")
     sources = missing | {name: peer.source for name, peer in peers.items()}
@@ -207,7 +207,7 @@ def main() -> None:
         },
         "situations": table,
         "date": datetime.now(UTC).date().isoformat(),
-        "commit": commit(),
+        "commit": started,
         "python": platform.python_version(),
         "cores": os.cpu_count(),
     }
