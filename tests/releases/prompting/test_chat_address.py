@@ -98,6 +98,17 @@ def test_answers_come_in_order_are_cleaned_and_counted(
     assert {b["max_tokens"] for b in server.asked} == {9}
 
 
+@pytest.mark.parametrize(
+    ("reason", "answer"), [("length", "It rained."), ("stop", "It rained. And we"), (None, None)]
+)
+def test_an_answer_that_broke_off_ends_with_a_whole_sentence(
+    server: Server, monkeypatch: pytest.MonkeyPatch, reason: str | None, answer: str | None
+) -> None:
+    choice: dict[str, Any] = {"message": {"content": "It rained. And we"}, "finish_reason": reason}
+    monkeypatch.setattr(server, "reply", lambda body: json.dumps({"choices": [choice]}).encode())
+    assert writer(server).write(["q"], 1, [(1, 1)]) == [answer or "It rained. And we"]
+
+
 @pytest.mark.parametrize("trouble", [429, 500, 503, "garbage"])
 def test_what_may_get_better_is_asked_again(server: Server, trouble: Any) -> None:
     server.mood = lambda number: trouble if number <= 2 else 200

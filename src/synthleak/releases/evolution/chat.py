@@ -23,7 +23,7 @@ from typing import Any
 
 from synthleak.errors import GeneratorError
 from synthleak.identity import digest
-from synthleak.releases.prompting.tidy import tidy
+from synthleak.releases.prompting.tidy import tidy, whole_sentences
 from synthleak.seeds import derive
 from synthleak.store import Store, fetch, name_of
 
@@ -197,11 +197,12 @@ class ChatWriter:
         message = urllib.request.Request(url, json.dumps(body).encode(), headers)
         with urllib.request.urlopen(message, timeout=self._terms.timeout) as reply:
             content = json.loads(reply.read())
-        text = content["choices"][0]["message"]["content"]
+        choice = content["choices"][0]
+        text = choice["message"]["content"]
         if not isinstance(text, str):
             raise ValueError("an answer without text")
         self.tally.add(content.get("usage") or {})
-        return text
+        return whole_sentences(text) if choice.get("finish_reason") == "length" else text
 
     def _refused(self, what: str) -> GeneratorError:
         return GeneratorError(

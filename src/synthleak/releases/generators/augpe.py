@@ -49,7 +49,7 @@ ERRANDS = (
 _BLANKS = ("description", "labelled", "style", "words")
 
 
-@generators.register("augpe", version=1)
+@generators.register("augpe", version=2)
 class AugPe(Prompted):
     """Private evolution: texts that private records vote for have descendants (Aug-PE)."""
 

@@ -17,7 +17,7 @@ from synthleak.releases.fleet.crew import Crew
 from synthleak.releases.fleet.sampling import Tokens
 from synthleak.releases.prompting.drawing import Drawer, Push
 from synthleak.releases.prompting.script import Script
-from synthleak.releases.prompting.tidy import degenerate, tidy
+from synthleak.releases.prompting.tidy import degenerate, tidy, whole_sentences
 from synthleak.seeds import stream
 
 log = logging.getLogger("synthleak.releases")
@@ -54,7 +54,7 @@ class Author:
         drawn = 0
         for attempt in range(self._attempts):
             chance = _chances(owners, attempt, how.longest)
-            with _Reader(self.script, one_line=one_line) as reader:
+            with _Reader(self.script, how.end, one_line=one_line) as reader:
                 tokens = self._drawer.draw(
                     prompts, asked[rows], chance[rows], how, push, reader.take
                 )
@@ -71,8 +71,8 @@ class Author:
 class _Reader:
     """Reads what was drawn, while the device draws more."""
 
-    def __init__(self, script: Script, *, one_line: bool) -> None:
-        self._script, self._one_line = script, one_line
+    def __init__(self, script: Script, ends: Sequence[int], *, one_line: bool) -> None:
+        self._script, self._ends, self._one_line = script, frozenset(ends), one_line
         self._pool = ThreadPoolExecutor(1)
         self._waiting: list[Future[None]] = []
         self.texts: dict[int, str] = {}
@@ -91,8 +91,9 @@ class _Reader:
         self._waiting.append(self._pool.submit(self._read, places, drawn))
 
     def _read(self, places: list[int], drawn: list[Tokens]) -> None:
-        for place, written in zip(places, self._script.decode(drawn), strict=True):
-            text = self.texts[place] = tidy(written, one_line=self._one_line)
+        for place, written, tokens in zip(places, self._script.decode(drawn), drawn, strict=True):
+            whole = written if tokens[-1] in self._ends else whole_sentences(written)
+            text = self.texts[place] = tidy(whole, one_line=self._one_line)
             if degenerate(text):
                 self.degenerate.append(place)
 

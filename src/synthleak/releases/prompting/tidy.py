@@ -8,16 +8,31 @@ from itertools import pairwise
 
 FEWEST_LETTERS = 3
 _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "«": "»"}
+_TASK = r"(?:re|para)phras\w*|reword\w*|rewrit\w+|revised (?:text|sentence|version|comment)"
 _LEAD = re.compile(
-    r"^(?:sure|certainly|of course|okay|ok|here(?:'s| is| are)|rewritten|paraphrased?)\b"
-    r"[^\n]{0,80}:\s*",
+    r"^(?:(?:sure|certainly|of course|okay|ok|here(?:'s| is| are))\b[^\n]{0,80}"
+    rf"|[^\n:]{{0,120}}\b(?:{_TASK})\b[^\n:]{{0,80}}):\s*",
     re.IGNORECASE,
 )
-_MARK = re.compile(r"^(?:text|comment|answer|rewritten text|labels?)\s*:\s*", re.IGNORECASE)
+_MARK = re.compile(r"^(?:text|comment|answer|rewritten text|labels?|[aq])\s*:\s*", re.IGNORECASE)
 _LEFTOVER = re.compile(
-    r"<\|[a-z_]+\|>|```|\b(?:labels?|text)\s*:|\ban? (?:\w+ )?ai\b|\blanguage model\b",
+    r"<\|[a-z_]+\|>|```|\b(?:labels?|text)\s*:|\ban? (?:\w+ )?ai\b|\blanguage model\b"
+    r"|\b(?:re|para)phras\w*|\b(?:rewritten|revised) (?:text|sentence|version|comment)\b|:$",
     re.IGNORECASE,
 )
+_SENTENCES = re.compile(r".*[.!?…][\"”’')]*(?=\s|$)", re.DOTALL)
+
+
+def whole_sentences(text: str) -> str:
+    """Return a text that broke off without its last, unfinished sentence, if that leaves one.
+
+    >>> whole_sentences("I know. It was late, and then we")
+    'I know.'
+    >>> whole_sentences("It was late, and then we")
+    'It was late, and then we'
+    """
+    found = _SENTENCES.match(text)
+    return found[0] if found and sum(map(str.isalpha, found[0])) >= FEWEST_LETTERS else text
 
 
 def tidy(text: str, *, one_line: bool = True) -> str:
@@ -29,21 +44,27 @@ def tidy(text: str, *, one_line: bool = True) -> str:
     'first line'
     >>> tidy('one\\n\\ntwo', one_line=False)
     'one two'
+    >>> tidy('I could rephrase the text a little: "I am late')
+    'I am late'
     """
     text = _LEAD.sub("", text.strip())
     text = _MARK.sub("", text).strip()
     text = text.partition("\n")[0] if one_line else " ".join(text.split())
     text = text.strip()
-    if len(text) > 1 and _QUOTES.get(text[0]) == text[-1] and text[0] not in text[1:-1]:
-        text = text[1:-1].strip()
+    closing = _QUOTES.get(text[:1])
+    # A quotation around all of it, or one that broke off; 'tis no quotation.
+    if closing and closing not in text[1:-1] and (closing == text[-1] or closing not in "'’"):
+        text = text[1:].removesuffix(closing).strip()
     return text
 
 
 def degenerate(text: str) -> bool:
-    """Say whether a text is empty, a stammer, mostly not letters, or part of a prompt.
+    """Say whether a text is empty, a stammer, mostly not letters, or talk about the task.
 
     >>> [degenerate(t) for t in ("I love it.", "", "no no no no no no no", "Label: joy")]
     [False, True, True, True]
+    >>> [degenerate(t) for t in ("Here is the rewritten version:", "I would rephrase this.")]
+    [True, True]
     """
     letters = sum(map(str.isalpha, text))
     if letters < FEWEST_LETTERS or _LEFTOVER.search(text):

@@ -1,0 +1,68 @@
+"""Writing texts: what was drawn is read, and what is no text is drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from synthleak.releases.fleet.choice import Decoding  # noqa: E402
+from synthleak.releases.prompting.author import Author  # noqa: E402
+
+END = 9
+SAYINGS = {
+    (1, END): "It rained. And then we",
+    (1, 1): "It rained. And then we",
+    (2, END): "Here is the rewritten text:",
+    (3, END): "We stayed.",
+}
+
+
+def author(tries: list[list[tuple[int, ...]]], attempts: int) -> tuple[Author, list[list[int]]]:
+    """Return an author whose drawer draws `tries[attempt]`, in two portions, and what it drew."""
+    asked: list[list[int]] = []
+
+    def draw(
+        prompts: Any, of: Any, chance: Any, how: Any, push: Any, done: Callable[[Any, Any], None]
+    ) -> list[tuple[int, ...]]:
+        drawn = tries[len(asked)]
+        asked.append(of.tolist())
+        half = len(drawn) // 2
+        done(list(range(half, len(drawn))), drawn[half:])
+        done(list(range(half)), drawn[:half])
+        return drawn
+
+    made = Author.__new__(Author)
+    made.script = SimpleNamespace(decode=lambda rows: [SAYINGS[row] for row in rows])  # type: ignore[assignment]
+    made._drawer = SimpleNamespace(draw=draw)  # type: ignore[assignment]
+    made._attempts = attempts
+    return made, asked
+
+
+def write(made: Author, rows: int) -> list[str]:
+    how = Decoding(end=(END,), longest=2)
+    return made.write([(0,)] * rows, np.arange(rows), [(5, rows)], how, one_line=True)
+
+
+def test_a_text_that_did_not_end_keeps_its_whole_sentences() -> None:
+    made, _ = author([[(1, END), (1, 1), (3, END)]], attempts=1)
+    assert write(made, 3) == ["It rained. And then we", "It rained.", "We stayed."]
+
+
+def test_what_is_no_text_is_drawn_again_and_nothing_else() -> None:
+    made, asked = author([[(3, END), (2, END), (3, END), (2, END)], [(2, END), (1, 1)]], 2)
+    texts = write(made, 4)
+    assert asked == [[0, 1, 2, 3], [1, 3]]
+    assert texts == ["We stayed.", "", "We stayed.", "It rained."]
+
+
+def test_an_error_while_reading_is_not_lost() -> None:
+    made, _ = author([[(3, END), (8, 8)]], attempts=1)
+    with pytest.raises(KeyError):
+        write(made, 2)

@@ -1,0 +1,71 @@
+"""From what a model answers to a text: nothing of the task stays, nothing of the text goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from synthleak.releases.prompting.tidy import degenerate, tidy, whole_sentences
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("Sure! Here is a comment: It rained all day.", "It rained all day."),
+        ("You could paraphrase it as follows: It rained all day.", "It rained all day."),
+        ('Here\'s the revised sentence: "It rained all day."', "It rained all day."),
+        ("Rephrased: It rained all day.", "It rained all day."),
+        ("A: It rained all day.", "It rained all day."),
+        ('"It rained all', "It rained all"),
+        ("“It rained all day.”", "It rained all day."),
+        # What looks alike and is the text itself.
+        ("'tis late", "'tis late"),
+        ("Doctor: it rained all day.", "Doctor: it rained all day."),
+        ('"Yes," she said, "it did."', '"Yes," she said, "it did."'),
+        ("One thing is sure: it rained.", "One thing is sure: it rained."),
+        ("", ""),
+    ],
+)
+def test_an_answer_is_freed_of_what_stands_around_it(answer: str, text: str) -> None:
+    assert tidy(answer) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Here is a rewritten version of your text:",
+        "I would rather rephrase the whole thing for you.",
+        "As an AI, I cannot say.",
+        "the revised sentence is good",
+        "?!",
+    ],
+)
+def test_talk_about_the_task_is_no_text(text: str) -> None:
+    assert degenerate(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We revised the contract in May.",
+        "At ten: rain. At noon: rain.",
+        "It is what it is, and it is late.",
+        "The author rewrote history.",
+    ],
+)
+def test_ordinary_texts_stay(text: str) -> None:
+    assert not degenerate(text)
+
+
+@pytest.mark.parametrize(
+    ("broken", "whole"),
+    [
+        ("It rained. We stayed at home and", "It rained."),
+        ('He said "no." And then', 'He said "no."'),
+        ("It rained. We stayed.", "It rained. We stayed."),
+        ("It rained all day and we", "It rained all day and we"),
+        ("3.5 mm of rain and we", "3.5 mm of rain and we"),
+        ("1. It rained", "1. It rained"),
+    ],
+)
+def test_a_text_that_broke_off_ends_with_its_last_whole_sentence(broken: str, whole: str) -> None:
+    assert whole_sentences(broken) == whole
