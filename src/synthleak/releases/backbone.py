@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from functools import lru_cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +48,12 @@ def load_backbone(name: str, device: str, dtype: str) -> Backbone:
     torch, transformers = require_llm()
     place, options = _whereabouts(name)
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
-        model = transformers.AutoModelForCausalLM.from_pretrained(
-            place, dtype=getattr(torch, dtype), attn_implementation="sdpa", **options
-        )
+        # The library's own bars would run through ours.
+        with redirect_stderr(StringIO()):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                place, dtype=getattr(torch, dtype), attn_implementation="sdpa", **options
+            )
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise GeneratorError(
