@@ -163,7 +163,10 @@ def nemo() -> Callable[[Files], Answer]:
 
 
 def domias() -> Callable[[Files], Answer]:
-    """DOMIAS with its kernel densities; `evaluate_performance` would train a generator first."""
+    """DOMIAS with its kernel densities, by the functions that `evaluate_performance` is made of.
+
+    That itself trains a generator, and fails in a transport distance if pykeops is not there.
+    """
     from domias.baselines import compute_metrics_baseline, kde_baseline
 
     def ask(files: Files) -> Answer:
