@@ -24,7 +24,6 @@ from typing import Any, Literal
 import numpy as np
 
 import synthleak
-from synthleak.assessment import claim_of, scores_of
 from synthleak.engine.local import run_units
 from synthleak.engine.progress import Progress
 from synthleak.metrics.figures import CellFigures, assess
@@ -37,7 +36,9 @@ from synthleak.runtime import available_cores
 from synthleak.seeds import stream
 from synthleak.spec import LoadedSpec, parse_spec
 from synthleak.store import FolderStore, MemoryStore
-from synthleak.work import look_at, make_releases, missing_evidence, missing_releases
+from synthleak.work.figures import claim_of, scores_of
+from synthleak.work.observations import look_at, missing_evidence
+from synthleak.work.releases import make_releases, missing_releases
 from synthleak.workbench import Workbench, set_up
 
 QUICK, FULL = 20, 400
