@@ -15,8 +15,9 @@ from synthleak.evidence.table import Evidence, get_evidence
 from synthleak.identity import digest
 from synthleak.metrics.curve import CURVES_VERSION, Curves, trace
 from synthleak.metrics.figures import FIGURES_VERSION, CellFigures, assess, redraws_for
-from synthleak.plan.plan import designs
+from synthleak.plan.plan import Design, Plan, designs
 from synthleak.releases.claim import Claim
+from synthleak.spec import GameSection
 from synthleak.store import keep, name_of
 from synthleak.work.observations import all_evidence_keys, evidence_keys, observations
 from synthleak.work.releases import header_of, wanted_sets
@@ -83,20 +84,11 @@ def assess_cell(bench: Workbench, cell: Cell) -> int:
 
 def figures_of(bench: Workbench, cell: Cell) -> CellFigures:
     """Return the figures of a cell, made now only if they were never made."""
-    plan = bench.plans[cell.pool]
     return keep(
         bench.store,
         "figures",
         figures_key(bench, cell),
-        lambda: assess(
-            scores_of(bench, cell),
-            designs.get(plan.design).plugin,
-            plan,
-            bench.spec.game,
-            claim_of(bench, cell),
-            _name(bench, cell),
-            redraws=redraws_for(len(bench.cells)),
-        ),
+        lambda: assess(*_game(bench, cell), redraws=redraws_for(len(bench.cells))),
         CellFigures.to_bytes,
         CellFigures.from_bytes,
     )
@@ -109,19 +101,11 @@ def curves_key(bench: Workbench, cell: Cell) -> str:
 
 def curves_of(bench: Workbench, cell: Cell) -> Curves:
     """Return the curves that figures of a cell draw, made now only if they were never made."""
-    plan = bench.plans[cell.pool]
     return keep(
         bench.store,
         "figures",
         curves_key(bench, cell),
-        lambda: trace(
-            scores_of(bench, cell),
-            designs.get(plan.design).plugin,
-            plan,
-            bench.spec.game,
-            claim_of(bench, cell),
-            _name(bench, cell),
-        ),
+        lambda: trace(*_game(bench, cell)),
         Curves.to_bytes,
         Curves.from_bytes,
     )
@@ -136,6 +120,21 @@ def trace_cell(bench: Workbench, cell: Cell) -> int:
     """Make the curves of one cell."""
     curves_of(bench, cell)
     return 1
+
+
+def _game(
+    bench: Workbench, cell: Cell
+) -> tuple[list[Scores], Design, Plan, GameSection, Claim, tuple[int | str, ...]]:
+    """Return what a cell's figures are made from."""
+    plan = bench.plans[cell.pool]
+    return (
+        scores_of(bench, cell),
+        designs.get(plan.design).plugin,
+        plan,
+        bench.spec.game,
+        claim_of(bench, cell),
+        _name(bench, cell),
+    )
 
 
 def _name(bench: Workbench, cell: Cell) -> tuple[int | str, ...]:
