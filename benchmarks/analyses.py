@@ -31,11 +31,10 @@ import numpy as np
 
 from synthleak.analyses.analysis import analyses
 from synthleak.analyses.cells import Cell
-from synthleak.assessment import claim_of, figures_key, scores_of
-from synthleak.audit import Audit
 from synthleak.engine.local import run_units
 from synthleak.engine.progress import Silent
 from synthleak.evidence.table import put_evidence
+from synthleak.findings import Audit
 from synthleak.folder import RunFolder
 from synthleak.identity import digest
 from synthleak.metrics.figures import assess
@@ -44,9 +43,11 @@ from synthleak.releases.release import Header
 from synthleak.runtime import available_cores
 from synthleak.seeds import stream
 from synthleak.spec import LoadedSpec, parse_spec
-from synthleak.stages import FUSION, STAGES, Stage
 from synthleak.store import name_of
-from synthleak.work import evidence_keys, observations, release_name, wanted_sets
+from synthleak.work.figures import claim_of, figures_key, scores_of
+from synthleak.work.observations import evidence_keys, observations
+from synthleak.work.releases import release_name, wanted_sets
+from synthleak.work.stages import FUSION, STAGES, Stage
 from synthleak.workbench import Workbench, set_up
 
 BOUNDS = {"analyses": 180.0, "meta": 1200.0}

@@ -23,12 +23,13 @@ from pathlib import Path
 from scipy.stats import binom
 
 from analyses import put_figures
-from synthleak.audit import Audit, fill
+from synthleak.audit import fill
 from synthleak.engine.progress import Silent
+from synthleak.findings import Audit
 from synthleak.folder import RunFolder
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec, parse_spec
-from synthleak.stages import STAGES
+from synthleak.work.stages import STAGES
 from synthleak.workbench import set_up
 
 LEVEL = 0.05

@@ -16,13 +16,14 @@ from scipy.stats import binom
 
 from material import tiny_spec
 from synthleak import adjudicate as stage
+from synthleak.ahead.export import export_plan
 from synthleak.analyses.cells import Cell
 from synthleak.analyses.merged import MergedRow, merged_rows
-from synthleak.audit import fill, open_run, run
+from synthleak.audit import fill, run
 from synthleak.cli.main import cli
 from synthleak.engine.progress import Silent
 from synthleak.errors import GeneratorError, UserError
-from synthleak.export import export_plan
+from synthleak.findings import open_run
 from synthleak.report.tables import read_parquet
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec, parse_spec

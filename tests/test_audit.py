@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from synthleak import Audit, open_run, run
-from synthleak.audit import standing
 from synthleak.engine.progress import Silent
 from synthleak.errors import StoreError, UserError
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec
+from synthleak.standing import standing
 
 Make = Callable[..., LoadedSpec]
 ONE = Runtime(workers=1)

@@ -8,19 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from synthleak import selftest
 from synthleak.engine.progress import Silent
-from synthleak.selftest import (
-    ROWS,
-    Outcome,
-    Row,
-    Selftest,
-    audit,
-    binomial_limit,
-    check,
-    report_of,
-    run_selftest,
-)
+from synthleak.selftest import running
+from synthleak.selftest.judging import binomial_limit, check
+from synthleak.selftest.playing import audit
+from synthleak.selftest.rows import ROWS, Outcome, Row
+from synthleak.selftest.running import Selftest, report_of, run_selftest
 
 QUIET = Outcome(
     p=0.5,
@@ -107,7 +100,7 @@ def test_audits_walk_the_corridor_and_repeat() -> None:
 
 def test_a_selftest_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
     few = [row for row in ROWS if row.p == 0.1 or row.by_chance]
-    monkeypatch.setattr(selftest, "ROWS", few)
+    monkeypatch.setattr(running, "ROWS", few)
     made = run_selftest(full=False, workers=1, progress=Silent(), audits=2)
     assert [row.audits for row in made.rows] == [2, 2, 2, 2]
     content = json.loads(json.dumps(report_of(made)))

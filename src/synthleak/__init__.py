@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
-    from synthleak.audit import Audit, analyse, open_run, run
+    from synthleak.audit import analyse, run
     from synthleak.corpus.corpus import Corpus, Record
     from synthleak.errors import SynthleakError, UserError
+    from synthleak.findings import Audit, open_run
     from synthleak.given.check import check
     from synthleak.metrics.estimate import Estimate
     from synthleak.releases.claim import Claim
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _HOME = {
-    "Audit": "synthleak.audit",
+    "Audit": "synthleak.findings",
     "Cell": "synthleak.analyses.cells",
     "CellRow": "synthleak.analyses.cells",
     "Claim": "synthleak.releases.claim",
@@ -44,7 +45,7 @@ _HOME = {
     "compare": "synthleak.report.compare.comparison",
     "explain": "synthleak.report.explain.explanation",
     "load_spec": "synthleak.spec",
-    "open_run": "synthleak.audit",
+    "open_run": "synthleak.findings",
     "parse_spec": "synthleak.spec",
     "run": "synthleak.audit",
 }

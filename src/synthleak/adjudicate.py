@@ -22,11 +22,11 @@ from synthleak.analyses.cells import Cell
 from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.merged import MergedRow, merged_rows
 from synthleak.analyses.played import RANDOM, Signal
-from synthleak.assessment import scores_of
-from synthleak.audit import Audit, fill, findings_key, open_finished
+from synthleak.audit import fill
 from synthleak.engine.progress import Progress, Silent
 from synthleak.errors import GeneratorError, PlanError, PoolError, UserError
 from synthleak.evidence.observation import Floats
+from synthleak.findings import Audit, findings_key
 from synthleak.folder import RESULTS
 from synthleak.identity import digest
 from synthleak.metrics.nulls import LEVEL
@@ -36,15 +36,12 @@ from synthleak.report.printed.gather import ADJUDICATION, settled
 from synthleak.report.tables import read_parquet, to_csv, to_parquet
 from synthleak.runtime import Runtime
 from synthleak.spec import GameSection, LoadedSpec, PoolSection
-from synthleak.stages import STAGES
+from synthleak.standing import open_finished
 from synthleak.store import StagedStore
-from synthleak.work import (
-    check_generators,
-    missing_releases,
-    observations,
-    release_name,
-    wanted_sets,
-)
+from synthleak.work.figures import scores_of
+from synthleak.work.observations import observations
+from synthleak.work.releases import check_generators, missing_releases, release_name, wanted_sets
+from synthleak.work.stages import STAGES
 from synthleak.workbench import Workbench, set_up
 
 ADJUDICATION_VERSION = 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 
-from synthleak.audit import open_run
+from synthleak.findings import open_run
 from synthleak.seeds import stream
 
 audit = open_run(sys.argv[1])

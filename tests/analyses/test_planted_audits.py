@@ -23,8 +23,8 @@ from synthleak.errors import SpecError, UserError
 from synthleak.folder import RunFolder
 from synthleak.report.tables import to_csv
 from synthleak.spec import LoadedSpec, parse_spec
-from synthleak.stages import FOR_ANALYSES, STAGES
 from synthleak.store import MemoryStore
+from synthleak.work.stages import FOR_ANALYSES, STAGES
 from synthleak.workbench import set_up
 
 FAVOURING = '''

@@ -131,7 +131,7 @@ def test_which_releases_are_measured_depends_on_no_coin(
     tiny: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
     audit = run(tiny(generator=[{"kind": "constant"}]), tmp_path / "run")
-    from synthleak.assessment import _measured_sets
+    from synthleak.work.utility import _measured_sets
 
     (cell,) = audit.bench.cells
     names = [item.name for item in _measured_sets(audit.bench, cell)]

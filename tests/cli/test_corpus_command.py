@@ -96,7 +96,7 @@ def test_near_duplicates_are_not_looked_for_in_a_huge_corpus(
     tmp_path: Path, spec_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records(tmp_path)
-    monkeypatch.setattr("synthleak.survey.MOST_COMPARED", 10)
+    monkeypatch.setattr("synthleak.ahead.survey.MOST_COMPARED", 10)
     path = spec_file(SPEC)
     assert "not looked for" in CliRunner().invoke(corpus, [str(path)]).output
     found = json.loads(CliRunner().invoke(corpus, [str(path), "--json"]).output)

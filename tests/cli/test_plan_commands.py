@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from material import tiny_spec
-from synthleak.cost import estimate
-from synthleak.probe import Timing
+from synthleak.ahead.cost import estimate
+from synthleak.ahead.probe import Timing
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec, parse_spec
 from synthleak.toml import dump_toml

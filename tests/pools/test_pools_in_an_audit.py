@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from synthleak.audit import open_run, run
+from synthleak.audit import run
 from synthleak.errors import StoreError
+from synthleak.findings import open_run
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec
 

@@ -14,8 +14,8 @@ import pytest
 
 from material import tiny_spec
 from synthleak import Audit, open_run, run
+from synthleak.ahead.export import Exported, export_plan
 from synthleak.errors import GeneratorError, StoreError, UserError
-from synthleak.export import Exported, export_plan
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec, load_spec
 from synthleak.toml import dump_toml
@@ -314,7 +314,7 @@ def test_an_export_that_fails_leaves_nothing(desk: Desk, monkeypatch: pytest.Mon
     def full(path: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("synthleak.export.write_whole", full)
+    monkeypatch.setattr("synthleak.ahead.export.write_whole", full)
     with pytest.raises(StoreError, match="the disk is full"):
         desk.export()
     assert sorted(path.name for path in desk.root.iterdir()) == ["audit.toml", "shuffle.awk"]

@@ -23,7 +23,7 @@ from synthleak.cli.tables import print_table
 from synthleak.errors import UserError
 
 if TYPE_CHECKING:
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
 
 SHOWN = 10
 """Copies, and members, that are listed on the terminal; tables hold them all."""

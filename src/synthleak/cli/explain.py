@@ -44,8 +44,8 @@ def explain(folder: Path, record: str, cell: str | None, include_text: bool, as_
       synthleak explain runs/audit 00042
       synthleak explain runs/audit 00042 --cell outlier/ngram/inf --include-text
     """
-    from synthleak.audit import open_finished
     from synthleak.report.explain.explanation import explain as told
+    from synthleak.standing import open_finished
 
     pool, generator, epsilon = _parts(cell)
     found = told(

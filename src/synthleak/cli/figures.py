@@ -50,8 +50,8 @@ def figures(
       synthleak figures runs/audit --only roc --format png --out plots
       synthleak figures runs/psytar runs/eurlex --format pdf --only attributes
     """
-    from synthleak.audit import open_finished
     from synthleak.report.figures.files import all_figures, draw
+    from synthleak.standing import open_finished
     from synthleak.store import cannot_write, write_whole
 
     found = all_figures([open_finished(folder) for folder in folders], only)

@@ -43,7 +43,7 @@ plan.add_command(power)
 @json_option
 def show(spec: Path, as_json: bool) -> None:
     """Show what SPEC will do: pools, sizes, sets, attackers, releases and trials."""
-    from synthleak.preview import preview
+    from synthleak.ahead.preview import preview
     from synthleak.spec import load_spec
     from synthleak.store import MemoryStore
     from synthleak.workbench import set_up
@@ -68,7 +68,7 @@ def cost(spec: Path, workers: int, quiet: bool, as_json: bool) -> None:
 
     A few releases of every generator and budget are made, looked at, and thrown away.
     """
-    from synthleak.cost import estimate
+    from synthleak.ahead.cost import estimate
     from synthleak.engine.progress import duration
     from synthleak.spec import load_spec
 
@@ -112,7 +112,7 @@ def export(spec: Path, folder: Path, generator: str | None) -> None:
     Example:
       synthleak plan export audit.toml exchange
     """
-    from synthleak.export import export_plan
+    from synthleak.ahead.export import export_plan
     from synthleak.spec import load_spec
 
     done = export_plan(load_spec(spec), folder, generator)

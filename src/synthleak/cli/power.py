@@ -28,7 +28,7 @@ def power(spec: Path, auc: float | None, power: float, as_json: bool) -> None:
       synthleak plan power audit.toml
       synthleak plan power audit.toml --auc 0.65 --power 0.9
     """
-    from synthleak.foresight import power_table
+    from synthleak.ahead.power import power_table
     from synthleak.spec import load_spec
     from synthleak.store import MemoryStore
     from synthleak.workbench import set_up

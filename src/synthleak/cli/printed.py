@@ -38,9 +38,9 @@ def tables(
       synthleak tables runs/psytar runs/eurlex --out tables
       synthleak tables runs/audit --only main
     """
-    from synthleak.audit import open_finished
     from synthleak.report.printed.gather import source_of
     from synthleak.report.printed.tables import check_names, files, print_all
+    from synthleak.standing import open_finished
     from synthleak.store import cannot_write, write_whole
 
     check_names(only)

@@ -66,7 +66,7 @@ def run(
 
 def show(audit: object, *, quiet: bool, as_json: bool) -> None:
     """Print the cells of an audit, each figure with its chance ceiling, and the verdict."""
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
     from synthleak.report.verdict import headline
 
     assert isinstance(audit, Audit)

@@ -30,7 +30,7 @@ def selftest(full: bool, out: Path | None, workers: int, quiet: bool, as_json: b
     1 if a limit is passed. Takes a minute or two; in full, half an hour.
     """
     from synthleak.engine.progress import duration
-    from synthleak.selftest import report_of, run_selftest
+    from synthleak.selftest.running import report_of, run_selftest
 
     if out is not None and not out.parent.is_dir():
         raise UserError("there is no such folder", str(out.parent), "make it first")

@@ -18,7 +18,7 @@ def status(folder: Path, as_json: bool) -> None:
 
     May be asked while the audit runs.
     """
-    from synthleak.audit import standing
+    from synthleak.standing import standing
 
     state = standing(folder)
     print_table(state.cells, as_json=as_json)

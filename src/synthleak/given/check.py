@@ -19,7 +19,7 @@ from synthleak.runtime import Runtime
 from synthleak.spec import Spec, parse_spec
 
 if TYPE_CHECKING:
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
 
 
 def check(

@@ -13,7 +13,6 @@ import numpy as np
 
 from synthleak.analyses.cells import Cell, RecordRow
 from synthleak.analyses.copies import COPIES_VERSION, Copies, CopyRow, find_copies
-from synthleak.assessment import evidence_of
 from synthleak.corpus.corpus import Declared
 from synthleak.errors import UserError
 from synthleak.given.findings import Finding, file_findings, release_findings
@@ -24,7 +23,9 @@ from synthleak.metrics.figures import CellFigures
 from synthleak.pools.pool import blocks_of
 from synthleak.seeds import stream
 from synthleak.store import keep
-from synthleak.work import all_evidence_keys, header_of, open_release, wanted_sets
+from synthleak.work.figures import evidence_of
+from synthleak.work.observations import all_evidence_keys
+from synthleak.work.releases import header_of, open_release, wanted_sets
 from synthleak.workbench import Workbench
 
 VERSION = 1

@@ -28,7 +28,7 @@ from synthleak.report.page.topics import answers, long_sheets
 from synthleak.report.page.who import named, record_sheet
 
 if TYPE_CHECKING:
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
 
 
 def render(audit: Audit, *, include_text: bool = False) -> bytes:

@@ -8,7 +8,7 @@ from synthleak.report.environment import environment
 from synthleak.report.verdict import headline
 
 if TYPE_CHECKING:
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
 
 
 def notebook(audit: Audit) -> str:

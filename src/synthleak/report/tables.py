@@ -25,7 +25,7 @@ from synthleak.report.verdict import headline, sentence
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
 
 RESULTS_VERSION = 2
 R = TypeVar("R")

@@ -10,7 +10,7 @@ from synthleak.metrics.words import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, in_wo
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import Cell
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
 
 
 def sentence(audit: Audit, cell: Cell) -> str:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
-from synthleak.releases.prompting.prompted import Prompted, timed, void_of
+from synthleak.releases.language_model import void_of
+from synthleak.releases.prompting.prompted import Prompted, timed
 from synthleak.releases.prompting.prompts import (
     LABELLED,
     RANDOM,

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
+from synthleak.releases.language_model import LanguageModel, peeks, void_of
 from synthleak.releases.release import (
-    Generator,
     Request,
     Synthetic,
     generators,
@@ -33,15 +33,11 @@ if TYPE_CHECKING:
     from synthleak.releases.fleet.batches import Example
     from synthleak.releases.fleet.training import Course
 
-SPEED = ("device", "dtype", "fleet")
-"""Settings that change how fast a release comes and not which one."""
-
 
 @generators.register("dpsgd", version=1)
-class DpSgd(Generator):
+class DpSgd(LanguageModel):
     """A language model fine-tuned with DP-SGD, a hundred instances at once (DP-Gen)."""
 
-    backbone: str = "smollm2"
     adapter: Literal["lora", "full"] = "lora"
     rank: int = Field(default=16, ge=1)
     scale: float = Field(default=2.0, gt=0)
@@ -52,30 +48,6 @@ class DpSgd(Generator):
     clip_only: bool = False
     max_tokens: int = Field(default=128, ge=8)
     temperature: float = Field(default=1.0, gt=0)
-    top_k: int = Field(default=50, ge=1)
-    top_p: float = Field(default=0.9, gt=0, le=1)
-    device: str = "auto"
-    dtype: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
-    fleet: int | None = Field(default=None, ge=1, description="instances at once; none: what fits")
-
-    def identity(self) -> dict[str, Any]:
-        """Return what decides a release: never the device, the precision or the fleet."""
-        return {key: value for key, value in super().identity().items() if key not in SPEED}
-
-    @property
-    def private_by_design(self) -> bool:
-        """A finite ε is accounted for."""
-        return True
-
-    @property
-    def exclusive(self) -> bool:
-        """One process holds the device."""
-        return True
-
-    @property
-    def batch(self) -> int:
-        """Take as many as one fleet could ever hold; the plan decides how many at once."""
-        return self.fleet or 128
 
     def steps(self, nominal: int) -> int:
         """Return the number of steps: from the nominal N alone."""
@@ -106,18 +78,13 @@ class DpSgd(Generator):
             count=self.steps(request.nominal),
             rate=self.rate(request.nominal),
         )
-        void = "class sizes were taken from the private set" if _peeks(request) else None
         return Claim(
             epsilon=request.epsilon,
             delta=request.delta,
             events=(event,),
             public=("backbone", "label classes", "class sizes of R", "N", "max_tokens"),
-            void=void,
+            void=void_of(request),
         )
-
-    def generate(self, request: Request) -> Sequence[Synthetic]:
-        """Make one release: a fleet of one."""
-        return next(self.generate_many([request]))
 
     def generate_many(self, requests: Sequence[Request]) -> Iterator[Sequence[Synthetic]]:
         """Train and sample a fleet of releases together."""
@@ -145,12 +112,8 @@ class DpSgd(Generator):
 
     def classes(self, request: Request) -> list[Labels]:
         """Draw the classes to generate, from the public prior."""
-        side = private_prior(request.public, request.records) if _peeks(request) else request.public
+        side = private_prior(request.public, request.records) if peeks(request) else request.public
         return side.draw_classes(request.size, stream(request.seed, "classes"))
-
-
-def _peeks(request: Request) -> bool:
-    return request.label_prior == "private"
 
 
 def prompt_of(labels: Labels) -> str:

@@ -24,7 +24,8 @@ from synthleak.releases.claim import (
     no_claim,
     remaining_sigma,
 )
-from synthleak.releases.prompting.prompted import Prompted, void_of
+from synthleak.releases.language_model import void_of
+from synthleak.releases.prompting.prompted import Prompted
 from synthleak.releases.prompting.prompts import RANDOM, STYLES, check_blanks
 from synthleak.releases.release import Request, Synthetic, generators
 

@@ -7,7 +7,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo
 
@@ -16,14 +16,12 @@ from synthleak.encoders.encoder import Encoder, encoders
 from synthleak.engine.progress import tell
 from synthleak.errors import UserError
 from synthleak.identity import digest
-from synthleak.releases.release import Generator, Request, Synthetic, private_prior
+from synthleak.releases.language_model import LanguageModel, peeks
+from synthleak.releases.release import Request, Synthetic, private_prior
 from synthleak.seeds import stream
 from synthleak.spec import EncoderSection
 
 log = logging.getLogger("synthleak.releases")
-
-SPEED = ("device", "dtype", "fleet")
-"""Settings that change how fast a release comes and not which one."""
 
 
 def _encoder(value: Any, info: ValidationInfo) -> Any:
@@ -40,51 +38,23 @@ def _encoder(value: Any, info: ValidationInfo) -> Any:
 EncoderSetting = Annotated[Encoder, BeforeValidator(_encoder)]
 
 
-class Prompted(Generator):
+class Prompted(LanguageModel):
     """A generator that prompts a frozen backbone, many instances at once."""
 
-    backbone: str = "smollm2"
     encoder: EncoderSetting = Field(default="static", validate_default=True)
-    max_tokens: int = Field(default=128, ge=4, description="of a text")
-    top_k: int = Field(default=50, ge=1)
-    top_p: float = Field(default=0.9, gt=0, le=1)
-    device: str = "auto"
-    dtype: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
-    fleet: int | None = Field(default=None, ge=1, description="instances at once; none: up to 128")
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides a release: never the device, the precision or the fleet."""
-        settings = self.model_dump(exclude={"encoder", *SPEED})
-        encoder = self.encoder.identity()
-        return {"kind": self.kind, "version": self.version, **settings, "encoder": encoder}
+        """Return what decides a release, the encoder with its own identity."""
+        return super().identity() | {"encoder": self.encoder.identity()}
 
     def fingerprint(self, request: Request) -> str:
         """Return the hash of the corpus's description, which every prompt is made of."""
         return digest("description", request.public.description)
 
-    @property
-    def private_by_design(self) -> bool:
-        """A finite ε is accounted for."""
-        return True
-
-    @property
-    def exclusive(self) -> bool:
-        """One process holds the device."""
-        return True
-
-    @property
-    def batch(self) -> int:
-        """Take many: the rows of all of them are drawn together."""
-        return self.fleet or 128
-
     def classes(self, request: Request) -> list[Labels]:
         """Draw the classes to generate from the public prior, and put them in order."""
         side = private_prior(request.public, request.records) if peeks(request) else request.public
         return sorted(side.draw_classes(request.size, stream(request.seed, "classes")))
-
-    def generate(self, request: Request) -> Sequence[Synthetic]:
-        """Make one release: a fleet of one."""
-        return next(self.generate_many([request]))
 
     def generate_many(self, requests: Sequence[Request]) -> Iterator[Sequence[Synthetic]]:
         """Make the releases of one fleet after another; they are kept as they come."""
@@ -98,16 +68,6 @@ class Prompted(Generator):
     @abstractmethod
     def _fleet(self, requests: Sequence[Request]) -> list[list[Synthetic]]:
         """Return the releases of one fleet."""
-
-
-def peeks(request: Request) -> bool:
-    """Say whether class sizes are taken from the private set."""
-    return request.label_prior == "private"
-
-
-def void_of(request: Request) -> str | None:
-    """Return why a claim does not hold, if it does not."""
-    return "class sizes were taken from the private set" if peeks(request) else None
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from synthleak.report.verdict import headline
 
 if TYPE_CHECKING:
     from synthleak.analyses.played import Played
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
 
 
 @dataclass(frozen=True)

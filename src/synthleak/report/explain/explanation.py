@@ -29,7 +29,7 @@ from synthleak.validation import nearest
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import ProxyRow
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
 
 RELEASES = 3
 TEXTS = 3

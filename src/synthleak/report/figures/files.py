@@ -15,7 +15,7 @@ from synthleak.report.figures.shelf import cell_figures, drawn_by, study_figures
 from synthleak.validation import nearest
 
 if TYPE_CHECKING:
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
 
 Format = Literal["svg", "png", "pdf", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -31,7 +31,7 @@ from synthleak.report.figures.vulnerability import (
 )
 
 if TYPE_CHECKING:
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
 
 
 @dataclass(frozen=True)

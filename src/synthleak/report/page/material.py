@@ -17,7 +17,7 @@ from synthleak.report.figures.shelf import cell_figures, drawn_by, study_figures
 from synthleak.report.tables import result_tables, summary
 
 if TYPE_CHECKING:
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
     from synthleak.report.figures.figure import Figure
     from synthleak.report.tables import Table
 

@@ -12,7 +12,7 @@ from synthleak.report.printed.source import Source, corpus_facts, pool_lines
 from synthleak.report.tables import read_parquet
 
 if TYPE_CHECKING:
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
 
 ADJUDICATION = "adjudication"
 """The files of `results/` that flagged cells leave, once they are settled."""

@@ -14,7 +14,7 @@ from synthleak.corpus.statistics import TOKENIZER, Statistics, statistics_of
 from synthleak.report.printed.layout import Piece, Words, words
 
 if TYPE_CHECKING:
-    from synthleak.audit import Audit
+    from synthleak.findings import Audit
 
 OUTLIER, RARE, RANDOM, UNION = "outlier", "rare", "random", "union"
 

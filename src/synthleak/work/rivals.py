@@ -23,7 +23,8 @@ from synthleak.metrics.figures import redraws_for
 from synthleak.plan.plan import Plan, designs
 from synthleak.seeds import stream
 from synthleak.store import keep, name_of
-from synthleak.work import observations, observed, open_release, put_away
+from synthleak.work.observations import observations, observed, put_away
+from synthleak.work.releases import open_release
 from synthleak.workbench import Workbench
 
 VERSION = 1

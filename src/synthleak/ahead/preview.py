@@ -9,7 +9,7 @@ import numpy as np
 
 from synthleak.calibration.scenarios import KNOWLEDGE
 from synthleak.plan.plan import EVERY_ROUND, Plan
-from synthleak.work import wanted_sets
+from synthleak.work.releases import wanted_sets
 from synthleak.workbench import Workbench
 
 Row = dict[str, Any]

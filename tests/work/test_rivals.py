@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from synthleak.audit import open_run, run
+from synthleak.audit import run
 from synthleak.errors import SpecError
-from synthleak.rivals import reference_positions
+from synthleak.findings import open_run
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec, parse_spec
+from synthleak.work.rivals import reference_positions
 
 Make = Callable[..., LoadedSpec]
 ONE = Runtime(workers=1)

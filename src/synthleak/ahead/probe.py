@@ -20,9 +20,8 @@ from synthleak.analyses.cells import Cell
 from synthleak.machine import peak_memory
 from synthleak.plan.plan import RecordSet
 from synthleak.releases.release import Header, Synthetic, dump_texts
-from synthleak.stages import STAGES
 from synthleak.store import Store, name_of
-from synthleak.work import (
+from synthleak.work.releases import (
     ReleaseUnit,
     digest_of,
     header_of,
@@ -30,6 +29,7 @@ from synthleak.work import (
     release_name,
     wanted_sets,
 )
+from synthleak.work.stages import STAGES
 from synthleak.workbench import Workbench
 
 NOTES = "probe/"

@@ -19,15 +19,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from synthleak.analyses.cells import Cell
-from synthleak.audit import Audit, findings_key, written
-from synthleak.engine.local import run_units
-from synthleak.engine.progress import Progress, Silent
-from synthleak.folder import RunFolder
-from synthleak.machine import peak_memory
-from synthleak.metrics.figures import redraws_for
-from synthleak.preview import count_observations, count_releases
-from synthleak.probe import (
+from synthleak.ahead.preview import count_observations, count_releases
+from synthleak.ahead.probe import (
     NOTES,
     SMALL_BATCH,
     Timing,
@@ -42,11 +35,19 @@ from synthleak.probe import (
     time_unit,
     unit_timings,
 )
+from synthleak.analyses.cells import Cell
+from synthleak.audit import written
+from synthleak.engine.local import run_units
+from synthleak.engine.progress import Progress, Silent
+from synthleak.findings import Audit, findings_key
+from synthleak.folder import RunFolder
+from synthleak.machine import peak_memory
+from synthleak.metrics.figures import redraws_for
 from synthleak.runtime import Runtime, available_cores
 from synthleak.spec import LoadedSpec
-from synthleak.stages import STAGES, Stage
 from synthleak.store import FolderStore, Store
-from synthleak.work import missing_releases, wanted_sets
+from synthleak.work.releases import missing_releases, wanted_sets
+from synthleak.work.stages import STAGES, Stage
 from synthleak.workbench import Workbench, set_up
 
 BLOCK = 4096

@@ -10,21 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from synthleak.assessment import (
-    asked_fusions,
-    assess_cell,
-    fuse_cell,
-    measure_cell,
-    missing_curves,
-    missing_figures,
-    missing_fusions,
-    missing_profiles,
-    missing_utility,
-    profile_cell,
-    trace_cell,
-)
-from synthleak.rivals import assess_rivals, missing_rivals, missing_strikes, strike_at
-from synthleak.work import look_at, missing_evidence
+from synthleak.work.figures import assess_cell, missing_curves, missing_figures, trace_cell
+from synthleak.work.fusion import asked_fusions, fuse_cell, missing_fusions
+from synthleak.work.observations import look_at, missing_evidence
+from synthleak.work.profiles import missing_profiles, profile_cell
+from synthleak.work.rivals import assess_rivals, missing_rivals, missing_strikes, strike_at
+from synthleak.work.utility import measure_cell, missing_utility
 from synthleak.workbench import Workbench
 
 

@@ -1,0 +1,1 @@
+"""Before anything is spent: what a spec holds, does, would find and will cost."""

@@ -1,0 +1,120 @@
+"""Rows of the self-test held to their limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from synthleak.metrics.nulls import LEVEL
+from synthleak.selftest.rows import RATE, TARGETS, Outcome, Row
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One row, judged: `found` is how often a leak was found, `auc_interval` how wide AUC's is."""
+
+    row: str
+    audits: int
+    found: float
+    checked: str
+    value: float
+    limit: str
+    passed: bool
+    auc_interval: float
+
+
+def check(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Checked:
+    """Hold the outcomes of a row to its limit; `chance` are those of `bystander` in its design."""
+    found = float(np.mean([_small(outcome.p) for outcome in outcomes]))
+    checked, value, limit, passed = _CHECKS[row.kind](row, outcomes, chance)
+    width = float(np.mean([outcome.width for outcome in outcomes]))
+    return Checked(row.name, len(outcomes), found, checked, value, limit, passed, width)
+
+
+def _small(p: float | None) -> bool:
+    return p is not None and p <= LEVEL
+
+
+Judged = tuple[str, float, str, bool]
+
+
+def binomial_limit(audits: int, rate: float = LEVEL) -> int:
+    """Return how many of so many audits may fail before the rate is significantly above 5%.
+
+    >>> binomial_limit(400), binomial_limit(20)
+    (35, 5)
+    """
+    from scipy.stats import binom
+
+    return int(binom.ppf(0.999, audits, rate))
+
+
+def _null(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
+    verdicts = sum(_small(outcome.p) for outcome in outcomes)
+    deployed = sum(_small(outcome.crossfit_p) for outcome in outcomes)
+    worst, limit = max(verdicts, deployed), binomial_limit(len(outcomes))
+    return "false alarms", worst / len(outcomes), f"≤ {limit / len(outcomes):.3f}", worst <= limit
+
+
+def _claim(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
+    above = sum(
+        outcome.epsilon_lower is not None
+        and outcome.epsilon_claim is not None
+        and outcome.epsilon_lower > outcome.epsilon_claim
+        for outcome in outcomes
+    )
+    limit = binomial_limit(len(outcomes))
+    return (
+        "bound above claim",
+        above / len(outcomes),
+        f"≤ {limit / len(outcomes):.3f}",
+        (above <= limit),
+    )
+
+
+def _echo(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
+    """AUC is (1 + p) / 2; TPR is p, and of the rest as many as pass by chance.
+
+    Chance is measured on `bystander`: (k + 1) / (n + 1) of the rest would pass a threshold between
+    n negatives that lets k of them through, but scores are tied and a tied block passes whole or
+    not at all.
+    """
+    aucs = [outcome.auc for outcome in outcomes]
+    rates = [outcome.tpr for outcome in outcomes]
+    lucky = [outcome.tpr for outcome in chance]
+    auc = (1 + row.p) / 2
+    tpr = row.p + (1 - row.p) * float(np.mean(lucky))
+    reach = math.hypot(_reach(rates), (1 - row.p) * _reach(lucky))
+    return (
+        f"AUC, with TPR {np.mean(rates):.3f}",
+        float(np.mean(aucs)),
+        f"{auc:.3f}, with TPR {tpr:.3f}",
+        abs(float(np.mean(aucs)) - auc) <= _reach(aucs)
+        and abs(float(np.mean(rates)) - tpr) <= reach,
+    )
+
+
+def _reach(values: Sequence[float]) -> float:
+    """Return how far from the truth a mean may lie: Student's 99.9% limit, at least 0.003."""
+    from scipy.stats import t
+
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return max(float(t.ppf(0.9995, len(values) - 1)) * error, 0.003)
+
+
+def _discoveries(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
+    shares = [outcome.wrong / max(outcome.named, 1) for outcome in outcomes]
+    mean = float(np.mean(shares))
+    right = float(np.mean([o.named - o.wrong for o in outcomes])) / (TARGETS / 2)
+    return (
+        f"wrongly named, {right:.0%} of leaking named",
+        mean,
+        f"≤ {RATE:g}",
+        mean <= RATE + _reach(shares) and right > 0.5,
+    )
+
+
+_CHECKS = {"null": _null, "claim": _claim, "echo": _echo, "named": _discoveries}

@@ -1,0 +1,152 @@
+"""`synthleak selftest`: all rows played on all cores, judged, and written down."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import synthleak
+from synthleak.engine.local import run_units
+from synthleak.engine.progress import Progress
+from synthleak.runtime import available_cores
+from synthleak.selftest.judging import Checked, check
+from synthleak.selftest.playing import audit
+from synthleak.selftest.rows import (
+    CROSSFIT_REDRAWS,
+    FAMILIES,
+    INSTANCES,
+    RECORDS,
+    REDRAWS,
+    ROWS,
+    TARGETS,
+    Outcome,
+    Row,
+)
+from synthleak.store import FolderStore
+
+QUICK, FULL = 20, 400
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What workers share: where outcomes go."""
+
+    store: FolderStore
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One audit of one row."""
+
+    row: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Selftest:
+    """All rows, judged, how long they took, and the commit they were started from."""
+
+    rows: list[Checked]
+    seconds: float
+    commit: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every row kept its limit."""
+        return all(row.passed for row in self.rows)
+
+    @property
+    def comparison(self) -> str:
+        """What a cohort gains over lone at equal releases, on `echo` with p = 0.1."""
+        lone, cohort = (
+            next(row for row in self.rows if row.row == Row("echo", design, "echo", p=0.1).name)
+            for design in ("lone", "cohort")
+        )
+        return (
+            f"at {INSTANCES} releases each, echo p = 0.1 is found in {lone.found:.0%} of lone and"
+            f" {cohort.found:.0%} of cohort audits, with AUC intervals {lone.auc_interval:.2f} and"
+            f" {cohort.auc_interval:.2f} wide"
+        )
+
+
+def report_of(made: Selftest) -> dict[str, Any]:
+    """Return a selftest for a file: date, commit, machine, rows."""
+    return {
+        "what": "synthleak selftest",
+        "version": synthleak.__version__,
+        "commit": made.commit,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {"system": platform.platform(), "cores": available_cores()},
+        "settings": {
+            "targets": TARGETS,
+            "records": RECORDS,
+            "instances": INSTANCES,
+            "redraws": REDRAWS,
+            "crossfit_redraws": CROSSFIT_REDRAWS,
+            "families": FAMILIES,
+        },
+        "seconds": round(made.seconds, 1),
+        "passed": made.passed,
+        "comparison": made.comparison,
+        "rows": [asdict(row) for row in made.rows],
+    }
+
+
+def _commit() -> str | None:
+    """Return the commit of the source, where it is a checkout."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+    done = subprocess.run(
+        [git, "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() or None
+
+
+def run_selftest(
+    *, full: bool, workers: int, progress: Progress, audits: int | None = None
+) -> Selftest:
+    """Audit the auditor: `audits` of every row (20, or 400 in full)."""
+    count = audits or (FULL if full else QUICK)
+    started, commit = time.monotonic(), _commit()
+    with tempfile.TemporaryDirectory(prefix="synthleak-selftest-") as folder:
+        ground = Ground(FolderStore(folder))
+        units = [Unit(row, seed) for seed in range(count) for row in range(len(ROWS))]
+        run_units(
+            play_one,
+            ground,
+            units,
+            workers=workers,
+            progress=progress,
+            title="audits",
+            steps=len(units),
+        )
+        outcomes = [
+            [Outcome(**json.loads(ground.store.get(_place(row, seed)))) for seed in range(count)]
+            for row in range(len(ROWS))
+        ]
+    chance = {row.design: made for row, made in zip(ROWS, outcomes, strict=True) if row.by_chance}
+    rows = [check(row, made, chance[row.design]) for row, made in zip(ROWS, outcomes, strict=True)]
+    return Selftest(rows, time.monotonic() - started, commit)
+
+
+def play_one(ground: Ground, unit: Unit) -> int:
+    """Play one audit and keep its outcome."""
+    outcome = audit(ROWS[unit.row], unit.seed)
+    ground.store.put(_place(unit.row, unit.seed), json.dumps(outcome.__dict__).encode())
+    return 1
+
+
+def _place(row: int, seed: int) -> str:
+    return f"outcome/{row}-{seed}.json"

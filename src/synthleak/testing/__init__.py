@@ -1,0 +1,32 @@
+"""For authors of plug-ins: tiny material, and a contract check for every shelf.
+
+>>> from synthleak.releases.generators.echo import Echo
+>>> check_generator(Echo(p=0.5))
+
+A check returns nothing, or raises a `ContractError` with the reason. What it asks is what the rest
+of the house relies on: results that are the same on every machine and in any company, keys that
+hold all that a result depends on, and nothing seen that an attacker would not see.
+"""
+
+from __future__ import annotations
+
+from synthleak.testing.looking import check_analysis, check_attack, check_family
+from synthleak.testing.material import tiny_corpus, tiny_ground, tiny_pool, tiny_request, tiny_study
+from synthleak.testing.records import check_design, check_encoder, check_reader, check_rule
+from synthleak.testing.releases import check_generator
+
+__all__ = [
+    "check_analysis",
+    "check_attack",
+    "check_design",
+    "check_encoder",
+    "check_family",
+    "check_generator",
+    "check_reader",
+    "check_rule",
+    "tiny_corpus",
+    "tiny_ground",
+    "tiny_pool",
+    "tiny_request",
+    "tiny_study",
+]

@@ -1,0 +1,134 @@
+"""Contracts of proxy families, prior attacks and analyses."""
+
+from __future__ import annotations
+
+import operator
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+
+from synthleak.analyses.analysis import Analysis, Study
+from synthleak.encoders.encoder import Vectors
+from synthleak.encoders.shelf.hashing import Hashing
+from synthleak.evidence.attack import Attack, strike
+from synthleak.evidence.family import Family
+from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
+from synthleak.evidence.table import look
+from synthleak.testing.material import ODD_TEXTS, tiny_corpus, tiny_study
+from synthleak.testing.refusing import Fail, check_settings, refuser, twice
+
+_CLOSE = 1e-4
+_TARGETS = 16
+
+
+def check_family(member: Family) -> None:
+    """Hold a proxy family to its contract (METHOD §6)."""
+    fail = refuser("proxy family", member)
+    pickle.loads(pickle.dumps(member))
+    corpus = tiny_corpus()
+    texts = [record.text for record in corpus.records]
+    targets, rest = texts[:_TARGETS], texts[_TARGETS:70]
+    values = twice(lambda: _look(member, targets, rest, fail), np.array_equal, fail)
+    if not np.array_equal(values, _look(member, targets, rest[::-1], fail)):
+        fail("the order of an observation matters")
+    some = _look(member, targets[3:6], rest, fail)
+    if not np.allclose(some, values[3:6], rtol=_CLOSE, atol=1e-9):
+        fail("a target's value depends on the other targets")
+    for odd in ([], ["a"], ["Twice the same."] * 5, list(ODD_TEXTS), [*rest, *targets]):
+        _look(member, [*targets, *ODD_TEXTS[1:4]], odd, fail)
+    gain = np.array(
+        [
+            _look(member, [target], [*rest[1:], target], fail)[0] - values[row]
+            for row, target in enumerate(targets)
+        ]
+    )
+    # Far more than chance: a fitted model may fall for some targets by the luck of its draws.
+    noise = gain.std(axis=0) / np.sqrt(len(targets))
+    for proxy, falls in zip(member.proxies, gain.mean(axis=0) < -3 * noise - 1e-9, strict=True):
+        if falls:
+            fail(f"{proxy.name} falls when the observation holds the target: higher means member")
+
+
+def check_attack(attack: Attack) -> None:
+    """Hold a prior attack to its contract (METHOD §9)."""
+    fail = refuser("prior attack", attack)
+    check_settings(attack, fail)
+    for arm in attack.arms:
+        if not 0 <= arm.column < attack.columns:
+            fail(f"the arm {arm.name} counts column {arm.column} of {attack.columns}")
+    texts = [record.text for record in tiny_corpus().records]
+    targets, rest = texts[:_TARGETS], texts[_TARGETS:70]
+    values = twice(lambda: _strike(attack, targets, rest, fail), np.array_equal, fail)
+    if not np.array_equal(values, _strike(attack, targets, rest[::-1], fail)):
+        fail("the order of an observation matters")
+    for odd in ([], ["a"], ["Twice the same."] * 5, list(ODD_TEXTS)):
+        _strike(attack, [*targets, *ODD_TEXTS[1:4]], odd, fail)
+
+
+def check_analysis(made: Analysis) -> None:
+    """Hold an analysis to its contract: its own rows of plain values, the same every time."""
+    fail = refuser("analysis", made)
+    for study in (tiny_study(), Study((), ())):
+        for row in twice(partial(made.rows, study), operator.eq, fail):
+            for name, value in asdict(row).items():
+                if value is not None and not isinstance(value, str | int | float):
+                    fail(f"{name} is a {type(value).__name__}: a table holds words and numbers")
+
+
+def _look(member: Family, targets: Sequence[str], texts: Sequence[str], fail: Fail) -> Floats:
+    """Look as the audit does, but refuse what is not in the family's key."""
+
+    def encode(some: Sequence[str]) -> Vectors:
+        if member.view == "lexical":
+            fail("a lexical family asked for vectors: the encoder is not in its key")
+        return Hashing().encode(some)
+
+    asked = _asked(targets, encode, member.uses_auxiliary, fail)
+    return _untouched(lambda seen: look(member, asked, seen), Observation(texts, encode), fail)
+
+
+def _strike(attack: Attack, targets: Sequence[str], texts: Sequence[str], fail: Fail) -> Floats:
+    """Strike as the audit does, but refuse what is not in the attack's key."""
+    encode = Hashing().encode
+    references: Any = TextSet([record.text for record in tiny_corpus().records[70:80]], encode)
+    if not attack.uses_references:
+        references = _Forbidden(fail, "references", "uses_references")
+    asked = _asked(targets, encode, attack.uses_auxiliary, fail)
+    observation = Observation(texts, encode)
+    return _untouched(lambda seen: strike(attack, asked, seen, references), observation, fail)
+
+
+def _asked(targets: Sequence[str], encode: Encode, uses_auxiliary: bool, fail: Fail) -> Targets:
+    domain = [record.text for record in tiny_corpus().records[80:]]
+    asked = Targets(targets, encode, domain if uses_auxiliary else [])
+    if not uses_auxiliary:
+        asked.auxiliary = _Forbidden(fail, "R", "uses_auxiliary")  # type: ignore[assignment]
+    return asked
+
+
+def _untouched(
+    glance: Callable[[Observation], Floats], observation: Observation, fail: Fail
+) -> Floats:
+    before = (observation.texts, [list(words) for words in observation.tokens])
+    values = glance(observation)
+    if before != (observation.texts, observation.tokens):
+        fail("it changes the observation that others will look at")
+    return values
+
+
+class _Forbidden:
+    """Stands where R or references would be, for those who did not say that they use them."""
+
+    def __init__(self, fail: Fail, what: str, flag: str) -> None:
+        self._fail = fail
+        self._reason = f"it looks at {what} but {flag} is false: {what} would not be in its key"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        self._fail(self._reason)
+
+
+Encode = Callable[[Sequence[str]], Vectors]

@@ -1,0 +1,134 @@
+"""Contracts of readers, encoders, pool rules and designs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from synthleak.corpus.corpus import Reader, Record, assemble
+from synthleak.encoders.encoder import Encoder, Vectors
+from synthleak.plan.plan import EVERY_ROUND, Design, Plan
+from synthleak.pools.pool import Ground, Rule
+from synthleak.seeds import stream
+from synthleak.spec import GameSection
+from synthleak.testing.looking import _CLOSE
+from synthleak.testing.material import ODD_TEXTS, given_pool, tiny_corpus, tiny_ground, tiny_pool
+from synthleak.testing.refusing import check_settings, refuser, twice
+from synthleak.testing.releases import are_labels
+
+
+def check_reader(reader: Reader) -> None:
+    """Hold a reader to its contract: whole records, the same each time."""
+    fail = refuser("reader", reader)
+    check_settings(reader, fail)
+    records = list(reader.read())
+    if not records:
+        fail("it read no record")
+    for number, record in enumerate(records, start=1):
+        if not isinstance(record, Record):
+            fail(f"item {number} is a {type(record).__name__}, not a Record")
+        if not isinstance(record.id, str) or not isinstance(record.text, str):
+            fail(f"record {number}: id and text must be strings")
+        if not record.text.strip():
+            fail(f"record {number} has no text")
+        if not are_labels(record.labels):
+            fail(f"record {number}: labels must be a sorted tuple of different strings")
+    if [_facts(record) for record in records] != [_facts(record) for record in reader.read()]:
+        fail("reading twice gives different records")
+    if not reader.default_name():
+        fail("it has no name for the corpus")
+    assemble(reader)
+
+
+def check_encoder(encoder: Encoder) -> None:
+    """Hold an encoder to its contract: float32, finite, every text by itself."""
+    fail = refuser("encoder", encoder)
+    check_settings(encoder, fail)
+    texts = [*(record.text for record in tiny_corpus(50).records[:12]), *ODD_TEXTS]
+    given = list(texts)
+    vectors = twice(lambda: encoder.encode(texts), np.array_equal, fail)
+    if texts != given:
+        fail("it changes the texts that it is given")
+    if not isinstance(vectors, np.ndarray) or vectors.dtype != np.float32:
+        fail("vectors must be a float32 array")
+    if vectors.ndim != 2 or len(vectors) != len(texts) or vectors.shape[1] < 1:
+        fail(f"{len(texts)} texts gave vectors of shape {vectors.shape}")
+    if not np.isfinite(vectors).all():
+        fail("a vector is not finite")
+    backwards = encoder.encode(texts[::-1])[::-1]
+    alone = np.concatenate([encoder.encode([text]) for text in texts])
+    for other, company in ((backwards, "order"), (alone, "company")):
+        if other.shape != vectors.shape or not np.allclose(other, vectors, atol=_CLOSE):
+            fail(f"a text's vector depends on its {company}")
+
+
+def check_rule(rule: Rule, ground: Callable[[], Ground] = tiny_ground) -> None:
+    """Hold a pool rule to its contract: positions of the corpus, by the given randomness alone.
+
+    `ground` makes what the rule looks at; it is called anew for every try.
+    """
+    fail = refuser("pool rule", rule)
+    check_settings(rule, fail)
+    if rule.count() < 1:
+        fail("count() is below 1")
+    asked: list[int] = []
+
+    def select() -> list[int]:
+        before = ground()
+        earlier = {name: tuple(taken) for name, taken in before.earlier.items()}
+
+        def vectors() -> Vectors:
+            asked.append(1)
+            return before.vectors()
+
+        chosen = list(rule.select(replace(before, vectors=vectors)))
+        if {name: tuple(taken) for name, taken in before.earlier.items()} != earlier:
+            fail("it changes the earlier pools")
+        return chosen
+
+    chosen = twice(select, lambda a, b: a == b, fail)
+    if asked and not rule.uses_vectors:
+        fail("it looks at vectors but uses_vectors is false: the encoder would not be in its key")
+    if not all(isinstance(position, int | np.integer) for position in chosen):
+        fail("it must return positions, that is whole numbers")
+    if len(set(chosen)) < len(chosen):
+        fail("it selects a record twice")
+    if chosen and not 0 <= min(chosen) <= max(chosen) < len(ground().corpus):
+        fail("it selects a position that the corpus does not have")
+
+
+def check_design(design: Design) -> None:
+    """Hold a design to its contract: trials that tell the truth, coins that can be tossed again."""
+    fail = refuser("design", design)
+    pool = tiny_pool(tiny_corpus(240))
+    if design.given:
+        pool = given_pool(pool)
+    game = GameSection(instances=8, records=60, rounds=3, candidates=4)
+    plan = twice(
+        lambda: design.draw(pool, game, 5), lambda a, b: a.to_bytes() == b.to_bytes(), fail
+    )
+    if Plan.from_bytes(plan.to_bytes()).to_bytes() != plan.to_bytes():
+        fail("its plan does not survive the store")
+    names = [item.name for item in plan.sets]
+    if len(set(names)) < len(names):
+        fail("two sets have one name")
+    trials = plan.trials
+    for position, target, member in zip(trials.set, trials.target, trials.member, strict=True):
+        item = plan.sets[position]
+        if item.form != "release":
+            fail(f"a trial asks about {item.name}, which no generator sees")
+        if bool(member) != (plan.targets[target] in item.records):
+            fail(f"a trial on {item.name} does not tell the truth about membership")
+    for baseline in plan.baselines:
+        if baseline.uses.shape != (len(plan.targets), len(plan.sets)):
+            fail(f"the baseline of {baseline.scenario} has the shape {baseline.uses.shape}")
+    again = design.redraw(plan, game, stream(1, "redraw"))
+    rows = [int((t.round <= 0).sum() - (t.round < EVERY_ROUND).sum()) for t in (trials, again)]
+    if rows[0] != rows[1] or again.rounds != trials.rounds:
+        fail("a redraw has another number of trials or rounds")
+
+
+def _facts(record: Record) -> tuple[object, ...]:
+    return record.id, record.text, record.labels, record.group, dict(record.meta)

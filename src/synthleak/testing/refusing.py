@@ -1,0 +1,63 @@
+"""How a plug-in is refused, and what is asked of every one."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+
+from synthleak.errors import ContractError
+from synthleak.identity import digest
+from synthleak.registry import Plugin
+
+Fail = Callable[[str], NoReturn]
+
+
+def refuser(shelf: str, plugin: object) -> Fail:
+    """Return what raises a `ContractError` that names the plug-in."""
+    name = getattr(plugin, "kind", "") or getattr(plugin, "name", "") or type(plugin).__name__
+
+    def fail(reason: str) -> NoReturn:
+        raise ContractError(f"{shelf} {name!r}: {reason}")
+
+    return fail
+
+
+def check_settings(plugin: Plugin, fail: Fail) -> None:
+    """Ask that a plug-in is on a shelf and arrives at a worker as it was."""
+    if not plugin.kind:
+        fail("it is on no shelf: decorate it with register(name, version=1)")
+    key = digest(plugin.identity())
+    try:
+        again = pickle.loads(pickle.dumps(plugin))
+    except Exception as error:
+        fail(f"it cannot be sent to a worker ({type(error).__name__})")
+    if digest(again.identity()) != key:
+        fail("its identity changes on the way to a worker")
+
+
+def twice(make: Callable[[], Any], same: Callable[[Any, Any], bool], fail: Fail) -> Any:
+    """Make something under two states of the global generators: they must not matter."""
+    with _global_seed(1):
+        first = make()
+    with _global_seed(2):
+        second = make()
+    if not same(first, second):
+        fail("it does not give the same twice: draw from synthleak.seeds.stream, by the given seed")
+    return first
+
+
+@contextmanager
+def _global_seed(seed: int) -> Iterator[None]:
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - others may use it
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
