@@ -35,8 +35,8 @@ from synthleak.folder import RunFolder
 from synthleak.given.preface import Preface, copy_rows, exposed_rows, preface_of
 from synthleak.given.remarks import Remark, remarks_on
 from synthleak.identity import digest
+from synthleak.metrics.cell_figures import CellFigures
 from synthleak.metrics.curve import Curves
-from synthleak.metrics.figures import CellFigures
 from synthleak.metrics.profile import PROFILE_VERSION
 from synthleak.releases.claim import Claim
 from synthleak.releases.release import Synthetic

@@ -12,9 +12,10 @@ import pytest
 from synthleak.analyses.cells import judge, power_of
 from synthleak.calibration.scenarios import Scores
 from synthleak.evidence.family import Proxy
+from synthleak.metrics.cell_figures import CellFigures
 from synthleak.metrics.claims import allowed_tpr, claim_roc, comparison_delta
 from synthleak.metrics.estimate import interval
-from synthleak.metrics.figures import CellFigures, assess, redraws_for
+from synthleak.metrics.figures import assess, redraws_for
 from synthleak.metrics.words import FOUND, NONE_FOUND, full_verdict, in_words, verdict
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthleak.calibration.scenarios import Scores
+from synthleak.metrics.cell_figures import CellFigures, RowFigures
 from synthleak.metrics.estimate import Estimate
-from synthleak.metrics.figures import CellFigures, RowFigures
 from synthleak.metrics.nulls import LEVEL, holm
 from synthleak.metrics.power import smallest_found
 from synthleak.metrics.rounds import round_figures

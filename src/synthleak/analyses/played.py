@@ -13,7 +13,7 @@ from functools import cached_property
 
 from synthleak.analyses.cells import Cell
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.figures import CellFigures
+from synthleak.metrics.cell_figures import CellFigures
 from synthleak.metrics.meta import MetaFigures
 from synthleak.metrics.profile import Profile
 from synthleak.plan.plan import Design, Plan, designs

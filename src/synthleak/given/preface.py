@@ -19,7 +19,7 @@ from synthleak.given.findings import Finding, file_findings, release_findings
 from synthleak.identity import digest
 from synthleak.metrics.blind import BlindTest, blind_test
 from synthleak.metrics.by_record import tenth
-from synthleak.metrics.figures import CellFigures
+from synthleak.metrics.cell_figures import CellFigures
 from synthleak.pools.pool import blocks_of
 from synthleak.seeds import stream
 from synthleak.store import keep

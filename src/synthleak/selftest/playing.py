@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from synthleak.metrics.figures import CellFigures, assess
+from synthleak.metrics.cell_figures import CellFigures
+from synthleak.metrics.figures import assess
 from synthleak.metrics.rounds import round_figures
 from synthleak.plan.plan import designs
 from synthleak.seeds import stream

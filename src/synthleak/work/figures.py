@@ -13,8 +13,9 @@ from synthleak.calibration.scenarios import Scores, calibrate
 from synthleak.evidence.observation import Floats, Targets
 from synthleak.evidence.table import Evidence, get_evidence
 from synthleak.identity import digest
+from synthleak.metrics.cell_figures import CellFigures
 from synthleak.metrics.curve import CURVES_VERSION, Curves, trace
-from synthleak.metrics.figures import FIGURES_VERSION, CellFigures, assess, redraws_for
+from synthleak.metrics.figures import FIGURES_VERSION, assess, redraws_for
 from synthleak.plan.plan import Design, Plan, designs
 from synthleak.releases.claim import Claim
 from synthleak.spec import GameSection
