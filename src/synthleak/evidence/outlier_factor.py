@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from synthleak.evidence.extremes import smallest_places
 from synthleak.evidence.observation import Floats
 from synthleak.evidence.ragged import Ints
 
@@ -29,7 +30,7 @@ class FittedFactor:
         """
         if len(self.reach) == 1:
             return np.ones(len(new))
-        around = nearest_places(new, self.k)
+        around = smallest_places(new, self.k)
         density = _density(np.take_along_axis(new, around, axis=1), around, self.reach)
         factor: Floats = self.density[around].mean(axis=1) / density
         return factor
@@ -43,7 +44,7 @@ def fit_factor(own: Floats, k: int = NEIGHBOURS) -> FittedFactor:
     k = min(k, n - 1)
     apart = own.copy()
     np.fill_diagonal(apart, np.inf)
-    neighbours = nearest_places(apart, k)
+    neighbours = smallest_places(apart, k)
     return factor_of_neighbours(neighbours, np.take_along_axis(apart, neighbours, axis=1), k)
 
 
@@ -56,14 +57,6 @@ def factor_of_neighbours(neighbours: Ints, distance: Floats, k: int) -> FittedFa
 def local_outlier_factor(own: Floats, new: Floats, k: int) -> Floats:
     """Return the factor of new points; `own` and `new` are distances to the fitted points."""
     return fit_factor(own, k).of(new)
-
-
-def nearest_places(distance: Floats, k: int) -> Ints:
-    """Return the places of each row's k smallest distances, in no order."""
-    if k >= distance.shape[1]:
-        return np.tile(np.arange(distance.shape[1]), (len(distance), 1))
-    nearest: Ints = np.argpartition(distance, k - 1, axis=1)[:, :k]
-    return nearest
 
 
 def _density(distance: Floats, neighbours: Ints, reach: Floats) -> Floats:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.evidence.extremes import largest, smallest_places
 from synthleak.evidence.observation import Floats
 from synthleak.evidence.outlier_factor import NEIGHBOURS as FACTOR_NEIGHBOURS
-from synthleak.evidence.outlier_factor import FittedFactor, factor_of_neighbours, nearest_places
+from synthleak.evidence.outlier_factor import FittedFactor, factor_of_neighbours
 from synthleak.seeds import stream
 
 NEIGHBOURS = 10
@@ -39,10 +40,8 @@ def top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
     >>> top_mean(np.array([[1.0, 3.0, 2.0]]), k=2)
     array([2.5])
     """
-    n = similarity.shape[1]
-    best = similarity if k >= n else np.partition(similarity, n - k, axis=1)[:, n - k :]
     # Sorted before it is added up: equal neighbours give equal means, in whatever order they came.
-    mean: Floats = np.sort(best, axis=1).mean(axis=1)
+    mean: Floats = np.sort(largest(similarity, k), axis=1).mean(axis=1)
     return mean
 
 
@@ -52,12 +51,12 @@ def own_by_rows(directions: Floats, vectors: Floats, same: float, cells: int = C
     first = first_of_kind(vectors, same * np.linalg.norm(vectors, axis=1).max(initial=0.0))
     hubness, near_cosine, near_distance = np.empty((3, n))
     neighbours, reached = np.empty((n, k), dtype=np.int64), np.empty((n, k))
-    for rows, cosine, distance in _row_blocks(directions, vectors, max(1, cells // n)):
+    for rows, cosine, square in _row_blocks(directions, vectors, max(1, cells // n)):
         hubness[rows] = top_mean(cosine, min(NEIGHBOURS, n - 1))
         near_cosine[rows] = 1 - cosine.max(axis=1, where=first, initial=-np.inf)
-        near_distance[rows] = distance.min(axis=1, where=first, initial=np.inf)
-        neighbours[rows] = nearest_places(distance, k)
-        reached[rows] = np.take_along_axis(distance, neighbours[rows], axis=1)
+        near_distance[rows] = np.sqrt(square.min(axis=1, where=first, initial=np.inf))
+        neighbours[rows] = smallest_places(square, k)
+        reached[rows] = np.sqrt(np.take_along_axis(square, neighbours[rows], axis=1))
     alone = np.count_nonzero(first) < 2
     return Own(
         cosine_radius=0.0 if alone else float(np.median(near_cosine[first])),
@@ -70,7 +69,7 @@ def own_by_rows(directions: Floats, vectors: Floats, same: float, cells: int = C
 def _row_blocks(
     directions: Floats, vectors: Floats, height: int
 ) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Yield (rows, cosines, distances) to all texts, their own place out of reach."""
+    """Yield (rows, cosines, squared distances) to all texts, their own place out of reach."""
     centred = vectors - vectors.mean(axis=0)
     squares = (centred**2).sum(axis=1)
     for start in range(0, len(vectors), height):
@@ -79,13 +78,13 @@ def _row_blocks(
         cosine = directions[rows] @ directions.T
         np.clip(cosine, -1.0, 1.0, out=cosine)
         cosine[own] = -np.inf
-        distance = centred[rows] @ centred.T
-        distance *= -2
-        distance += squares[rows, None]
-        distance += squares
-        np.sqrt(np.maximum(distance, 0.0, out=distance), out=distance)
-        distance[own] = np.inf
-        yield rows, cosine, distance
+        square = centred[rows] @ centred.T
+        square *= -2
+        square += squares[rows, None]
+        square += squares
+        np.maximum(square, 0.0, out=square)
+        square[own] = np.inf
+        yield rows, cosine, square
 
 
 def first_of_kind(vectors: Floats, tolerance: float) -> NDArray[np.bool_]:

@@ -1,0 +1,44 @@
+"""The largest and smallest of wide rows against sorting all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from synthleak.evidence import extremes
+from synthleak.evidence.extremes import GROUP, largest, smallest_places
+from synthleak.seeds import stream
+
+
+@pytest.mark.parametrize("wide", [1, 10**9])
+@pytest.mark.parametrize("columns", [3, 5 * GROUP, 40 * GROUP, 40 * GROUP + 7])
+@pytest.mark.parametrize("k", [1, 10])
+def test_they_are_what_sorting_finds(
+    wide: int, columns: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extremes, "WIDE", wide)
+    values = stream("extremes", columns).normal(size=(40, columns))
+    if columns > GROUP:
+        # All that count in one group, in the columns beyond the last, out of reach, or equal.
+        values[:5, GROUP : GROUP + k] -= 20
+        values[5:10, -k:] -= 20
+        values[10:15, GROUP : 2 * GROUP] = np.inf
+        values[15:20] = np.round(values[15:20])
+    expected = np.sort(values, axis=1)
+    places = smallest_places(values, k)
+    assert all(len(set(row)) == min(k, columns) for row in places.tolist())
+    assert np.array_equal(np.sort(np.take_along_axis(values, places, 1), 1), expected[:, :k])
+    assert np.array_equal(np.sort(largest(-values, k), 1), -expected[:, :k][:, ::-1])
+
+
+def test_a_large_observation_sees_the_same_by_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    from synthleak.evidence.own import own_by_rows
+
+    vectors = stream("own by groups").normal(size=(21 * GROUP * 2, 3))
+    directions = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    plain = own_by_rows(directions, vectors, 1e-5)
+    monkeypatch.setattr(extremes, "WIDE", 1)
+    grouped = own_by_rows(directions, vectors, 1e-5)
+    assert np.array_equal(plain.hubness, grouped.hubness)
+    assert np.allclose(plain.factor.density, grouped.factor.density, rtol=1e-12)
+    assert plain.distance_radius == grouped.distance_radius
