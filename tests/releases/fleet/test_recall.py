@@ -35,6 +35,19 @@ def test_one_position_attends_as_the_library_lets_it(groups: int, masked: bool) 
         assert torch.allclose(made, expected, rtol=1e-6, atol=1e-7)
 
 
+def test_a_mask_of_numbers_is_added_and_left_as_it_was() -> None:
+    query, key, value = drawn(4, 1, 1, 8), drawn(4, 1, 9, 8), drawn(4, 1, 9, 8).flip(0)
+    mask = torch.zeros(4, 1, 1, 9, dtype=torch.float64)
+    mask[1, :, :, :4] = -torch.inf
+    mask[2, :, :, 5] = 0.3
+    before = mask.clone()
+    module: Any = SimpleNamespace(num_key_value_groups=1, is_causal=True)
+    expected, _ = sdpa_attention_forward(module, query, key, value, mask)
+    made, _ = decode_together(module, query, key, value, mask)
+    assert torch.allclose(made, expected, rtol=1e-6, atol=1e-7)
+    assert torch.equal(mask, before)
+
+
 def test_a_memory_grows_by_blocks_and_keeps_the_rows_that_are_chosen() -> None:
     layer, steps = RoomyLayer(), drawn(BLOCK + 9, 3, 2, 1, 4)
     first, _ = layer.update(drawn(3, 2, 5, 4), -drawn(3, 2, 5, 4))

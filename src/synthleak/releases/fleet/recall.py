@@ -134,7 +134,7 @@ def _added(mask: Tensor | None, shape: tuple[int, int, int, int], like: Tensor) 
         return like.new_zeros(shape)
     if mask.dtype == torch.bool:
         mask = like.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)
-    return mask[..., : shape[3]].to(like.dtype).expand(shape).contiguous()
+    return like.new_empty(shape).copy_(mask[..., : shape[3]])
 
 
 def attend_together(model: Any) -> None:
