@@ -25,7 +25,8 @@ def largest(values: Floats, k: int) -> Floats:
     if n < max(WIDE, 2 * k * GROUP):
         best: Floats = np.partition(values, n - k, axis=1)[:, n - k :]
         return best
-    return np.take_along_axis(values, smallest_places(-values, k), axis=1)
+    some = _of_groups(values, np.argpartition(-_grouped(values).max(axis=2), k - 1, axis=1)[:, :k])
+    return largest(np.take_along_axis(values, some, axis=1), k)
 
 
 def smallest_places(values: Floats, k: int) -> Ints:
@@ -40,12 +41,21 @@ def smallest_places(values: Floats, k: int) -> Ints:
     if n < max(WIDE, 2 * k * GROUP):
         places: Ints = np.argpartition(values, k - 1, axis=1)[:, :k]
         return places
-    groups = n // GROUP
-    minima = values[:, : groups * GROUP].reshape(rows, groups, GROUP).min(axis=2)
-    chosen = np.argpartition(minima, k - 1, axis=1)[:, :k]
-    inside = (chosen[:, :, None] * GROUP + np.arange(GROUP)).reshape(rows, -1)
-    rest = np.broadcast_to(np.arange(groups * GROUP, n), (rows, n - groups * GROUP))
-    searched = np.concatenate([inside, rest], axis=1)
-    found = np.argpartition(np.take_along_axis(values, searched, axis=1), k - 1, axis=1)[:, :k]
-    best_places: Ints = np.take_along_axis(searched, found, axis=1)
-    return best_places
+    some = _of_groups(values, np.argpartition(_grouped(values).min(axis=2), k - 1, axis=1)[:, :k])
+    found = smallest_places(np.take_along_axis(values, some, axis=1), k)
+    best: Ints = np.take_along_axis(some, found, axis=1)
+    return best
+
+
+def _grouped(values: Floats) -> Floats:
+    """Return the columns in whole groups; those beyond the last are left out."""
+    groups = values.shape[1] // GROUP
+    return values[:, : groups * GROUP].reshape(len(values), groups, GROUP)
+
+
+def _of_groups(values: Floats, groups: Ints) -> Ints:
+    """Return the columns of each row's groups, and those beyond the last whole one."""
+    rows, n = values.shape
+    inside = (groups[:, :, None] * GROUP + np.arange(GROUP)).reshape(rows, -1)
+    rest = np.arange(n // GROUP * GROUP, n)
+    return np.concatenate([inside, np.broadcast_to(rest, (rows, len(rest)))], axis=1)
