@@ -63,15 +63,16 @@ def run(
     made = fill(bench, runtime, progress, news or [])
     audit = Audit(bench, folder)
     findings = findings_key(audit)
+    cells = f"{len(bench.cells)} cell" + "s" * (len(bench.cells) != 1)
     if not made and folder.holds(findings):
-        progress.say(f"nothing to do: {folder.root} is up to date ({len(bench.cells)} cells)")
+        progress.say(f"nothing to do: {folder.root} is up to date ({cells})")
         return audit
     files = written(audit)
     for name, data in files.items():
         folder.write(name, data)
     folder.finish(bench, findings, sorted(files), seconds=time.monotonic() - started)
     progress.say(
-        f"{len(bench.cells)} cells in {duration(time.monotonic() - started)}: "
+        f"{cells} in {duration(time.monotonic() - started)}: "
         f"see {folder.root / REPORT} and {folder.root / RESULTS}"
     )
     return audit
