@@ -32,7 +32,7 @@ def test_private_evolution_in_miniature() -> None:
         Record("1", "I could not sleep at all last night.", ("sleep",)),
         Record("2", "May I take it with milk?", ("question",)),
     )
-    made = AugPe(rounds=2, variations=1, max_tokens=16, attempts=1)
+    made = AugPe(rounds=2, variations=1, max_tokens=16, attempts=3)
     request = Request(private, 20, 2, 4.0, made.default_delta(20), side, 1)
     release = made.generate(request)
     assert len(release) == 2
@@ -50,7 +50,7 @@ def test_steering_in_miniature() -> None:
         Record("1", "I could not sleep at all last night.", ("sleep",)),
         Record("2", "Slept like a stone after one tablet.", ("sleep",)),
     )
-    made = EpsVec(max_tokens=12, candidates=2, references=2, attempts=1)
+    made = EpsVec(max_tokens=12, candidates=2, references=2, attempts=3)
     release = made.generate(Request(private, 20, 3, 8.0, 1e-3, side, 1))
     assert len(release) == 3
     assert all(len(record.text.split()) >= 2 for record in release)

@@ -17,8 +17,8 @@ from synthleak.releases.prompting.author import Author  # noqa: E402
 
 END = 9
 SAYINGS = {
-    (1, END): "It rained. And then we",
-    (1, 1): "It rained. And then we",
+    (1, END): "It rained again. And then we",
+    (1, 1): "It rained again. And then we",
     (2, END): "Here is the rewritten text:",
     (3, END): "We stayed.",
 }
@@ -52,14 +52,14 @@ def write(made: Author, rows: int) -> list[str]:
 
 def test_a_text_that_did_not_end_keeps_its_whole_sentences() -> None:
     made, _ = author([[(1, END), (1, 1), (3, END)]], attempts=1)
-    assert write(made, 3) == ["It rained. And then we", "It rained.", "We stayed."]
+    assert write(made, 3) == ["It rained again. And then we", "It rained again.", "We stayed."]
 
 
 def test_what_is_no_text_is_drawn_again_and_nothing_else() -> None:
     made, asked = author([[(3, END), (2, END), (3, END), (2, END)], [(2, END), (1, 1)]], 2)
     texts = write(made, 4)
     assert asked == [[0, 1, 2, 3], [1, 3]]
-    assert texts == ["We stayed.", "", "We stayed.", "It rained."]
+    assert texts == ["We stayed.", "", "We stayed.", "It rained again."]
 
 
 def test_an_error_while_reading_is_not_lost() -> None:

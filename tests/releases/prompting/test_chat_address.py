@@ -99,14 +99,18 @@ def test_answers_come_in_order_are_cleaned_and_counted(
 
 
 @pytest.mark.parametrize(
-    ("reason", "answer"), [("length", "It rained."), ("stop", "It rained. And we"), (None, None)]
+    ("reason", "answer"),
+    [("length", "It rained again."), ("stop", "It rained again. And we"), (None, None)],
 )
 def test_an_answer_that_broke_off_ends_with_a_whole_sentence(
     server: Server, monkeypatch: pytest.MonkeyPatch, reason: str | None, answer: str | None
 ) -> None:
-    choice: dict[str, Any] = {"message": {"content": "It rained. And we"}, "finish_reason": reason}
+    choice: dict[str, Any] = {
+        "message": {"content": "It rained again. And we"},
+        "finish_reason": reason,
+    }
     monkeypatch.setattr(server, "reply", lambda body: json.dumps({"choices": [choice]}).encode())
-    assert writer(server).write(["q"], 1, [(1, 1)]) == [answer or "It rained. And we"]
+    assert writer(server).write(["q"], 1, [(1, 1)]) == [answer or "It rained again. And we"]
 
 
 @pytest.mark.parametrize("trouble", [429, 500, 503, "garbage"])

@@ -59,7 +59,8 @@ def test_ordinary_texts_stay(text: str) -> None:
 @pytest.mark.parametrize(
     ("broken", "whole"),
     [
-        ("It rained. We stayed at home and", "It rained."),
+        ("It rained again. We stayed at home and", "It rained again."),
+        ("No! It rained and we", "No! It rained and we"),
         ('He said "no." And then', 'He said "no."'),
         ("It rained. We stayed.", "It rained. We stayed."),
         ("It rained all day and we", "It rained all day and we"),

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-FEWEST_LETTERS = 3
+FEWEST_LETTERS = FEWEST_WORDS = 3
 _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "«": "»"}
 _TASK = r"(?:re|para)phras\w*|reword\w*|rewrit\w+|revised (?:text|sentence|version|comment)"
 _LEAD = re.compile(
@@ -24,15 +24,15 @@ _SENTENCES = re.compile(r".*[.!?…][\"”’')]*(?=\s|$)", re.DOTALL)
 
 
 def whole_sentences(text: str) -> str:
-    """Return a text that broke off without its last, unfinished sentence, if that leaves one.
+    """Return a text that broke off without its last, unfinished sentence, if enough is left.
 
-    >>> whole_sentences("I know. It was late, and then we")
-    'I know.'
-    >>> whole_sentences("It was late, and then we")
-    'It was late, and then we'
+    >>> whole_sentences("I know that. It was late, and then we")
+    'I know that.'
+    >>> whole_sentences("Well! It was late, and then we")
+    'Well! It was late, and then we'
     """
     found = _SENTENCES.match(text)
-    return found[0] if found and sum(map(str.isalpha, found[0])) >= FEWEST_LETTERS else text
+    return found[0] if found and len(found[0].split()) >= FEWEST_WORDS else text
 
 
 def tidy(text: str, *, one_line: bool = True) -> str:
