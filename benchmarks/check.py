@@ -4,7 +4,7 @@
 
 The same members, holdout and release go to each, as texts or as vectors of the encoder static.
 --peers names a Python that has the other tools (or NAME=PYTHON, once for each): their own functions
-run there (`check_peers.py`), once per release, for their figure and time. `check_definitions.py`
+run there (`_peers.py`), once per release, for their figure and time. `_definitions.py`
 computes each figure by its definition, is held against the package's, and carries the test: each is
 compared with permuted splits at 5%, as ours is; that is the column `found`. What a peer that has no
 package here is computed by, and why, stands in the result.
@@ -35,9 +35,9 @@ import numpy as np
 from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 
-import check_definitions as definitions
-from check_ask import NAMES, Peer, Row, lay_out, peers_of
-from check_definitions import Case
+import _definitions as definitions
+from _ask import NAMES, Peer, Row, lay_out, peers_of
+from _definitions import Case
 from check_level import (
     KNOWN,
     RELEASED,

@@ -125,6 +125,49 @@ def test_a_topical_split_stops_and_nothing_is_written(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value) and not (tmp_path / "run").exists()
 
 
+DISHES = ("面条", "米饭", "鸡汤", "豆腐", "饺子", "青菜")
+SPORTS = ("足球", "篮球", "游泳", "跑步", "乒乓", "滑雪")
+DAYS = [f"第{n}天" for n in range(90)]
+CHINESE = {
+    "members": [f"{day}我吃了{DISHES[n % 6]}很香" for n, day in enumerate(DAYS)],
+    "holdout": [f"{day}我看了{SPORTS[n % 6]}很累" for n, day in enumerate(DAYS)],
+}
+PLAIN = [record["text"] for record in RECORDS]
+UNFAIR = {
+    "topics in a language without spaces": (CHINESE["members"], CHINESE["holdout"]),
+    "written in capitals": (PLAIN[:90], [text.upper() for text in PLAIN[90:180]]),
+    "punctuated otherwise": (PLAIN[:90], [text.replace(".", ";") for text in PLAIN[90:180]]),
+    "before and after": (
+        [f"{text} seen in 20{11 + n % 8}" for n, text in enumerate(PLAIN[:90])],
+        [f"{text} seen in 20{21 + n % 4}" for n, text in enumerate(PLAIN[90:180])],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNFAIR)
+def test_a_split_by_anything_but_chance_is_caught(kind: str) -> None:
+    members, holdout = UNFAIR[kind]
+    with pytest.raises(UserError, match="the split is not exchangeable"):
+        synthleak.check(members, holdout, OTHERS, encoder="hashing", runtime=ONE)
+
+
+def test_what_is_odd_is_said_also_where_a_check_stops() -> None:
+    with pytest.raises(UserError, match=r"members: 90 of 180 records repeat an earlier one") as e:
+        synthleak.check([*TOPICAL[:90]] * 2, TOPICAL[90:], OTHERS, runtime=ONE)
+    assert "\n" not in str(e.value)
+
+
+def test_a_holdout_that_is_no_holdout_gets_no_verdict() -> None:
+    with pytest.raises(UserError, match="every record of the holdout is among the members"):
+        synthleak.check(MEMBERS, MEMBERS[:60], RELEASE, runtime=ONE)
+    made = synthleak.check(
+        MEMBERS, MEMBERS[:60], RELEASE, insist=True, encoder="hashing", runtime=ONE
+    )
+    assert {row.verdict for row in made.cells} == {
+        "cannot say: every record of the holdout is among the members"
+    }
+
+
 def test_who_insists_gets_figures_without_a_verdict() -> None:
     made = synthleak.check(
         TOPICAL[:90], TOPICAL[90:], OTHERS, insist=True, encoder="hashing", runtime=ONE

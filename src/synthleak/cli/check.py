@@ -37,7 +37,7 @@ file = click.Path(path_type=Path)
 @click.option("--release", type=file, required=True, multiple=True, help="The synthetic records.")
 @click.option("--reference", type=file, help="Other records of the same kind, for attacker S2.")
 @click.option("--pool", multiple=True, metavar="RULE", help="Ask about some records only.")
-@click.option("--out", type=file, default=Path("runs/check"), show_default=True, help="The folder.")
+@click.option("--out", type=file, help="The folder; runs/check-RELEASE if none is named.")
 @click.option("--random-split", is_flag=True, help="Declare a uniform random split, made before.")
 @click.option("--coins", is_flag=True, help="Declare a recorded fair coin for every record.")
 @click.option("--insist", is_flag=True, help="Show figures of an unfair split, without a verdict.")
@@ -65,6 +65,7 @@ def check(
     workers: int,
     quiet: bool,
     as_json: bool,
+    out: Path | None,
     **options: Any,
 ) -> None:
     """Audit a release that is already there, without its generator.
@@ -85,8 +86,10 @@ def check(
     from synthleak.given.check import check as walk
 
     gate = None if fail_if is None else parse_gate(fail_if)
+    named = _named(release)
     audit = walk(
-        release=dict(_named(release)),
+        release=dict(named),
+        out=out or Path("runs") / "-".join(["check", *(name for name, _ in named)]),
         pool=pool or None,
         id=id_field,
         runtime=runtime_for(workers),

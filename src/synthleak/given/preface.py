@@ -15,7 +15,7 @@ from synthleak.analyses.cells import Cell, RecordRow
 from synthleak.analyses.copies import COPIES_VERSION, Copies, CopyRow, find_copies
 from synthleak.corpus.corpus import Declared
 from synthleak.errors import UserError
-from synthleak.given.findings import Finding, file_findings, release_findings
+from synthleak.given.oddities import SAME, Finding, file_findings, release_findings
 from synthleak.identity import digest
 from synthleak.metrics.blind import BlindTest, blind_test
 from synthleak.metrics.by_record import tenth
@@ -28,8 +28,9 @@ from synthleak.work.observations import all_evidence_keys
 from synthleak.work.releases import header_of, open_release, wanted_sets
 from synthleak.workbench import Workbench
 
-VERSION = 1
+VERSION = 2
 NOT_EXCHANGEABLE = "the split is not exchangeable"
+NO_HOLDOUT = "every record of the holdout is among the members"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Preface:
     @property
     def withheld(self) -> str | None:
         """Why no verdict can be given, if none can."""
+        if any(item.kind == SAME for item in self.findings):
+            return NO_HOLDOUT
         return NOT_EXCHANGEABLE if self.blind.unfair else None
 
     def to_bytes(self) -> bytes:
@@ -95,15 +98,22 @@ def _look(bench: Workbench, encoder: str) -> Preface:
 
 
 def examine(bench: Workbench) -> None:
-    """Stop a check whose split is not exchangeable, unless its user insists on figures."""
+    """Stop a check that can have no verdict, unless its user insists on figures."""
     found = preface_of(bench)
     split = bench.corpus.split
     if found is None or split is None or found.withheld is None or split.insist:
         return
+    odd = "".join(f"; {item.line}" for item in found.findings)
+    if found.withheld == NO_HOLDOUT:
+        raise UserError(
+            f"{NO_HOLDOUT}, so there is nothing to compare with{odd}",
+            remedy="name records that the generator never saw, or add --insist for figures without"
+            " a verdict",
+        )
     raise UserError(
         f"{NOT_EXCHANGEABLE}: a classifier that never sees the release tells members from holdout"
         f" (AUC {found.blind.auc:.3f}, chance stays below {found.blind.ceiling:.3f},"
-        f" p = {found.blind.p:.3f}), and every figure would count that as leakage",
+        f" p = {found.blind.p:.3f}), and every figure would count that as leakage{odd}",
         remedy="split at random before generating, name the field that keeps records together"
         " (--group), or add --insist for figures without a verdict",
     )

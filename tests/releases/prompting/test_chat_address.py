@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -122,6 +123,48 @@ def test_what_may_get_better_is_asked_again(server: Server, trouble: Any) -> Non
     assert made.write(["q"], 1, [(1, 1)])[0].startswith("a note")
     assert len(server.asked) == 3
     assert waits == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [b'{"choices": [{"message": {"content": "x"}}], "usage": [1]}', b'{"choices": 3}', b"[]"],
+)
+def test_what_is_no_completion_is_said_in_one_line(
+    server: Server, monkeypatch: pytest.MonkeyPatch, reply: bytes
+) -> None:
+    monkeypatch.setattr(server, "reply", lambda body: reply)
+    with pytest.raises(GeneratorError, match=r"\(the answer is not a chat completion\)"):
+        writer(server, retries=0).write(["q"], 1, [(1, 1)])
+
+
+@pytest.mark.parametrize(
+    "spoken", [b"not http at all\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{", b""]
+)
+def test_another_protocol_or_a_broken_reply_is_said_in_one_line(spoken: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+
+        def answer() -> None:
+            caller, _ = door.accept()
+            with caller:
+                caller.recv(65536)
+                caller.sendall(spoken)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        address = f"http://127.0.0.1:{door.getsockname()[1]}/v1"
+        made = ChatWriter(Terms(address, "m", retries=0), {}, one_line=True, store=None)
+        with pytest.raises(GeneratorError, match="no answer after 1 attempts") as error:
+            made.write(["q"], 1, [(1, 1)])
+        thread.join()
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:abc/v1", "http://host/a b", "http://", "ftp://host/v1"]
+)
+def test_a_wrong_address_is_refused_before_anything_is_asked(address: str) -> None:
+    with pytest.raises(ValueError, match="use an address"):
+        AugPe(address=address, model="m")
 
 
 def test_what_cannot_get_better_is_said_at_once(server: Server) -> None:

@@ -17,7 +17,13 @@ from synthleak.releases.prompting.tidy import degenerate, tidy, whole_sentences
         ("A: It rained all day.", "It rained all day."),
         ('"It rained all', "It rained all"),
         ("“It rained all day.”", "It rained all day."),
+        ("Sure, here is one: It rained all day.", "It rained all day."),
+        ("Here’s the comment:“It rained all day.”", "It rained all day."),
         # What looks alike and is the text itself.
+        ("Okay, see you at 10:30 then", "Okay, see you at 10:30 then"),
+        ("Here is the link https://x.org/a for you", "Here is the link https://x.org/a for you"),
+        ("Of course it was Tom: he always does this", "Of course it was Tom: he always does this"),
+        ("Here is the thing: it rained", "Here is the thing: it rained"),
         ("'tis late", "'tis late"),
         ("Doctor: it rained all day.", "Doctor: it rained all day."),
         ('"Yes," she said, "it did."', '"Yes," she said, "it did."'),
@@ -66,6 +72,9 @@ def test_ordinary_texts_stay(text: str) -> None:
         ("It rained all day and we", "It rained all day and we"),
         ("3.5 mm of rain and we", "3.5 mm of rain and we"),
         ("1. It rained", "1. It rained"),
+        ("I paid approx. 30 dollars for the", "I paid approx. 30 dollars for the"),
+        ("今天下雨了。我们在家，然后", "今天下雨了。"),
+        ("आज बारिश हुई। हम घर पर", "आज बारिश हुई।"),
     ],
 )
 def test_a_text_that_broke_off_ends_with_its_last_whole_sentence(broken: str, whole: str) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
+from http.client import HTTPException
 from typing import Any
 
 from synthleak.errors import GeneratorError
@@ -33,6 +34,8 @@ PORTION = 64
 """Answers that are kept together: what a break can lose."""
 
 _PATIENT = (408, 409, 425, 429)
+_BROKEN = (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError)
+"""What an address that is out of reach, or does not speak the protocol, may lead to."""
 _LONGEST_WAIT = 60.0
 
 
@@ -155,7 +158,7 @@ class ChatWriter:
         )
 
     def _portion(self, asked: Sequence[str], seeds: Sequence[int]) -> list[str]:
-        key = digest("answers", self._terms.model, self._decoding, list(asked), list(seeds))
+        key = digest("answers", 2, self._terms.model, self._decoding, list(asked), list(seeds))
         if self._store is not None and self._store.exists(name_of("answers", key)):
             return fetch(self._store, "answers", key, _load)
         with ThreadPoolExecutor(self._terms.connections) as pool:
@@ -183,7 +186,7 @@ class ChatWriter:
                 if error.code < 500 and error.code not in _PATIENT:
                     raise self._refused(f"it answers {error.code} {error.reason}") from None
                 reason, wait = f"{error.code} {error.reason}", _asked_for(error)
-            except (OSError, ValueError, LookupError, TypeError) as error:
+            except _BROKEN as error:
                 reason, wait = _words(error), 0.0
             if attempt < self._terms.retries:
                 self._sleep(min(_LONGEST_WAIT, max(wait, 0.5 * 2**attempt)))

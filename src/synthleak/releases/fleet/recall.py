@@ -124,8 +124,8 @@ def decode_together(
         alpha=size**-0.5 if scaling is None else scaling,
     )
     weights = torch.softmax(scores, dim=-1)
-    mixed = torch.bmm(weights, value.reshape(rows * groups, positions, size))
-    return mixed.view(rows, 1, heads, size), None
+    mixed = torch.bmm(weights, value.reshape(rows * groups, positions, -1))
+    return mixed.view(rows, 1, heads, -1), None
 
 
 def _added(mask: Tensor | None, shape: tuple[int, int, int, int], like: Tensor) -> Tensor:

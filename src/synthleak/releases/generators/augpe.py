@@ -12,8 +12,10 @@ design/claim-augpe.md.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
@@ -101,8 +103,17 @@ class AugPe(Prompted):
     @field_validator("address")
     @classmethod
     def _web_address(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("http://", "https://")):
+        if value is None:
+            return value
+        if not value.startswith(("http://", "https://")):
             raise ValueError("use an address that starts with http:// or https://")
+        try:
+            parts = urlsplit(value)
+            whole = bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", value)
+        except ValueError:
+            whole = False
+        if not whole:
+            raise ValueError("use an address such as https://host:port/v1, without spaces")
         return value
 
     @model_validator(mode="after")

@@ -81,10 +81,11 @@ class _Reader:
     def __enter__(self) -> _Reader:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._pool.shutdown()
-        for part in self._waiting:
-            part.result()
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._pool.shutdown(cancel_futures=kind is not None)
+        if kind is None:
+            for part in self._waiting:
+                part.result()
 
     def take(self, places: list[int], drawn: list[Tokens]) -> None:
         """Read the tokens of these places, later."""

@@ -9,9 +9,13 @@ from itertools import pairwise
 FEWEST_LETTERS = FEWEST_WORDS = 3
 _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "«": "»"}
 _TASK = r"(?:re|para)phras\w*|reword\w*|rewrit\w+|revised (?:text|sentence|version|comment)"
+_ANSWERS = (
+    r"answer|comment|example|message|note|one|paragraph|post|reply|response|review|sentence|text"
+    r"|version"
+)
 _LEAD = re.compile(
-    r"^(?:(?:sure|certainly|of course|okay|ok|here(?:'s| is| are))\b[^\n]{0,80}"
-    rf"|[^\n:]{{0,120}}\b(?:{_TASK})\b[^\n:]{{0,80}}):\s*",
+    rf"^(?:[^\n:]{{0,20}}\bhere(?:'s|’s| is| are)\b[^\n:]{{0,60}}\b(?:{_ANSWERS})s?\b[^\n:]{{0,60}}"
+    rf"|[^\n:]{{0,120}}\b(?:{_TASK})\b[^\n:]{{0,80}}):(?:\s+|(?=[\"“‘«])|$)",
     re.IGNORECASE,
 )
 _MARK = re.compile(r"^(?:text|comment|answer|rewritten text|labels?|[aq])\s*:\s*", re.IGNORECASE)
@@ -20,7 +24,7 @@ _LEFTOVER = re.compile(
     r"|\b(?:re|para)phras\w*|\b(?:rewritten|revised) (?:text|sentence|version|comment)\b|:$",
     re.IGNORECASE,
 )
-_SENTENCES = re.compile(r".*[.!?…][\"”’')]*(?=\s|$)", re.DOTALL)
+_SENTENCES = re.compile(r".*(?:[.!?…।؟][\"”’')]*(?=\s+\D|\s*$)|[。！？][」』”’）]*)", re.DOTALL)
 
 
 def whole_sentences(text: str) -> str:
@@ -32,7 +36,11 @@ def whole_sentences(text: str) -> str:
     'Well! It was late, and then we'
     """
     found = _SENTENCES.match(text)
-    return found[0] if found and len(found[0].split()) >= FEWEST_WORDS else text
+    if not found:
+        return text
+    # Without spaces there are no words to count.
+    enough = len(found[0].split()) >= FEWEST_WORDS or any(mark in found[0] for mark in "。！？")
+    return found[0] if enough else text
 
 
 def tidy(text: str, *, one_line: bool = True) -> str:

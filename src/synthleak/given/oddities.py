@@ -16,6 +16,8 @@ from synthleak.text import fold
 FEW = 200
 """Records on a side below which only strong leaks can be found."""
 FEW_RELEASED = 50
+SAME = "no holdout"
+"""The kind of the finding that members and holdout do not differ."""
 ENGLISH = ("static", "minilm")
 """Encoders that were trained on English."""
 
@@ -59,7 +61,7 @@ def release_findings(
         Finding(
             "few in the release",
             len(texts),
-            f"{name}: {len(texts)} records are few; a larger release of the same generator would"
+            f"{name}: {_records(len(texts))} few; a larger release of the same generator would"
             " tell more",
         )
         if len(texts) < FEW_RELEASED
@@ -87,7 +89,7 @@ def _overlap(members: Sequence[Record], holdout: Sequence[Record]) -> Finding | 
     if not count:
         return None
     return Finding(
-        "overlap",
+        SAME if count == len(holdout) else "overlap",
         count,
         f"{_of(count, len(holdout))} records of the holdout are among the members word for word:"
         " they stay on both sides, where they can only hide a leak",
@@ -131,7 +133,7 @@ def _few(side: str, count: int) -> Finding | None:
     if count >= FEW:
         return None
     return Finding(
-        "few records", count, f"{side}: {count} records are few; only a strong leak can be found"
+        "few records", count, f"{side}: {_records(count)} few; only a strong leak can be found"
     )
 
 
@@ -145,6 +147,10 @@ def _foreign(name: str, texts: Sequence[str], encoder: str) -> Finding | None:
         f"{name}: this does not look English ({reason}), and the encoder {encoder} is: the"
         " embedding view sees less; use a multilingual one",
     )
+
+
+def _records(count: int) -> str:
+    return "1 record is" if count == 1 else f"{count} records are"
 
 
 def _of(count: int, whole: int) -> str:

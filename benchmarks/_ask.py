@@ -1,4 +1,4 @@
-"""Asks other tools, in the Pythons that have them, for their own figures (`check_peers.py`)."""
+"""Asks other tools, in the Pythons that have them, for their own figures (`_peers.py`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from check_definitions import Case
+from _definitions import Case
 from synthleak.text import tokens
 
 NAMES = ("sdmetrics", "mostlyai", "nemo", "domias", "canary")
@@ -34,7 +34,7 @@ class Peer:
     def __init__(self, name: str, python: str) -> None:
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [python, str(Path(__file__).with_name("check_peers.py")), name],
+            [python, str(Path(__file__).with_name("_peers.py")), name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -79,7 +79,7 @@ def peers_of(asked: Sequence[str]) -> dict[str, Peer]:
 
 
 def lay_out(case: Case, folder: Path) -> None:
-    """Write what `check_peers.py` reads."""
+    """Write what `_peers.py` reads."""
     sides = {"members": np.flatnonzero(case.member), "holdout": np.flatnonzero(~case.member)}
     texts = {side: [case.records[i] for i in places] for side, places in sides.items()}
     texts["release"] = list(case.release)

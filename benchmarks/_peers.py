@@ -1,6 +1,6 @@
 """Other tools' own functions on the files of `check.py`: run by a Python that has them.
 
-    python benchmarks/check_peers.py NAME
+    python benchmarks/_peers.py NAME
 
 `check.py` starts this once per peer and asks by lines: a folder comes in by stdin, a JSON object
 goes out by stdout. The folder holds texts.json and words.json (members, holdout, release) and
