@@ -19,9 +19,9 @@ from synthleak.evidence.family import Family
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 from synthleak.evidence.table import look
 from synthleak.testing.material import ODD_TEXTS, tiny_corpus, tiny_study
-from synthleak.testing.refusing import Fail, check_settings, refuser, twice
+from synthleak.testing.refusing import CLOSE, Fail, check_settings, refuser, twice
 
-_CLOSE = 1e-4
+Encode = Callable[[Sequence[str]], Vectors]
 _TARGETS = 16
 
 
@@ -36,7 +36,7 @@ def check_family(member: Family) -> None:
     if not np.array_equal(values, _look(member, targets, rest[::-1], fail)):
         fail("the order of an observation matters")
     some = _look(member, targets[3:6], rest, fail)
-    if not np.allclose(some, values[3:6], rtol=_CLOSE, atol=1e-9):
+    if not np.allclose(some, values[3:6], rtol=CLOSE, atol=1e-9):
         fail("a target's value depends on the other targets")
     for odd in ([], ["a"], ["Twice the same."] * 5, list(ODD_TEXTS), [*rest, *targets]):
         _look(member, [*targets, *ODD_TEXTS[1:4]], odd, fail)
@@ -129,6 +129,3 @@ class _Forbidden:
 
     def __getattr__(self, name: str) -> NoReturn:
         self._fail(self._reason)
-
-
-Encode = Callable[[Sequence[str]], Vectors]

@@ -13,9 +13,8 @@ from synthleak.plan.plan import EVERY_ROUND, Design, Plan
 from synthleak.pools.pool import Ground, Rule
 from synthleak.seeds import stream
 from synthleak.spec import GameSection
-from synthleak.testing.looking import _CLOSE
 from synthleak.testing.material import ODD_TEXTS, given_pool, tiny_corpus, tiny_ground, tiny_pool
-from synthleak.testing.refusing import check_settings, refuser, twice
+from synthleak.testing.refusing import CLOSE, check_settings, refuser, twice
 from synthleak.testing.releases import are_labels
 
 
@@ -60,7 +59,7 @@ def check_encoder(encoder: Encoder) -> None:
     backwards = encoder.encode(texts[::-1])[::-1]
     alone = np.concatenate([encoder.encode([text]) for text in texts])
     for other, company in ((backwards, "order"), (alone, "company")):
-        if other.shape != vectors.shape or not np.allclose(other, vectors, atol=_CLOSE):
+        if other.shape != vectors.shape or not np.allclose(other, vectors, atol=CLOSE):
             fail(f"a text's vector depends on its {company}")
 
 

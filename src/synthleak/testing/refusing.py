@@ -15,6 +15,8 @@ from synthleak.identity import digest
 from synthleak.registry import Plugin
 
 Fail = Callable[[str], NoReturn]
+CLOSE = 1e-4
+"""How far values may differ that were computed in other company."""
 
 
 def refuser(shelf: str, plugin: object) -> Fail:

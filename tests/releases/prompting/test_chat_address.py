@@ -153,7 +153,7 @@ def test_another_protocol_or_a_broken_reply_is_said_in_one_line(spoken: bytes) -
         thread.start()
         address = f"http://127.0.0.1:{door.getsockname()[1]}/v1"
         made = ChatWriter(Terms(address, "m", retries=0), {}, one_line=True, store=None)
-        with pytest.raises(GeneratorError, match="no answer after 1 attempts") as error:
+        with pytest.raises(GeneratorError, match="no answer after 1 attempt ") as error:
             made.write(["q"], 1, [(1, 1)])
         thread.join()
     assert "\n" not in str(error.value)
@@ -196,7 +196,7 @@ def test_an_unreachable_address_is_said_in_one_line() -> None:
 
 def test_a_slow_address_is_not_waited_for(server: Server) -> None:
     server.mood = lambda number: time.sleep(0.6) or 200
-    with pytest.raises(GeneratorError, match=r"no answer after 1 attempts \(.*timed out"):
+    with pytest.raises(GeneratorError, match=r"no answer after 1 attempt \(.*timed out"):
         writer(server, retries=0, timeout=0.1).write(["q"], 1, [(1, 1)])
 
 

@@ -190,7 +190,8 @@ class ChatWriter:
                 reason, wait = _words(error), 0.0
             if attempt < self._terms.retries:
                 self._sleep(min(_LONGEST_WAIT, max(wait, 0.5 * 2**attempt)))
-        raise self._refused(f"no answer after {self._terms.retries + 1} attempts ({reason})")
+        tries = "1 attempt" if self._terms.retries == 0 else f"{self._terms.retries + 1} attempts"
+        raise self._refused(f"no answer after {tries} ({reason})")
 
     def _ask(self, body: dict[str, Any]) -> str:
         headers = {"Content-Type": "application/json"}
