@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from check_level import commit
 from synthleak.corpus.readers.demo import Demo
 
 RESULTS = Path(__file__).parent / "results"
@@ -104,6 +105,7 @@ def main() -> None:
         "neighbours": "exact, row by row",
         "headline": said["headline"],
         "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit(),
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "load_average": [round(x, 1) for x in os.getloadavg()],

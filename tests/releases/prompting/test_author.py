@@ -62,6 +62,17 @@ def test_what_is_no_text_is_drawn_again_and_nothing_else() -> None:
     assert texts == ["We stayed.", "", "We stayed.", "It rained again."]
 
 
+def test_an_error_while_drawing_is_the_one_that_is_told() -> None:
+    def draw(*asked: Any) -> None:
+        asked[-1]([0], [(8, 8)])  # cannot be read either
+        raise MemoryError
+
+    made, _ = author([], attempts=1)
+    made._drawer = SimpleNamespace(draw=draw)  # type: ignore[assignment]
+    with pytest.raises(MemoryError):
+        write(made, 1)
+
+
 def test_an_error_while_reading_is_not_lost() -> None:
     made, _ = author([[(3, END), (8, 8)]], attempts=1)
     with pytest.raises(KeyError):
