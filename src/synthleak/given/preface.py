@@ -103,7 +103,7 @@ def examine(bench: Workbench) -> None:
     split = bench.corpus.split
     if found is None or split is None or found.withheld is None or split.insist:
         return
-    odd = "".join(f"; {item.line}" for item in found.findings)
+    odd = "".join(f"; {item.line}" for item in found.findings if item.kind != SAME)
     if found.withheld == NO_HOLDOUT:
         raise UserError(
             f"{NO_HOLDOUT}, so there is nothing to compare with{odd}",
