@@ -17,7 +17,8 @@ from synthleak.releases.fleet.choice import Decoding  # noqa: E402
 from synthleak.releases.fleet.crew import Crew  # noqa: E402
 from synthleak.releases.fleet.memory import Shape  # noqa: E402
 from synthleak.releases.prompting import drawing  # noqa: E402
-from synthleak.releases.prompting.drawing import Drawer, Push, plan_room  # noqa: E402
+from synthleak.releases.prompting.drawing import Drawer, plan_room  # noqa: E402
+from synthleak.releases.prompting.pushing import Push  # noqa: E402
 from synthleak.releases.prompting.script import Script  # noqa: E402
 
 PROMPTS = [(7, 8), (9,), (10, 11, 12, 13), (7, 8, 9), (20, 21)]

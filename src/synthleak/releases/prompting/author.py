@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from synthleak.releases.fleet.choice import Decoding
 from synthleak.releases.fleet.crew import Crew
 from synthleak.releases.fleet.sampling import Tokens
-from synthleak.releases.prompting.drawing import Drawer, Push
+from synthleak.releases.prompting.drawing import Drawer
+from synthleak.releases.prompting.pushing import Push
 from synthleak.releases.prompting.script import Script
 from synthleak.releases.prompting.tidy import degenerate, tidy, whole_sentences
 from synthleak.seeds import stream

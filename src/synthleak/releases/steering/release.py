@@ -19,9 +19,10 @@ from synthleak.releases.fleet.choice import Decoding
 from synthleak.releases.fleet.crew import Crew, crew_of, memory_of
 from synthleak.releases.fleet.sampling import Tokens
 from synthleak.releases.prompting.author import Author
-from synthleak.releases.prompting.drawing import Push, plan_room
+from synthleak.releases.prompting.drawing import plan_room
 from synthleak.releases.prompting.prompted import timed
 from synthleak.releases.prompting.prompts import described, few_shot
+from synthleak.releases.prompting.pushing import Push
 from synthleak.releases.release import Request, Synthetic
 from synthleak.releases.steering.exemplars import Order, Written, chosen, written
 from synthleak.releases.steering.states import Continued

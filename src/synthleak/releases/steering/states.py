@@ -15,7 +15,7 @@ from torch import Tensor
 
 from synthleak.releases.fleet.crew import Crew
 from synthleak.releases.fleet.sampling import Tokens
-from synthleak.releases.prompting.drawing import decoder_layers
+from synthleak.releases.prompting.pushing import decoder_layers
 
 
 @dataclass(frozen=True)
