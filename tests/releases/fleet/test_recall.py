@@ -48,8 +48,9 @@ def test_a_mask_of_numbers_is_added_and_left_as_it_was() -> None:
     assert torch.equal(mask, before)
 
 
-def test_a_memory_grows_by_blocks_and_keeps_the_rows_that_are_chosen() -> None:
-    layer, steps = RoomyLayer(), drawn(BLOCK + 9, 3, 2, 1, 4)
+@pytest.mark.parametrize("ahead", [1, 5, BLOCK + 9, 3 * BLOCK])
+def test_steps_see_whole_blocks_and_the_rows_that_are_chosen_stay(ahead: int) -> None:
+    layer, steps = RoomyLayer(ahead), drawn(BLOCK + 9, 3, 2, 1, 4)
     first, _ = layer.update(drawn(3, 2, 5, 4), -drawn(3, 2, 5, 4))
     first = first.clone()
     for number, step in enumerate(steps):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from synthleak.releases.prompting import tidy as rules
 from synthleak.releases.prompting.tidy import degenerate, tidy, whole_sentences
 
 
@@ -79,3 +82,21 @@ def test_ordinary_texts_stay(text: str) -> None:
 )
 def test_a_text_that_broke_off_ends_with_its_last_whole_sentence(broken: str, whole: str) -> None:
     assert whole_sentences(broken) == whole
+
+
+PIECES = (
+    *("Label:", "texts :", "text", "An", "a new", "AI", "said", "Language model", "Rephrasing"),
+    *("PARAPHRASED", "rewritten", "Version", "revised", "comment", "<|im_end|>", "```", ":"),
+    *("I", "it's", "ok", "ok", "ok", "12", "½", "é", "漢字", "?!", "…", "well.", "so we go"),
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12))
+def test_looking_for_hints_first_changes_nothing(pieces: list[str]) -> None:
+    text = " ".join(pieces)
+    letters = sum(map(str.isalpha, text))
+    with pytest.MonkeyPatch.context() as always:
+        always.setattr(rules, "_HINTS", ("",))
+        always.setattr(rules, "_letters", lambda text: letters)
+        slow = degenerate(text)
+    assert degenerate(text) == slow

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from synthleak.encoders.encoder import Encoder, Vectors, encoders
 from synthleak.errors import MissingExtra
@@ -35,16 +37,24 @@ class Static(Encoder):
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the mean token vector of each text (zero for an empty one)."""
-        tokenizer, table = _load()
         vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         for start in range(0, len(texts), _CHUNK):
-            batch = tokenizer.encode_batch_fast(
-                list(texts[start : start + _CHUNK]), add_special_tokens=False
-            )
-            for row, encoding in enumerate(batch, start=start):
-                if ids := encoding.ids:
-                    vectors[row] = np.add.reduce(table.take(ids, axis=0), axis=0) / len(ids)
+            part = slice(start, start + _CHUNK)
+            vectors[part] = _means(texts[part])
         return vectors
+
+
+def _means(texts: Sequence[str]) -> Vectors:
+    """Average token vectors as a product with a sparse matrix: row r has a 1 for every token."""
+    tokenizer, table = _load()
+    ids = [e.ids for e in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+    counts = np.fromiter(map(len, ids), np.int64, len(ids))
+    ends = np.concatenate([[0], counts.cumsum()])
+    tokens = np.fromiter(chain.from_iterable(ids), np.int32, ends[-1])
+    ones = np.ones(len(tokens), dtype=np.float32)
+    sums: Vectors = csr_array((ones, tokens, ends), shape=(len(ids), len(table))) @ table
+    sums /= np.maximum(counts, 1)[:, None]
+    return sums
 
 
 def count_tokens(texts: Sequence[str]) -> NDArray[np.int64]:

@@ -62,10 +62,18 @@ class Shape:
         """One chunk of the output layer: logits, probabilities, gradient."""
         return CHUNK * self.vocabulary * (2 * FULL + 2 * self.bytes)
 
+    @property
+    def logits(self) -> int:
+        """The choice of one token: its logits, and what is computed from them."""
+        return self.vocabulary * (2 * self.bytes + FULL)
+
+    def layer(self, positions: int) -> int:
+        """One text's keys and values of one layer."""
+        return 2 * self.keys * self.bytes * positions
+
     def text(self, longest: int) -> int:
         """One text of sampling: keys and values (twice, while they grow) and its logits."""
-        memory = 2 * 2 * self.layers * self.keys * self.bytes * longest
-        return memory + self.vocabulary * (2 * self.bytes + FULL)
+        return 2 * self.layers * self.layer(longest) + self.logits
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ by kernels that take four times as long. What a block holds beyond the text is z
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,25 +22,29 @@ from transformers.masking_utils import sdpa_mask
 
 NAME = "synthleak"
 BLOCK = 16
-"""Positions that are added, and seen by a step, at a time."""
+"""Positions that a step sees at a time."""
 
 
 class RoomyLayer(DynamicLayer):
-    """The keys and values of one layer, with room for the positions to come."""
+    """The keys and values of one layer; when the first is drawn, room is made for all to come."""
 
     is_initialized: bool
     _kept: tuple[Tensor, Tensor] | None
     _used: int
 
+    def __init__(self, ahead: int = BLOCK) -> None:
+        super().__init__()
+        self._ahead = ahead
+
     def update(self, keys: Tensor, values: Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Append positions and return all of them; a step that continues sees whole blocks."""
         if not self.is_initialized:
             self.lazy_initialization(keys, values)
-            self._kept, self._used = _room_for((keys, values), _whole(keys.shape[-2] + 1)), 0
+            self._kept, self._used = _room_for((keys, values), keys.shape[-2]), 0
         assert self._kept is not None
         before, needed = self._used, self._used + keys.shape[-2]
         if needed > self._kept[0].shape[-2]:
-            larger = _room_for((keys, values), _whole(needed))
+            larger = _room_for((keys, values), _whole(before + max(self._ahead, keys.shape[-2])))
             for new, old in zip(larger, self._kept, strict=True):
                 new[:, :, :before] = old[:, :, :before]
             self._kept = larger
@@ -91,9 +96,9 @@ def _room_for(like: tuple[Tensor, Tensor], positions: int) -> tuple[Tensor, Tens
     return room(like[0]), room(like[1])
 
 
-def empty_recall() -> Cache:
-    """Return a memory of nothing yet."""
-    return Cache(layer_class_to_replicate=RoomyLayer)
+def empty_recall(ahead: int = BLOCK) -> Cache:
+    """Return a memory of nothing yet, for texts of this length; longer ones cost another copy."""
+    return Cache(layer_class_to_replicate=partial(RoomyLayer, ahead))
 
 
 def decode_together(

@@ -22,7 +22,7 @@ from synthleak.errors import GeneratorError
 from synthleak.releases.fleet.choice import Decoding, choose
 from synthleak.releases.fleet.crew import Crew, memory_of
 from synthleak.releases.fleet.memory import HEADROOM, MOST_TEXTS, MOST_TOKENS, Shape
-from synthleak.releases.fleet.recall import attend_together, empty_recall
+from synthleak.releases.fleet.recall import BLOCK, attend_together, empty_recall
 from synthleak.releases.fleet.sampling import Tokens
 from synthleak.releases.prompting.pushing import Push, Steer, steered
 
@@ -45,7 +45,10 @@ def plan_room(shape: Shape, memory: int, longest: int, most: int | None = None) 
     free = int(memory * HEADROOM) - shape.weights
     token = shape.bytes * (8 * shape.hidden + 3 * shape.inner) + 8 * shape.hidden
     tokens = min(MOST_TOKENS, free // 4 // token)
-    rows = (free - tokens * token) // shape.text(longest)
+    # Where rows are chosen or room is made, one layer after another exists twice.
+    positions = longest + BLOCK
+    row = shape.layer(positions) * (shape.layers + 1) + shape.logits
+    rows = (free - tokens * token) // row
     if free <= 0 or rows < 1 or tokens < longest:
         raise GeneratorError(
             f"the backbone and one text of {longest} tokens do not fit into"
@@ -116,7 +119,8 @@ class Drawer:
         used, local = np.unique(of, return_inverse=True)
         pushed = None if push is None else push.of(used, device, head.dtype)
         with torch.no_grad(), steered(self._crew, push) as steer:
-            read = self._read([prompts[p] for p in used], pushed, steer, tokens_at_once)
+            asked = [prompts[p] for p in used]
+            read = self._read(asked, how.longest, pushed, steer, tokens_at_once)
             rows = _Rows(read, torch.from_numpy(local).to(device), chance, how, pushed, head)
             while rows.go_on():
                 steer.vectors = rows.pushed
@@ -126,11 +130,15 @@ class Drawer:
     def _read(
         self,
         prompts: Sequence[Tokens],
+        ahead: int,
         pushed: Tensor | None,
         steer: Steer,
         tokens_at_once: int,
     ) -> _Read:
-        """Read prompts, padded on the left so that all continue together, a portion at a time."""
+        """Read prompts, padded on the left so that all continue together, a portion at a time.
+
+        `ahead` is how many tokens may follow.
+        """
         width = max(map(len, prompts))
         tokens = np.zeros((len(prompts), width), dtype=np.int64)
         mask = np.zeros((len(prompts), width), dtype=np.int64)
@@ -145,10 +153,10 @@ class Drawer:
         for start in range(0, len(prompts), at_once):
             part = slice(start, start + at_once)
             steer.vectors = None if pushed is None else pushed[part]
-            cache = empty_recall()
+            cache = empty_recall(ahead)
             hidden.append(self._step(every[part], seen[part], positions[part], cache))
             caches.append(cache)
-        return _Read(torch.cat(hidden), _joined(caches), seen, positions[:, -1:].clone())
+        return _Read(torch.cat(hidden), _joined(caches, ahead), seen, positions[:, -1:].clone())
 
     def _step(self, tokens: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
         out = self._crew.backbone.model.base_model(
@@ -162,11 +170,11 @@ class Drawer:
         return last
 
 
-def _joined(caches: list[Any]) -> Any:
+def _joined(caches: list[Any], ahead: int) -> Any:
     """Join the memories of portions, layer by layer, letting go of them on the way."""
     if len(caches) == 1:
         return caches[0]
-    whole = empty_recall()
+    whole = empty_recall(ahead)
     for number in range(len(caches[0].layers)):
         layers = [cache.layers[number] for cache in caches]
         keys = torch.cat([layer.keys for layer in layers])

