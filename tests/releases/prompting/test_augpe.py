@@ -17,6 +17,7 @@ from synthleak.encoders.shelf.hashing import Hashing
 from synthleak.errors import SpecError
 from synthleak.releases.claim import Claim, GaussianEvent
 from synthleak.releases.generators.augpe import AugPe
+from synthleak.releases.generators.dpsgd import DpSgd
 from synthleak.releases.release import generators, public_side
 from synthleak.store import MemoryStore
 from synthleak.testing import check_generator
@@ -25,6 +26,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tiny_backbone import RECORDS, ask, write_backbone
+
+from synthleak.releases.fleet.crew import crew_of
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +45,18 @@ TABLE = {
     604: (17.07, 9.33, 5.13, 2.86),
     3876: (20.5, 10.96, 5.9, 3.23),
 }
+
+
+@pytest.mark.parametrize("adapter", ["lora", "full"])
+def test_fine_tuning_on_the_same_backbone_leaves_nothing_behind(folder: str, adapter: str) -> None:
+    crew, request = crew_of(folder, "cpu", "float64"), ask(math.inf)
+    (before,) = small(folder).generate_many([request])
+    trained = DpSgd(
+        backbone=folder, device="cpu", dtype="float64", adapter=adapter, epochs=2, max_tokens=12
+    )
+    assert len(list(trained.generate_many([request]))) == 1
+    assert all(layer.adapters is None for layer in crew.layers)
+    assert list(small(folder).generate_many([request])) == [before]
 
 
 @pytest.mark.parametrize("nominal", TABLE)

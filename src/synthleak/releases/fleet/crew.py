@@ -47,6 +47,11 @@ class Crew:
             layer.adapters = made
         return made
 
+    def dismiss(self) -> None:
+        """Let go of the adapters: generators that share a backbone need their memory."""
+        for layer in self.layers:
+            layer.adapters = None
+
     def decode(self, tokens: Tensor) -> Tensor:
         """Return the last hidden states of right-padded tokens, for training.
 

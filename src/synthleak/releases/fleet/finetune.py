@@ -48,6 +48,7 @@ def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Sy
             return _one_fleet(generator, crew, requests[part], sets[part], fleet, longest)
 
         made = halving(make, fleet.instances, log.warning)
+        crew.dismiss()
         yield from made
         done += len(made)
 
@@ -75,6 +76,7 @@ def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator
                 texts_at_once=fleet.texts,
             )
             yield from sampled(crew, sampler, [generator.classes(request)], [seed])
+        crew.dismiss()
 
 
 def _decoding(generator: DpSgd, crew: Crew, longest: int) -> Decoding:
