@@ -21,6 +21,8 @@ SAYINGS = {
     (1, 1): "It rained again. And then we",
     (2, END): "Here is the rewritten text:",
     (3, END): "We stayed.",
+    (4, 4): 'It rained again, so "no" I said" is better. And',
+    (5, 5): 'It rained again. She said "no" to',
 }
 
 
@@ -45,14 +47,20 @@ def author(tries: list[list[tuple[int, ...]]], attempts: int) -> tuple[Author, l
     return made, asked
 
 
-def write(made: Author, rows: int) -> list[str]:
-    how = Decoding(end=(END,), longest=2)
-    return made.write([(0,)] * rows, np.arange(rows), [(5, rows)], how, one_line=True)
+def write(made: Author, rows: int, *, quoted: bool = False) -> list[str]:
+    how, owners = Decoding(end=(END,), longest=2), [(5, rows)]
+    return made.write([(0,)] * rows, np.arange(rows), owners, how, one_line=True, quoted=quoted)
 
 
 def test_a_text_that_did_not_end_keeps_its_whole_sentences() -> None:
     made, _ = author([[(1, END), (1, 1), (3, END)]], attempts=1)
     assert write(made, 3) == ["It rained again. And then we", "It rained again.", "We stayed."]
+
+
+def test_a_quotation_ends_where_it_is_closed_and_breaks_off_where_it_is_not() -> None:
+    made, _ = author([[(4, 4), (5, 5), (3, END)]], attempts=1)
+    texts = write(made, 3, quoted=True)
+    assert texts == ['It rained again, so "no" I said', "It rained again.", "We stayed."]
 
 
 def test_what_is_no_text_is_drawn_again_and_nothing_else() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthleak.releases.prompting import tidy as rules
-from synthleak.releases.prompting.tidy import degenerate, tidy, whole_sentences
+from synthleak.releases.prompting.tidy import degenerate, tidy, unquoted, whole_sentences
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,24 @@ def test_ordinary_texts_stay(text: str) -> None:
 )
 def test_a_text_that_broke_off_ends_with_its_last_whole_sentence(broken: str, whole: str) -> None:
     assert whole_sentences(broken) == whole
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "closed"),
+    [
+        ('It rained."', "It rained.", True),
+        ("It rained.", "It rained.", False),
+        ('"No," she said. "Never."" I hope that helps.', "", True),
+        ('She said "no." Then she left."', 'She said "no." Then she left.', True),
+        ('She said "no', 'She said "no', False),
+        ('Great" is too vague.', "Great", True),
+        ("", "", False),
+    ],
+)
+def test_an_answer_within_quotation_marks_ends_with_the_closing_one(
+    answer: str, text: str, closed: bool
+) -> None:
+    assert unquoted(answer) == (text, closed)
 
 
 PIECES = (

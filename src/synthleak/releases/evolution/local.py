@@ -38,7 +38,8 @@ class LocalWriter:
                 " with their line",
                 backbone,
             )
-        self._one_line = one_line or script.frame is None
+        self._quoted = script.frame is not None
+        self._one_line = one_line or not self._quoted
         self._how = Decoding(
             end=script.ends(one_line=self._one_line),
             longest=decoding.longest,
@@ -65,4 +66,6 @@ class LocalWriter:
                 remedy="use a smaller max_tokens",
             )
         of = np.repeat(number, each)
-        return self._author.write(prompts, of, owners, self._how, one_line=self._one_line)
+        return self._author.write(
+            prompts, of, owners, self._how, one_line=self._one_line, quoted=self._quoted
+        )

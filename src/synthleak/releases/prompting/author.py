@@ -18,7 +18,7 @@ from synthleak.releases.fleet.sampling import Tokens
 from synthleak.releases.prompting.drawing import Drawer
 from synthleak.releases.prompting.pushing import Push
 from synthleak.releases.prompting.script import Script
-from synthleak.releases.prompting.tidy import degenerate, tidy, whole_sentences
+from synthleak.releases.prompting.tidy import degenerate, tidy, unquoted, whole_sentences
 from synthleak.seeds import stream
 
 log = logging.getLogger("synthleak.releases")
@@ -43,10 +43,12 @@ class Author:
         how: Decoding,
         *,
         one_line: bool,
+        quoted: bool = False,
         push: Push | None = None,
     ) -> list[str]:
         """Continue prompt `of[r]` for every row r; a row's owner decides its randomness.
 
+        `quoted` says that prompts end with an opening quotation mark.
         What is degenerate after the last attempt stays as it is: a release is never short.
         """
         asked = np.asarray(of, dtype=np.int64)
@@ -55,7 +57,7 @@ class Author:
         drawn = 0
         for attempt in range(self._attempts):
             chance = _chances(owners, attempt, how.longest)
-            with _Reader(self.script, how.end, one_line=one_line) as reader:
+            with _Reader(self.script, how.end, one_line=one_line, quoted=quoted) as reader:
                 tokens = self._drawer.draw(
                     prompts, asked[rows], chance[rows], how, push, reader.take
                 )
@@ -72,8 +74,11 @@ class Author:
 class _Reader:
     """Reads what was drawn, while the device draws more."""
 
-    def __init__(self, script: Script, ends: Sequence[int], *, one_line: bool) -> None:
-        self._script, self._ends, self._one_line = script, frozenset(ends), one_line
+    def __init__(
+        self, script: Script, ends: Sequence[int], *, one_line: bool, quoted: bool
+    ) -> None:
+        self._script, self._ends = script, frozenset(ends)
+        self._one_line, self._quoted = one_line, quoted
         self._pool = ThreadPoolExecutor(1)
         self._waiting: list[Future[None]] = []
         self.texts: dict[int, str] = {}
@@ -94,7 +99,8 @@ class _Reader:
 
     def _read(self, places: list[int], drawn: list[Tokens]) -> None:
         for place, written, tokens in zip(places, self._script.decode(drawn), drawn, strict=True):
-            whole = written if tokens[-1] in self._ends else whole_sentences(written)
+            answer, ended = unquoted(written) if self._quoted else (written, False)
+            whole = answer if ended or tokens[-1] in self._ends else whole_sentences(answer)
             text = self.texts[place] = tidy(whole, one_line=self._one_line)
             if degenerate(text):
                 self.degenerate.append(place)

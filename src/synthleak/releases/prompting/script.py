@@ -46,8 +46,13 @@ class Script:
         return before, after
 
     def ask(self, requests: Sequence[str]) -> list[Tokens]:
-        """Return the prompts of requests in plain words."""
+        """Return the prompts of requests in plain words.
+
+        The answer to a chat is opened with a quotation mark: a small model then gives the text that
+        was asked for, and seldom talks about it.
+        """
         before, after = self.frame or ("", "\n\nText:")
+        after += '"' if self.frame else ""
         return self.encode([f"{before}{request}{after}" for request in requests])
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:

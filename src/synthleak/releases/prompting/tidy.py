@@ -20,13 +20,14 @@ _LEAD = re.compile(
 )
 _MARK = re.compile(r"^(?:text|comment|answer|rewritten text|labels?|[aq])\s*:\s*", re.IGNORECASE)
 _LEFTOVER = re.compile(
-    r"<\|[a-z_]+\|>|```|\b(?:labels?|text)\s*:|\ban? (?:\w+ )?ai\b|\blanguage model\b"
+    r"<\|[a-z_]+\|>|```|\b(?:labels?|text)\s*:|\ban? (?:\w+ )?(?:ai|chatbot)\b|\blanguage model\b"
     r"|\b(?:re|para)phras\w*|\b(?:rewritten|revised) (?:text|sentence|version|comment)\b|:$",
     re.IGNORECASE,
 )
-_HINTS = ("<|", "```", ":", " ai", "language model", "phras", "rewritten", "revised")
+_HINTS = ("<|", "```", ":", " ai", "language model", "chatbot", "phras", "rewritten", "revised")
 """What a leftover cannot be without: looking for these first is ten times as fast."""
 _NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
+_QUOTED = re.compile(r'(?:[^"]+|(?<=\s)"[^"]*(?:"|$))*')
 _SENTENCES = re.compile(r".*(?:[.!?…।؟][\"”’')]*(?=\s+\D|\s*$)|[。！？][」』”’）]*)", re.DOTALL)
 
 
@@ -44,6 +45,21 @@ def whole_sentences(text: str) -> str:
     # Without spaces there are no words to count.
     enough = len(found[0].split()) >= FEWEST_WORDS or any(mark in found[0] for mark in "。！？")
     return found[0] if enough else text
+
+
+def unquoted(text: str) -> tuple[str, bool]:
+    """Return what follows an opening quotation mark up to the closing one, and whether it came.
+
+    A mark after a space opens a quotation within.
+
+    >>> unquoted('I said "no" to him." This is better.')
+    ('I said "no" to him.', True)
+    >>> unquoted('I said "no" to')
+    ('I said "no" to', False)
+    """
+    found = _QUOTED.match(text)
+    end = found.end() if found else 0
+    return text[:end], end < len(text)
 
 
 def tidy(text: str, *, one_line: bool = True) -> str:

@@ -64,8 +64,9 @@ def written(
         owners.append((seed, each))
     different, of = distinct(prompts)
     script = author.script
-    asked = script.ask(different) if script.frame else script.encode(different)
-    texts = author.write(asked, of, owners, how, one_line=True)
+    chat = script.frame is not None
+    asked = script.ask(different) if chat else script.encode(different)
+    texts = author.write(asked, of, owners, how, one_line=True, quoted=chat)
     for number, labels in enumerate(missing):
         own = tuple(texts[number * each : (number + 1) * each])
         known[labels] = Written(own[: order.candidates], own[order.candidates :])
