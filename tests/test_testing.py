@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from pydantic import Field
 
 from synthleak.corpus.corpus import Reader, Record
 from synthleak.encoders.encoder import Encoder, Vectors
@@ -160,6 +161,17 @@ class PrivateGenerator(GoodGenerator):
         if np.isinf(request.epsilon):
             return no_claim()
         return stated_claim(request.epsilon, request.delta)
+
+
+class RoundGenerator(GoodGenerator):
+    strength: float = 10
+
+
+class SecretiveGenerator(GoodGenerator):
+    strength: float = Field(default=1.0, exclude=True)
+
+    def identity(self) -> dict[str, Any]:
+        return super().identity() | {"strength": self.strength}
 
 
 class SmallGenerator(GoodGenerator):
@@ -322,6 +334,7 @@ class ShortDesign(Lone):
         (check_rule, GoodRule()),
         (check_generator, GoodGenerator()),
         (check_generator, PrivateGenerator()),
+        (check_generator, RoundGenerator()),
         (check_family, member(overlap)),
         (check_attack, GoodAttack()),
         (check_design, Lone()),
@@ -346,6 +359,11 @@ def test_good_plugins_pass(check: Callable[[Any], None], plugin: Any) -> None:
         (check_encoder, CentringEncoder(), "a text's vector depends on its company"),
         (check_encoder, RandomEncoder(), "it does not give the same twice"),
         (check_encoder, EatingEncoder(), "it changes the texts|does not give the same twice"),
+        (
+            check_generator,
+            SecretiveGenerator(strength=2),
+            "where a run folder spells its settings out",
+        ),
         (check_rule, PeekingRule(), "it looks at vectors but uses_vectors is false"),
         (check_rule, TwiceRule(), "it selects a record twice"),
         (check_rule, FarRule(), "it selects a position that the corpus does not have"),

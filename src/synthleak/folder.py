@@ -210,11 +210,17 @@ def resolved(bench: Workbench) -> dict[str, Any]:
 
 
 def settings_of(plugin: Plugin) -> dict[str, Any]:
-    """Return the settings of a plug-in, with paths that hold from any folder."""
+    """Return the settings of a plug-in: paths hold from any folder, plug-ins within by kind."""
+
+    def spelled(key: str, value: Any) -> Any:
+        within = getattr(plugin, key)
+        if isinstance(within, Plugin):
+            return {"kind": within.kind, **settings_of(within)}
+        return absolute(value)
 
     def absolute(value: Any) -> Any:
         if isinstance(value, list | tuple):
             return [absolute(item) for item in value]
         return value.resolve() if isinstance(value, Path) else value
 
-    return {key: absolute(value) for key, value in plugin.model_dump().items()}
+    return {key: spelled(key, value) for key, value in plugin.model_dump().items()}

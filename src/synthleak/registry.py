@@ -18,7 +18,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from synthleak.errors import ContractError, SpecError, UserError
 from synthleak.validation import Frozen, key_path, nearest, spec_error
@@ -33,8 +33,13 @@ Version = int | str
 
 
 class Plugin(Frozen):
-    """A plug-in with settings: its fields are the keys that the spec may set."""
+    """A plug-in with settings: its fields are the keys that the spec may set.
 
+    Defaults are checked like what a spec says, so that ``epochs: float = 10`` is 10.0 either way:
+    identities tell the two apart, and a run folder spells every setting out.
+    """
+
+    model_config = ConfigDict(validate_default=True)
     kind: ClassVar[str] = ""
     version: ClassVar[Version] = 0
 

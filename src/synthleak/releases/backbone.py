@@ -38,7 +38,9 @@ class Backbone:
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, without special marks."""
-        text: str = self.tokenizer.decode(list(tokens), skip_special_tokens=True)
+        text: str = self.tokenizer.decode(
+            list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
         return text.strip()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -11,8 +12,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from synthleak.errors import ContractError
+from synthleak.folder import settings_of
 from synthleak.identity import digest
 from synthleak.registry import Plugin
+from synthleak.toml import dump_toml
 
 Fail = Callable[[str], NoReturn]
 CLOSE = 1e-4
@@ -30,7 +33,7 @@ def refuser(shelf: str, plugin: object) -> Fail:
 
 
 def check_settings(plugin: Plugin, fail: Fail) -> None:
-    """Ask that a plug-in is on a shelf and arrives at a worker as it was."""
+    """Ask that a plug-in is on a shelf, and arrives at a worker and in a run folder as it was."""
     if not plugin.kind:
         fail("it is on no shelf: decorate it with register(name, version=1)")
     key = digest(plugin.identity())
@@ -40,6 +43,9 @@ def check_settings(plugin: Plugin, fail: Fail) -> None:
         fail(f"it cannot be sent to a worker ({type(error).__name__})")
     if digest(again.identity()) != key:
         fail("its identity changes on the way to a worker")
+    written = tomllib.loads(dump_toml(settings_of(plugin)))
+    if digest(type(plugin).model_validate(written).identity()) != key:
+        fail("its identity changes where a run folder spells its settings out")
 
 
 def twice(make: Callable[[], Any], same: Callable[[Any, Any], bool], fail: Fail) -> Any:

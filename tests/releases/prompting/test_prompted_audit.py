@@ -1,4 +1,4 @@
-"""A whole audit with generators that prompt: keys, claims and tables, on a tiny backbone."""
+"""A whole audit with language models, prompted and trained, on a tiny backbone."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ pytest.importorskip("transformers")
 from tiny_backbone import write_backbone
 
 from synthleak.audit import run
+from synthleak.findings import open_run
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec
 from synthleak.store import MemoryStore
+from synthleak.work.releases import missing_releases
 from synthleak.workbench import set_up
 
 
-def test_both_are_audited_like_the_rest(tiny: Callable[..., LoadedSpec], tmp_path: Path) -> None:
+def test_all_are_audited_like_the_rest(tiny: Callable[..., LoadedSpec], tmp_path: Path) -> None:
     shared = {
         "backbone": write_backbone(tmp_path / "backbone"),
         "encoder": {"kind": "hashing"},
-        "max_tokens": 6,
+        "max_tokens": 8,
         "device": "cpu",
     }
     game = {"instances": 4, "records": 30, "rounds": 2, "candidates": 3, "references": 2}
@@ -35,18 +37,21 @@ def test_both_are_audited_like_the_rest(tiny: Callable[..., LoadedSpec], tmp_pat
             generator=[
                 {"kind": "augpe", "epsilon": 2, "rounds": 2, "variations": 1, **shared},
                 {"kind": "epsvec", "candidates": 3, "references": 2, **shared},
+                {"kind": "dpsgd", **{k: v for k, v in shared.items() if k != "encoder"}},
             ],
             evidence={"families": ["bigram_logprob"]},
         )
 
     audit = run(spec("short notes"), tmp_path / "run", runtime=Runtime(workers=1))
-    private, steered = audit.bench.cells
+    private, steered, _ = audit.bench.cells
     assert audit.claim(private).events[0].count == 2
     assert not audit.claim(steered).promises
-    assert [row.generator for row in audit.utility] == ["augpe", "epsvec"]
+    assert [row.generator for row in audit.utility] == ["augpe", "epsvec", "dpsgd"]
     assert len(audit.cells) > 0
     texts = {record.text for record in audit.release(steered, 0)}
     assert len(texts) > 1
+    # The folder spells all settings out, and knows its releases by what it says.
+    assert not missing_releases(open_run(tmp_path / "run").bench)
     # Prompts are made of the description: another one is another release.
     keys = {audit.bench.release_key(private, item) for item in audit.bench.plans["outlier"].sets}
     other = set_up(spec("laws"), MemoryStore())
