@@ -112,3 +112,14 @@ def test_public_names_are_sorted_and_there() -> None:
         assert getattr(synthleak, name).__name__ == name
     with pytest.raises(AttributeError):
         synthleak.nonsense  # noqa: B018 - the access is the test
+
+
+def test_the_catalogue_says_what_stands_on_the_shelves() -> None:
+    docs = ROOT.parents[1] / "docs"
+    asked = [
+        sys.executable,
+        "-c",
+        "import make_catalogue; print(make_catalogue.catalogue(), end='')",
+    ]
+    made = subprocess.run(asked, cwd=docs, check=True, capture_output=True).stdout.decode()
+    assert made == (docs / "catalogue.md").read_text(encoding="utf-8"), "run `make docs`"
