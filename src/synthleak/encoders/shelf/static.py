@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from synthleak.encoders.encoder import Encoder, Vectors, encoders
 from synthleak.errors import MissingExtra
@@ -46,6 +45,8 @@ class Static(Encoder):
 
 def _means(texts: Sequence[str]) -> Vectors:
     """Average token vectors as a product with a sparse matrix: row r has a 1 for every token."""
+    from scipy.sparse import csr_array
+
     tokenizer, table = _load()
     ids = [e.ids for e in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
     counts = np.fromiter(map(len, ids), np.int64, len(ids))
