@@ -72,6 +72,24 @@ def test_one_record_moves_the_histogram_by_no_more_than_stated(
         assert np.linalg.norm(whole - swapped) <= np.sqrt(2) + 1e-12
 
 
+def test_equal_texts_do_not_pass_votes_among_themselves_when_a_record_goes() -> None:
+    moved = 0.0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        parents = rng.normal(size=(rng.integers(4, 12), 256)).astype(np.float32)
+        texts = parents[rng.integers(len(parents), size=46)]
+        records = parents[rng.integers(len(parents), size=rng.integers(2, 40))]
+        records = records + np.float32(0.1) * rng.normal(size=records.shape).astype(np.float32)
+        whole = count_votes(records, texts)
+        first = [np.flatnonzero((texts == text).all(axis=1))[0] for text in texts]
+        nearest = [first[int(((texts - record) ** 2).sum(axis=1).argmin())] for record in records]
+        assert whole.tolist() == np.bincount(nearest, minlength=len(texts)).tolist()
+        for out in range(len(records)):
+            fewer = count_votes(np.delete(records, out, axis=0), texts)
+            moved = max(moved, float(np.linalg.norm(whole - fewer)))
+    assert moved == 1
+
+
 def test_the_bounds_are_reached() -> None:
     items: list[Point] = [(("a",), (0.0, 0.0)), (("a",), (4.0, 0.0))]
     near, far = (("a",), (0.0, 1.0)), (("a",), (4.0, 1.0))

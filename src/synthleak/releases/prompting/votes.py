@@ -16,10 +16,16 @@ from synthleak.encoders.encoder import Encoder, Vectors, encode_once
 from synthleak.store import Store
 
 Counts = NDArray[np.float64]
+_SLACK = 1e-12
+"""More than a product in double precision can be wrong by, relative to the squares in it."""
 
 
 def count_votes(private: Vectors, texts: Vectors) -> Counts:
     """Return how many private vectors have each text as their nearest by L2, the first of ties.
+
+    A vote depends on its own record alone, to the last bit: a product of all records with all texts
+    rounds by how many there are, and would break ties between equal texts by the company. So it
+    only narrows down; what is as near as rounding lets us see is measured pair by pair.
 
     >>> texts = np.array([[0, 0], [3, 0], [3, 0]], dtype=np.float32)
     >>> count_votes(np.array([[1, 0], [2, 0], [9, 9]], dtype=np.float32), texts).tolist()
@@ -28,7 +34,14 @@ def count_votes(private: Vectors, texts: Vectors) -> Counts:
     if not len(private):
         return np.zeros(len(texts))
     x, y = private.astype(np.float64), texts.astype(np.float64)
-    nearest = ((y * y).sum(axis=1) - 2 * x @ y.T).argmin(axis=1)
+    lengths = (y * y).sum(axis=1)
+    product = lengths - 2 * x @ y.T
+    slack = _SLACK * ((x * x).sum(axis=1) + lengths.max())
+    close = product <= (product.min(axis=1) + slack)[:, None]
+    nearest = close.argmax(axis=1)
+    for row in np.flatnonzero(close.sum(axis=1) > 1):
+        places = np.flatnonzero(close[row])
+        nearest[row] = places[((y[places] - x[row]) ** 2).sum(axis=1).argmin()]
     return np.bincount(nearest, minlength=len(texts)).astype(np.float64)
 
 
