@@ -39,7 +39,7 @@ class Plugin(Frozen):
     identities tell the two apart, and a run folder spells every setting out.
     """
 
-    model_config = ConfigDict(validate_default=True)
+    model_config = ConfigDict(validate_default=True, allow_inf_nan=False)
     kind: ClassVar[str] = ""
     version: ClassVar[Version] = 0
 

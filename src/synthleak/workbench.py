@@ -167,7 +167,10 @@ class Workbench:
 
 
 def release_seed(record_set: RecordSet, name: str, epsilon: float) -> int:
-    """Give every release randomness of its own: no two cells share noise."""
+    """Give every release randomness of its own, by its set, its generator's settings and ε.
+
+    Two sections that differ in δ, in label_prior or in the corpus's description alone share it.
+    """
     return derive(record_set.seed, name, repr(epsilon))
 
 

@@ -14,7 +14,7 @@ import pytest
 from synthleak.corpus.corpus import Record
 from synthleak.encoders.encoder import Vectors
 from synthleak.encoders.shelf.hashing import Hashing
-from synthleak.errors import SpecError
+from synthleak.errors import GeneratorError, SpecError
 from synthleak.releases.claim import Claim, GaussianEvent
 from synthleak.releases.generators.augpe import AugPe
 from synthleak.releases.generators.dpsgd import DpSgd
@@ -27,7 +27,7 @@ pytest.importorskip("transformers")
 
 from tiny_backbone import RECORDS, ask, write_backbone
 
-from synthleak.releases.fleet.crew import crew_of
+from synthleak.releases.fleet.crew import crew_of, whereabouts
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,16 @@ def test_fine_tuning_on_the_same_backbone_leaves_nothing_behind(folder: str, ada
     assert len(list(trained.generate_many([request]))) == 1
     assert all(layer.adapters is None for layer in crew.layers)
     assert list(small(folder).generate_many([request])) == [before]
+
+
+def test_one_backbone_is_one_crew_however_its_device_is_called(folder: str) -> None:
+    assert crew_of(folder, "auto", "auto") is crew_of(folder, *whereabouts("auto", "auto"))
+
+
+@pytest.mark.parametrize("device", ["qqq", "cuda:99"])
+def test_a_device_that_is_not_there_is_said_in_one_line(folder: str, device: str) -> None:
+    with pytest.raises(GeneratorError, match=f"no device '{device}' that torch can use"):
+        crew_of(folder, device, "auto")
 
 
 @pytest.mark.parametrize("nominal", TABLE)
@@ -158,6 +168,7 @@ def test_texts_beyond_the_context_are_refused_in_one_line(tmp_path: Path) -> Non
         ({"random_prompt": "About {topic}"}, r"\{topic\} is no blank"),
         ({"address": "example.org", "model": "m"}, "starts with http"),
         ({"address": "http://example.org"}, "needs the name of a model"),
+        ({"address": "http://a.org", "model": "m", "shared_random": True}, "needs a backbone"),
         ({"encoder": "no-such"}, "unknown encoder 'no-such'"),
         ({"words": [0]}, "whole numbers from 1"),
         ({"rounds": 0}, "rounds"),

@@ -114,6 +114,16 @@ def test_an_answer_that_broke_off_ends_with_a_whole_sentence(
     assert writer(server).write(["q"], 1, [(1, 1)]) == [answer or "It rained again. And we"]
 
 
+def test_half_of_an_emoji_is_no_reason_to_lose_an_answer(server: Server) -> None:
+    half = '{"choices": [{"message": {"content": "a note from here \\ud83d"}}]}'
+    server.reply = lambda body: half.encode()  # type: ignore[method-assign]
+    store = MemoryStore()
+    (text,) = writer(server, store).write(["q"], 1, [(1, 1)])
+    assert text == "a note from here ?"
+    assert writer(server, store).write(["q"], 1, [(1, 1)]) == [text]
+    assert len(server.asked) == 1
+
+
 @pytest.mark.parametrize("trouble", [429, 500, 503, "garbage"])
 def test_what_may_get_better_is_asked_again(server: Server, trouble: Any) -> None:
     server.mood = lambda number: trouble if number <= 2 else 200
@@ -216,7 +226,7 @@ def test_what_was_answered_is_not_asked_again(server: Server) -> None:
 def test_the_key_comes_from_the_environment(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HALL_KEY", "s3cret")
+    monkeypatch.setenv("HALL_KEY", "s3cret\r\n")
     writer(server, key_variable="HALL_KEY").write(["q"], 1, [(1, 1)])
     assert server.keys == ["Bearer s3cret"]
     monkeypatch.delenv("HALL_KEY")

@@ -109,8 +109,11 @@ def test_one_record_no_label_and_many_classes(folder: str) -> None:
     assert len(made.generate(ask(4.0, records=many[:20], side=side, size=10))) == 10
 
 
-def test_a_backbone_without_a_chat_template_works(tmp_path: Path) -> None:
+def test_a_backbone_without_a_chat_template_works(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     assert len(small(write_backbone(tmp_path, chat=False)).generate(ask())) == 8
+    assert "neither prompt nor styles are used" in caplog.text
 
 
 def test_prompts_beyond_the_context_are_refused_in_one_line(tmp_path: Path) -> None:
@@ -133,6 +136,8 @@ def test_a_backbone_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> Non
         ({"depth": [0.7, 0.5]}, "the smaller first"),
         ({"prompt": "About {text}"}, r"\{text\} is no blank"),
         ({"exemplar": 3}, "did you mean 'exemplars'"),
+        ({"exemplars": 9, "candidates": 4}, "9 exemplars cannot be chosen from 4"),
+        ({"alpha": math.nan}, "finite number"),
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, object], words: str) -> None:

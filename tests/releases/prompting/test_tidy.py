@@ -59,6 +59,8 @@ def test_talk_about_the_task_is_no_text(text: str) -> None:
         "At ten: rain. At noon: rain.",
         "It is what it is, and it is late.",
         "The author rewrote history.",
+        "मुझे यह बहुत पसंद है और मैं खुश हूँ",
+        "எனக்கு இது மிகவும் பிடிக்கும்",
     ],
 )
 def test_ordinary_texts_stay(text: str) -> None:
@@ -92,6 +94,8 @@ def test_a_text_that_broke_off_ends_with_its_last_whole_sentence(broken: str, wh
         ('"No," she said. "Never."" I hope that helps.', "", True),
         ('She said "no." Then she left."', 'She said "no." Then she left.', True),
         ('She said "no', 'She said "no', False),
+        ('the ("so called") thing." Better?', 'the ("so called") thing.', True),
+        ('He said:"no" to it."', 'He said:"no" to it.', True),
         ('Great" is too vague.', "Great", True),
         ("", "", False),
     ],
@@ -112,7 +116,7 @@ PIECES = (
 @given(st.lists(st.sampled_from(PIECES), max_size=12))
 def test_looking_for_hints_first_changes_nothing(pieces: list[str]) -> None:
     text = " ".join(pieces)
-    letters = sum(map(str.isalpha, text))
+    letters = sum(map(str.isalpha, text))  # no piece has marks of its own
     with pytest.MonkeyPatch.context() as always:
         always.setattr(rules, "_HINTS", ("",))
         always.setattr(rules, "_letters", lambda text: letters)

@@ -57,13 +57,13 @@ class Terms:
         """Return the key that the environment holds, or none."""
         if not self.key_variable:
             return ""
-        if not os.environ.get(self.key_variable):
+        if not os.environ.get(self.key_variable, "").strip():
             raise GeneratorError(
                 f"the environment variable {self.key_variable} holds no key",
                 self.address,
                 f"export {self.key_variable}=…, or set key_variable = '' if none is needed",
             )
-        return os.environ[self.key_variable]
+        return os.environ[self.key_variable].strip()
 
 
 @dataclass
@@ -206,11 +206,15 @@ class ChatWriter:
         if not isinstance(text, str):
             raise ValueError("an answer without text")
         self.tally.add(content.get("usage") or {})
+        # Half of a pair, as of an emoji that was cut, cannot be written to a file.
+        text = text.encode("utf-8", "replace").decode()
         return whole_sentences(text) if choice.get("finish_reason") == "length" else text
 
     def _refused(self, what: str) -> GeneratorError:
         return GeneratorError(
-            what, self._terms.address, "mend it and run again: answers that came are kept"
+            what,
+            self._terms.address,
+            f"mend it and run again: all but the last {PORTION} answers are kept",
         )
 
 

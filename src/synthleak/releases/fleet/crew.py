@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from synthleak.errors import GeneratorError
 from synthleak.releases.backbone import Backbone, load_backbone
 from synthleak.releases.fleet.adapters import Adapters, FleetLinear, convert
 from synthleak.releases.fleet.memory import Shape
@@ -125,16 +126,28 @@ def fuse_norms(model: torch.nn.Module) -> None:
                 setattr(parent, name, FusedNorm(weight, float(child.variance_epsilon)))
 
 
-@lru_cache(maxsize=1)
 def crew_of(name: str, device: str, dtype: str) -> Crew:
-    """Return the crew of a backbone, made once a process."""
-    return Crew(load_backbone(name, *whereabouts(device, dtype)))
+    """Return the crew of a backbone, made once a process however its device is called."""
+    return _crew(name, *whereabouts(device, dtype))
+
+
+@lru_cache(maxsize=1)
+def _crew(name: str, device: str, dtype: str) -> Crew:
+    return Crew(load_backbone(name, device, dtype))
 
 
 def whereabouts(device: str, dtype: str) -> tuple[str, str]:
     """Resolve `auto`: the GPU in bfloat16 where there is one, else the CPU in float32."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=device)
+    except (AssertionError, RuntimeError, NotImplementedError):
+        raise GeneratorError(
+            f"this machine has no device {device!r} that torch can use",
+            "device",
+            "use 'auto', 'cpu', or a GPU that is there, such as 'cuda'",
+        ) from None
     if dtype == "auto":
         dtype = "bfloat16" if device.startswith("cuda") else "float32"
     return device, dtype

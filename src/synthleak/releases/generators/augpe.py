@@ -52,7 +52,7 @@ ERRANDS = (
 _BLANKS = ("description", "labelled", "style", "words")
 
 
-@generators.register("augpe", version=3)
+@generators.register("augpe", version=4)
 class AugPe(Prompted):
     """Private evolution: texts that private records vote for have descendants (Aug-PE)."""
 
@@ -120,6 +120,10 @@ class AugPe(Prompted):
     def _model_at_address(self) -> AugPe:
         if self.address is not None and not self.model:
             raise ValueError("an address needs the name of a model: set model")
+        if self.address is not None and self.shared_random:
+            raise ValueError(
+                "shared_random needs a backbone: an address may answer each release differently"
+            )
         return self
 
     def identity(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from synthleak.releases.claim import (
     Claim,
@@ -30,7 +30,7 @@ from synthleak.releases.prompting.prompts import RANDOM, STYLES, check_blanks
 from synthleak.releases.release import Request, Synthetic, generators
 
 
-@generators.register("epsvec", version=3)
+@generators.register("epsvec", version=4)
 class EpsVec(Prompted):
     """A frozen language model steered by noised vectors of the private texts (EPSVec)."""
 
@@ -53,6 +53,14 @@ class EpsVec(Prompted):
     attempts: int = Field(default=3, ge=1, description="before a degenerate text stays")
     prompt: str = Field(default=RANDOM, description="asks for a candidate")
     styles: tuple[str, ...] = Field(default=STYLES, min_length=1)
+
+    @model_validator(mode="after")
+    def _enough_candidates(self) -> EpsVec:
+        if self.exemplars > self.candidates:
+            raise ValueError(
+                f"{self.exemplars} exemplars cannot be chosen from {self.candidates} candidates"
+            )
+        return self
 
     @field_validator("prompt")
     @classmethod

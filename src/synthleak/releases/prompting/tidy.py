@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from itertools import pairwise
 
@@ -27,7 +28,7 @@ _LEFTOVER = re.compile(
 _HINTS = ("<|", "```", ":", " ai", "language model", "chatbot", "phras", "rewritten", "revised")
 """What a leftover cannot be without: looking for these first is ten times as fast."""
 _NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
-_QUOTED = re.compile(r'(?:[^"]+|(?<=\s)"[^"]*(?:"|$))*')
+_QUOTED = re.compile(r'(?:[^"]+|(?<=[\s(\[:—–])"[^"]*(?:"|$))*')
 _SENTENCES = re.compile(r".*(?:[.!?…।؟][\"”’')]*(?=\s+\D|\s*$)|[。！？][」』”’）]*)", re.DOTALL)
 
 
@@ -50,7 +51,7 @@ def whole_sentences(text: str) -> str:
 def unquoted(text: str) -> tuple[str, bool]:
     """Return what follows an opening quotation mark up to the closing one, and whether it came.
 
-    A mark after a space opens a quotation within.
+    A mark after a space, a bracket, a colon or a dash opens a quotation within.
 
     >>> unquoted('I said "no" to him." This is better.')
     ('I said "no" to him.', True)
@@ -113,4 +114,7 @@ def degenerate(text: str) -> bool:
 def _letters(text: str) -> int:
     if text.isascii():
         return len(text.encode().translate(None, _NO_LETTERS))
-    return sum(map(str.isalpha, text))
+    # Vowel signs, as of Hindi, are marks; what makes a symbol an emoji is one too, and no letter.
+    return sum(
+        c.isalpha() or (c != "\ufe0f" and unicodedata.category(c) in ("Mc", "Mn")) for c in text
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ from synthleak.seeds import derive
 if TYPE_CHECKING:
     from synthleak.releases.generators.epsvec import EpsVec
 
+log = logging.getLogger("synthleak.releases")
+
 
 @dataclass(frozen=True)
 class Groups:
@@ -57,6 +60,12 @@ def steered(generator: EpsVec, requests: Sequence[Request]) -> list[list[Synthet
     with timed("loading the backbone"):
         crew = crew_of(generator.backbone, generator.device, generator.dtype)
         author = Author(crew, attempts=generator.attempts)
+        if author.script.frame is None:
+            log.warning(
+                "the backbone %r has no chat template: candidates are begun plainly, and neither"
+                " prompt nor styles are used",
+                generator.backbone,
+            )
         how = _decoding(generator, author)
     classes = [generator.classes(request) for request in requests]
     with timed("writing public texts"):
