@@ -30,6 +30,7 @@ from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
 from synthleak.calibration.scenarios import Scores
+from synthleak.errors import UserError
 from synthleak.evidence.table import Evidence
 from synthleak.folder import RunFolder
 from synthleak.given.preface import Preface, copy_rows, exposed_rows, preface_of
@@ -52,11 +53,7 @@ from synthleak.work.figures import (
 )
 from synthleak.work.played import played_of
 from synthleak.work.profiles import attributes_of, draws_sets
-from synthleak.work.releases import (
-    header_of,
-    open_release,
-    wanted_sets,
-)
+from synthleak.work.releases import header_of, open_release, release_name, wanted_sets
 from synthleak.work.rivals import rivals_key, rivals_of
 from synthleak.work.utility import utility_row_of
 from synthleak.workbench import Workbench, identity_of, set_up
@@ -88,6 +85,12 @@ class Audit:
     def release(self, cell: Cell, position: int) -> list[Synthetic]:
         """Return the records of one release of a cell, by the position of its set in the plan."""
         item = self.bench.plans[cell.pool].sets[position]
+        if not self.bench.store.exists(release_name(self.bench, cell, item)):
+            raise UserError(
+                f"release {position} of {cell.generator} was not made yet by this version",
+                str(self.folder.root),
+                "go on with `run`",
+            )
         return open_release(self.bench, header_of(self.bench, cell, item).text)
 
     def curves(self, cell: Cell) -> Curves:

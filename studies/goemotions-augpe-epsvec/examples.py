@@ -1,15 +1,46 @@
-"""Print some texts of the first release of every cell, and what the releases are good for.
+"""Print texts of every cell, what share of them is odd, and what the releases are good for.
 
 usage: python examples.py RUN-FOLDER
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import asdict
 
-from synthleak.findings import open_run
+from synthleak.analyses.cells import Cell
+from synthleak.findings import Audit, open_run
 from synthleak.seeds import stream
+
+RELEASES = 6
+TASK = re.compile(
+    r"(?i)\b(rephras|paraphras|rewrit|rewrot|revised|piece of writing|original (text|comment)"
+    r"|here'?s (a|the|my|your)|here is (a|the)|happy to (help|assist)"
+    r"|(this|the|your) (text|sentence)|language model|an? ai\b|chatbot)"
+)
+
+
+def shares(audit: Audit, cell: Cell) -> dict[str, float]:
+    """Return shares of the texts of a cell's first releases."""
+    found: list[tuple[bool, bool, bool, bool, bool]] = []
+    for number in range(RELEASES):
+        item = audit.bench.plans[cell.pool].sets[number]
+        private = {record.text for record in audit.bench.request(cell, item).records}
+        for record in audit.release(cell, number):
+            words = set(re.findall(r"\w+", record.text.lower()))
+            found.append(
+                (
+                    bool(TASK.search(record.text)),
+                    words <= {"and", *" ".join(record.labels).lower().split()},
+                    bool(re.search(r"\[(insert|user)", record.text.lower())),
+                    bool(re.search(r"[\w,]$", record.text)),
+                    record.text in private,
+                )
+            )
+    names = ("of the task", "label alone", "a blank", "no end mark", "a private text verbatim")
+    return {name: sum(row[n] for row in found) / len(found) for n, name in enumerate(names)}
+
 
 audit = open_run(sys.argv[1])
 for cell in audit.bench.cells:
@@ -17,6 +48,7 @@ for cell in audit.bench.cells:
     print(f"\n{cell.generator}, ε = {cell.epsilon:g}")
     for place in stream(0, "examples").choice(len(release), 12, replace=False):
         print(f"  [{', '.join(release[place].labels)}] {release[place].text}")
+    print("  " + ", ".join(f"{name} {share:.2%}" for name, share in shares(audit, cell).items()))
 for row in audit.utility:
     print()
     for name, value in asdict(row).items():

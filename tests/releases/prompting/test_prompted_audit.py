@@ -13,6 +13,7 @@ pytest.importorskip("transformers")
 from tiny_backbone import write_backbone
 
 from synthleak.audit import run
+from synthleak.errors import UserError
 from synthleak.findings import open_run
 from synthleak.runtime import Runtime
 from synthleak.spec import LoadedSpec
@@ -50,6 +51,12 @@ def test_all_are_audited_like_the_rest(tiny: Callable[..., LoadedSpec], tmp_path
     assert len(audit.cells) > 0
     texts = {record.text for record in audit.release(steered, 0)}
     assert len(texts) > 1
+    for file in (tmp_path / "run" / "store" / "release").iterdir():
+        file.rename(file.with_suffix(".old"))
+    with pytest.raises(UserError, match="release 0 of epsvec was not made yet by this version"):
+        audit.release(steered, 0)
+    for file in (tmp_path / "run" / "store" / "release").iterdir():
+        file.rename(file.with_suffix(".json"))
     # The folder spells all settings out, and knows its releases by what it says.
     assert not missing_releases(open_run(tmp_path / "run").bench)
     # Prompts are made of the description: another one is another release.
