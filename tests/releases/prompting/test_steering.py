@@ -15,7 +15,7 @@ from tiny_backbone import RECORDS, ask, side_of, tiny_crew, write_backbone  # no
 
 from oracles import steering as oracle  # noqa: E402
 from synthleak.encoders.shelf.hashing import Hashing  # noqa: E402
-from synthleak.releases.fleet.crew import Crew  # noqa: E402
+from synthleak.releases.fleet.crew import Crew, crew_of  # noqa: E402
 from synthleak.releases.generators.epsvec import EpsVec  # noqa: E402
 from synthleak.releases.prompting.author import Author  # noqa: E402
 from synthleak.releases.release import Request  # noqa: E402
@@ -38,9 +38,9 @@ def tokens(count: int) -> tuple[int, ...]:
 
 
 PROMPTS = [tokens(4), tokens(7), tokens(3)]
-GENERATED = [Continued(PROMPTS[g], tokens(3 + n)) for g in range(3) for n in range(3)]
+GENERATED = [Continued(PROMPTS[g], tokens(3 + n), 20) for g in range(3) for n in range(3)]
 OF_GENERATED = np.repeat(np.arange(3), 3)
-PRIVATE = [Continued(PROMPTS[g], tokens(2 + n)) for n, g in enumerate([0, 0, 1, 0, 1, 0])]
+PRIVATE = [Continued(PROMPTS[g], tokens(2 + n), 20) for n, g in enumerate([0, 0, 1, 0, 1, 0])]
 OF_PRIVATE = np.array([0, 0, 1, 0, 1, 0])
 INSTANCE = np.array([0, 0, 1])
 
@@ -55,7 +55,7 @@ def crew(folder: str) -> Crew:
     return tiny_crew(folder)
 
 
-@pytest.mark.parametrize("at_once", [10_000, 13])
+@pytest.mark.parametrize("at_once", [10_000, 70, 13])
 def test_mean_states_equal_one_text_at_a_time(crew: Crew, at_once: int) -> None:
     seen = 0
     for rows, states in mean_states(crew, GENERATED, LAYERS, at_once):
@@ -68,22 +68,42 @@ def test_mean_states_equal_one_text_at_a_time(crew: Crew, at_once: int) -> None:
     assert seen == len(GENERATED)
 
 
-def test_out_of_memory_halves_the_tokens_says_so_and_goes_on(
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_states_do_not_depend_on_the_company_to_the_last_bit(folder: str, dtype: str) -> None:
+    crew = crew_of(folder, "cpu", dtype)
+    prompt = tokens(9)
+    texts = [Continued(prompt, tokens(int(n)), 40) for n in RNG.integers(1, 41, 37)]
+
+    def read(some: list[Continued]) -> dict[int, object]:
+        return {
+            id(some[row]): state
+            for rows, states in mean_states(crew, some, LAYERS, 10_000)
+            for row, state in zip(rows, states, strict=True)
+        }
+
+    whole = read(texts)
+    for out in range(0, len(texts), 3):
+        rest = read(texts[:out] + texts[out + 1 :])
+        assert len(rest) == len(texts) - 1
+        assert all(torch.equal(state, whole[text]) for text, state in rest.items())
+
+
+def test_out_of_memory_halves_the_texts_says_so_and_goes_on(
     crew: Crew, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from synthleak.releases.steering import states
 
     usual = states._read
 
-    def greedy(crew: Crew, texts: list[Continued], layers: object) -> object:
-        if len(texts) > 2:
+    def greedy(crew: Crew, texts: object, shape: tuple[int, int], layers: object) -> object:
+        if shape[0] > 2:
             raise torch.OutOfMemoryError("no room")
-        return usual(crew, texts, layers)  # type: ignore[arg-type]
+        return usual(crew, texts, shape, layers)  # type: ignore[arg-type]
 
     monkeypatch.setattr(states, "_read", greedy)
-    rows = [row for some, _ in mean_states(crew, GENERATED, LAYERS, 80) for row in some]
+    rows = [row for some, _ in mean_states(crew, GENERATED, LAYERS, 160) for row in some]
     assert sorted(rows) == list(range(len(GENERATED)))
-    assert "going on with 40 tokens at once" in caplog.text
+    assert "going on with 2 texts at once" in caplog.text
 
 
 def test_means_spread_and_norms_come_from_generated_texts(crew: Crew) -> None:
@@ -137,7 +157,7 @@ def test_removing_or_replacing_any_text_moves_the_sums_by_no_more_than_stated(cr
         moved = (whole - sums(rest, groups)).square().sum(dim=(0, 2)).sqrt()  # per layer
         assert (moved <= 1 + 1e-9).all()
         for group in (0, 1):
-            other = Continued(PROMPTS[group], tokens(5))
+            other = Continued(PROMPTS[group], tokens(5), 20)
             swapped = sums([*rest, other], [*groups, group])
             moved = (whole - swapped).square().sum(dim=(0, 2)).sqrt()
             assert (moved <= 2 + 1e-9).all()

@@ -216,7 +216,7 @@ def _continued(
         text: row[: generator.max_tokens] for text, row in zip(different, spelled, strict=True)
     }
     made = [
-        Continued(groups.prompts[number], tokens[text])
+        Continued(groups.prompts[number], tokens[text], generator.max_tokens)
         for number, own in enumerate(texts)
         for text in own
     ]

@@ -20,13 +20,22 @@ from synthleak.releases.prompting.pushing import decoder_layers
 
 @dataclass(frozen=True)
 class Continued:
-    """A prompt and the text that continues it; the mean is over the tokens of the text."""
+    """A prompt and the text that continues it; the mean is over the tokens of the text.
+
+    `room` is how many tokens a text may have: what is longer was cut.
+    """
 
     prompt: Tokens
     text: Tokens
+    room: int
 
 
 log = logging.getLogger(__name__)
+
+AT_ONCE = {"cuda": 512, "cpu": 16}
+"""Texts that are read together: enough for the device, and few where a batch is filled up."""
+BLOCK = 16
+"""Widths are multiples of this: few shapes, and so few batches to fill up."""
 
 
 class _Enough(Exception):  # noqa: N818 - nothing went wrong
@@ -36,32 +45,42 @@ class _Enough(Exception):  # noqa: N818 - nothing went wrong
 def mean_states(
     crew: Crew, texts: Sequence[Continued], layers: Sequence[int], tokens_at_once: int
 ) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
-    """Yield (rows, states [rows, layers, d]) until every text was read, the long with the long.
+    """Yield (rows, states [rows, layers, d]) until every text was read.
 
-    Padding stands on the right, where a decoder that looks back never sees it.
+    What a text's states are must not depend on how many or how long the others are, or a record
+    would move the states of others by rounding. So texts are read in shapes that its prompt and the
+    room for a text decide, both public; a batch that is not full is filled up. Padding stands on
+    the right, where a decoder that looks back never sees it.
     """
-    lengths = np.array([len(t.prompt) + len(t.text) for t in texts], dtype=np.int64)
-    order = np.argsort(-lengths, kind="stable")
-    start = 0
-    while start < len(order):
-        rows = order[start : start + max(1, tokens_at_once // int(lengths[order[start]]))]
-        try:
-            states = _read(crew, [texts[row] for row in rows], layers)
-        except torch.OutOfMemoryError:
-            if len(rows) == 1:
-                raise
-            tokens_at_once //= 2
-            torch.cuda.empty_cache()
-            log.warning("out of device memory: going on with %d tokens at once", tokens_at_once)
-            continue
-        yield rows, states
-        start += len(rows)
+    context = crew.backbone.context
+    widths = np.array([min(context, _whole(len(t.prompt) + t.room)) for t in texts], dtype=np.int64)
+    for width in np.unique(widths)[::-1].tolist():
+        waiting = np.flatnonzero(widths == width)
+        height = max(1, min(AT_ONCE.get(crew.device.type, 64), tokens_at_once // width))
+        while len(waiting):
+            rows = waiting[:height]
+            try:
+                states = _read(crew, [texts[row] for row in rows], (height, width), layers)
+            except torch.OutOfMemoryError:
+                if height == 1:
+                    raise
+                height //= 2
+                torch.cuda.empty_cache()
+                log.warning("out of device memory: going on with %d texts at once", height)
+                continue
+            yield rows, states[: len(rows)]
+            waiting = waiting[height:]
 
 
-def _read(crew: Crew, texts: Sequence[Continued], layers: Sequence[int]) -> Tensor:
-    width = max(len(t.prompt) + len(t.text) for t in texts)
-    tokens = np.zeros((len(texts), width), dtype=np.int64)
-    weight = np.zeros((len(texts), width), dtype=np.float64)
+def _whole(tokens: int) -> int:
+    return -(-tokens // BLOCK) * BLOCK
+
+
+def _read(
+    crew: Crew, texts: Sequence[Continued], shape: tuple[int, int], layers: Sequence[int]
+) -> Tensor:
+    tokens = np.zeros(shape, dtype=np.int64)
+    weight = np.zeros(shape, dtype=np.float64)
     for row, item in enumerate(texts):
         first, end = len(item.prompt), len(item.prompt) + len(item.text)
         tokens[row, :end] = item.prompt + item.text

@@ -82,9 +82,10 @@ def clipped_sums(
     """Return the sum over the private texts of each group of their clipped difference to its mean.
 
     `bounds[g, l]` is the largest norm of one difference, none for no bound. One text moves the sum
-    of its own group by at most that, and no other.
+    of its own group by at most that, and no other: sums are in double precision, so that what the
+    others add up to does not depend on it.
     """
-    total = torch.zeros_like(means)
+    total = torch.zeros_like(means, dtype=torch.float64)
     for rows, states in mean_states(crew, texts, layers, tokens_at_once):
         where = torch.from_numpy(group[rows]).to(means.device)
         difference = states - means[where]
@@ -92,7 +93,7 @@ def clipped_sums(
             norms = torch.linalg.vector_norm(difference, dim=2)
             limit = bounds[where].to(norms.dtype) * MARGIN
             difference = difference * (limit / norms.clamp(min=1e-30)).clamp(max=1)[:, :, None]
-        total.index_add_(0, where, difference)
+        total.index_add_(0, where, difference.double())
     return total
 
 
