@@ -65,7 +65,7 @@ def test_one_backbone_is_one_crew_however_its_device_is_called(folder: str) -> N
 
 @pytest.mark.parametrize("device", ["qqq", "cuda:99"])
 def test_a_device_that_is_not_there_is_said_in_one_line(folder: str, device: str) -> None:
-    with pytest.raises(GeneratorError, match=f"no device '{device}' that torch can use"):
+    with pytest.raises(GeneratorError, match=f"torch cannot use a device '{device}' here"):
         crew_of(folder, device, "auto")
 
 

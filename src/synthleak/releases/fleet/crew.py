@@ -142,9 +142,10 @@ def whereabouts(device: str, dtype: str) -> tuple[str, str]:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.zeros(1, device=device)
-    except (AssertionError, RuntimeError, NotImplementedError):
+    except (AssertionError, RuntimeError) as error:
+        reason = str(error).strip().partition("\n")[0]
         raise GeneratorError(
-            f"this machine has no device {device!r} that torch can use",
+            f"torch cannot use a device {device!r} here ({reason})",
             "device",
             "use 'auto', 'cpu', or a GPU that is there, such as 'cuda'",
         ) from None
