@@ -21,6 +21,7 @@ SAYINGS = {
     (1, 1): "It rained again. And then we",
     (2, END): "Here is the rewritten text:",
     (3, END): "We stayed.",
+    (6, END): "Relief.",
     (4, 4): 'It rained again, so "no" I said" is better. And',
     (5, 5): 'It rained again. She said "no" to',
 }
@@ -47,9 +48,17 @@ def author(tries: list[list[tuple[int, ...]]], attempts: int) -> tuple[Author, l
     return made, asked
 
 
-def write(made: Author, rows: int, *, quoted: bool = False) -> list[str]:
+def write(
+    made: Author,
+    rows: int,
+    *,
+    quoted: bool = False,
+    labels: list[tuple[str, ...]] | None = None,
+) -> list[str]:
     how, owners = Decoding(end=(END,), longest=2), [(5, rows)]
-    return made.write([(0,)] * rows, np.arange(rows), owners, how, one_line=True, quoted=quoted)
+    return made.write(
+        [(0,)] * rows, np.arange(rows), owners, how, one_line=True, quoted=quoted, labels=labels
+    )
 
 
 def test_a_text_that_did_not_end_keeps_its_whole_sentences() -> None:
@@ -68,6 +77,13 @@ def test_what_is_no_text_is_drawn_again_and_nothing_else() -> None:
     texts = write(made, 4)
     assert asked == [[0, 1, 2, 3], [1, 3]]
     assert texts == ["We stayed.", "", "We stayed.", "It rained again."]
+
+
+def test_a_text_that_repeats_its_own_labels_is_drawn_again_and_not_that_of_others() -> None:
+    made, asked = author([[(3, END), (6, END), (6, END)], [(6, END)], [(3, END)]], 3)
+    texts = write(made, 3, labels=[("relief",), ("joy",), ("relief",)])
+    assert asked == [[0, 1, 2], [2], [2]]
+    assert texts == ["We stayed.", "Relief.", "We stayed."]
 
 
 def test_an_error_while_drawing_is_the_one_that_is_told() -> None:

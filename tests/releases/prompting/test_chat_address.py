@@ -86,7 +86,7 @@ def test_answers_come_in_order_are_cleaned_and_counted(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = writer(server, price_in=100.0, price_out=1000.0)
-    answers = made.write(["q1", "q2"], 2, [(7, 4)])
+    answers = made.write(["q1", "q2"], [()] * 2, 2, [(7, 4)])
     seeds = {(b["messages"][0]["content"], b["seed"]) for b in server.asked}
     assert sorted(q for q, _ in seeds) == ["q1", "q1", "q2", "q2"]
     assert len(seeds) == 4
@@ -111,16 +111,16 @@ def test_an_answer_that_broke_off_ends_with_a_whole_sentence(
         "finish_reason": reason,
     }
     monkeypatch.setattr(server, "reply", lambda body: json.dumps({"choices": [choice]}).encode())
-    assert writer(server).write(["q"], 1, [(1, 1)]) == [answer or "It rained again. And we"]
+    assert writer(server).write(["q"], [()], 1, [(1, 1)]) == [answer or "It rained again. And we"]
 
 
 def test_half_of_an_emoji_is_no_reason_to_lose_an_answer(server: Server) -> None:
     half = '{"choices": [{"message": {"content": "a note from here \\ud83d"}}]}'
     server.reply = lambda body: half.encode()  # type: ignore[method-assign]
     store = MemoryStore()
-    (text,) = writer(server, store).write(["q"], 1, [(1, 1)])
+    (text,) = writer(server, store).write(["q"], [()], 1, [(1, 1)])
     assert text == "a note from here ?"
-    assert writer(server, store).write(["q"], 1, [(1, 1)]) == [text]
+    assert writer(server, store).write(["q"], [()], 1, [(1, 1)]) == [text]
     assert len(server.asked) == 1
 
 
@@ -130,7 +130,7 @@ def test_what_may_get_better_is_asked_again(server: Server, trouble: Any) -> Non
     waits: list[float] = []
     made = writer(server)
     made._sleep = waits.append
-    assert made.write(["q"], 1, [(1, 1)])[0].startswith("a note")
+    assert made.write(["q"], [()], 1, [(1, 1)])[0].startswith("a note")
     assert len(server.asked) == 3
     assert waits == [0.5, 1.0]
 
@@ -144,7 +144,7 @@ def test_what_is_no_completion_is_said_in_one_line(
 ) -> None:
     monkeypatch.setattr(server, "reply", lambda body: reply)
     with pytest.raises(GeneratorError, match=r"\(the answer is not a chat completion\)"):
-        writer(server, retries=0).write(["q"], 1, [(1, 1)])
+        writer(server, retries=0).write(["q"], [()], 1, [(1, 1)])
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_another_protocol_or_a_broken_reply_is_said_in_one_line(spoken: bytes) -
         address = f"http://127.0.0.1:{door.getsockname()[1]}/v1"
         made = ChatWriter(Terms(address, "m", retries=0), {}, one_line=True, store=None)
         with pytest.raises(GeneratorError, match="no answer after 1 attempt ") as error:
-            made.write(["q"], 1, [(1, 1)])
+            made.write(["q"], [()], 1, [(1, 1)])
         thread.join()
     assert "\n" not in str(error.value)
 
@@ -180,7 +180,7 @@ def test_a_wrong_address_is_refused_before_anything_is_asked(address: str) -> No
 def test_what_cannot_get_better_is_said_at_once(server: Server) -> None:
     server.mood = lambda number: 401
     with pytest.raises(GeneratorError, match="it answers 401") as error:
-        writer(server).write(["q"], 1, [(1, 1)])
+        writer(server).write(["q"], [()], 1, [(1, 1)])
     assert len(server.asked) == 1
     assert server.address in str(error.value)
 
@@ -188,7 +188,7 @@ def test_what_cannot_get_better_is_said_at_once(server: Server) -> None:
 def test_a_failing_address_is_given_up_in_one_line(server: Server) -> None:
     server.mood = lambda number: 500
     with pytest.raises(GeneratorError, match="no answer after 3 attempts") as error:
-        writer(server, retries=2).write(["q"], 1, [(1, 1)])
+        writer(server, retries=2).write(["q"], [()], 1, [(1, 1)])
     assert "\n" not in str(error.value)
 
 
@@ -201,13 +201,13 @@ def test_an_unreachable_address_is_said_in_one_line() -> None:
         sleep=lambda seconds: None,
     )
     with pytest.raises(GeneratorError, match=r"no answer after 2 attempts \(.*refused"):
-        made.write(["q"], 1, [(1, 1)])
+        made.write(["q"], [()], 1, [(1, 1)])
 
 
 def test_a_slow_address_is_not_waited_for(server: Server) -> None:
     server.mood = lambda number: time.sleep(0.6) or 200
     with pytest.raises(GeneratorError, match=r"no answer after 1 attempt \(.*timed out"):
-        writer(server, retries=0, timeout=0.1).write(["q"], 1, [(1, 1)])
+        writer(server, retries=0, timeout=0.1).write(["q"], [()], 1, [(1, 1)])
 
 
 def test_what_was_answered_is_not_asked_again(server: Server) -> None:
@@ -215,10 +215,12 @@ def test_what_was_answered_is_not_asked_again(server: Server) -> None:
     questions = [f"q{n}" for n in range(PORTION + 3)]
     server.mood = lambda number: 200 if number <= PORTION else 400
     with pytest.raises(GeneratorError):
-        writer(server, store).write(questions, 1, [(1, len(questions))])
+        writer(server, store).write(questions, [()] * len(questions), 1, [(1, len(questions))])
     server.mood = lambda number: 200
     before = len(server.asked)
-    answers = writer(server, store).write(questions, 1, [(1, len(questions))])
+    answers = writer(server, store).write(
+        questions, [()] * len(questions), 1, [(1, len(questions))]
+    )
     assert len(server.asked) == before + 3
     assert len(set(answers)) > PORTION // 2
 
@@ -227,7 +229,7 @@ def test_the_key_comes_from_the_environment(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HALL_KEY", "s3cret\r\n")
-    writer(server, key_variable="HALL_KEY").write(["q"], 1, [(1, 1)])
+    writer(server, key_variable="HALL_KEY").write(["q"], [()], 1, [(1, 1)])
     assert server.keys == ["Bearer s3cret"]
     monkeypatch.delenv("HALL_KEY")
     made = AugPe(

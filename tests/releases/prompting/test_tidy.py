@@ -68,6 +68,34 @@ def test_ordinary_texts_stay(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["I live in [insert name of town].", "Dear [Your Name], it rained.", "[insert text]"]
+)
+def test_a_blank_to_fill_in_is_no_text(text: str) -> None:
+    assert degenerate(text)
+    assert not degenerate(text.replace("[", "").replace("]", ""))
+
+
+def test_names_that_were_hidden_are_no_blanks() -> None:
+    assert not degenerate("I told [NAME] that it rained.")
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("Caring", ("caring",)),
+        ("JOY, joy and relief!", ("joy", "relief")),
+        ("side effect.", ("side_effect",)),
+        ("ख़ुशी!", ("ख़ुशी",)),
+    ],
+)
+def test_a_text_that_only_repeats_its_labels_is_none(text: str, labels: tuple[str, ...]) -> None:
+    assert degenerate(text, labels)
+    assert not degenerate(text)
+    assert not degenerate(text, ("something else",))
+    assert not degenerate(f"{text} at last", labels)
+
+
+@pytest.mark.parametrize(
     ("broken", "whole"),
     [
         ("It rained again. We stayed at home and", "It rained again."),
@@ -107,7 +135,19 @@ def test_an_answer_within_quotation_marks_ends_with_the_closing_one(
 
 
 PIECES = (
-    *("Label:", "texts :", "text", "An", "a new", "AI", "said", "Language model", "Rephrasing"),
+    *(
+        "Label:",
+        "[Your",
+        "[insert",
+        "texts :",
+        "text",
+        "An",
+        "a new",
+        "AI",
+        "said",
+        "Language model",
+        "Rephrasing",
+    ),
     *("PARAPHRASED", "rewritten", "Version", "revised", "comment", "<|im_end|>", "```", ":"),
     *("I", "it's", "ok", "ok", "ok", "12", "½", "é", "漢字", "?!", "…", "well.", "so we go"),
 )

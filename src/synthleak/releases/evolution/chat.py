@@ -22,6 +22,7 @@ from functools import cache
 from http.client import HTTPException
 from typing import Any
 
+from synthleak.corpus.corpus import Labels
 from synthleak.errors import GeneratorError
 from synthleak.identity import digest
 from synthleak.releases.prompting.tidy import tidy, whole_sentences
@@ -134,9 +135,16 @@ class ChatWriter:
         self.tally = tally_of(terms.address, terms.model)
 
     def write(
-        self, requests: Sequence[str], each: int, owners: Sequence[tuple[int, int]]
+        self,
+        requests: Sequence[str],
+        labels: Sequence[Labels],
+        each: int,
+        owners: Sequence[tuple[int, int]],
     ) -> list[str]:
-        """Answer every request `each` times, portion by portion, each portion kept."""
+        """Answer every request `each` times, portion by portion, each portion kept.
+
+        An answer costs, so none is asked for again, whatever it repeats.
+        """
         seeds = [derive(seed, "answer", number) for seed, rows in owners for number in range(rows)]
         asked = [request for request in requests for _ in range(each)]
         answers: list[str] = []

@@ -31,10 +31,15 @@ class Writer(Protocol):
         """Say what was used so far, where that costs something."""
 
     def write(
-        self, requests: Sequence[str], each: int, owners: Sequence[tuple[int, int]]
+        self,
+        requests: Sequence[str],
+        labels: Sequence[Labels],
+        each: int,
+        owners: Sequence[tuple[int, int]],
     ) -> list[str]:
         """Return `each` answers to every request, those of one request together.
 
+        `labels` are those that a request asks to fit; an answer that only repeats them is none.
         `owners` are (seed, answers) in the order of the answers: a seed decides its own alone.
         """
 
@@ -164,7 +169,7 @@ def _random_texts(
         for prompt in _prompts(generator, public, generator.random_prompt, seed, names)
     ]
     owners = [(seed, len(names)) for seed, names in zip(seeds, labels, strict=True)]
-    texts = iter(writer.write(prompts, 1, owners))
+    texts = iter(writer.write(prompts, [name for own in labels for name in own], 1, owners))
     return [[next(texts) for _ in names] for names in labels]
 
 
@@ -204,7 +209,9 @@ def _vary(generator: AugPe, writer: Writer, lives: Sequence[_Life], number: int)
     each = generator.family - 1
     if not each:
         return
-    prompts, owners = [], []
+    prompts: list[str] = []
+    labels: list[Labels] = []
+    owners: list[tuple[int, int]] = []
     for life in lives:
         seed = derive(life.request.seed, "variation", number)
         old = life.population
@@ -216,11 +223,14 @@ def _vary(generator: AugPe, writer: Writer, lives: Sequence[_Life], number: int)
             old.labels,
             old.texts,
         )
+        labels += old.labels
         owners.append((seed, each * len(old.texts)))
-    answers = writer.write(prompts, each, owners)
+    answers = writer.write(prompts, labels, each, owners)
     parents = [text for life in lives for text in life.population.texts for _ in range(each)]
+    named = [name for name in labels for _ in range(each)]
     texts = [
-        parent if degenerate(text) else text for text, parent in zip(answers, parents, strict=True)
+        parent if degenerate(text, name) else text
+        for text, parent, name in zip(answers, parents, named, strict=True)
     ]
     vectors = _encoded(generator, texts)
     start = 0

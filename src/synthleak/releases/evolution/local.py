@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from synthleak.corpus.corpus import Labels
 from synthleak.errors import GeneratorError
 from synthleak.releases.fleet.choice import Decoding
 from synthleak.releases.fleet.crew import crew_of
@@ -53,7 +54,11 @@ class LocalWriter:
         """Say nothing: a backbone here costs time alone."""
 
     def write(
-        self, requests: Sequence[str], each: int, owners: Sequence[tuple[int, int]]
+        self,
+        requests: Sequence[str],
+        labels: Sequence[Labels],
+        each: int,
+        owners: Sequence[tuple[int, int]],
     ) -> list[str]:
         """Answer every request `each` times; a prompt is read once for all its answers."""
         different, number = distinct(requests)
@@ -67,5 +72,11 @@ class LocalWriter:
             )
         of = np.repeat(number, each)
         return self._author.write(
-            prompts, of, owners, self._how, one_line=self._one_line, quoted=self._quoted
+            prompts,
+            of,
+            owners,
+            self._how,
+            one_line=self._one_line,
+            quoted=self._quoted,
+            labels=[name for name in labels for _ in range(each)],
         )

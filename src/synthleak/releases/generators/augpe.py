@@ -52,7 +52,7 @@ ERRANDS = (
 _BLANKS = ("description", "labelled", "style", "words")
 
 
-@generators.register("augpe", version=4)
+@generators.register("augpe", version=5)
 class AugPe(Prompted):
     """Private evolution: texts that private records vote for have descendants (Aug-PE)."""
 

@@ -30,7 +30,7 @@ from synthleak.releases.prompting.prompts import RANDOM, STYLES, check_blanks
 from synthleak.releases.release import Request, Synthetic, generators
 
 
-@generators.register("epsvec", version=4)
+@generators.register("epsvec", version=5)
 class EpsVec(Prompted):
     """A frozen language model steered by noised vectors of the private texts (EPSVec)."""
 

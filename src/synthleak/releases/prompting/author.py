@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.corpus.corpus import Labels
 from synthleak.releases.fleet.choice import Decoding
 from synthleak.releases.fleet.crew import Crew
 from synthleak.releases.fleet.sampling import Tokens
@@ -44,11 +45,13 @@ class Author:
         *,
         one_line: bool,
         quoted: bool = False,
+        labels: Sequence[Labels] | None = None,
         push: Push | None = None,
     ) -> list[str]:
         """Continue prompt `of[r]` for every row r; a row's owner decides its randomness.
 
-        `quoted` says that prompts end with an opening quotation mark.
+        `quoted` says that prompts end with an opening quotation mark, `labels` what each row was
+        asked to fit.
         What is degenerate after the last attempt stays as it is: a release is never short.
         """
         asked = np.asarray(of, dtype=np.int64)
@@ -57,7 +60,8 @@ class Author:
         drawn = 0
         for attempt in range(self._attempts):
             chance = _chances(owners, attempt, how.longest)
-            with _Reader(self.script, how.end, one_line=one_line, quoted=quoted) as reader:
+            named = [labels[row] if labels else () for row in rows.tolist()]
+            with _Reader(self.script, how.end, named, one_line=one_line, quoted=quoted) as reader:
                 tokens = self._drawer.draw(
                     prompts, asked[rows], chance[rows], how, push, reader.take
                 )
@@ -75,9 +79,15 @@ class _Reader:
     """Reads what was drawn, while the device draws more."""
 
     def __init__(
-        self, script: Script, ends: Sequence[int], *, one_line: bool, quoted: bool
+        self,
+        script: Script,
+        ends: Sequence[int],
+        labels: Sequence[Labels],
+        *,
+        one_line: bool,
+        quoted: bool,
     ) -> None:
-        self._script, self._ends = script, frozenset(ends)
+        self._script, self._ends, self._labels = script, frozenset(ends), labels
         self._one_line, self._quoted = one_line, quoted
         self._pool = ThreadPoolExecutor(1)
         self._waiting: list[Future[None]] = []
@@ -102,7 +112,7 @@ class _Reader:
             answer, ended = unquoted(written) if self._quoted else (written, False)
             whole = answer if ended or tokens[-1] in self._ends else whole_sentences(answer)
             text = self.texts[place] = tidy(whole, one_line=self._one_line)
-            if degenerate(text):
+            if degenerate(text, self._labels[place]):
                 self.degenerate.append(place)
 
 

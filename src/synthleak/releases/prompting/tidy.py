@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from functools import cache
 from itertools import pairwise
+
+from synthleak.corpus.corpus import Labels
 
 FEWEST_LETTERS = FEWEST_WORDS = 3
 _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "«": "»"}
@@ -22,12 +25,25 @@ _LEAD = re.compile(
 _MARK = re.compile(r"^(?:text|comment|answer|rewritten text|labels?|[aq])\s*:\s*", re.IGNORECASE)
 _LEFTOVER = re.compile(
     r"<\|[a-z_]+\|>|```|\b(?:labels?|text)\s*:|\ban? (?:\w+ )?(?:ai|chatbot)\b|\blanguage model\b"
-    r"|\b(?:re|para)phras\w*|\b(?:rewritten|revised) (?:text|sentence|version|comment)\b|:$",
+    r"|\b(?:re|para)phras\w*|\b(?:rewritten|revised) (?:text|sentence|version|comment)\b"
+    r"|\[(?:insert|your)\b|:$",
     re.IGNORECASE,
 )
-_HINTS = ("<|", "```", ":", " ai", "language model", "chatbot", "phras", "rewritten", "revised")
+_HINTS = (
+    "<|",
+    "```",
+    ":",
+    "[",
+    " ai",
+    "language model",
+    "chatbot",
+    "phras",
+    "rewritten",
+    "revised",
+)
 """What a leftover cannot be without: looking for these first is ten times as fast."""
 _NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
+_WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r'(?:[^"]+|(?<=[\s(\[:—–])"[^"]*(?:"|$))*')
 _SENTENCES = re.compile(r".*(?:[.!?…।؟][\"”’')]*(?=\s+\D|\s*$)|[。！？][」』”’）]*)", re.DOTALL)
 
@@ -88,13 +104,18 @@ def tidy(text: str, *, one_line: bool = True) -> str:
     return text
 
 
-def degenerate(text: str) -> bool:
+def degenerate(text: str, labels: Labels = ()) -> bool:
     """Say whether a text is empty, a stammer, mostly not letters, or talk about the task.
+
+    So is one with a blank to fill in, and one that repeats the labels that it was asked to fit and
+    says nothing else.
 
     >>> [degenerate(t) for t in ("I love it.", "", "no no no no no no no", "Label: joy")]
     [False, True, True, True]
     >>> [degenerate(t) for t in ("Here is the rewritten version:", "I would rephrase this.")]
     [True, True]
+    >>> [degenerate("Caring.", ("caring",)), degenerate("Caring for her.", ("caring",))]
+    [True, False]
     """
     letters, lower = _letters(text), text.lower()
     if letters < FEWEST_LETTERS:
@@ -104,11 +125,18 @@ def degenerate(text: str) -> bool:
     words = lower.split()
     if letters < 0.6 * (len(text) - len(words)):
         return True
+    if labels and all(word[0] in _words_of(labels) for word in _WORD.finditer(lower)):
+        return True
     different = len(set(words)) / len(words)
     if len(words) < 6 or different > 0.7:
         return False
     most = max(Counter(pairwise(words)).values())
     return different < 0.35 or most > max(3, len(words) // 6)
+
+
+@cache
+def _words_of(labels: Labels) -> frozenset[str]:
+    return frozenset(_WORD.findall(" and ".join(labels).lower()))
 
 
 def _letters(text: str) -> int:

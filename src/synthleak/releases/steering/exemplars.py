@@ -66,7 +66,8 @@ def written(
     script = author.script
     chat = script.frame is not None
     asked = script.ask(different) if chat else script.encode(different)
-    texts = author.write(asked, of, owners, how, one_line=True, quoted=chat)
+    named = [labels for labels in missing for _ in range(each)]
+    texts = author.write(asked, of, owners, how, one_line=True, quoted=chat, labels=named)
     for number, labels in enumerate(missing):
         own = tuple(texts[number * each : (number + 1) * each])
         known[labels] = Written(own[: order.candidates], own[order.candidates :])

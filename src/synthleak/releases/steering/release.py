@@ -236,7 +236,13 @@ def _drawn(
     rows = [(number, labels) for number, own in enumerate(classes) for labels in own]
     owners = [(derive(request.seed, "release"), request.size) for request in requests]
     texts = author.write(
-        groups.prompts, [numbers[row] for row in rows], owners, how, one_line=True, push=vectors
+        groups.prompts,
+        [numbers[row] for row in rows],
+        owners,
+        how,
+        one_line=True,
+        labels=[labels for _, labels in rows],
+        push=vectors,
     )
     releases: list[list[Synthetic]] = [[] for _ in requests]
     for (number, labels), text in zip(rows, texts, strict=True):
