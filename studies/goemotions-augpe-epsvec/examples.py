@@ -23,7 +23,7 @@ TASK = re.compile(
 
 def shares(audit: Audit, cell: Cell) -> dict[str, float]:
     """Return shares of the texts of a cell's first releases."""
-    found: list[tuple[bool, bool, bool, bool, bool]] = []
+    found: list[tuple[bool, ...]] = []
     for number in range(RELEASES):
         item = audit.bench.plans[cell.pool].sets[number]
         private = {record.text for record in audit.bench.request(cell, item).records}
@@ -31,14 +31,18 @@ def shares(audit: Audit, cell: Cell) -> dict[str, float]:
             words = set(re.findall(r"\w+", record.text.lower()))
             found.append(
                 (
+                    not words,
                     bool(TASK.search(record.text)),
-                    words <= {"and", *" ".join(record.labels).lower().split()},
+                    bool(words) and words <= {"and", *" ".join(record.labels).lower().split()},
                     bool(re.search(r"\[(insert|user)", record.text.lower())),
                     bool(re.search(r"[\w,]$", record.text)),
                     record.text in private,
                 )
             )
-    names = ("of the task", "label alone", "a blank", "no end mark", "a private text verbatim")
+    names = (
+        *("no word", "of the task", "label alone", "a blank", "no end mark"),
+        "a private text verbatim",
+    )
     return {name: sum(row[n] for row in found) / len(found) for n, name in enumerate(names)}
 
 
