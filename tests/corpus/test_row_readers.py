@@ -211,6 +211,8 @@ def test_a_datasets_folder_with_splits(tmp_path: Path) -> None:
 
 BAD = [
     ("jsonl", b'{"text": "secret"\n', r"line 1: not valid JSON at column \d+; each line must be"),
+    ("jsonl", rb'{"text": "secret \uD83d"}', "line 1: a text holds half of a surrogate pair; mend"),
+    ("jsonl", rb'{"text": "ok", "id": "\ud83d"}', "line 1: a text holds half of a surrogate pair"),
     ("jsonl", b'["secret"]\n', "line 1: a JSON object is needed, found list"),
     (
         "jsonl",

@@ -64,13 +64,31 @@ def load_backbone(name: str, device: str, dtype: str) -> Backbone:
         ) from None
     model.requires_grad_(False)
     model.eval()
+    model.to(device)
+    if _reads_ahead(torch, model):
+        raise GeneratorError(
+            f"the backbone {name!r} reads ahead: what it says of a word depends on later ones",
+            remedy="choose a causal language model, such as 'smollm2'",
+        )
     return Backbone(
         name=name,
-        model=model.to(device),
+        model=model,
         tokenizer=tokenizer,
         end=_end_of(model, tokenizer, name),
         context=int(getattr(model.config, "max_position_embeddings", 0) or 1 << 20),
     )
+
+
+def _reads_ahead(torch: Any, model: Any) -> bool:
+    """Say whether the first of two tokens means something else when the second is another.
+
+    The library also loads models that fill in gaps. They write nothing, and padding on the right,
+    which a decoder never sees, would change what they make of a private text.
+    """
+    pairs = torch.tensor([[0, 1], [0, 2]], device=model.device)
+    with torch.no_grad():
+        first, second = model(input_ids=pairs, use_cache=False).logits[:, 0].float()
+    return bool((first - second).abs().max() > 1e-3 * first.abs().max())
 
 
 def require_llm() -> tuple[Any, Any]:

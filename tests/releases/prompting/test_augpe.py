@@ -171,6 +171,8 @@ def test_texts_beyond_the_context_are_refused_in_one_line(tmp_path: Path) -> Non
         ({"address": "http://a.org", "model": "m", "shared_random": True}, "needs a backbone"),
         ({"encoder": "no-such"}, "unknown encoder 'no-such'"),
         ({"words": [0]}, "whole numbers from 1"),
+        ({"words": "short"}, 'a list of whole numbers from 1, or "auto"'),
+        ({"words": [2.5]}, 'a list of whole numbers from 1, or "auto"'),
         ({"rounds": 0}, "rounds"),
     ],
 )

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 
 from synthleak.corpus.corpus import Record
 from synthleak.errors import GeneratorError
-from synthleak.releases.evolution.chat import PORTION, ChatWriter, Pace, Tally, Terms
+from synthleak.releases.evolution.chat import PORTION, ChatWriter
+from synthleak.releases.evolution.terms import Pace, Tally, Terms
 from synthleak.releases.generators.augpe import AugPe
 from synthleak.releases.release import Request, public_side
 from synthleak.store import MemoryStore
@@ -33,12 +35,19 @@ class Server:
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
+        self.seen: list[str] = []
         self.mood: Any = lambda number: 200
+        self.headers: dict[str, str] = {}
         self.lock = threading.Lock()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.seen.append(f"GET {self.path}")
+                self.send_error(404)
+
             def do_POST(self) -> None:
+                outer.seen.append(f"POST {self.path}")
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with outer.lock:
                     outer.asked.append(body)
@@ -46,6 +55,8 @@ class Server:
                     code = outer.mood(len(outer.asked))
                 reply = outer.reply(body) if code == 200 else b"{}"
                 self.send_response(200 if code == "garbage" else code)
+                for name, value in outer.headers.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(b"not json" if code == "garbage" else reply)
 
@@ -136,6 +147,72 @@ def test_what_may_get_better_is_asked_again(server: Server, trouble: Any) -> Non
 
 
 @pytest.mark.parametrize(
+    ("asked", "least", "most"),
+    [("7", 7, 7), ("7.5", 7.5, 7.5), ("900", 60, 60), ("soon", 0.5, 0.5), ("-3", 0.5, 0.5)],
+)
+def test_an_address_may_ask_to_wait(server: Server, asked: str, least: float, most: float) -> None:
+    assert least <= waited(server, asked) <= most
+
+
+def test_an_address_may_name_the_moment_to_wait_for(server: Server) -> None:
+    assert 25 < waited(server, formatdate(time.time() + 30, usegmt=True)) <= 30
+    assert waited(server, "Wed, 21 Oct 2015 07:28:00 GMT") == 0.5
+
+
+def waited(server: Server, asked: str) -> float:
+    """Return how long is waited after a 429 that asks for it."""
+    server.headers = {"Retry-After": asked}
+    first = len(server.asked) + 1
+    server.mood = lambda number: 429 if number == first else 200
+    waits: list[float] = []
+    made = writer(server)
+    made._sleep = waits.append
+    made.write(["q"], [()], 1, [(1, 1)])
+    (wait,) = waits
+    return wait
+
+
+def test_an_address_is_asked_at_the_pace_of_the_spec(server: Server) -> None:
+    waits: list[float] = []
+    made = writer(server, requests_per_minute=60)
+    made._sleep = waits.append
+    made.write(["a", "b", "c"], [()] * 3, 1, [(1, 3)])
+    assert sorted(waits) == pytest.approx([0, 1, 2], abs=0.5)
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_a_key_is_shown_to_no_other_address(
+    server: Server, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setenv("HALL_KEY", "s3cret")
+    server.headers = {"Location": f"{server.address}/elsewhere"}
+    server.mood = lambda number: code
+    with pytest.raises(GeneratorError, match=f"it answers {code}"):
+        writer(server, key_variable="HALL_KEY").write(["q"], [()], 1, [(1, 1)])
+    assert server.seen == ["POST /v1/chat/completions"]
+
+
+def test_an_answer_that_is_held_back_is_empty_and_counted(server: Server) -> None:
+    held = {"message": {"content": None}, "finish_reason": "content_filter"}
+    usage = {"prompt_tokens": 10}
+    server.reply = lambda body: json.dumps({"choices": [held], "usage": usage}).encode()  # type: ignore[method-assign]
+    made = writer(server)
+    assert made.write(["q"], [()], 1, [(1, 1)]) == [""]
+    assert (made.tally.requests, made.tally.tokens_in) == (1, 10)
+
+
+def test_what_was_used_is_told_also_where_a_run_breaks_off(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.mood = lambda number: 200 if number <= 12 else 402
+    made = AugPe(address=server.address, model="m", encoder="hashing", rounds=2, connections=1)
+    request = Request(RECORDS, 10, 1, 4.0, 0.04, SIDE, 1, store=MemoryStore())
+    with pytest.raises(GeneratorError, match="it answers 402"):
+        made.generate(request)
+    assert "12 requests, 120 tokens in" in caplog.text
+
+
+@pytest.mark.parametrize(
     "reply",
     [b'{"choices": [{"message": {"content": "x"}}], "usage": [1]}', b'{"choices": 3}', b"[]"],
 )
@@ -170,7 +247,11 @@ def test_another_protocol_or_a_broken_reply_is_said_in_one_line(spoken: bytes) -
 
 
 @pytest.mark.parametrize(
-    "address", ["http://127.0.0.1:abc/v1", "http://host/a b", "http://", "ftp://host/v1"]
+    "address",
+    [
+        *("http://127.0.0.1:abc/v1", "http://host/a b", "http://", "ftp://host/v1"),
+        *("http://a..b/v1", f"http://{'a' * 64}.org/v1", "http://host/é", "http://me:pass@host/v1"),
+    ],
 )
 def test_a_wrong_address_is_refused_before_anything_is_asked(address: str) -> None:
     with pytest.raises(ValueError, match="use an address"):
@@ -231,6 +312,11 @@ def test_the_key_comes_from_the_environment(
     monkeypatch.setenv("HALL_KEY", "s3cret\r\n")
     writer(server, key_variable="HALL_KEY").write(["q"], [()], 1, [(1, 1)])
     assert server.keys == ["Bearer s3cret"]
+    for odd in ("s3…cret", "s3\ncret"):
+        monkeypatch.setenv("HALL_KEY", odd)
+        with pytest.raises(GeneratorError, match="characters that none can have") as error:
+            writer(server, key_variable="HALL_KEY")
+        assert "cret" not in str(error.value)
     monkeypatch.delenv("HALL_KEY")
     made = AugPe(
         address=server.address, model="m", key_variable="HALL_KEY", encoder={"kind": "hashing"}

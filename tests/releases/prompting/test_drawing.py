@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -19,7 +17,6 @@ from synthleak.releases.fleet.memory import Shape  # noqa: E402
 from synthleak.releases.prompting import drawing  # noqa: E402
 from synthleak.releases.prompting.drawing import Drawer, plan_room  # noqa: E402
 from synthleak.releases.prompting.pushing import Push  # noqa: E402
-from synthleak.releases.prompting.script import Script  # noqa: E402
 
 PROMPTS = [(7, 8), (9,), (10, 11, 12, 13), (7, 8, 9), (20, 21)]
 OF = np.array([0, 1, 2, 3, 4, 2, 2, 0, 1, 4, 4, 4])
@@ -147,18 +144,3 @@ def test_what_is_planned_fits(gigabytes: int) -> None:
 def test_a_backbone_that_does_not_fit_is_said_in_one_line() -> None:
     with pytest.raises(GeneratorError, match="do not fit into"):
         plan_room(SMOL, 200 * 10**6, 200)
-
-
-def test_a_chat_template_frames_requests_and_plain_prompts_end_with_the_line(
-    crew: Crew, tmp_path: Path
-) -> None:
-    script = Script(crew.backbone)
-    (tokens,) = script.ask(["my head hurt"])
-    assert script.decode([tokens[:-1]]) == ["my head hurt"]
-    # The answer is opened: with a quotation mark, which this vocabulary does not know.
-    assert (tokens[0], *tokens[-3:]) == (3, 2, 4, 1)
-    assert script.ends(one_line=False) == (2,)
-    assert script.ends(one_line=True) == (2, 5)
-    bare = Script(tiny_crew(write_backbone(tmp_path, chat=False)).backbone)
-    assert bare.frame is None
-    assert bare.ends(one_line=False) == (2, 5)

@@ -229,7 +229,7 @@ def test_a_zero_sum_has_no_direction() -> None:
     assert not unit_vectors(torch.zeros(2, 3)).any()
 
 
-def test_a_corpus_vector_sums_all_classes(folder: str) -> None:
+def test_a_corpus_vector_is_the_same_for_all_classes(folder: str) -> None:
     groups, vectors = push_of(generator(folder, scope="corpus", unit=1.0), ask(size=12))
     assert len(set(groups.labels)) > 1
     assert torch.equal(vectors, vectors[:1].expand_as(vectors))

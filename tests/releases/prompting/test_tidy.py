@@ -95,6 +95,16 @@ def test_a_text_that_only_repeats_its_labels_is_none(text: str, labels: tuple[st
     assert not degenerate(f"{text} at last", labels)
 
 
+@pytest.mark.parametrize(("text", "label"), [("देखो, देखा?", "दुख"), ("शीशा शीशा शीशा", "खुशी")])
+def test_vowel_signs_belong_to_their_word(text: str, label: str) -> None:
+    assert not degenerate(text, (label,))
+    assert degenerate(f"{label}, {label}!", (label,))
+
+
+def test_a_letter_may_be_spelled_in_two_ways() -> None:
+    assert degenerate("Café ❤️!", ("cafe\u0301",))
+
+
 @pytest.mark.parametrize(
     ("broken", "whole"),
     [

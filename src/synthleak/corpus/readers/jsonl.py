@@ -25,6 +25,14 @@ class Jsonl(FieldReader):
                 yield self.record(json_object(line, where), number, where)
 
 
+def _can_be_written(row: object) -> bool:
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def json_object(line: str, where: str) -> dict[str, object]:
     """Read one line as a JSON object."""
     try:
@@ -34,6 +42,11 @@ def json_object(line: str, where: str) -> dict[str, object]:
         raise CorpusError(
             f"not valid JSON{column}", where, "each line must be one whole JSON object"
         ) from None
+    # JSON can spell half of a pair, such as of an emoji that was cut. No file can hold it.
+    if "\\ud" in line.lower() and not _can_be_written(row):
+        raise CorpusError(
+            "a text holds half of a surrogate pair", where, "mend or drop that record"
+        )
     if not isinstance(row, dict):
         raise CorpusError(f"a JSON object is needed, found {type(row).__name__}", where)
     return row

@@ -10,21 +10,20 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-import os
-import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import cache
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from typing import Any
 
 from synthleak.corpus.corpus import Labels
 from synthleak.errors import GeneratorError
 from synthleak.identity import digest
+from synthleak.releases.evolution.terms import Pace, Terms, tally_of
 from synthleak.releases.prompting.tidy import tidy, whole_sentences
 from synthleak.seeds import derive
 from synthleak.store import Store, fetch, name_of
@@ -40,77 +39,14 @@ _BROKEN = (OSError, HTTPException, ValueError, LookupError, TypeError, Attribute
 _LONGEST_WAIT = 60.0
 
 
-@dataclass(frozen=True)
-class Terms:
-    """How an address is asked."""
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Follow no address to another: that one would be shown the key."""
 
-    address: str
-    model: str
-    key_variable: str = ""
-    requests_per_minute: float | None = None
-    connections: int = 8
-    retries: int = 5
-    timeout: float = 60.0
-    price_in: float = 0.0
-    price_out: float = 0.0
-
-    def key(self) -> str:
-        """Return the key that the environment holds, or none."""
-        if not self.key_variable:
-            return ""
-        if not os.environ.get(self.key_variable, "").strip():
-            raise GeneratorError(
-                f"the environment variable {self.key_variable} holds no key",
-                self.address,
-                f"export {self.key_variable}=…, or set key_variable = '' if none is needed",
-            )
-        return os.environ[self.key_variable].strip()
+    def redirect_request(self, *asked: Any) -> None:
+        """Refuse, so that the answer is what it is: a 301, say."""
 
 
-@dataclass
-class Tally:
-    """What was used, and what that costs."""
-
-    requests: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-
-    def add(self, usage: dict[str, Any]) -> None:
-        """Count one answer."""
-        with self._lock:
-            self.requests += 1
-            self.tokens_in += int(usage.get("prompt_tokens") or 0)
-            self.tokens_out += int(usage.get("completion_tokens") or 0)
-
-    def cost(self, terms: Terms) -> float:
-        """Return the price of what was used; prices are per million tokens."""
-        return (self.tokens_in * terms.price_in + self.tokens_out * terms.price_out) / 1e6
-
-
-@cache
-def tally_of(address: str, model: str) -> Tally:
-    """Return what this process has used of a model at an address, over all its releases."""
-    return Tally()
-
-
-class Pace:
-    """Lets through at most so many requests a minute, evenly spread, from any thread."""
-
-    def __init__(self, per_minute: float | None) -> None:
-        self._gap = 60.0 / per_minute if per_minute else 0.0
-        self._next = 0.0
-        self._lock = threading.Lock()
-
-    def wait(self, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Return when it is this caller's turn."""
-        if not self._gap:
-            return
-        with self._lock:
-            now = time.monotonic()
-            turn = max(now, self._next)
-            self._next = turn + self._gap
-        sleep(max(0.0, turn - now))
+_OPENER = urllib.request.build_opener(_Stay)
 
 
 class ChatWriter:
@@ -207,13 +143,15 @@ class ChatWriter:
             headers["Authorization"] = f"Bearer {self._key}"
         url = f"{self._terms.address.rstrip('/')}/chat/completions"
         message = urllib.request.Request(url, json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(message, timeout=self._terms.timeout) as reply:
+        with _OPENER.open(message, timeout=self._terms.timeout) as reply:
             content = json.loads(reply.read())
         choice = content["choices"][0]
         text = choice["message"]["content"]
-        if not isinstance(text, str):
+        if text is not None and not isinstance(text, str):
             raise ValueError("an answer without text")
         self.tally.add(content.get("usage") or {})
+        if text is None:  # held back by a filter: it would be again
+            return ""
         # Half of a pair, as of an emoji that was cut, cannot be written to a file.
         text = text.encode("utf-8", "replace").decode()
         return whole_sentences(text) if choice.get("finish_reason") == "length" else text
@@ -222,14 +160,20 @@ class ChatWriter:
         return GeneratorError(
             what,
             self._terms.address,
-            f"mend it and run again: all but the last {PORTION} answers are kept",
+            f"mend it and run again: all but the last {PORTION} answers are kept"
+            if self._store is not None
+            else "mend it and run again",
         )
 
 
 def _asked_for(error: urllib.error.HTTPError) -> float:
+    """Return the seconds that an address asks to wait, given as such or as a date."""
+    asked = error.headers.get("Retry-After") or "0"
     try:
-        return float(error.headers.get("Retry-After") or 0)
-    except ValueError:
+        if asked.replace(".", "", 1).isdigit():
+            return float(asked)
+        return (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError):  # no date, or one without a zone
         return 0.0
 
 

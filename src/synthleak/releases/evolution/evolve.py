@@ -57,6 +57,21 @@ class _Life:
 
 def evolved(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> list[list[Synthetic]]:
     """Return a release per request. All are one cell's: they share N, ε, size and public side."""
+    try:
+        lives = _lived(generator, writer, requests)
+    finally:  # what was used is paid for, also where a run breaks off
+        writer.tell()
+    return [
+        [
+            Synthetic(text, labels)
+            for text, labels in zip(life.population.texts, life.population.labels, strict=True)
+        ]
+        for life in lives
+    ]
+
+
+def _lived(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> list[_Life]:
+    """Return the instances after their last round."""
     with timed("vectors of private records"):
         private = _private_vectors(generator, requests)
     with timed("RANDOM texts"):
@@ -71,14 +86,7 @@ def evolved(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> li
         if number < generator.rounds:
             with timed(f"VARIATION texts of round {number}"):
                 _vary(generator, writer, lives, number)
-    writer.tell()
-    return [
-        [
-            Synthetic(text, labels)
-            for text, labels in zip(life.population.texts, life.population.labels, strict=True)
-        ]
-        for life in lives
-    ]
+    return lives
 
 
 def _private_vectors(generator: AugPe, requests: Sequence[Request]) -> list[dict[Labels, Vectors]]:

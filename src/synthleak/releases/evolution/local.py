@@ -68,7 +68,7 @@ class LocalWriter:
             raise GeneratorError(
                 f"a prompt and its answer take {longest} tokens and the backbone reads"
                 f" {self._context}",
-                remedy="use a smaller max_tokens",
+                remedy="use a smaller max_tokens, or shorter prompts",
             )
         of = np.repeat(number, each)
         return self._author.write(

@@ -34,8 +34,8 @@ from synthleak.releases.prompting.prompts import (
 from synthleak.releases.release import Public, Request, Synthetic, generators
 
 if TYPE_CHECKING:
-    from synthleak.releases.evolution.chat import Terms
     from synthleak.releases.evolution.evolve import Writer
+    from synthleak.releases.evolution.terms import Terms
 
 ERRANDS = (
     "address",
@@ -93,11 +93,12 @@ class AugPe(Prompted):
     def _label_blanks(cls, value: str) -> str:
         return check_blanks(value, ("labels",))
 
-    @field_validator("words")
+    @field_validator("words", mode="before")
     @classmethod
-    def _some_words(cls, value: tuple[int, ...] | str) -> tuple[int, ...] | str:
-        if value != "auto" and (not value or min(map(int, value)) < 1):
-            raise ValueError('use whole numbers from 1, or "auto"')
+    def _some_words(cls, value: Any) -> Any:
+        listed = isinstance(value, list | tuple) and value
+        if value != "auto" and not (listed and all(type(n) is int and n >= 1 for n in value)):
+            raise ValueError('use a list of whole numbers from 1, or "auto"')
         return value
 
     @field_validator("address")
@@ -109,11 +110,21 @@ class AugPe(Prompted):
             raise ValueError("use an address that starts with http:// or https://")
         try:
             parts = urlsplit(value)
-            whole = bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", value)
+            host = (parts.hostname or "").rstrip(".")
+            whole = (
+                all(0 < len(part) < 64 for part in host.split("."))
+                and parts.port != 0
+                and parts.username is None
+                and value.isascii()
+                and not re.search(r"\s", value)
+            )
         except ValueError:
             whole = False
         if not whole:
-            raise ValueError("use an address such as https://host:port/v1, without spaces")
+            raise ValueError(
+                "use an address such as https://host:port/v1, in plain letters, without spaces or a"
+                " password: a key comes from key_variable"
+            )
         return value
 
     @model_validator(mode="after")
@@ -184,7 +195,7 @@ class AugPe(Prompted):
 
     def terms(self) -> Terms:
         """Return how the address is asked."""
-        from synthleak.releases.evolution.chat import Terms
+        from synthleak.releases.evolution.terms import Terms
 
         settings = {name: getattr(self, name) for name in ERRANDS}
         return Terms(model=self.model, **settings)

@@ -119,7 +119,7 @@ class EpsVec(Prompted):
             replace_sensitivity=2.0,
             count=layers,
         )
-        public = ("backbone", "description", "label classes", "R", "N", "max_tokens")
+        public = ("backbone", "description", "label classes", "R", "N", "max_tokens", "encoder")
         return Claim(
             epsilon=request.epsilon,
             delta=request.delta,

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import cached_property
 
 import numpy as np
+from jinja2 import TemplateError
 from numpy.typing import NDArray
 
+from synthleak.errors import GeneratorError
 from synthleak.releases.backbone import Backbone
 from synthleak.releases.fleet.sampling import Tokens
 
 _HERE = "⟪here⟫"
+_DAY = datetime(2024, 7, 26)
+"""The day for templates that name one: a release is the same whenever it is made."""
 _NEW_LINE = ("\n", "Ċ", "<0x0A>")
 """How vocabularies spell a new line: as it is, as byte-level symbol, as a byte."""
 
@@ -41,9 +46,26 @@ class Script:
         if not getattr(tokenizer, "chat_template", None):
             return None
         turn = [{"role": "user", "content": _HERE}]
-        whole: str = tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True)
-        before, _, after = whole.partition(_HERE)
-        return before, after
+        try:
+            template = tokenizer.get_chat_template()
+            whole: str = tokenizer.apply_chat_template(
+                turn,
+                chat_template=_fixed_day() + template if "strftime_now" in template else template,
+                tokenize=False,
+                add_generation_prompt=True,
+            )
+        except (TemplateError, TypeError, ValueError) as error:
+            raise self._unfit(str(error).strip().partition("\n")[0]) from None
+        before, *rest = whole.split(_HERE)
+        if len(rest) != 1:
+            raise self._unfit(f"it shows what is asked {len(rest)} times, or alters it")
+        return before, rest[0]
+
+    def _unfit(self, reason: str) -> GeneratorError:
+        return GeneratorError(
+            f"the chat template of the backbone {self._backbone.name!r} cannot be used ({reason})",
+            remedy="choose a backbone that answers one user's turn, or one without a template",
+        )
 
     def ask(self, requests: Sequence[str]) -> list[Tokens]:
         """Return the prompts of requests in plain words.
@@ -51,9 +73,22 @@ class Script:
         The answer to a chat is opened with a quotation mark: a small model then gives the text that
         was asked for, and seldom talks about it.
         """
-        before, after = self.frame or ("", "\n\nText:")
-        after += '"' if self.frame else ""
-        return self.encode([f"{before}{request}{after}" for request in requests])
+        if self.frame is None:
+            return self.open([f"{request}\n\nText:" for request in requests])
+        before, after = self.frame
+        return self.encode([f'{before}{request}{after}"' for request in requests])
+
+    def open(self, texts: Sequence[str]) -> list[Tokens]:
+        """Return the tokens of plain prompts, after what the tokenizer opens every text with."""
+        return [self._opening + tokens for tokens in self.encode(texts)]
+
+    @cached_property
+    def _opening(self) -> Tokens:
+        tokenizer = self._backbone.tokenizer
+        spelled = tuple(tokenizer("a")["input_ids"])
+        bare = tuple(tokenizer("a", add_special_tokens=False)["input_ids"])
+        starts = [n for n in range(len(spelled)) if spelled[n : n + len(bare)] == bare]
+        return spelled[: starts[0]] if starts else ()
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
         """Return the tokens of texts as they are."""
@@ -102,6 +137,13 @@ class Script:
             for token, word in enumerate(spelled)
             if word and any(line in word for line in _NEW_LINE)
         )
+
+
+def _fixed_day() -> str:
+    """Return a macro that writes down the day in place of today."""
+    codes = [f"%{code}" for code in "aAbBdHIjmMpSyY"] + ["%-d", "%-m"]
+    filters = "".join(f"|replace('{code}', '{_DAY.strftime(code)}')" for code in codes)
+    return f"{{%- macro strftime_now(format) -%}}{{{{ format{filters} }}}}{{%- endmacro -%}}"
 
 
 def _listed(ends: int | Iterable[int] | None) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 
@@ -43,7 +44,7 @@ _HINTS = (
 )
 """What a leftover cannot be without: looking for these first is ten times as fast."""
 _NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
-_WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(r"[a-z0-9]+")
 _QUOTED = re.compile(r'(?:[^"]+|(?<=[\s(\[:—–])"[^"]*(?:"|$))*')
 _SENTENCES = re.compile(r".*(?:[.!?…।؟][\"”’')]*(?=\s+\D|\s*$)|[。！？][」』”’）]*)", re.DOTALL)
 
@@ -125,7 +126,7 @@ def degenerate(text: str, labels: Labels = ()) -> bool:
     words = lower.split()
     if letters < 0.6 * (len(text) - len(words)):
         return True
-    if labels and all(word[0] in _words_of(labels) for word in _WORD.finditer(lower)):
+    if labels and all(word in _words_of(labels) for word in _words(lower)):
         return True
     different = len(set(words)) / len(words)
     if len(words) < 6 or different > 0.7:
@@ -136,13 +137,22 @@ def degenerate(text: str, labels: Labels = ()) -> bool:
 
 @cache
 def _words_of(labels: Labels) -> frozenset[str]:
-    return frozenset(_WORD.findall(" and ".join(labels).lower()))
+    return frozenset(_words(" and ".join(labels).lower()))
+
+
+def _words(lower: str) -> Iterator[str]:
+    if lower.isascii():
+        return (word[0] for word in _WORD.finditer(lower))
+    lower = unicodedata.normalize("NFC", lower)
+    return iter("".join(c if c.isalnum() or _is_letter(c) else " " for c in lower).split())
 
 
 def _letters(text: str) -> int:
     if text.isascii():
         return len(text.encode().translate(None, _NO_LETTERS))
+    return sum(map(_is_letter, text))
+
+
+def _is_letter(c: str) -> bool:
     # Vowel signs, as of Hindi, are marks; what makes a symbol an emoji is one too, and no letter.
-    return sum(
-        c.isalpha() or (c != "\ufe0f" and unicodedata.category(c) in ("Mc", "Mn")) for c in text
-    )
+    return c.isalpha() or (c != "\ufe0f" and unicodedata.category(c) in ("Mc", "Mn"))

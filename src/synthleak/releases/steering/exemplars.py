@@ -65,7 +65,7 @@ def written(
     different, of = distinct(prompts)
     script = author.script
     chat = script.frame is not None
-    asked = script.ask(different) if chat else script.encode(different)
+    asked = script.ask(different) if chat else script.open(different)
     named = [labels for labels in missing for _ in range(each)]
     texts = author.write(asked, of, owners, how, one_line=True, quoted=chat, labels=named)
     for number, labels in enumerate(missing):

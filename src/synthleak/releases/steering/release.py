@@ -133,7 +133,7 @@ def _groups(
         instance += [number] * len(drawn)
         names += drawn
         words += [few_shot(described(request.public), name, shown[name]) for name in drawn]
-    return Groups(np.array(instance), tuple(names), tuple(author.script.encode(words)))
+    return Groups(np.array(instance), tuple(names), tuple(author.script.open(words)))
 
 
 def vectors_of_groups(

@@ -90,9 +90,9 @@ def clipped_sums(
         where = torch.from_numpy(group[rows]).to(means.device)
         difference = states - means[where]
         if bounds is not None:
-            norms = torch.linalg.vector_norm(difference, dim=2)
-            limit = bounds[where].to(norms.dtype) * MARGIN
-            difference = difference * (limit / norms.clamp(min=1e-30)).clamp(max=1)[:, :, None]
+            norms = torch.linalg.vector_norm(difference, dim=2, dtype=torch.float64)
+            share = (bounds[where] * MARGIN / norms.clamp(min=1e-30)).clamp(max=1)
+            difference = difference * share.to(difference.dtype)[:, :, None]
         total.index_add_(0, where, difference.double())
     return total
 
