@@ -23,7 +23,7 @@ _SLACK = 1e-12
 def count_votes(private: Vectors, texts: Vectors) -> Counts:
     """Return how many private vectors have each text as their nearest by L2, the first of ties.
 
-    A vote depends on its own record alone, to the last bit: a product of all records with all texts
+    A vote depends on its own vector alone, to the last bit: a product of all records with all texts
     rounds by how many there are, and would break ties between equal texts by the company. So it
     only narrows down; what is as near as rounding lets us see is measured pair by pair.
 
