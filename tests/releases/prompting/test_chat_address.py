@@ -212,6 +212,16 @@ def test_what_was_used_is_told_also_where_a_run_breaks_off(
     assert "12 requests, 120 tokens in" in caplog.text
 
 
+def test_nothing_is_told_where_nothing_was_answered(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.mood = lambda number: 402
+    made = AugPe(address=server.address, model="m", encoder="hashing")
+    with pytest.raises(GeneratorError, match="it answers 402"):
+        made.generate(Request(RECORDS, 10, 1, 4.0, 0.04, SIDE, 1))
+    assert "so far" not in caplog.text
+
+
 @pytest.mark.parametrize(
     "reply",
     [b'{"choices": [{"message": {"content": "x"}}], "usage": [1]}', b'{"choices": 3}', b"[]"],

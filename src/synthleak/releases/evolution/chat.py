@@ -90,8 +90,10 @@ class ChatWriter:
         return [tidy(answer, one_line=self._one_line) for answer in answers]
 
     def tell(self) -> None:
-        """Say what was used so far, in this process."""
+        """Say what was used so far, in this process, if anything was."""
         terms, tally = self._terms, self.tally
+        if not tally.requests:
+            return
         log.warning(
             "%s so far: %d requests, %d tokens in, %d tokens out, cost %.4f",
             terms.address,
