@@ -5,43 +5,24 @@ It can be pickled: a worker gets the whole bench once, and a list of units.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
-from synthleak.analyses.analysis import analyses
 from synthleak.analyses.cells import Cell
-from synthleak.corpus.corpus import Corpus, Reader, Record, assemble, readers
-from synthleak.encoders.encoder import Encoder, Vectors, encode_once, encoders
-from synthleak.errors import SpecError
-from synthleak.evidence.attack import Attack, attacks
-from synthleak.evidence.family import Family
+from synthleak.corpus.corpus import Corpus, Record
+from synthleak.encoders.encoder import Vectors, encode_once
 from synthleak.evidence.observation import Observation, Targets
-from synthleak.evidence.table import chosen_families
 from synthleak.identity import digest
+from synthleak.layout import Plugins, lay_out
 from synthleak.plan.plan import Plan, RecordSet, play
-from synthleak.plugins import PluginFile, read_files, use_files
-from synthleak.pools.pool import Pool, rules
-from synthleak.pools.selection import PoolOrder, select_all
-from synthleak.releases.release import Generator, Public, Request, generators, public_side
+from synthleak.plugins import PluginFile, use_files
+from synthleak.pools.pool import Pool
+from synthleak.releases.release import Generator, Public, Request, public_side
 from synthleak.seeds import derive
-from synthleak.spec import EncoderSection, GeneratorSection, LoadedSpec, Spec
+from synthleak.spec import GeneratorSection, LoadedSpec, Spec
 from synthleak.store import Store
-
-
-@dataclass(frozen=True)
-class Plugins:
-    """The plug-ins that a spec names, with their settings checked."""
-
-    reader: Reader
-    pool_encoder: Encoder
-    encoder: Encoder
-    orders: tuple[PoolOrder, ...]
-    generators: tuple[tuple[GeneratorSection, Generator], ...]
-    families: tuple[Family, ...]
-    attacks: tuple[Attack, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,93 +158,6 @@ def release_seed(record_set: RecordSet, name: str, epsilon: float) -> int:
 def _empty_bench(files: tuple[PluginFile, ...]) -> Workbench:
     use_files(files)
     return object.__new__(Workbench)
-
-
-def build_plugins(loaded: LoadedSpec) -> Plugins:
-    """Check every plug-in section of the spec."""
-    spec, base = loaded.spec, loaded.base
-    for position, name in enumerate(spec.analyses.also):
-        analyses.get(name, f"analyses.also[{position}]")
-
-    def encoder(section: EncoderSection, name: str) -> Encoder:
-        return encoders.build(
-            section.kind, section.settings, key="kind", where=("encoders", name), base=base
-        )
-
-    orders = []
-    for position, pool in enumerate(spec.pool):
-        rule = rules.build(
-            pool.rule, pool.settings, key="rule", where=("pool", position), base=base
-        )
-        orders.append(PoolOrder(pool.name, rule, f"pool[{position}]"))
-    made = []
-    for position, section in enumerate(spec.generator):
-        generator = generators.build(
-            section.kind, section.settings, key="kind", where=("generator", position), base=base
-        )
-        _check_budgets(section, generator, position)
-        made.append((section, generator))
-    return Plugins(
-        reader=readers.build(
-            spec.corpus.reader, spec.corpus.settings, key="reader", where=("corpus",), base=base
-        ),
-        pool_encoder=encoder(spec.encoders.pools, "pools"),
-        encoder=encoder(spec.encoders.evidence, "evidence"),
-        orders=tuple(orders),
-        generators=tuple(made),
-        families=tuple(chosen_families(spec.evidence.families)),
-        attacks=tuple(
-            attacks.build(
-                section.kind, section.settings, key="kind", where=("prior", position), base=base
-            )
-            for position, section in enumerate(spec.prior)
-        ),
-    )
-
-
-def _check_budgets(section: GeneratorSection, generator: Generator, position: int) -> None:
-    finite = [epsilon for epsilon in section.epsilon if math.isfinite(epsilon)]
-    if finite and not generator.private_by_design:
-        raise SpecError(
-            f"{finite[0]:g}: the generator {section.kind!r} has no privacy mechanism",
-            f"generator[{position}].epsilon",
-            'use "inf"',
-        )
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What a spec names, read and selected: all that comes before the game."""
-
-    files: tuple[PluginFile, ...]
-    plugins: Plugins
-    corpus: Corpus
-    pools: dict[str, Pool]
-    vectors: Callable[[], Vectors]
-
-
-def lay_out(loaded: LoadedSpec, store: Store) -> Layout:
-    """Read the corpus of a spec and select its pools; the caller points at mistakes."""
-    spec = loaded.spec
-    files = read_files(spec.plugins, loaded.base, "plugins")
-    use_files(files)
-    plugins = build_plugins(loaded)
-    corpus = assemble(plugins.reader, name=spec.corpus.name, description=spec.corpus.description)
-
-    @cache
-    def vectors() -> Vectors:
-        return encode_once(plugins.pool_encoder, [r.text for r in corpus.records], store)
-
-    pools = select_all(
-        plugins.orders,
-        corpus,
-        vectors,
-        plugins.pool_encoder.identity(),
-        auxiliary=spec.game.auxiliary,
-        seed=spec.seed,
-        store=store,
-    )
-    return Layout(files, plugins, corpus, pools, vectors)
 
 
 def set_up(loaded: LoadedSpec, store: Store) -> Workbench:

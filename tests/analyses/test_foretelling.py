@@ -17,10 +17,10 @@ from oracles.planted import Ground, Leak, Planted, nothing, raised
 from synthleak.analyses.analysis import Lacking, Study
 from synthleak.analyses.attributes import (
     attributes,
-    attributes_combined,
     detection_floor,
     matrices,
 )
+from synthleak.analyses.attributes_combined import attributes_combined
 from synthleak.analyses.chosen import RULES, groups_of
 from synthleak.analyses.consistency import consistency
 from synthleak.analyses.played import ATTRIBUTES

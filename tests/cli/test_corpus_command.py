@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from synthleak.cli.corpus import corpus
 from synthleak.cli.init import init
 from synthleak.errors import CorpusError, PoolError
+from synthleak.layout import build_plugins
 from synthleak.spec import load_spec
-from synthleak.workbench import build_plugins
 
 PRESETS = ("psytar", "dmsafn", "n2c2", "eurlex")
 SPEC = """

@@ -278,8 +278,8 @@ def test_a_mistake_is_one_line(files: Path, words: tuple[str, ...], said: str) -
 
 @pytest.mark.parametrize("situation", ["lone", "cohort", "vendor", "check"])
 def test_every_situation_has_a_spec_whose_settings_hold(tmp_path: Path, situation: str) -> None:
+    from synthleak.layout import build_plugins
     from synthleak.spec import load_spec
-    from synthleak.workbench import build_plugins
 
     path = tmp_path / "audit.toml"
     assert cli("init", "--for", situation, path, cwd=tmp_path).returncode == 0

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from synthleak.analyses.analysis import Lacking
-from synthleak.analyses.attributes import AttributeTest, CombinedRow
+from synthleak.analyses.attributes import AttributeTest
+from synthleak.analyses.attributes_combined import CombinedRow
 from synthleak.analyses.cells import CellRow
 from synthleak.analyses.consistency import ConsistencyRow
 from synthleak.analyses.control_gap import GapRow

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from synthleak import Audit
-from synthleak.analyses.attributes import CombinedRow
+from synthleak.analyses.attributes_combined import CombinedRow
 from synthleak.analyses.consistency import ConsistencyRow
 from synthleak.analyses.merged import MergedRow
 from synthleak.analyses.prior import is_of

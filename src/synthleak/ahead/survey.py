@@ -16,11 +16,11 @@ from synthleak.corpus.statistics import (
     ranked_combinations,
     statistics_of,
 )
+from synthleak.layout import Layout, lay_out
 from synthleak.pools.overlaps import Overlap, overlaps_of
 from synthleak.pools.pool import describe
 from synthleak.spec import load_spec
 from synthleak.store import MemoryStore
-from synthleak.workbench import Layout, lay_out
 
 MOST_COMPARED = 150_000
 """Records above which near-duplicates are not looked for: every pair is compared."""

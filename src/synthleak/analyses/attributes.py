@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from synthleak.analyses.analysis import Lacking, Study, analysis
 from synthleak.analyses.chosen import RULES, SPLIT, Group, groups_of
-from synthleak.analyses.played import ATTRIBUTES, RANDOM, UNION, Signal
+from synthleak.analyses.played import ATTRIBUTES, UNION, Signal
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.nulls import holm
 from synthleak.metrics.vulnerability import FEWEST
@@ -48,30 +48,6 @@ class AttributeTest:
     p_holm: float | None
     floor: float | None
     selected_on: str
-
-
-@dataclass(frozen=True)
-class CombinedRow:
-    """A row of `attributes_combined.csv`: Fisher's z over the disjoint pools of a block.
-
-    `selection` names the rule that chose the proxy: `split80`, `all`, `containment_max S2` or
-    `cos_max S1`. `corpus` is `all`, with a test (`p_holm` over five attributes within generator,
-    block and selection), or one corpus, without.
-    """
-
-    selection: str
-    generator: str
-    block: str
-    corpus: str
-    attribute: str
-    pools: int
-    records: int
-    positive_pools: int
-    rho: float | None
-    low: float | None
-    high: float | None
-    p_value: float | None
-    p_holm: float | None
 
 
 @dataclass(frozen=True)
@@ -201,115 +177,18 @@ def attribute_tests(study: Study, rule: str) -> list[AttributeTest]:
             floor=detection_floor(matrix.records),
             selected_on="†" if SELECTED_ON.get(matrix.group.pool.rule) == attribute else "",
         )
-        for matrix in _known(study, rule)
+        for matrix in known_matrices(study, rule)
         for place, attribute in enumerate(ATTRIBUTES)
     ]
     adjusted = holm([row.p_value for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
-def _known(study: Study, rule: str) -> list[Matrix]:
+def known_matrices(study: Study, rule: str) -> list[Matrix]:
+    """Return the correlations under a rule, or say what the study lacks for them."""
     if not study.played:
         raise Lacking("no cell was played")
     found = matrices(study)[rule]
     if not found and rule == SPLIT:
         raise Lacking(f"fewer than {FEWEST} records of every pool both took part and did not")
     return found
-
-
-@analysis(
-    "attributes_combined",
-    version=1,
-    row=CombinedRow,
-    shown=(
-        "selection",
-        "generator",
-        "block",
-        "corpus",
-        "attribute",
-        "pools",
-        "records",
-        "rho",
-        "p_value",
-        "p_holm",
-    ),
-)
-def attributes_combined(study: Study) -> Sequence[CombinedRow]:
-    """Attribute correlations over the disjoint pools of a block, by Fisher's z, under each rule."""
-    _known(study, SPLIT)
-    rows: list[CombinedRow] = []
-    for rule in RULES:
-        blocks: dict[tuple[str, str], list[Matrix]] = {}
-        for matrix in matrices(study)[rule]:
-            key = (matrix.group.generator, matrix.group.pool.rule)
-            blocks.setdefault(key, []).append(matrix)
-        # The random pools stand first: they are the ones that were chosen for nothing.
-        for (generator, block), members in sorted(
-            blocks.items(), key=lambda item: item[0][1] != RANDOM
-        ):
-            rows += _block(rule, generator, block, members)
-    return rows
-
-
-def _block(rule: str, generator: str, block: str, members: Sequence[Matrix]) -> list[CombinedRow]:
-    apart = _disjoint(members)
-    corpora = list(dict.fromkeys(matrix.group.pool.corpus for matrix in apart))
-    rows = []
-    for corpus in ("all", *corpora):
-        some = [matrix for matrix in apart if corpus in ("all", matrix.group.pool.corpus)]
-        tested = corpus == "all"
-        made = [
-            CombinedRow(
-                selection=rule,
-                generator=generator,
-                block=block,
-                corpus=corpus,
-                attribute=attribute,
-                pools=len(some),
-                records=sum(matrix.records for matrix in some),
-                positive_pools=sum(bool(matrix.rho[place] > 0) for matrix in some),
-                **fisher(some, place, tested=tested),
-                p_holm=None,
-            )
-            for place, attribute in enumerate(ATTRIBUTES)
-        ]
-        adjusted = holm([row.p_value for row in made])
-        rows += [replace(row, p_holm=p) for row, p in zip(made, adjusted, strict=True)]
-    return rows
-
-
-def _disjoint(members: Sequence[Matrix]) -> list[Matrix]:
-    """Return the pools that share no record with one before them."""
-    taken: set[tuple[str, str]] = set()
-    apart = []
-    for matrix in members:
-        records = {(matrix.group.pool.corpus, record) for record in matrix.group.pool.records}
-        if not records & taken:
-            apart.append(matrix)
-            taken |= records
-    return apart
-
-
-def fisher(members: Sequence[Matrix], place: int, *, tested: bool) -> dict[str, float | None]:
-    """Combine the ρ of disjoint pools by Fisher's z, each weighing its records minus 3.
-
-    The test deals attributes to other records within every pool, so it needs no normal theory.
-    """
-    usable = [matrix for matrix in members if np.isfinite(matrix.rho[place])]
-    columns = ("rho", "low", "high", "p_value")
-    if not usable:
-        return dict.fromkeys(columns)
-    weights = np.array([matrix.records - 3 for matrix in usable], dtype=np.float64)
-    z = float(weights @ [_z(matrix.rho[place]) for matrix in usable] / weights.sum())
-    reach = 1.96 / weights.sum() ** 0.5
-    p = None
-    if tested:
-        null = sum(w * _z(matrix.null[place]) for w, matrix in zip(weights, usable, strict=True))
-        p = two_sided(z, np.asarray(null) / weights.sum())
-    ends = [float(np.tanh(value)) for value in (z, z - reach, z + reach)]
-    return dict(zip(columns, [*ends, p], strict=True))
-
-
-def _z(rho: ArrayLike) -> Floats:
-    """Return Fisher's z, finite even where two rankings agree wholly."""
-    return np.arctanh(np.clip(np.asarray(rho, dtype=np.float64), -0.999999, 0.999999))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthleak.analyses.attributes import CombinedRow
+from synthleak.analyses.attributes_combined import CombinedRow
 from synthleak.metrics.nulls import LEVEL
 from synthleak.report.figures.figure import Figure, Rows, Spec, panels, short, values
 

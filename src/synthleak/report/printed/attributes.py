@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from synthleak.analyses.analysis import Lacking
-from synthleak.analyses.attributes import AttributeTest, CombinedRow
+from synthleak.analyses.attributes import AttributeTest
+from synthleak.analyses.attributes_combined import CombinedRow
 from synthleak.analyses.played import ATTRIBUTES
 from synthleak.analyses.selection_rules import SelectionRow
 from synthleak.report.printed.layout import (
