@@ -38,7 +38,7 @@ from synthleak.metrics.blind import UNFAIR, blind_test
 from synthleak.metrics.compare import comparison_of
 from synthleak.metrics.dealt import dealt, redeal
 from synthleak.metrics.exposure import member_p_values
-from synthleak.metrics.nulls import max_test
+from synthleak.metrics.nulls import min_p_test
 from synthleak.metrics.roc import auc
 from synthleak.plan.given import GivenSplit, trials_of
 from synthleak.plan.plan import Plan
@@ -101,10 +101,12 @@ def p_values(
     values = np.concatenate([table.values[:1] for table in scores], axis=2)
     hands = [dealt(trials_of(member), len(member)) for member in members]
     hands += redeal(GivenSplit(), plan, GAME, stream(*name, "redraws"), REDRAWS)
-    pair = comparison_of(GivenSplit(), plan, values).pair(hands)
-    found = np.concatenate([pair.level, pair.tail], axis=1)
-    null = found[len(members) :]
-    tests = [max_test(np.concatenate([row[None], null])) for row in found[: len(members)]]
+    found = comparison_of(GivenSplit(), plan, values).statistics(hands).values
+    observed, null = np.split(found, [len(members)], axis=1)
+    tests = [
+        min_p_test(np.concatenate([observed[:, [split]], null], axis=1))
+        for split in range(len(members))
+    ]
     return [1.0 if test is None else test.p for test in tests]
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from synthleak.metrics.by_record import record_pair
+from synthleak.metrics.by_record import record_statistics
 from synthleak.metrics.dealt import Dealt, redeal
-from synthleak.metrics.pooled import pooled_pair
+from synthleak.metrics.pooled import pooled_statistics
 from synthleak.metrics.ranks import ranks_of
 from synthleak.plan.plan import designs
 from synthleak.pools.pool import Pool
@@ -64,15 +64,15 @@ def main() -> None:
 
     started = time.perf_counter()
     hands = deals("lone", arguments.redraws)
-    pair = pooled_pair(ranks_of(values), hands)
+    made = pooled_statistics(ranks_of(values), hands)
     lone = time.perf_counter() - started
 
     started = time.perf_counter()
-    record_pair(values.reshape(100, TARGETS, SIGNALS), deals("cohort", arguments.redraws))
+    record_statistics(values.reshape(100, TARGETS, SIGNALS), deals("cohort", arguments.redraws))
     cohort = time.perf_counter() - started
 
     expected, took = peer(values, hands[0], 4)
-    assert np.abs(pair.level[0, :4] - expected).max() < 1e-12
+    assert np.abs(made.auc[0, :4] - expected).max() < 1e-12
     by_peer = took / 4 * SIGNALS * arguments.redraws
     result = {
         "what": f"{arguments.redraws} redraws, {SIGNALS} signals, {TARGETS} targets, 100 instances",

@@ -91,12 +91,13 @@ def test_the_gate_exits_1_where_its_condition_holds(
 def test_plan_power_knows_before_anything_is_spent(cohort: Path) -> None:
     done = synthleak("plan", "power", "audit.toml", "--auc", "0.8", "--json", cwd=cohort)
     assert done.returncode == 0, done.stderr
-    apart, alike = json.loads(done.stdout)
-    assert (apart["targets score"], alike["targets score"]) == ("apart", "alike")
-    assert apart["design"] == "cohort" and apart["signals"] == 12
-    assert 0.5 < apart["chance ceiling"] < apart["smallest AUC"] < 1
-    assert 0.6 < apart["planted and found"] <= 1
-    assert apart["instances for 0.8"] >= 4
+    (row,) = json.loads(done.stdout)
+    assert row["design"] == "cohort" and row["signals"] == 12
+    assert 0.5 < row["chance limit"] < row["smallest AUC"] < 1
+    assert 0.6 < row["planted and found"] <= 1
+    assert 0 < row["smallest share copied"] <= 1
+    assert row["largest ε"] > 0
+    assert row["instances for 0.8"] >= 4
     table = synthleak("plan", "power", "audit.toml", cwd=cohort)
     assert "smallest AUC" in table.stdout and "Nothing was generated" in table.stdout
 

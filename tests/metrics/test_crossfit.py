@@ -198,8 +198,9 @@ def test_choosing_and_evaluating_apart_is_unbiased_where_the_best_of_many_is_not
     for seed in range(60):
         hand, values = lone_hand(seed), stream(seed, "noise").normal(size=(128, 12))
         comparison = WholePool(values.reshape(16, TARGETS, 12))
-        best.append(comparison.pair([hand]).level.max())
-        made = crossfit(comparison.ranks, hand, TARGETS, [np.arange(12)], stream(seed), 4)
+        best.append(comparison.statistics([hand]).auc.max())
+        inside = comparison.folds(hand, stream(seed), 4)
+        made = crossfit(comparison.ranks, hand, TARGETS, [np.arange(12)], inside)
         assert made is not None
         apart.append(made.auc[0])
     assert np.mean(best) > 0.6
@@ -252,7 +253,7 @@ def test_standard_errors_agree_with_redraws() -> None:
         plan = plugin.draw(POOL, game, 5)
         comparison = comparison_of(plugin, plan, stream(6).normal(size=(60, TARGETS, 1)))
         hands = redeal(plugin, plan, game, stream(7), 300)
-        redrawn = comparison.pair(hands).level[:, 0].std()
+        redrawn = comparison.statistics(hands).auc[:, 0].std()
         resampled = np.mean([comparison.standard_error(h, 0, stream(8)) for h in hands[:8]])
         assert resampled == pytest.approx(redrawn, rel=0.3)
 

@@ -9,7 +9,7 @@ from synthleak.metrics.crossfit import crossfit, fold_aucs, wins_of
 from synthleak.metrics.dealt import Dealt
 from synthleak.metrics.exposure import member_p_values
 from synthleak.metrics.folds import split_folds
-from synthleak.metrics.large_pool import LargePool, fold_figures
+from synthleak.metrics.large_pool import LargePool, fold_figures, folded
 from synthleak.metrics.whole_pool import WholePool
 from synthleak.seeds import stream
 
@@ -34,16 +34,18 @@ def test_fold_figures_are_those_of_all_pairs() -> None:
     for weights in (None, weight):
         rest, held = fold_aucs(wins, inside, weights)
         for place, signal in enumerate(wins.signals.tolist()):
-            found = fold_figures(small.ranks, signal, hand, inside, weights)
-            assert np.allclose(found.rest, rest[place], atol=1e-6)
-            assert np.allclose(found.held, held[place], atol=1e-6)
+            drawn = None if weights is None else tuple(weight[None] for weight in weights)
+            found = fold_figures(small.ranks, signal, folded(hand, 160, inside, drawn))
+            assert np.allclose(found.rest[0], rest[place].ravel(), atol=1e-6)
+            assert np.allclose(found.held[0], held[place].ravel(), atol=1e-6)
 
 
 def test_the_deployable_figure_is_that_of_all_pairs() -> None:
     values, hand = material()
     large, small = LargePool(values), WholePool(values)
     found = large.deployable([hand], GROUPS, stream("deploy"))
-    expected = crossfit(small.ranks, hand, 160, GROUPS, stream("deploy"), large.repeats)
+    inside = small.folds(hand, stream("deploy"), large.repeats)
+    expected = crossfit(small.ranks, hand, 160, GROUPS, inside)
     assert found is not None and expected is not None
     assert np.allclose(found.auc[:, 0], expected.auc, atol=1e-9)
     assert np.allclose(found.tpr[:, 0], expected.tpr, atol=1e-9)
@@ -58,6 +60,44 @@ def test_standard_errors_agree_with_those_of_all_pairs() -> None:
     assert np.allclose(spreads[0].pool, spreads[1].pool, rtol=0.4)
     assert np.allclose(spreads[0].records, spreads[1].records, rtol=0.4)
     assert large.resampled(hand, GROUPS, stream("r"), 7).shape == (3, 7)
+
+
+@pytest.mark.parametrize("kind", [LargePool, WholePool])
+def test_records_of_one_group_share_a_fold_and_a_draw(kind: type[WholePool]) -> None:
+    values, hand = material()
+    group = np.empty(160, dtype=np.int64)
+    for side in (hand.members, hand.others[0]):
+        group[side] = side.min() + 1000 * (np.arange(len(side)) // 8)  # eight records a person
+    pool = kind(values, group)
+    inside = pool.folds(hand, stream("groups"), 3)
+    assert inside is not None
+    drawn = pool.drawn(hand, 20, stream("draws"))
+    for side, where, weight in zip((hand.members, hand.others[0]), inside, drawn, strict=True):
+        for name in np.unique(group[side]):
+            own = group[side] == name
+            assert np.ptp(where[own], axis=0).max() == 0
+            assert np.ptp(weight[:, own], axis=1).max() == 0
+    assert pool.fewest(hand) == 8  # 64 members, 8 a person
+    # Records of a person that score alike say no more than one record would.
+    alike = values.copy()
+    for name in np.unique(group):
+        own = np.flatnonzero(group == name)
+        alike[0, own] = alike[0, own[0]]
+    alone, together = kind(alike), kind(alike, group)
+    errors = [item.standard_error(hand, 0, stream("error")) for item in (alone, together)]
+    assert errors[1] > 2 * errors[0]
+
+
+def test_members_are_named_by_signals_that_other_groups_chose() -> None:
+    """Two halves of whole groups: a person's records never choose what they are measured by."""
+    member, group = np.arange(80) % 16 < 8, np.arange(80) // 8
+    values = np.zeros((80, 2))
+    values[group == 2, 1] = 1.0  # one person alone stands out, in the second signal
+    for seed in range(10):
+        _, share, _ = member_p_values(values, member, stream(seed), group)
+        assert set(share.tolist()) == {0.5}
+        _, share, _ = member_p_values(values, member, stream(seed))
+        assert 1.0 in share.tolist()
 
 
 def test_few_records_cannot_be_folded() -> None:

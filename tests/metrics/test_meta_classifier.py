@@ -35,7 +35,7 @@ def test_many_weak_proxies_together_beat_the_best_of_them(design: str) -> None:
     played, _ = ground.cell("odd", nothing)
     values = scores_of(plan, 8, 0.8)
     made = fuse("S1", values, played.design, plan, stream(1))
-    single = comparison_of(played.design, plan, values).pair([dealt(plan.trials, 15)]).level[0]
+    single = comparison_of(played.design, plan, values).statistics([dealt(plan.trials, 15)]).auc[0]
     assert made.auc > single.max()
     assert made.records == 15
     again = fuse("S1", values, played.design, plan, stream(1))

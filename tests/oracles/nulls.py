@@ -36,14 +36,22 @@ def tail(members: Sequence[float], others: Sequence[float], limit: float = 0.05)
     return area / limit
 
 
-def statistic(values: np.ndarray) -> tuple[float, list[float], float]:
-    """T observed, T* of every redraw, and p, for `values[dealing, column]`, observed first."""
+def largest(values: np.ndarray) -> list[float]:
+    """T of every assignment, for `values[assignment, signal]` of one statistic."""
     columns = [
         (column - column.mean()) / column.std() for column in values.T if column.std() > 1e-9
     ]
-    largest = [max(column[i] for column in columns) for i in range(len(values))]
-    count = sum(t >= largest[0] - 1e-9 for t in largest[1:])
-    return largest[0], largest[1:], (1 + count) / len(values)
+    return [max(column[i] for column in columns) for i in range(len(values))]
+
+
+def min_p(values: np.ndarray) -> tuple[list[float], float]:
+    """U of every assignment and p, for `values[statistic, assignment, signal]`, observed first."""
+    every = [largest(table) for table in values]
+    count = values.shape[1]
+    smallest = [
+        min(sum(t >= own[i] - 1e-9 for t in own) / count for own in every) for i in range(count)
+    ]
+    return smallest, sum(u <= smallest[0] for u in smallest) / count
 
 
 def lone_outcomes(

@@ -9,6 +9,7 @@ from synthleak.corpus.corpus import Corpus, Record, Split
 from synthleak.errors import PlanError, PoolError
 from synthleak.plan.given import GivenSplit, permuted
 from synthleak.plan.plan import Plan, play
+from synthleak.pools.groups import groups_of
 from synthleak.pools.pool import Pool, split
 from synthleak.seeds import stream
 from synthleak.spec import GameSection
@@ -34,7 +35,8 @@ def test_one_set_known_membership_and_a_reference() -> None:
         ("release", "release", (0, 1)),
         ("reference", "raw", (5, 6)),
     ]
-    assert plan.trials.member.tolist() == [True, True, False, False, False]
+    assert sorted(plan.targets) == [0, 1, 2, 3, 4]
+    assert plan.trials.member.tolist() == [target < 2 for target in plan.targets]
     assert [b.scenario for b in plan.baselines] == ["S1", "S2"]
     assert plan.coins is None and plan.blocks == ()
     assert Plan.from_bytes(plan.to_bytes()).to_bytes() == plan.to_bytes()
@@ -50,6 +52,7 @@ def test_a_redraw_keeps_the_size_and_the_groups() -> None:
     groups: list[str | None] = ["a", "a", "a", "b", "b", None, "c", "c", None, None]
     roles = ["members"] * 5 + ["holdout"] * 5
     plan = GivenSplit().draw(pool_of(corpus(groups, roles)), GAME, 1)
+    groups = [groups[target] for target in plan.targets]
     rng, seen = stream("redraw"), set()
     for _ in range(200):
         member = GivenSplit().redraw(plan, GAME, rng).member
@@ -61,9 +64,55 @@ def test_a_redraw_keeps_the_size_and_the_groups() -> None:
     assert len(seen) == 15  # every pair of the six, C(6, 2)
 
 
-def test_groups_on_both_sides_leave_single_records() -> None:
-    made = corpus(["a", "a", "b", "b"], ["members", "holdout", "members", "members"])
-    assert pool_of(made).given.block == (0, 1, 2, 3)  # type: ignore[union-attr]
+def test_position_of_a_target_does_not_tell_who_was_in() -> None:
+    made = corpus([None] * 400, ["members"] * 200 + ["holdout"] * 200)
+    plan = GivenSplit().draw(pool_of(made), GAME, 1)
+    inside = plan.trials.member
+    assert abs(int(inside[:200].sum()) - 100) < 40
+    assert inside.tolist() == [target < 200 for target in plan.targets]
+
+
+def test_a_coin_without_a_partner_is_add_or_remove_whatever_the_game_says() -> None:
+    made = corpus([None] * 40, ["members", "holdout"] * 20, "coins")
+    game = GameSection(design="given", adjacency="replace")
+    assert GivenSplit().draw(pool_of(made), game, 1).adjacency == "add"
+
+
+def group_names(count: int, size: int) -> list[str | None]:
+    return [f"g{i}" for i in range(count) for _ in range(size)]
+
+
+def test_a_few_torn_groups_are_left_out() -> None:
+    """30 groups of 16, one record on the wrong side: the rest is still permuted by group."""
+    roles = ["members"] * 240 + ["holdout"] * 240
+    roles[5] = "holdout"
+    made = corpus(group_names(30, 16), roles)
+    assert groups_of(made).unit == "group" and groups_of(made).torn == 1
+    pool = pool_of(made)
+    assert len(pool.targets) == 29 * 16 and min(pool.targets) == 16
+    assert pool.given is not None and len(set(pool.given.block)) == 29
+
+
+def test_groups_that_a_split_of_records_tears_are_permuted_singly() -> None:
+    roles = stream("records").permutation(["members"] * 240 + ["holdout"] * 240).tolist()
+    for size in (2, 3, 16):
+        made = corpus(group_names(480 // size, size), roles)
+        assert groups_of(made).unit == "record" and not groups_of(made).left_out
+        pool = pool_of(made)
+        assert pool.given is not None and len(set(pool.given.block)) == 480
+
+
+def test_groups_torn_neither_rarely_nor_by_chance_cannot_be_permuted() -> None:
+    roles = ["members"] * 240 + ["holdout"] * 240
+    for place in range(0, 480, 16 * 5):  # six of thirty groups
+        roles[place] = "holdout" if roles[place] == "members" else "members"
+    assert groups_of(corpus(group_names(30, 16), roles)).unit is None
+
+
+def test_groups_torn_on_purpose_cannot_be_permuted() -> None:
+    """Half of each pair on either side: chance would tear half of the pairs only."""
+    made = corpus(group_names(100, 2), ["members", "holdout"] * 100)
+    assert groups_of(made).unit is None
 
 
 def test_coins_are_tossed_again_and_may_be_counted() -> None:

@@ -42,10 +42,10 @@ from synthleak.engine.progress import Progress, Silent
 from synthleak.findings import Audit, findings_key
 from synthleak.folder import RunFolder
 from synthleak.machine import peak_memory
-from synthleak.metrics.figures import redraws_for
 from synthleak.runtime import Runtime, available_cores
 from synthleak.spec import LoadedSpec
 from synthleak.store import FolderStore, Store
+from synthleak.work.figures import redraws_of
 from synthleak.work.releases import missing_releases, wanted_sets
 from synthleak.work.stages import STAGES, Stage
 from synthleak.workbench import Workbench, set_up
@@ -218,7 +218,8 @@ class _Trial:
             mean(note.took[0] for note in notes if math.isfinite(note.epsilon) == kind)
             for kind in kinds
         )
-        more = redraws_for(len(self.bench.cells)) / redraws_for(len(bench.cells))
+        pool = bench.cells[0].pool
+        more = redraws_of(self.bench, pool) / redraws_of(bench, pool)
         return amount, math.ceil(amount / self.busy) * each * more
 
     def _results(self, bench: Workbench, folder: Path) -> float:

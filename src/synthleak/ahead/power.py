@@ -1,65 +1,143 @@
-"""What a spec's design would find, before anything is spent: `synthleak plan power`."""
+"""What a spec's design finds, before anything is spent: `synthleak plan power`.
+
+Nothing is generated. The audit is played with `bystander`, whose releases are records of R and know
+nothing of the targets, so that the scores are those of this corpus, pool, encoder and game without
+a leak; leaks of known size are then planted. A release that is already there is looked at itself.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from synthleak.engine.local import run_units
+from synthleak.engine.progress import Progress
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.figures import largest_epsilon
 from synthleak.metrics.nulls import LEVEL
-from synthleak.metrics.power import POWER, Foresight, foresee, instances_needed
-from synthleak.plan.plan import designs
+from synthleak.metrics.power import (
+    LARGEST_PLAYED,
+    POWER,
+    PowerEstimate,
+    estimate_power,
+    instances_needed,
+)
+from synthleak.plan.plan import Baseline, Plan, designs
+from synthleak.releases.release import generators
+from synthleak.seeds import stream
+from synthleak.spec import GeneratorSection
+from synthleak.store import MemoryStore
+from synthleak.work.figures import scores_of
+from synthleak.work.observations import look_at, missing_evidence
+from synthleak.work.releases import make_releases, missing_releases
 from synthleak.workbench import Workbench
 
 Row = dict[str, Any]
-SCORED = {False: "apart", True: "alike"}
+PLAYED = 100
+"""Instances that are played; a larger design draws its scores from them."""
 
 
-def power_table(bench: Workbench, *, auc: float | None = None, power: float = POWER) -> list[Row]:
-    """Return, per pool, the smallest AUC that the design finds with this probability.
+def power_table(
+    bench: Workbench, progress: Progress, *, auc: float | None = None, power: float = POWER
+) -> list[Row]:
+    """Return, per pool, the smallest leaks that the design finds with this probability.
 
-    Nothing is generated: the design's own sampler plays on scores that know nothing. Two rows per
-    pool bound what evidence will do: targets of a release score apart from each other, or all
-    alike. With `auc`, also about how many instances would find a leak of that size.
+    With `auc`, also about how many instances would find a leak of that size.
     """
-    cells = len(bench.cells)
-    return [_row(bench, name, alike, cells, auc, power) for name in bench.plans for alike in SCORED]
+    return [_row(bench, name, progress, auc, power) for name in bench.plans]
 
 
-def _row(
-    bench: Workbench, name: str, alike: bool, cells: int, auc: float | None, power: float
-) -> Row:
-    plan, game = bench.plans[name], bench.spec.game
+def scores_without_leak(bench: Workbench, pool: str, progress: Progress) -> Floats:
+    """Return the scores `[set, target, signal]` of a pool when releases know nothing of it."""
+    plan = _shortened(bench.plans[pool])
+    section, generator = bench.plugins.generators[0]
+    if not designs.get(plan.design).plugin.given:
+        section = GeneratorSection(kind="bystander", name="bystander", epsilon=(math.inf,))
+        generator = generators.build("bystander", {}, key="kind", where=("generator", 0))
+    plugins = replace(bench.plugins, generators=((section, generator),))
+    bench = replace(
+        bench,
+        plugins=plugins,
+        pools={pool: bench.pools[pool]},
+        plans={pool: plan},
+        store=MemoryStore(),
+    )
+    for unit in missing_releases(bench):
+        make_releases(bench, unit)
+    units = missing_evidence(bench)
+    run_units(
+        look_at,
+        bench,
+        units,
+        workers=1,
+        progress=progress,
+        title=f"observations of {pool}",
+        steps=len(units),
+    )
+    sets = min(int(plan.trials.set.max()) + 1, PLAYED)
+    tables = scores_of(bench, bench.cells[0])
+    return np.concatenate([table.values[:sets] for table in tables], axis=2)
+
+
+def _shortened(plan: Plan) -> Plan:
+    """Return a plan with the first instances and all references: a hundred show the scores."""
+    sets = int(plan.trials.set.max()) + 1
+    kept = [place for place in range(len(plan.sets)) if place < PLAYED or place >= sets]
+    return replace(
+        plan,
+        sets=tuple(plan.sets[place] for place in kept),
+        baselines=tuple(Baseline(b.scenario, b.uses[:, kept]) for b in plan.baselines),
+    )
+
+
+def _row(bench: Workbench, name: str, progress: Progress, auc: float | None, power: float) -> Row:
+    plan, game, cells = bench.plans[name], bench.spec.game, len(bench.cells)
     design = designs.get(plan.design).plugin
-    proxies = sum(len(member.proxies) for member in bench.plugins.families)
+    scores = scores_without_leak(bench, name, progress)
 
-    def foreseen(instances: int, level: float, confirm: bool) -> Foresight:
-        return foresee(
+    def estimated(instances: int, level: float, confirm: bool) -> PowerEstimate:
+        rng = stream(bench.spec.seed, "power", name, instances)
+        values = scores
+        if instances != len(scores):
+            values = scores[rng.integers(len(scores), size=instances)]
+        return estimate_power(
+            values,
             design,
-            plan,
-            game.model_copy(update={"instances": instances}),
-            signals=proxies * len(plan.baselines),
-            alike=alike,
-            seed=bench.spec.seed,
+            replace(plan, trials=design.redraw(plan, game_of(instances), rng)),
+            game_of(instances),
+            rng,
             level=level,
             power=power,
             confirm=confirm,
         )
 
-    alone = foreseen(game.instances, LEVEL, True)
+    def game_of(instances: int) -> Any:
+        return game.model_copy(update={"instances": instances})
+
+    instances = int(plan.trials.set.max()) + 1
+    played = min(instances, LARGEST_PLAYED)
+    alone = estimated(played, LEVEL, True)
     row: Row = {
         "pool": name,
         "design": plan.design,
-        "instances": game.instances,
+        "instances": instances,
         "targets": len(plan.targets),
         "signals": alone.signals,
-        "targets score": SCORED[alike],
-        "chance ceiling": alone.ceiling,
+        "chance limit": alone.ceiling,
         "smallest AUC": alone.auc,
         "planted and found": alone.confirmed,
+        "smallest share copied": alone.copied,
+        "largest ε": largest_epsilon(plan, instances, 1 / plan.nominal**2),
     }
     if cells > 1:
-        row[f"smallest AUC of {cells} cells"] = foreseen(game.instances, LEVEL / cells, False).auc
+        row[f"smallest AUC of {cells} cells"] = estimated(played, LEVEL / cells, False).auc
     if auc is not None:
-        row[f"instances for {auc:g}"] = instances_needed(
-            lambda n: foreseen(n, LEVEL / cells, False), auc, game.instances
+        row[f"instances for {auc:g}"] = (
+            None
+            if design.given
+            else instances_needed(lambda n: estimated(n, LEVEL / cells, False), auc, instances)
         )
     return row

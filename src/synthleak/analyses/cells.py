@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from synthleak.calibration.scenarios import Scores
-from synthleak.metrics.cell_figures import CellFigures, RowFigures
+from synthleak.metrics.cell_figures import CellFigures, RowFigures, SignalFigures
 from synthleak.metrics.estimate import Estimate
 from synthleak.metrics.nulls import LEVEL, holm
 from synthleak.metrics.power import smallest_found
 from synthleak.metrics.rounds import round_figures
+from synthleak.metrics.statistics import AUC, TOP_TENTH
 from synthleak.metrics.words import full_verdict, verdict
 from synthleak.plan.plan import Plan
 
@@ -49,8 +48,12 @@ class ProxyRow:
     n_positive: int
     n_negative: int
     auc_ceiling: float | None
-    tail: float
+    tail: float | None
     tail_ceiling: float | None
+    tail1: float | None
+    tail1_ceiling: float | None
+    tail02: float | None
+    tail02_ceiling: float | None
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,11 @@ class CellRow:
     crossfit_records_high: float | None
     pooled_auc: float
     null_pooled95: float | None
+    deciding_scenario: str
+    deciding_proxy: str
+    deciding_statistic: str
+    deciding_value: float | None
+    deciding_ceiling: float | None
 
 
 @dataclass(frozen=True)
@@ -152,11 +160,9 @@ def judge(figures: Sequence[CellFigures], withheld: str | None = None) -> list[C
 
 def power_of(figures: CellFigures, row: RowFigures, cells: int) -> float | None:
     """Return the smallest AUC of a row's proxy that Holm over so many cells finds 4 times in 5."""
-    if not figures.null:
+    if figures.null is None:
         return None
-    padding = np.full(figures.redraws - len(figures.null), -np.inf)
-    null = np.concatenate([padding, figures.null])
-    return smallest_found(row.centre, row.scale, null, LEVEL / cells)
+    return smallest_found(row.centre, row.scale, figures.null.critical(LEVEL / cells))
 
 
 def evaluate(
@@ -168,14 +174,17 @@ def evaluate(
     cells: int,
 ) -> tuple[list[CellRow], list[ProxyRow]]:
     """Write the figures of a cell as rows; `cells` is how many Holm adjusts for."""
-    rows, details = [], []
+    tables = []
     start = 0
-    for table, made in zip(scores, figures.rows, strict=True):
-        listed = _proxy_rows(cell, table, plan, figures, start)
-        details += listed
-        best = listed[made.signal - start]
-        rows.append(_cell_row(best, plan, figures, made, judged, cells))
+    for table in scores:
+        tables.append(_proxy_rows(cell, table, plan, figures, start))
         start += len(table.proxies)
+    details = [row for listed in tables for row in listed]
+    deciding = None if figures.deciding is None else details[figures.deciding.signal]
+    rows = [
+        _cell_row(details[made.signal], plan, figures, made, judged, cells, deciding)
+        for made in figures.rows
+    ]
     return rows, details
 
 
@@ -183,6 +192,7 @@ def _proxy_rows(
     cell: Cell, table: Scores, plan: Plan, figures: CellFigures, start: int
 ) -> list[ProxyRow]:
     rounds = round_figures(table, plan.trials)
+    signals = figures.signals[start : start + len(table.proxies)]
     return [
         ProxyRow(
             corpus=cell.corpus,
@@ -193,18 +203,32 @@ def _proxy_rows(
             proxy=proxy.name,
             family=proxy.family,
             view=proxy.view,
-            auc=figures.signals[start + position].auc,
+            auc=signal.auc,
             auc_spread=float(rounds.auc_spread[position]),
             tpr_at_fpr05=float(rounds.tpr[position]),
             tpr_spread=float(rounds.tpr_spread[position]),
             n_positive=rounds.n_positive,
             n_negative=rounds.n_negative,
-            auc_ceiling=figures.signals[start + position].auc_ceiling,
-            tail=figures.signals[start + position].tail,
-            tail_ceiling=figures.signals[start + position].tail_ceiling,
+            auc_ceiling=signal.auc_ceiling,
+            **_tails(signal, figures.statistics),
         )
-        for position, proxy in enumerate(table.proxies)
+        for position, (proxy, signal) in enumerate(zip(table.proxies, signals, strict=True))
     ]
+
+
+TAIL_COLUMNS = {"tail5": "tail", TOP_TENTH: "tail", "tail1": "tail1", "tail02": "tail02"}
+"""The column of `proxies.csv` that holds a statistic beside the AUC."""
+
+
+def _tails(signal: SignalFigures, statistics: Sequence[str]) -> dict[str, float | None]:
+    """Return the statistics beside the AUC with their chance limits, by column."""
+    found: dict[str, float | None] = dict.fromkeys(
+        f"{column}{end}" for column in TAIL_COLUMNS.values() for end in ("", "_ceiling")
+    )
+    for name, value, ceiling in zip(statistics, signal.values, signal.ceilings, strict=True):
+        if name != AUC:
+            found |= {TAIL_COLUMNS[name]: value, f"{TAIL_COLUMNS[name]}_ceiling": ceiling}
+    return found
 
 
 def _cell_row(
@@ -214,6 +238,7 @@ def _cell_row(
     made: RowFigures,
     judged: CellVerdict,
     cells: int,
+    deciding: ProxyRow | None,
 ) -> CellRow:
     nothing = Estimate(value=0.0, n=0, method="")
     fitted, rate = made.crossfit or nothing, made.crossfit_tpr or nothing
@@ -257,4 +282,9 @@ def _cell_row(
         crossfit_records_high=made.records_high,
         pooled_auc=made.pooled.value,
         null_pooled95=made.pooled.null,
+        deciding_scenario=deciding.scenario if deciding else "",
+        deciding_proxy=deciding.proxy if deciding else "",
+        deciding_statistic=figures.deciding.statistic if figures.deciding else "",
+        deciding_value=figures.deciding.value if figures.deciding else None,
+        deciding_ceiling=figures.deciding.ceiling if figures.deciding else None,
     )

@@ -132,7 +132,7 @@ def merged_rows(
     name = ("merged", plan.fingerprint, cell.generator, repr(cell.epsilon))
     comparison = comparison_of(design, plan, scores[: int(plan.trials.set.max()) + 1])
     hands = [observed, *redeal(design, plan, game, stream(*name, "redraws"), redraws)]
-    level = comparison.pair(hands).level
+    level = comparison.statistics(hands).auc
     rows: list[MergedRow] = []
     for scenario in dict.fromkeys(signal.scenario for signal in signals):
         group = np.flatnonzero([signal.scenario == scenario for signal in signals])

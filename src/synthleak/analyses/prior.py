@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
-from synthleak.calibration.scenarios import TINY, Scores, expectation
+from synthleak.calibration.scenarios import TINY, Scores, expectation, rounded
 from synthleak.evidence.attack import Arm, Attack, Rule
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.cell_figures import passable
 from synthleak.metrics.compare import comparison_of
 from synthleak.metrics.dealt import Dealt
-from synthleak.metrics.nulls import max_test, upper_point
+from synthleak.metrics.nulls import min_p_test, upper_point
 from synthleak.metrics.rounds import round_figures
 from synthleak.plan.plan import Baseline, Design, Plan
 
@@ -123,6 +124,7 @@ def attack_scores(
 
     `values[set, target, column]` is what the attack saw. Scores and arms are in the same order.
     """
+    values = rounded(values)
     scores, used = [], []
     for baseline in baselines:
         known = baseline.uses.any() or baseline.scenario != "S3"
@@ -130,7 +132,7 @@ def attack_scores(
         arms = [arm for arm in arms if known and (arm.rule == "as it is" or baseline.uses.any())]
         if not arms:
             continue
-        columns = [RULES[arm.rule](values[:, :, arm.column], baseline) for arm in arms]
+        columns = [rounded(RULES[arm.rule](values[:, :, arm.column], baseline)) for arm in arms]
         proxies = tuple(
             Proxy(arm.name, attack.kind, arm.view, "difference", arm.meaning) for arm in arms
         )
@@ -196,9 +198,9 @@ def assess_attack(
     scores, arms = attack_scores(attack, values, plan.baselines)
     sets = int(plan.trials.set.max()) + 1
     together = np.concatenate([table.values[:sets] for table in scores], axis=2)
-    pair = comparison_of(design, plan, together).pair(hands)
-    test = max_test(np.concatenate([pair.level, pair.tail], axis=1))
-    ceilings = np.full(len(arms), np.inf) if test is None else test.ceilings()
+    statistics = comparison_of(design, plan, together).statistics(hands)
+    test = min_p_test(statistics.values)
+    ceilings = np.full(len(arms), np.inf) if test is None else test.ceilings()[0]
     rates = np.concatenate([round_figures(table, plan.trials).tpr for table in scores])
     return AttackFigures(
         attack=attack.kind,
@@ -207,13 +209,13 @@ def assess_attack(
                 name=arm.name,
                 scenario=arm.scenario,
                 view=arm.view,
-                auc=float(pair.level[0, position]),
+                auc=float(statistics.auc[0, position]),
                 tpr=float(rates[position]),
-                auc_ceiling=_finite(ceilings[position]),
+                auc_ceiling=passable(float(ceilings[position])),
             )
             for position, arm in enumerate(arms)
         ),
-        null_auc95=_finite(upper_point(pair.level[1:].max(axis=1))),
+        null_auc95=_finite(upper_point(statistics.auc[1:].max(axis=1))),
         p=None if test is None else test.p,
     )
 

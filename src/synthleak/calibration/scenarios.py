@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Floats
@@ -13,6 +14,8 @@ from synthleak.evidence.table import Evidence
 from synthleak.plan.plan import Baseline
 
 TINY = 1e-6
+BITS = 40
+"""Binary digits of a score that count: a little over 12 decimal ones."""
 
 KNOWLEDGE = {
     "S1": "the release alone",
@@ -31,20 +34,37 @@ class Scores:
 
 
 def calibrate(evidence: Evidence, baselines: Sequence[Baseline]) -> list[Scores]:
-    """Score every target on every set, for every scenario."""
+    """Score every target on every set, for every scenario.
+
+    Equal texts must get equal scores, whatever block or kernel computed their evidence: evidence is
+    rounded first, and everything after is computed value by value in the same order for all.
+    """
+    values = rounded(evidence.values)
+    difference = np.array([proxy.scale != "ratio" for proxy in evidence.proxies])
     return [
-        Scores(baseline.scenario, _against(evidence, baseline), evidence.proxies)
+        Scores(baseline.scenario, _against(values, difference, baseline), evidence.proxies)
         for baseline in baselines
     ]
 
 
-def _against(evidence: Evidence, baseline: Baseline) -> Floats:
+def rounded(values: Floats) -> Floats:
+    """Round to 12 significant digits (40 binary ones), so that rounding errors cannot break a tie.
+
+    >>> first, second = rounded(np.array([0.9999999999999998, 0.9999999999999999]))
+    >>> bool(first == second)
+    True
+    """
+    mantissa, exponent = np.frexp(values)
+    whole: Floats = np.ldexp(np.rint(mantissa * 2.0**BITS), exponent - BITS)
+    return whole
+
+
+def _against(values: Floats, difference: NDArray[np.bool_], baseline: Baseline) -> Floats:
     if not baseline.uses.any():
-        return evidence.values
-    expected = expectation(evidence.values, baseline)
-    difference = np.array([proxy.scale != "ratio" for proxy in evidence.proxies])
+        return values
+    expected = expectation(values, baseline)
     # A ratio of nothing to nothing is nothing: 0 / (0 + TINY) = 0.
-    return np.where(difference, evidence.values - expected, evidence.values / (expected + TINY))
+    return rounded(np.where(difference, values - expected, values / (expected + TINY)))
 
 
 def expectation(values: Floats, baseline: Baseline) -> Floats:

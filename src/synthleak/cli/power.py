@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from synthleak.cli.options import json_option
+from synthleak.cli.options import json_option, progress_for, quiet_option
 from synthleak.cli.tables import print_table
 from synthleak.errors import UserError
 
@@ -15,13 +15,16 @@ from synthleak.errors import UserError
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--auc", type=float, help="A leak to be found: how many instances would it take?")
 @click.option("--power", type=float, default=0.8, show_default=True, help="How often it is found.")
+@quiet_option
 @json_option
-def power(spec: Path, auc: float | None, power: float, as_json: bool) -> None:
-    """Show the smallest leak that SPEC's design would find, before anything is spent.
+def power(spec: Path, auc: float | None, power: float, quiet: bool, as_json: bool) -> None:
+    """Show the smallest leaks that SPEC's design would find, before anything is spent.
 
-    The design's own sampler plays on scores that know nothing: the best of all signals stays below
-    the chance ceiling in 95 of 100 games, and an AUC of the size shown passes it with the power
-    asked for. Evidence lies between the two rows of a pool.
+    The game is played with releases that know nothing of the targets (records of R), and leaks of
+    known size are planted: an AUC raised in one signal, or members that are copied. Each row shows
+    the chance limit of an AUC, the smallest AUC and the smallest share of copied members (records,
+    in a cohort) that are found with the power asked for, and the largest ε that the design could
+    show.
 
     \b
     Examples:
@@ -38,9 +41,7 @@ def power(spec: Path, auc: float | None, power: float, as_json: bool) -> None:
     if not 0 < power < 1:
         raise UserError(f"power = {power:g}", "--power", "use a number between 0 and 1")
     bench = set_up(load_spec(spec), MemoryStore())
-    print_table(power_table(bench, auc=auc, power=power), as_json=as_json)
+    rows = power_table(bench, progress_for(quiet), auc=auc, power=power)
+    print_table(rows, as_json=as_json)
     if not as_json:
-        click.echo(
-            "An empty cell: no AUC of one signal alone would do. Nothing was generated;"
-            " scores were simulated."
-        )
+        click.echo("An empty cell: no leak of that kind would do. Nothing was generated.")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from synthleak.corpus.corpus import Corpus, Record, Split
 from synthleak.corpus.language import looks_foreign
+from synthleak.pools.groups import groups_of
 from synthleak.text import fold
 
 FEW = 200
@@ -18,6 +19,8 @@ FEW = 200
 FEW_RELEASED = 50
 SAME = "no holdout"
 """The kind of the finding that members and holdout do not differ."""
+TORN = "torn groups"
+"""The kind of the finding that neither whole groups nor single records were drawn."""
 ENGLISH = ("static", "minilm")
 """Encoders that were trained on English."""
 
@@ -37,7 +40,7 @@ def file_findings(corpus: Corpus, split: Split, encoder: str) -> list[Finding]:
         "members": [corpus.records[place] for place in split.positions("members")],
         "holdout": [corpus.records[place] for place in split.positions("holdout")],
     }
-    found = [_overlap(sides["members"], sides["holdout"]), _groups(sides), _reference(split)]
+    found = [_overlap(sides["members"], sides["holdout"]), _groups(corpus), _reference(split)]
     found += [_twice(side, [r.text for r in records]) for side, records in sides.items()]
     found += [_few(side, len(records)) for side, records in sides.items()]
     texts = [record.text for records in sides.values() for record in records[:1000]]
@@ -96,16 +99,28 @@ def _overlap(members: Sequence[Record], holdout: Sequence[Record]) -> Finding | 
     )
 
 
-def _groups(sides: dict[str, list[Record]]) -> Finding | None:
-    groups = [{r.group for r in records} - {None} for records in sides.values()]
-    torn = len(groups[0] & groups[1])
-    if not torn:
+def _groups(corpus: Corpus) -> Finding | None:
+    groups = groups_of(corpus)
+    if not groups.torn:
         return None
+    torn = f"{_of(groups.torn, groups.several)} groups have records on both sides"
+    if groups.unit == "group":
+        return Finding(
+            "groups on both sides",
+            groups.torn,
+            f"{torn}: their {len(groups.left_out):,} records are left out",
+        )
+    if groups.unit == "record":
+        return Finding(
+            "groups on both sides",
+            groups.torn,
+            f"{torn}, as many as a split of single records would tear: single records are permuted",
+        )
     return Finding(
-        "groups on both sides",
-        torn,
-        f"{torn} groups have records on both sides: the split was not made by group, so single"
-        " records are permuted",
+        TORN,
+        groups.torn,
+        f"{torn}: more than a few, and not as many as a split of single records would tear, so"
+        " nobody can say what to permute",
     )
 
 

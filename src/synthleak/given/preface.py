@@ -15,12 +15,12 @@ from synthleak.analyses.cells import Cell, RecordRow
 from synthleak.analyses.copies import COPIES_VERSION, Copies, CopyRow, find_copies
 from synthleak.corpus.corpus import Declared
 from synthleak.errors import UserError
-from synthleak.given.oddities import SAME, Finding, file_findings, release_findings
+from synthleak.given.oddities import SAME, TORN, Finding, file_findings, release_findings
 from synthleak.identity import digest
 from synthleak.metrics.blind import BlindTest, blind_test
 from synthleak.metrics.by_record import tenth
 from synthleak.metrics.cell_figures import CellFigures
-from synthleak.pools.pool import blocks_of
+from synthleak.pools.groups import blocks_of, groups_of
 from synthleak.seeds import stream
 from synthleak.store import keep
 from synthleak.work.figures import evidence_of
@@ -28,9 +28,10 @@ from synthleak.work.observations import all_evidence_keys
 from synthleak.work.releases import header_of, open_release, wanted_sets
 from synthleak.workbench import Workbench
 
-VERSION = 2
+VERSION = 3
 NOT_EXCHANGEABLE = "the split is not exchangeable"
 NO_HOLDOUT = "every record of the holdout is among the members"
+TORN_GROUPS = "too many groups have records on both sides"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Preface:
         """Why no verdict can be given, if none can."""
         if any(item.kind == SAME for item in self.findings):
             return NO_HOLDOUT
+        if any(item.kind == TORN for item in self.findings):
+            return TORN_GROUPS
         return NOT_EXCHANGEABLE if self.blind.unfair else None
 
     def to_bytes(self) -> bytes:
@@ -82,7 +85,8 @@ def preface_of(bench: Workbench) -> Preface | None:
 def _look(bench: Workbench, encoder: str) -> Preface:
     corpus, split = bench.corpus, bench.corpus.split
     assert split is not None
-    asked = split.positions("members", "holdout")
+    left_out = groups_of(corpus).left_out
+    asked = [p for p in split.positions("members", "holdout") if p not in left_out]
     records = bench.records(asked)
     return Preface(
         findings=tuple(file_findings(corpus, split, encoder)),
@@ -103,12 +107,19 @@ def examine(bench: Workbench) -> None:
     split = bench.corpus.split
     if found is None or split is None or found.withheld is None or split.insist:
         return
-    odd = "".join(f"; {item.line}" for item in found.findings if item.kind != SAME)
+    odd = "".join(f"; {i.line}" for i in found.findings if i.kind not in (SAME, TORN))
     if found.withheld == NO_HOLDOUT:
         raise UserError(
             f"{NO_HOLDOUT}, so there is nothing to compare with{odd}",
             remedy="name records that the generator never saw, or add --insist for figures without"
             " a verdict",
+        )
+    if found.withheld == TORN_GROUPS:
+        line = next(item.line for item in found.findings if item.kind == TORN)
+        raise UserError(
+            f"{line}{odd}",
+            remedy="keep whole groups on one side, name no group field if single records were"
+            " drawn at random, or add --insist for figures without a verdict",
         )
     raise UserError(
         f"{NOT_EXCHANGEABLE}: a classifier that never sees the release tells members from holdout"
@@ -149,6 +160,7 @@ def copies_of(bench: Workbench, cell: Cell) -> Copies:
 def copy_rows(bench: Workbench, cell: Cell) -> list[CopyRow]:
     """Write the copies of a cell as rows: members first, verbatim ones first."""
     plan = bench.plans[cell.pool]
+    found = sorted(copies_of(bench, cell).found, key=lambda copy: plan.targets[copy.target])
     rows = [
         CopyRow(
             corpus=cell.corpus,
@@ -161,7 +173,7 @@ def copy_rows(bench: Workbench, cell: Cell) -> list[CopyRow]:
             kind="verbatim" if copy.verbatim else "near-verbatim",
             similarity=copy.similarity,
         )
-        for copy in copies_of(bench, cell).found
+        for copy in found
     ]
     return sorted(rows, key=lambda row: (row.side != "members", -row.similarity))
 

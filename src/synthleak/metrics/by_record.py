@@ -1,9 +1,9 @@
 """Each record against itself: its releases with it, and its releases without it (METHOD §7, §8).
 
 AUC_x compares the scores of one record over releases, so nothing that makes a record easy or hard
-enters it. The pair of statistics is the mean of AUC_x over records, and the mean of its largest
-tenth, which moves when few records leak much. A record whose coins all fell the same way compares
-nothing and leaves the mean, in the observed dealing and in every redraw alike.
+enters it. The statistics are the mean of AUC_x over records, and the mean of its largest tenth,
+which moves when few records leak much. A record whose coins all fell the same way compares nothing
+and leaves the mean, in the observed assignment and in every redraw alike.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.dealt import Dealt, coins_of
-from synthleak.metrics.pooled import Pair
+from synthleak.metrics.statistics import AUC, TOP_TENTH, Statistics
 
 BLOCK = 128
 TENTH = 0.1
@@ -73,20 +73,20 @@ def mean_compared(total: Floats, missing: Floats, records: float | Floats) -> Fl
     return mean
 
 
-def record_pair(values: Floats, hands: Sequence[Dealt]) -> Pair:
-    """Return the mean of AUC_x and the mean of its largest tenth, per dealing and signal."""
+def record_statistics(values: Floats, hands: Sequence[Dealt]) -> Statistics:
+    """Return the mean of AUC_x and the mean of its largest tenth, per assignment and signal."""
     sets, targets, signals = values.shape
     ranks = doubled_ranks(values)
-    level, tail = np.empty((2, len(hands), signals))
+    mean, largest = both = np.empty((2, len(hands), signals))
     top = tenth(targets)
     for start in range(0, len(hands), BLOCK):
         coins = np.stack([coins_of(hand, sets, targets) for hand in hands[start : start + BLOCK]])
         shares = record_aucs(ranks, coins)
         rows = slice(start, start + BLOCK)
         missing = idle(coins).sum(axis=1)[:, None].astype(np.float64)
-        level[rows] = mean_compared(shares.sum(axis=1), missing, targets)
-        tail[rows] = np.partition(shares, targets - top, axis=1)[:, targets - top :].mean(axis=1)
-    return Pair(level, tail)
+        mean[rows] = mean_compared(shares.sum(axis=1), missing, targets)
+        largest[rows] = np.partition(shares, targets - top, axis=1)[:, targets - top :].mean(axis=1)
+    return Statistics((AUC, TOP_TENTH), both)
 
 
 def record_p_values(values: Floats, hands: Sequence[Dealt]) -> tuple[Floats, Floats]:

@@ -10,19 +10,62 @@ import numpy as np
 
 from synthleak.metrics.epsilon import EpsilonBound
 from synthleak.metrics.estimate import Estimate
-from synthleak.metrics.nulls import (
-    upper_point,
-)
+from synthleak.metrics.nulls import critical_value
 
 
 @dataclass(frozen=True)
 class SignalFigures:
-    """One signal: its two statistics, each with what the whole search stays below by chance."""
+    """One signal: its statistics, each with the chance limit of the whole search.
 
-    auc: float
-    auc_ceiling: float | None
-    tail: float
-    tail_ceiling: float | None
+    A limit is None where no value could pass it.
+    """
+
+    values: tuple[float, ...]
+    ceilings: tuple[float | None, ...]
+
+    @property
+    def auc(self) -> float:
+        """The AUC, which is the first statistic."""
+        return self.values[0]
+
+    @property
+    def auc_ceiling(self) -> float | None:
+        """The chance limit of the AUC."""
+        return self.ceilings[0]
+
+
+def passable(limit: float) -> float | None:
+    """Return a chance limit; None where no value could pass it, since all statistics end at 1."""
+    return limit if limit < 1.0 else None
+
+
+@dataclass(frozen=True)
+class Null:
+    """The part of the verdict's null that decides: enough for any level up to 10%.
+
+    `largest` holds T of the AUC in redraws, the largest first; `smallest` holds U, the smallest
+    first; `count` is the number of assignments, the observed one included.
+    """
+
+    largest: tuple[float, ...]
+    smallest: tuple[int, ...]
+    count: int
+
+    def critical(self, level: float) -> float:
+        """Return the T of the AUC that only a share `level` of chance results exceeds."""
+        return critical_value(
+            np.asarray(self.largest), np.asarray(self.smallest), self.count, level
+        )
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """The statistic and the signal with the smallest p-value: what the verdict rests on."""
+
+    statistic: str
+    signal: int
+    value: float
+    ceiling: float | None
 
 
 @dataclass(frozen=True)
@@ -64,15 +107,17 @@ class RecordFigures:
 class CellFigures:
     """One cell: a row per scenario, and what concerns all signals together.
 
-    `p` is p_cell; `reason` says why nothing can be said; `null` holds the upper part of T*,
-    ascending, of `redraws` in all.
+    `p` is p_cell; `reason` says why nothing can be said; `statistics` names the values of every
+    signal. Where nothing varies there is no `null` and nothing was `deciding`.
     """
 
     rows: tuple[RowFigures, ...]
+    statistics: tuple[str, ...]
     signals: tuple[SignalFigures, ...]
     p: float | None
     reason: str | None
-    null: tuple[float, ...]
+    null: Null | None
+    deciding: Deciding | None
     redraws: int
     crossfit: Estimate | None
     crossfit_tpr: Estimate | None
@@ -83,11 +128,6 @@ class CellFigures:
     epsilon_claim: float | None
     records: tuple[RecordFigures, ...]
 
-    def critical(self, level: float) -> float:
-        """Return the T that only a share `level` of redraws reaches."""
-        padded = np.concatenate([np.full(self.redraws - len(self.null), -np.inf), self.null])
-        return upper_point(padded, level)
-
     def to_bytes(self) -> bytes:
         """Write the figures for the store."""
         return json.dumps(asdict(self)).encode()
@@ -96,11 +136,16 @@ class CellFigures:
     def from_bytes(cls, data: bytes) -> CellFigures:
         """Read figures from the store."""
         content: dict[str, Any] = json.loads(data)
-        bound = content["epsilon"]
+        bound, null, deciding = (content[key] for key in ("epsilon", "null", "deciding"))
         content |= {
             "rows": tuple(_read_row(row) for row in content["rows"]),
-            "signals": tuple(SignalFigures(**row) for row in content["signals"]),
-            "null": tuple(content["null"]),
+            "statistics": tuple(content["statistics"]),
+            "signals": tuple(
+                SignalFigures(tuple(row["values"]), tuple(row["ceilings"]))
+                for row in content["signals"]
+            ),
+            "null": null and Null(tuple(null["largest"]), tuple(null["smallest"]), null["count"]),
+            "deciding": deciding and Deciding(**deciding),
             "crossfit": _read_estimate(content["crossfit"]),
             "crossfit_tpr": _read_estimate(content["crossfit_tpr"]),
             "epsilon": None if bound is None else EpsilonBound(**bound),

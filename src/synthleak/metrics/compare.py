@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
+
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.comparison import Comparison
 from synthleak.metrics.large_pool import MANY, LargePool
+from synthleak.metrics.statistics import AUC, FINE_TAILS, TAILS, TOP_TENTH
 from synthleak.metrics.whole_pool import WholePool
 from synthleak.metrics.within_records import WithinRecords
 from synthleak.plan.plan import Design, Plan
@@ -14,5 +19,17 @@ def comparison_of(design: Design, plan: Plan, values: Floats) -> Comparison:
     """Return how `values[set, target, signal]` of the plan's trial sets are compared."""
     if design.within_records(plan):
         return WithinRecords(values)
+    group = np.asarray(plan.blocks) if plan.blocks else None
     many = len(values) == 1 and values.shape[1] > MANY
-    return LargePool(values) if many else WholePool(values)
+    return (LargePool if many else WholePool)(values, group, _tails(design, plan))
+
+
+def statistics_of(design: Design, plan: Plan) -> tuple[str, ...]:
+    """Name the statistics that the verdict on a plan combines."""
+    if design.within_records(plan):
+        return AUC, TOP_TENTH
+    return AUC, *_tails(design, plan)
+
+
+def _tails(design: Design, plan: Plan) -> Mapping[str, float]:
+    return FINE_TAILS if design.many_others(plan) else TAILS

@@ -1,7 +1,7 @@
 """Who is compared with whom: the one place where the designs' statistics differ.
 
 `WholePool` compares members with non-members of the pool; `WithinRecords` compares each record's
-releases with and without it. Both offer the same four things, so that whatever is built on them
+releases with and without it. Both offer the same things, so that whatever is built on them
 (verdict, deployable figure, intervals, power) is written once.
 """
 
@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.dealt import Dealt
-from synthleak.metrics.pooled import Pair
+from synthleak.metrics.dealt import Dealt, Ints
+from synthleak.metrics.folds import REPEATS
 from synthleak.metrics.ranks import Ranks, ranks_of
 from synthleak.metrics.selection import Signals
+from synthleak.metrics.statistics import Statistics
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,21 @@ class Spreads:
 class Comparison(ABC):
     """The scores of one cell, `values[set, target, signal]`, under one way of comparing."""
 
+    repeats: int = REPEATS
+    """How often the deployable figure folds again."""
+
     def __init__(self, values: Floats) -> None:
         self.values = values
         self.sets, self.targets, signals = values.shape
         self.ranks: Ranks = ranks_of(values.reshape(-1, signals))
 
     @abstractmethod
-    def pair(self, hands: Sequence[Dealt]) -> Pair:
-        """Return level and tail of every signal in every dealing."""
+    def statistics(self, hands: Sequence[Dealt]) -> Statistics:
+        """Return every statistic of every signal in every assignment."""
+
+    @abstractmethod
+    def fewest(self, hand: Dealt) -> int:
+        """Return how many independent units the smaller side of an assignment has."""
 
     @abstractmethod
     def deployable(
@@ -78,10 +86,6 @@ class Comparison(ABC):
         stream, draw the same instances, so that their difference is paired.
         """
 
-    @abstractmethod
-    def planted(self, hands: Sequence[Dealt], signal: int, shift: float) -> Floats:
-        """Return a signal's level per dealing, its members' normal scores raised by `shift`."""
-
 
 def normal_scores(low: Floats, high: Floats) -> Floats:
     """Return normal scores of mid-ranks: what needs magnitudes uses these (METHOD §7)."""
@@ -91,6 +95,12 @@ def normal_scores(low: Floats, high: Floats) -> Floats:
     return made
 
 
-def resample(units: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Return how often each unit is drawn in each bootstrap draw, as [draw, unit]."""
-    return rng.multinomial(units, np.full(units, 1 / units), size=draws).astype(np.float64)
+def resample(units: int, draws: int, rng: np.random.Generator, group: Ints | None = None) -> Floats:
+    """Return how often each unit is drawn in each bootstrap draw, as [draw, unit].
+
+    Units of one `group` are drawn together: records of one person are not independent.
+    """
+    if group is None:
+        return rng.multinomial(units, np.full(units, 1 / units), size=draws).astype(np.float64)
+    names, place = np.unique(group, return_inverse=True)
+    return resample(len(names), draws, rng)[:, place]

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.dealt import Dealt
-from synthleak.metrics.folds import REPEATS, fold_count, split_folds
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
 from synthleak.metrics.selection import Signals
@@ -105,10 +104,11 @@ def fold_aucs(
     rest_mass = (row_mass.sum(1, keepdims=True) - row_mass) * (
         column_mass.sum(1, keepdims=True) - column_mass
     )
-    return _ratio(rest, 2 * rest_mass), _ratio(held, 2 * row_mass * column_mass)
+    return ratio(rest, 2 * rest_mass), ratio(held, 2 * row_mass * column_mass)
 
 
-def _ratio(part: Floats, whole: Floats) -> Floats:
+def ratio(part: Floats, whole: Floats) -> Floats:
+    """Return part / whole, NaN where there is nothing to divide by."""
     made: Floats = np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 1e-12)
     return made
 
@@ -118,18 +118,11 @@ def crossfit(
     hand: Dealt,
     targets: int,
     groups: Sequence[Signals],
-    rng: np.random.Generator,
-    repeats: int = REPEATS,
+    inside: tuple[Singles, Singles] | None,
 ) -> Crossfit | None:
-    """Cross-fit one dealing, for every group of signals; None where units are too few to fold."""
-    others = hand.others.shape[1]
-    folds = fold_count(len(hand.members), others)
-    if folds < 2:
+    """Cross-fit one assignment, for every group of signals; None where there are no folds."""
+    if inside is None:
         return None
-    inside = (
-        split_folds(len(hand.members), folds, rng, repeats),
-        split_folds(others, folds, rng, repeats),
-    )
     wins = wins_of(ranks, hand, targets)
     rest, held = fold_aucs(wins, inside)
     choices = [choose_in_folds(rest, wins.signals, ranks, group) for group in groups]

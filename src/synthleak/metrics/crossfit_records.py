@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.by_record import doubled_ranks, idle, mean_compared, record_aucs
-from synthleak.metrics.crossfit import Singles, take_chosen
+from synthleak.metrics.crossfit import Singles, ratio, take_chosen
 from synthleak.metrics.folds import FOLDS, REPEATS, fold_count, split_folds
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
@@ -252,18 +252,13 @@ def resampled_shares(
     is drawn: never, if it compares nothing.
     """
     drawn = shares[:, None, :] * weight
-    within = _ratio(drawn @ inside, weight @ inside)
-    without = _ratio(drawn @ (1 - inside), weight @ (1 - inside))
+    within = ratio(drawn @ inside, weight @ inside)
+    without = ratio(drawn @ (1 - inside), weight @ (1 - inside))
     made = []
     for group in groups:
         best = group[np.nan_to_num(without[group], nan=-1.0).round(9).argmax(axis=0)]
         held = take_chosen(within, best)
         known = np.isfinite(held)
         total = np.where(known, held, 0.0).sum(axis=1)
-        made.append(_ratio(total, known.sum(axis=1).astype(np.float64)))
+        made.append(ratio(total, known.sum(axis=1).astype(np.float64)))
     return np.asarray(made)
-
-
-def _ratio(part: Floats, whole: Floats) -> Floats:
-    made: Floats = np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 1e-12)
-    return made

@@ -190,7 +190,7 @@ def trace(
         dealt(plan.trials, len(plan.targets)),
         *redeal(design, plan, game, stream(*name, "curves"), redraws),
     ]
-    level = comparison.pair(hands).level
+    level = comparison.statistics(hands).auc
     curves, start = [], 0
     for table in scores:
         group = np.arange(start, start + len(table.proxies))

@@ -103,8 +103,20 @@ def lone_epsilon(
         delta,
         alpha,
     )
-    largest = epsilon_of_counts(counts[0], counts[0], 0, counts[1], delta, alpha)
+    largest = largest_lone(int(member.sum()), int((~member).sum()), delta, alpha)
     return EpsilonBound(lower, largest, delta, sum(counts), method)
+
+
+def largest_lone(members: int, others: int, delta: float, alpha: float = ALPHA) -> float | None:
+    """Return the largest ε that so many instances could show; None where they are too few.
+
+    >>> [round(largest_lone(n, n, 0.0), 2) for n in (50, 10)]
+    [2.03, 0.16]
+    """
+    counts = [side - round(RESERVED * side) for side in (members, others)]
+    if min(*counts, members - counts[0], others - counts[1]) < 1:
+        return None
+    return epsilon_of_counts(counts[0], counts[0], 0, counts[1], delta, alpha)
 
 
 def _best_rule(

@@ -14,20 +14,26 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.dealt import Dealt
-from synthleak.metrics.pooled import pooled_pair
+from synthleak.metrics.folds import split_folds
+from synthleak.metrics.pooled import pooled_statistics
 from synthleak.metrics.ranks import ranks_of
+from synthleak.metrics.statistics import TAILS
 
 Ints = NDArray[np.int64]
 
 
 def member_p_values(
-    values: Floats, member: NDArray[np.bool_], rng: np.random.Generator
+    values: Floats,
+    member: NDArray[np.bool_],
+    rng: np.random.Generator,
+    group: Ints | None = None,
 ) -> tuple[Ints, Floats, Floats]:
     """Return (targets, share of the holdout that each outscores, p), the most exposed first.
 
     `values[target, signal]`; only members are returned. A half without a holdout says nothing.
+    Records of one `group[target]` are in the same half.
     """
-    half = rng.permutation(np.arange(len(member)) % 2).astype(np.bool_)
+    half = split_folds(len(member), 2, rng, 1, group)[:, 0, 0] > 0
     found: list[tuple[Ints, Floats, Floats]] = []
     for side in (half, ~half):
         chosen = _best_tail(values[~side], member[~side])
@@ -46,5 +52,5 @@ def member_p_values(
 def _best_tail(values: Floats, member: NDArray[np.bool_]) -> int:
     """Return the signal with the largest tail, ties by AUC, then in catalogue order."""
     hand = Dealt(np.flatnonzero(member), np.flatnonzero(~member)[None])
-    pair = pooled_pair(ranks_of(values), [hand])
-    return int(np.lexsort((-pair.level[0], -pair.tail[0]))[0])
+    auc, tail = pooled_statistics(ranks_of(values), [hand], {"tail5": TAILS["tail5"]}).values
+    return int(np.lexsort((-auc[0], -tail[0]))[0])

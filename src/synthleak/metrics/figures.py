@@ -14,43 +14,53 @@ import numpy as np
 from synthleak.calibration.scenarios import Scores
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.by_record import record_p_values
-from synthleak.metrics.cell_figures import CellFigures, RecordFigures, RowFigures, SignalFigures
+from synthleak.metrics.cell_figures import (
+    CellFigures,
+    Deciding,
+    Null,
+    RecordFigures,
+    RowFigures,
+    SignalFigures,
+    passable,
+)
 from synthleak.metrics.claims import comparison_delta
 from synthleak.metrics.compare import comparison_of
 from synthleak.metrics.comparison import Comparison
 from synthleak.metrics.dealt import Dealt, dealt, redeal
-from synthleak.metrics.epsilon import EpsilonBound, gdp_mu, lone_epsilon
+from synthleak.metrics.epsilon import EpsilonBound, gdp_mu, largest_lone, lone_epsilon
 from synthleak.metrics.estimate import Estimate, interval
 from synthleak.metrics.exposure import member_p_values
 from synthleak.metrics.nulls import (
     LEVEL,
-    MaxTest,
+    MinPTest,
     benjamini_hochberg,
-    max_test,
+    min_p_test,
     p_value,
     upper_point,
 )
-from synthleak.metrics.one_run import cohort_epsilon
-from synthleak.metrics.pooled import Pair
+from synthleak.metrics.one_run import audit_delta, cohort_epsilon, largest_one_run
 from synthleak.metrics.selection import Signals, choose
+from synthleak.metrics.statistics import Statistics
 from synthleak.metrics.words import TIED, TOO_FEW
 from synthleak.plan.plan import Design, Plan
 from synthleak.releases.claim import Claim
 from synthleak.seeds import Part, stream
 from synthleak.spec import GameSection
 
-FIGURES_VERSION = 1
+FIGURES_VERSION = 2
 REDRAWS = 2000
 CROSSFIT_REDRAWS = 199
 
 
-def redraws_for(cells: int) -> int:
+def redraws_for(cells: int, statistics: int) -> int:
     """Return B: 2,000, or enough that Holm over so many cells can still reach p = 0.01.
 
-    >>> redraws_for(9), redraws_for(45)
-    (2000, 5000)
+    The smallest p of a cell is one redraw's share for each statistic (METHOD §8).
+
+    >>> redraws_for(1, 3), redraws_for(9, 3), redraws_for(45, 2)
+    (2000, 3000, 10000)
     """
-    return max(REDRAWS, 1000 * math.ceil((100 * cells + 1) / 1000))
+    return max(REDRAWS, 1000 * math.ceil((100 * cells * statistics + 1) / 1000))
 
 
 def assess(
@@ -76,22 +86,24 @@ def assess(
     observed = dealt(plan.trials, len(plan.targets))
     drawn = redeal(design, plan, game, stream(*name, "redraws"), redraws)
     hands = [observed, *drawn]
-    pair = comparison.pair(hands)
-    test = max_test(np.concatenate([pair.level, pair.tail], axis=1))
+    statistics = comparison.statistics(hands)
+    test = min_p_test(statistics.values)
     reason = TIED if test is None else TOO_FEW if test.floor > LEVEL else None
     fitted = _Crossfitted(comparison, hands[: crossfit_redraws + 1], groups, name, spreads)
     rows = [
-        _row(table.scenario, comparison, hands, pair, group, fitted.of(place), name)
+        _row(table.scenario, comparison, hands, statistics, group, fitted.of(place), name)
         for place, (table, group) in enumerate(zip(scores, groups[:-1], strict=True))
     ]
     overall, overall_tpr, records_low, records_high = fitted.of(len(groups) - 1)
     bound = _epsilon(plan, values, claim, stream(*name, "epsilon"))
     return CellFigures(
         rows=tuple(rows),
-        signals=_signals(pair, test),
+        statistics=statistics.names,
+        signals=_signals(statistics, test),
         p=None if test is None else test.p,
         reason=reason,
-        null=() if test is None else tuple(test.null[-max(200, len(test.null) // 10) :].tolist()),
+        null=None if test is None else _null(test),
+        deciding=None if test is None else _deciding(statistics, test),
         redraws=redraws,
         crossfit=overall,
         crossfit_tpr=overall_tpr,
@@ -115,21 +127,33 @@ def groups_of(scores: Sequence[Scores]) -> list[Signals]:
     return [*(np.arange(e - s, e) for s, e in zip(sizes, ends, strict=True)), np.arange(ends[-1])]
 
 
-def _signals(pair: Pair, test: MaxTest | None) -> tuple[SignalFigures, ...]:
-    signals = pair.level.shape[1]
-    ceilings = test.ceilings() if test is not None else np.full(2 * signals, np.inf)
-
-    def shown(value: float) -> float | None:
-        return float(value) if math.isfinite(value) else None
-
+def _signals(statistics: Statistics, test: MinPTest | None) -> tuple[SignalFigures, ...]:
+    observed = statistics.values[:, 0]
+    ceilings = np.full_like(observed, np.inf) if test is None else test.ceilings()
     return tuple(
-        SignalFigures(
-            auc=float(pair.level[0, signal]),
-            auc_ceiling=shown(ceilings[signal]),
-            tail=float(pair.tail[0, signal]),
-            tail_ceiling=shown(ceilings[signals + signal]),
-        )
-        for signal in range(signals)
+        SignalFigures(tuple(values), tuple(passable(limit) for limit in limits))
+        for values, limits in zip(observed.T.tolist(), ceilings.T.tolist(), strict=True)
+    )
+
+
+def _null(test: MinPTest) -> Null:
+    """Keep the part of the null that decides at any level up to 10%."""
+    count = len(test.smallest)
+    kept = max(200, count // 10)
+    return Null(
+        largest=tuple(test.falling[0, :kept].tolist()),
+        smallest=tuple(np.sort(test.smallest)[:kept].tolist()),
+        count=count,
+    )
+
+
+def _deciding(statistics: Statistics, test: MinPTest) -> Deciding:
+    place = test.statistic, test.signal
+    return Deciding(
+        statistic=statistics.names[test.statistic],
+        signal=test.signal,
+        value=float(statistics.values[test.statistic, 0, test.signal]),
+        ceiling=passable(float(test.ceilings()[place])),
     )
 
 
@@ -137,19 +161,20 @@ def _row(
     scenario: str,
     comparison: Comparison,
     hands: Sequence[Dealt],
-    pair: Pair,
+    statistics: Statistics,
     group: Signals,
     fitted: Fitted,
     name: Sequence[Part],
 ) -> RowFigures:
-    chosen = choose(comparison.ranks, hands, pair.level, group)
+    auc = statistics.auc
+    chosen = choose(comparison.ranks, hands, auc, group)
     signal = int(chosen.signal[0])
-    within = max_test(np.concatenate([pair.level[:, group], pair.tail[:, group]], axis=1))
+    within = min_p_test(statistics.of(group).values)
     error = comparison.standard_error(hands[0], signal, stream(*name, "bootstrap", scenario))
     trials = len(hands[0].members) + hands[0].others.shape[1]
     value = float(chosen.level[0])
-    low, high = interval(value, error, min(len(hands[0].members), hands[0].others.shape[1]))
-    many = f"best of {len(group)} proxies, {len(hands) - 1} redraws that choose anew"
+    low, high = interval(value, error, comparison.fewest(hands[0]))
+    many = f"best of {len(group)} proxies, {len(hands) - 1} redraws that choose again"
     return RowFigures(
         scenario=scenario,
         signal=signal,
@@ -160,7 +185,7 @@ def _row(
             null=_finite(upper_point(chosen.level[1:])),
             p=None if within is None else within.p,
             n=trials,
-            method=f"{many}; interval as if the proxy had been named beforehand",
+            method=f"{many}; interval as if the proxy had been fixed in advance",
         ),
         tpr=_with_null(chosen.tpr, trials, f"TPR at 5% FPR of the {many}"),
         pooled=_with_null(chosen.pooled, trials, f"all coins together, {many}"),
@@ -168,8 +193,8 @@ def _row(
         crossfit_tpr=fitted[1],
         records_low=fitted[2],
         records_high=fitted[3],
-        centre=float(pair.level[:, signal].mean()),
-        scale=float(pair.level[:, signal].std()),
+        centre=float(auc[:, signal].mean()),
+        scale=float(auc[:, signal].std()),
     )
 
 
@@ -204,7 +229,8 @@ class _Crossfitted:
             comparison.spreads(hands[0], groups, stream(*name, "spreads")) if spreads else None
         )
         self._trials = len(hands[0].members) + hands[0].others.shape[1]
-        self._few = min(len(hands[0].members), hands[0].others.shape[1])
+        self._few = comparison.fewest(hands[0])
+        self._repeats = comparison.repeats
 
     def of(self, group: int) -> Fitted:
         """Return AUC and TPR of a group, and the interval for records like these."""
@@ -220,7 +246,7 @@ class _Crossfitted:
             null=_finite(upper_point(aucs[1:])),
             p=p_value(value, aucs[1:]),
             n=self._trials,
-            method=f"20 times 5-fold cross-fitting, {over}, {len(aucs) - 1} redraws",
+            method=f"{self._repeats} times 5-fold cross-fitting, {over}, {len(aucs) - 1} redraws",
         )
         tpr = _with_null(rates, self._trials, "TPR at 5% FPR within held-out folds")
         return auc, tpr, *records
@@ -245,15 +271,33 @@ def _epsilon(
     if coins is None:
         return None
     sets, targets, _ = values.shape
-    if len(coins) == sets * targets and (sets > 1 or targets > 1):
+    if _counts_every_coin(plan, targets):
         delta = comparison_delta(claim, plan.adjacency, plan.nominal, len(coins))
         return cohort_epsilon(values, coins.member.reshape(sets, targets), delta, rng)
     delta = comparison_delta(claim, plan.adjacency, plan.nominal, None)
     return lone_epsilon(values[coins.set, coins.target], coins.member, delta, rng)
 
 
+def largest_epsilon(plan: Plan, sets: int, delta: float) -> float | None:
+    """Return the largest ε that a plan with so many instances could show."""
+    if plan.coins is None:
+        return None
+    targets = len(plan.targets)
+    if _counts_every_coin(plan, targets):
+        return largest_one_run((sets, targets), audit_delta(delta, sets * targets))
+    return largest_lone(sets // 2, sets - sets // 2, delta)
+
+
+def _counts_every_coin(plan: Plan, targets: int) -> bool:
+    """Say whether every record has a coin in every instance, and not one record in each."""
+    assert plan.coins is not None
+    sets = int(plan.coins.set.max()) + 1
+    return len(plan.coins) == sets * targets and len(plan.coins) > 1
+
+
 def _exposed(values: Floats, plan: Plan, rng: np.random.Generator) -> tuple[RecordFigures, ...]:
-    targets, share, p = member_p_values(values[0], plan.trials.member, rng)
+    group = np.asarray(plan.blocks) if plan.blocks else None
+    targets, share, p = member_p_values(values[0], plan.trials.member, rng, group)
     columns = (targets, share, p, benjamini_hochberg(p))
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return tuple(RecordFigures(*row) for row in rows)

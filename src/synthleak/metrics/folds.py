@@ -1,4 +1,4 @@
-"""Folds for cross-fitting: 20 times 5, over instances, stratified by bit (METHOD §8)."""
+"""Folds for cross-fitting: 20 times 5, stratified by bit, whole groups in one fold (METHOD §8)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,20 @@ def fold_count(*sizes: int) -> int:
 
 
 def split_folds(
-    units: int, folds: int, rng: np.random.Generator, repeats: int = REPEATS
+    units: int,
+    folds: int,
+    rng: np.random.Generator,
+    repeats: int = REPEATS,
+    group: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float32]:
-    """Return `inside[unit, repeat, fold]`: 1 where the unit is evaluated, each once per repeat."""
+    """Return `inside[unit, repeat, fold]`: 1 where the unit is evaluated, each once per repeat.
+
+    Units of one `group` share a fold: a proxy chosen on one record of a person would otherwise be
+    evaluated on another.
+    """
+    if group is not None:
+        names, place = np.unique(group, return_inverse=True)
+        return split_folds(len(names), folds, rng, repeats)[place]
     base = np.arange(units) % folds
     fold = np.stack([rng.permutation(base) for _ in range(repeats)], axis=1)
     inside: NDArray[np.float32] = (fold[:, :, None] == np.arange(folds)).astype(np.float32)

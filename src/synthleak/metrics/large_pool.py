@@ -1,10 +1,10 @@
 """One release and many records: the same comparisons without a table of all pairs (METHOD §11).
 
-Ten thousand members against ten thousand others make a hundred million pairs per signal. Sorted
-once, running sums of the others by fold tell how many each member outscores in every fold, so that
-time grows with the number of records. Values are those of `WholePool`, with two savings: folding is
-repeated 4 times (repeats even out the luck of folding, which many records hardly have), and each
-dealing chooses among the 12 signals that lead in it, since the others hardly ever win a fold.
+Ten thousand members against ten thousand others make a hundred million pairs per signal. But wins
+need no pairs: in sorted order a running sum of the others tells how many each member outscores.
+Sorted by fold first, one running sum serves all folds, and what remains without a fold follows from
+the sums over everybody; so time grows with the number of records. Values are those of `WholePool`
+with 4 repeats of the folding: repeats even out the luck of folding, which many records hardly have.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.comparison import Deployable, Spreads, resample
-from synthleak.metrics.crossfit import Singles
+from synthleak.metrics.crossfit import Singles, ratio
 from synthleak.metrics.dealt import Dealt
-from synthleak.metrics.folds import fold_count, split_folds
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
 from synthleak.metrics.selection import Signals
@@ -27,126 +27,175 @@ from synthleak.metrics.whole_pool import DRAWS, RESELECTING_DRAWS, WholePool
 MANY = 400
 """Records above which a release is compared in this way."""
 REPEATS = 4
-FINALISTS = 12
 _CHUNK = 50
+"""Bootstrap draws at a time."""
 
-Folds = tuple[Singles, Singles]
-Weights = tuple[Floats, Floats]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class FoldFigures:
-    """Of one signal: AUC without each fold, AUC and TPR at 5% FPR in it, as [repeat, fold]."""
+    """Of one signal: AUC without each fold, AUC and TPR at 5% FPR in it, as [draw, fold].
+
+    The folds of all repeats stand one after another.
+    """
 
     rest: Floats
     held: Floats
     rate: Floats
 
 
-def fold_figures(
-    ranks: Ranks, signal: int, hand: Dealt, inside: Folds, weight: Weights | None = None
-) -> FoldFigures:
-    """Evaluate a signal in and without every fold; `weight` counts members and others."""
-    members, columns = hand.members, hand.others[0]
-    rows, other = (side.astype(np.float64) for side in inside)
-    if weight is not None:
-        rows *= weight[0][:, None, None]
-        other *= weight[1][:, None, None]
-    repeats, folds = rows.shape[1:]
-    running = np.zeros((ranks.low.shape[1] + 1, repeats * folds))
-    running[ranks.place[signal, columns] + 1] = other.reshape(len(columns), -1)
-    np.cumsum(running, axis=0, out=running)
-    whole = running[-1].reshape(repeats, folds)
-    below = running[ranks.low[signal, members]].reshape(-1, repeats, folds)
-    upto = running[ranks.high[signal, members]].reshape(-1, repeats, folds)
-    wins = np.matmul(rows.transpose(1, 2, 0), (below + upto).transpose(1, 0, 2))
-    diagonal = np.arange(folds)
-    held = wins[:, diagonal, diagonal]
-    rest = wins.sum(axis=(1, 2))[:, None] - wins.sum(axis=2) - wins.sum(axis=1) + held
-    mass = rows.sum(axis=0, dtype=np.float64)
-    left = mass.sum(axis=1, keepdims=True) - mass
-    right = whole.sum(axis=1, keepdims=True) - whole
-    reached = (whole - below) <= (FPR_LIMIT + 1e-6) * whole
-    return FoldFigures(
-        rest=_ratio(rest, 2 * left * right),
-        held=_ratio(held, 2 * mass * whole),
-        rate=_ratio((reached * rows).sum(axis=0, dtype=np.float64), mass),
-    )
+@dataclass(frozen=True)
+class Folded:
+    """Where each record is evaluated: `fold[target, repeat]`, of `folds` in each repeat.
+
+    `member` says who was in. `weight` holds how often members and others were drawn, as
+    [draw, target]; a record of the other side counts 0.
+    """
+
+    fold: NDArray[np.int8]
+    folds: int
+    members: Floats
+    others: Floats
 
 
-def _ratio(part: Floats, whole: Floats) -> Floats:
-    made: Floats = np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 1e-12)
-    return made
+def folded(
+    hand: Dealt,
+    targets: int,
+    inside: tuple[Singles, Singles],
+    weight: tuple[Floats, Floats] | None = None,
+) -> Folded:
+    """Write folds and bootstrap weights of members and others by target."""
+    sides = (hand.members, hand.others[0])
+    repeats, folds = inside[0].shape[1:]
+    fold = np.zeros((targets, repeats), dtype=np.int8)
+    drawn = weight or (np.ones((1, len(sides[0]))), np.ones((1, len(sides[1]))))
+    weights = np.zeros((2, len(drawn[0]), targets))
+    for place, (side, where, count) in enumerate(zip(sides, inside, drawn, strict=True)):
+        fold[side] = where.argmax(axis=2)
+        weights[place][:, side] = count
+    return Folded(fold, folds, weights[0], weights[1])
+
+
+class _Sorted:
+    """Records in the order of one signal, perhaps fold by fold: ties and folds are runs."""
+
+    def __init__(self, order: Ints, score: NDArray[np.int32], fold: NDArray[np.int8]) -> None:
+        self.order = order
+        tied = (score[order][1:] == score[order][:-1]) & (fold[order][1:] == fold[order][:-1])
+        first = np.concatenate([[True], ~tied])
+        self._run = np.cumsum(first) - 1
+        self._starts = np.flatnonzero(first)
+        self._ends = np.concatenate([self._starts[1:], [len(order)]])
+
+    def counts(self, weight: Floats) -> tuple[Floats, Floats]:
+        """Return, per record, the weight of all that stand lower, and of all that stand no higher.
+
+        `weight[draw, target]`; the answer is in sorted order.
+        """
+        sums = np.zeros((len(weight), len(self.order) + 1))
+        np.cumsum(weight[:, self.order], axis=1, out=sums[:, 1:])
+        return sums[:, self._starts][:, self._run], sums[:, self._ends][:, self._run]
+
+
+def fold_figures(ranks: Ranks, signal: int, where: Folded) -> FoldFigures:
+    """Evaluate a signal in and without every fold."""
+    score, members, others = ranks.low[signal], where.members, where.others
+    order = np.empty(len(score), dtype=np.int64)
+    order[ranks.place[signal]] = np.arange(len(score))
+    everybody = _Sorted(order, score, np.zeros(len(score), dtype=np.int8))
+    sizes = members.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
+    below, upto = everybody.counts(others)
+    won = np.zeros_like(members)  # of each record, twice the wins that its side takes part in
+    won[:, order] = members[:, order] * (below + upto)
+    total = won.sum(axis=1, keepdims=True)
+    below, upto = everybody.counts(members)
+    won[:, order] += others[:, order] * (2 * sizes[0] - below - upto)
+    rest, held, rate = [], [], []
+    for fold in where.fold.T:
+        own = _Sorted(order[np.argsort(fold[order], kind="stable")], score, fold)
+        place = fold[own.order]
+        mine, theirs = (
+            _by_fold(side[:, own.order], place, where.folds) for side in (members, others)
+        )
+        start = np.concatenate([np.zeros((len(theirs), 1)), theirs.cumsum(axis=1)[:, :-1]], axis=1)
+        below, upto = (side - start[:, place] for side in own.counts(others))
+        weight = members[:, own.order]
+        wins = _by_fold(weight * (below + upto), place, where.folds)
+        alarms = theirs[:, place] - below
+        found = weight * (alarms <= (FPR_LIMIT + 1e-6) * theirs[:, place])
+        left = total - _by_fold(won[:, own.order], place, where.folds) + wins
+        rest.append(ratio(left, 2 * (sizes[0] - mine) * (sizes[1] - theirs)))
+        held.append(ratio(wins, 2 * mine * theirs))
+        rate.append(ratio(_by_fold(found, place, where.folds), mine))
+    return FoldFigures(*(np.concatenate(part, axis=1) for part in (rest, held, rate)))
+
+
+def _by_fold(values: Floats, fold: NDArray[np.int8], folds: int) -> Floats:
+    """Return the sum of `values[draw, record]` in each fold; records stand fold by fold."""
+    ends = np.searchsorted(fold, np.arange(folds + 1))
+    sums = np.zeros((len(values), values.shape[1] + 1))
+    np.cumsum(values, axis=1, out=sums[:, 1:])
+    return sums[:, ends[1:]] - sums[:, ends[:-1]]
 
 
 class LargePool(WholePool):
     """Records are the units: each is a member or another, once."""
 
     repeats: int = REPEATS
-    finalists: int = FINALISTS
 
     def deployable(
         self, hands: Sequence[Dealt], groups: Sequence[Signals], rng: np.random.Generator
     ) -> Deployable | None:
-        """Cross-fit over records, choosing among the leading signals of each dealing."""
-        made = [self._fitted(hand, groups, self._inside(hand, rng)) for hand in hands]
+        """Cross-fit over records."""
+        made = [self._fitted(hand, groups, self.folds(hand, rng, self.repeats)) for hand in hands]
         if made[0] is None:
             return None
         # A redraw that cannot be folded counts against the finding.
-        pairs = [np.ones((2, len(groups))) if item is None else item for item in made]
-        together = np.stack(pairs, axis=2)
+        worst = np.ones((2, len(groups), 1))
+        together = np.concatenate([worst if item is None else item for item in made], axis=2)
         return Deployable(together[0], together[1])
-
-    def _inside(self, hand: Dealt, rng: np.random.Generator) -> Folds | None:
-        members, others = len(hand.members), hand.others.shape[1]
-        folds = fold_count(members, others)
-        if folds < 2:
-            return None
-        return (
-            split_folds(members, folds, rng, self.repeats),
-            split_folds(others, folds, rng, self.repeats),
-        )
 
     def _fitted(
         self,
         hand: Dealt,
         groups: Sequence[Signals],
-        inside: Folds | None,
-        weight: Weights | None = None,
-        level: Floats | None = None,
+        inside: tuple[Singles, Singles] | None,
+        weight: tuple[Floats, Floats] | None = None,
     ) -> Floats | None:
-        """Return (AUC, TPR) per group as [2, group]; None where there is too little to fold."""
+        """Return AUC and TPR as [2, group, draw]; None where there is too little to fold."""
         if inside is None:
             return None
-        level = self.pair([hand]).level[0] if level is None else level
-        leading = [self._leading(level, group) for group in groups]
-        figures = {
-            signal: fold_figures(self.ranks, signal, hand, inside, weight)
-            for signal in sorted({s for some in leading for s in some})
-        }
-        return np.array([_chosen([figures[s] for s in some]) for some in leading]).T
-
-    def _leading(self, level: Floats, group: Signals) -> list[int]:
-        """Return the first of each kind of signal, the best of them, in catalogue order."""
-        first = np.unique(self.ranks.same[group])
-        best = first[np.argsort(-level[first], kind="stable")[: self.finalists]]
-        return [int(signal) for signal in np.sort(best)]
+        where = folded(hand, self.targets, inside, weight)
+        distinct = self.ranks.distinct
+        every = [fold_figures(self.ranks, signal, where) for signal in distinct.tolist()]
+        rest, held, rate = (
+            np.stack([getattr(item, name) for item in every]) for name in ("rest", "held", "rate")
+        )
+        made = []
+        for group in groups:
+            places = np.unique(np.searchsorted(distinct, self.ranks.same[group]))
+            best = np.nan_to_num(rest[places], nan=-1.0).round(9).argmax(axis=0)
+            chosen = places[best][None]
+            made.append(
+                [_mean(np.take_along_axis(side, chosen, axis=0)[0]) for side in (held, rate)]
+            )
+        return np.array(made).transpose(1, 0, 2)
 
     def standard_error(self, hand: Dealt, signal: int, rng: np.random.Generator) -> float:
-        """Draw members and others anew, each from its own side."""
+        """Draw members and others again, each from its own side."""
         if not hand.members.size or not hand.others.size:
             return 0.0
         members, others = hand.members, hand.others[0]
         low, high = self.ranks.low[signal, members], self.ranks.high[signal, members]
         made = []
         for start in range(0, DRAWS, _CHUNK):
-            draws = min(_CHUNK, DRAWS - start)
-            rows, columns = resample(len(members), draws, rng), resample(len(others), draws, rng)
-            running = np.zeros((draws, self.ranks.low.shape[1] + 1))
+            rows, columns = self.drawn(hand, min(_CHUNK, DRAWS - start), rng)
+            running = np.zeros((len(rows), self.ranks.low.shape[1] + 1))
             running[:, self.ranks.place[signal, others] + 1] = columns
             np.cumsum(running, axis=1, out=running)
             wins = (rows * (running[:, low] + running[:, high])).sum(axis=1)
-            made.append(wins / (2 * len(members) * len(others)))
+            made.append(wins / (2 * rows.sum(axis=1) * columns.sum(axis=1)))
         return float(np.concatenate(made).std())
 
     def spreads(
@@ -156,42 +205,38 @@ class LargePool(WholePool):
         pool = self.resampled(hand, groups, rng, RESELECTING_DRAWS)
         if pool is None:
             return None
-        drawn = resample(self.targets, RESELECTING_DRAWS, rng)
-        weights = [(w[hand.members], w[hand.others[0]]) for w in drawn]
-        records = self._reweighted(hand, groups, self._inside(hand, rng), weights)
+        weight = resample(self.targets, RESELECTING_DRAWS, rng, self._group)
+        inside = self.folds(hand, rng, self.repeats)
+        drawn = (weight[:, hand.members], weight[:, hand.others[0]])
+        records = self._reweighted(hand, groups, inside, drawn)
         return Spreads(np.nanstd(pool, axis=1), np.nanstd(records, axis=1), "records")
 
     def resampled(
         self, hand: Dealt, groups: Sequence[Signals], rng: np.random.Generator, draws: int
     ) -> Floats | None:
-        """Draw records anew within each side, and choose anew."""
-        inside = self._inside(hand, rng)
+        """Draw records again within each side, and choose again."""
+        inside = self.folds(hand, rng, self.repeats)
         if inside is None:
             return None
-        rows = resample(len(hand.members), draws, rng)
-        columns = resample(hand.others.shape[1], draws, rng)
-        return self._reweighted(hand, groups, inside, list(zip(rows, columns, strict=True)))
+        return self._reweighted(hand, groups, inside, self.drawn(hand, draws, rng))
 
     def _reweighted(
         self,
         hand: Dealt,
         groups: Sequence[Signals],
-        inside: Folds | None,
-        weights: Sequence[Weights],
+        inside: tuple[Singles, Singles] | None,
+        weight: tuple[Floats, Floats],
     ) -> Floats:
-        level = self.pair([hand]).level[0]
-        made = [self._fitted(hand, groups, inside, weight, level) for weight in weights]
-        return np.array([item[0] for item in made if item is not None]).T
+        made = []
+        for start in range(0, len(weight[0]), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            fitted = self._fitted(hand, groups, inside, (weight[0][part], weight[1][part]))
+            assert fitted is not None
+            made.append(fitted[0])
+        return np.concatenate(made, axis=1)
 
 
-def _chosen(figures: Sequence[FoldFigures]) -> tuple[float, float]:
-    """Return the mean AUC and TPR in folds, each by the signal that is best without the fold."""
-    rest = np.stack([item.rest for item in figures])
-    best = np.nan_to_num(rest, nan=-1.0).round(9).argmax(axis=0)[None]
-    held, rate = (
-        np.take_along_axis(np.stack([getattr(item, name) for item in figures]), best, axis=0)
-        for name in ("held", "rate")
-    )
-    if not np.isfinite(held).any():
-        return np.nan, np.nan
-    return float(np.nanmean(held)), float(np.nanmean(rate))
+def _mean(figures: Floats) -> Floats:
+    """Return the mean over folds per draw; folds that nobody was drawn into do not count."""
+    known = np.isfinite(figures)
+    return ratio(np.where(known, figures, 0.0).sum(axis=1), known.sum(axis=1).astype(np.float64))

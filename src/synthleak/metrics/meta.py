@@ -98,7 +98,9 @@ def fuse(
         flat = scores[:, fold].reshape(-1, scores.shape[2])
         table[:, fold] = model(flat).reshape(len(scores), -1)
     found = round_figures(Scores(scenario, table[..., None], (FUSION,)), plan.trials)
-    level = comparison_of(design, plan, table[..., None]).pair([dealt(plan.trials, targets)]).level
+    level = (
+        comparison_of(design, plan, table[..., None]).statistics([dealt(plan.trials, targets)]).auc
+    )
     features, penalty = Counter(choices).most_common(1)[0][0]
     return MetaFigures(
         scenario=scenario,

@@ -1,8 +1,9 @@
-"""The one verdict: a studentised maximum over all signals, against its own redraws (METHOD §8).
+"""The one verdict: max-T within a statistic, min-P across statistics (METHOD §8).
 
 The best of many signals looks like leakage when there is none. So the best of many redraws is what
-it is compared with, and the observed dealing stands among the redraws when they are centred and
-scaled: then all B + 1 are exchangeable under "no leak" and the p-value is exact, whatever the
+it is compared with: for each statistic the largest studentised signal, and over the statistics the
+smallest tail probability. The observed assignment stands among its redraws throughout: all B + 1
+are treated alike and are exchangeable under "no leak", so the p-value is exact, whatever the
 signals, their ties and their dependence. See design/nulls.md.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 
@@ -22,46 +24,95 @@ SLACK = 1e-9
 
 
 @dataclass(frozen=True)
-class MaxTest:
-    """T = max over columns of (value − centre) / scale, observed and redrawn.
+class MinPTest:
+    """The test of `values[statistic, assignment, signal]`, the observed assignment first.
 
-    `null` holds T* of the redraws, ascending. `floor` is the smallest p that these coins can give:
-    where it exceeds the level, nothing could ever be found.
+    `largest[statistic, assignment]` is T, the largest studentised signal; `smallest[assignment]` is
+    U, the smallest over statistics of the number of assignments whose T is as large. `p` is the
+    share of assignments whose U is as small as the observed one, and `floor` the smallest p that
+    these assignments can give: where it exceeds the level, nothing could ever be found. `statistic`
+    and `signal` are the ones that decided.
     """
 
-    statistic: float
-    null: Floats
-    p: float
-    floor: float
+    largest: Floats
+    smallest: NDArray[np.int64]
     centre: Floats
     scale: Floats
-    best: int
+    p: float
+    floor: float
+    statistic: int
+    signal: int
+
+    def critical(self, level: float = LEVEL) -> Floats:
+        """Return, per statistic, the T that an assignment must exceed for p ≤ `level`."""
+        rising = np.sort(self.smallest)
+        return np.asarray([critical_value(row, rising, len(rising), level) for row in self.falling])
+
+    @property
+    def falling(self) -> Floats:
+        """T of every statistic, the largest first."""
+        return -np.sort(-self.largest, axis=1)
 
     def ceilings(self, level: float = LEVEL) -> Floats:
-        """Return m + q·s per column: what the whole search passes by chance in `level` of cases."""
-        made: Floats = self.centre + upper_point(self.null, level) * self.scale
-        return made
+        """Return m + q·s as [statistic, signal]: passing any of them means p ≤ `level`.
+
+        ∞ where a signal never varies, or where no outcome could reach the level.
+        """
+        varies = self.scale > 0
+        limits = np.where(varies, self.critical(level)[:, None], 0.0)
+        return np.where(varies, self.centre + limits * self.scale, np.inf)
 
 
-def max_test(values: Floats) -> MaxTest | None:
-    """Test `values[dealing, column]`, the observed dealing first; None if no column ever varies."""
-    centre, scale = values.mean(axis=0), values.std(axis=0)
+def min_p_test(values: Floats) -> MinPTest | None:
+    """Test `values[statistic, assignment, signal]`; None if nothing varies."""
+    centre, scale = values.mean(axis=1), values.std(axis=1)
     varies = scale > SLACK
-    if len(values) < 2 or not varies.any():
+    count = values.shape[1]
+    if count < 2 or not varies.any():
         return None
     scaled = np.full(values.shape, -np.inf)
-    np.divide(values - centre, scale, out=scaled, where=np.broadcast_to(varies, values.shape))
-    largest = scaled.max(axis=1)
-    statistic, null = float(largest[0]), np.sort(largest[1:])
-    return MaxTest(
-        statistic=statistic,
-        null=null,
-        p=p_value(statistic, null),
-        floor=p_value(float(largest.max()), null),
+    np.divide(
+        values - centre[:, None],
+        scale[:, None],
+        out=scaled,
+        where=np.broadcast_to(varies[:, None], values.shape),
+    )
+    largest = scaled.max(axis=2)
+    as_large = np.stack([_as_large(row) for row in largest])
+    smallest = as_large.min(axis=0)
+    deciding = int(as_large[:, 0].argmin())
+    return MinPTest(
+        largest=largest,
+        smallest=smallest,
         centre=centre,
         scale=np.where(varies, scale, 0.0),
-        best=int(scaled[0].argmax()),
+        p=int((smallest <= smallest[0]).sum()) / count,
+        floor=int((smallest <= smallest.min()).sum()) / count,
+        statistic=deciding,
+        signal=int(scaled[deciding, 0].argmax()),
     )
+
+
+def _as_large(largest: Floats) -> NDArray[np.int64]:
+    """Return for each assignment how many, itself included, have a T as large."""
+    below = np.searchsorted(np.sort(largest), largest - SLACK, side="left")
+    return np.asarray(len(largest) - below, dtype=np.int64)
+
+
+def critical_value(falling: Floats, rising: NDArray[np.int64], count: int, level: float) -> float:
+    """Return the T that an assignment must exceed for p ≤ `level`; ∞ where none will do.
+
+    α* is the largest U that at most a share `level` of all `count` assignments reaches. The
+    critical value is the largest T that more than α* assignments reach: exceeding it by a rounding
+    error is not enough. The upper part of T and the lower part of U will do, as long as both hold
+    more than that share.
+
+    >>> round(critical_value(np.arange(40.0, 0.0, -1), np.arange(1, 41), 40, 0.05), 6)
+    38.0
+    """
+    reached = np.searchsorted(rising, rising, side="right")
+    allowed = rising[reached <= math.floor(level * count + SLACK)]
+    return float(falling[allowed[-1]]) + 2 * SLACK if len(allowed) else math.inf
 
 
 def p_value(statistic: float, null: Floats) -> float:

@@ -80,17 +80,26 @@ def cohort_epsilon(
         reason = f"{coins.size} coin is too few to choose and to count"
         return EpsilonBound(None, None, delta, counted, METHOD, reason)
     table = _comparable(values)
-    column, high, low = _best_guesses(table[reserved], coins[reserved])
-    guess = _guess(table[~reserved][:, column], high, low)
+    column, high, low = _best_guesses(table[reserved], coins[reserved], rng)
+    guess = _guess(table[~reserved][:, column], high, low, rng)
     right = int((guess == np.where(coins[~reserved], 1, -1)).sum())
     made = int((guess != 0).sum())
     return EpsilonBound(
         lower=one_run_epsilon(coins.size, made, right, delta, alpha),
-        largest=one_run_epsilon(coins.size, counted, counted, delta, alpha),
+        largest=largest_one_run(coins.shape, delta, alpha),
         delta=delta,
         trials=counted,
         method=METHOD,
     )
+
+
+def largest_one_run(shape: tuple[int, ...], delta: float, alpha: float = ALPHA) -> float | None:
+    """Return the largest ε that coins `[instance, target]` could show, were all guesses right."""
+    instances, targets = shape
+    counted = (instances - instances // 2) * targets if instances > 1 else targets - targets // 2
+    if min(counted, instances * targets - counted) < 1:
+        return None
+    return one_run_epsilon(instances * targets, counted, counted, delta, alpha)
 
 
 def _reserved(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -112,10 +121,15 @@ def _comparable(values: Floats) -> Floats:
     return np.concatenate([values, rankdata(values, axis=0)], axis=2)
 
 
-def _best_guesses(table: Floats, coins: NDArray[np.bool_]) -> tuple[int, float, float]:
+def _best_guesses(
+    table: Floats, coins: NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[int, float, float]:
     """Return the column and the shares to guess IN and OUT that bound ε best on these coins."""
     from scipy.stats import beta
 
+    # Equal scores stand in a drawn order: the order of the records may be that of their coins.
+    drawn = rng.permutation(len(coins))
+    table, coins = table[drawn], coins[drawn]
     order = np.argsort(table, axis=0, kind="stable")
     joined = np.cumsum(coins[order[::-1]], axis=0)
     absent = np.cumsum(~coins[order], axis=0)
@@ -135,9 +149,12 @@ def _best_guesses(table: Floats, coins: NDArray[np.bool_]) -> tuple[int, float, 
     return rule
 
 
-def _guess(scores: Floats, high: float, low: float) -> NDArray[np.int64]:
-    """Return 1 (joined) for the highest, −1 (absent) for the lowest, 0 (no guess) between."""
-    order = np.argsort(scores, kind="stable")
+def _guess(scores: Floats, high: float, low: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return 1 (joined) for the highest, −1 (absent) for the lowest, 0 (no guess) between.
+
+    Equal scores stand in a drawn order.
+    """
+    order = np.lexsort((rng.random(len(scores)), scores))
     guess = np.zeros(len(scores), dtype=np.int64)
     guess[order[: round(low * len(scores))]] = -1
     guess[order[len(scores) - round(high * len(scores)) :]] = 1

@@ -1,60 +1,56 @@
-"""AUC and tail of a whole pool, for every signal and every dealing (METHOD §8).
+"""AUC and tails of a whole pool, for every signal and every assignment (METHOD §8).
 
 The AUC averaged over rounds equals one AUC against all rounds' non-members together, because every
-round has the same members and as many others. The tail is read from that pooled ROC too: a member
-is reached at the false-positive rate G = share of non-members that score at least as high, so the
-mean TPR over FPR in (0, 0.05] is the mean over members of max(0, 1 − G / 0.05), exactly the area
-under the step ROC. Both need one running sum of non-members over ranks per signal and dealing.
+round has the same members and as many others. Tails are read from that pooled ROC too: a member is
+reached at the false-positive rate G = share of non-members that score at least as high, so the mean
+TPR over FPR in (0, q] is the mean over members of max(0, 1 − G / q), exactly the area under the
+step ROC. All need one running sum of non-members over ranks per signal and assignment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.dealt import Dealt
 from synthleak.metrics.ranks import Ranks
-from synthleak.metrics.roc import FPR_LIMIT
+from synthleak.metrics.statistics import AUC, TAILS, Statistics
 
 BLOCK = 64
-"""Dealings at a time: their running sums fit the processor's cache."""
+"""Assignments at a time: their running sums fit the processor's cache."""
 
 
-@dataclass(frozen=True)
-class Pair:
-    """The two statistics of METHOD §8, each `[dealing, signal]`: the level and the tail."""
-
-    level: Floats
-    tail: Floats
-
-
-def pooled_pair(ranks: Ranks, hands: Sequence[Dealt], limit: float = FPR_LIMIT) -> Pair:
-    """Return mean AUC over rounds and pooled tail, for every dealing and signal."""
-    level = np.empty((len(hands), ranks.signals))
-    tail = np.empty_like(level)
+def pooled_statistics(
+    ranks: Ranks, hands: Sequence[Dealt], tails: Mapping[str, float] = TAILS
+) -> Statistics:
+    """Return the mean AUC over rounds and the pooled tails, for every assignment and signal."""
+    cells = ranks.low.shape[1]
+    values = np.empty((1 + len(tails), len(hands), ranks.signals))
     for start in range(0, len(hands), BLOCK):
-        block = _Block(ranks, hands[start : start + BLOCK])
+        block = _Block(hands[start : start + BLOCK], cells)
         rows = slice(start, start + BLOCK)
         for signal in ranks.distinct:
-            below, upto = block.running(signal)
-            level[rows, signal] = block.mean((below + upto) / 2, empty=0.5)
-            reached = block.total - (block.total - below) / limit
-            tail[rows, signal] = block.mean(np.maximum(reached, 0.0), empty=0.0)
-    return Pair(level[:, ranks.same], tail[:, ranks.same])
+            below, upto = block.running(ranks, signal)
+            values[0, rows, signal] = block.mean((below + upto) / 2, empty=0.5)
+            for place, limit in enumerate(tails.values(), start=1):
+                reached = block.total - (block.total - below) / limit
+                values[place, rows, signal] = block.mean(np.maximum(reached, 0.0), empty=0.0)
+    return Statistics((AUC, *tails), values[:, :, ranks.same])
 
 
 class _Block:
-    """Some dealings, ready to be looked up in any signal."""
+    """Some assignments, ready to be looked up in any signal."""
 
-    def __init__(self, ranks: Ranks, hands: Sequence[Dealt]) -> None:
-        self._ranks = ranks
-        cells = ranks.low.shape[1]
+    def __init__(self, hands: Sequence[Dealt], cells: int) -> None:
         counts = [np.bincount(hand.others.ravel(), minlength=cells) for hand in hands]
-        rows, self._other = np.nonzero(counts)
-        self._weight = np.stack(counts)[rows, self._other].astype(np.uint32)
+        others = [np.flatnonzero(count) for count in counts]
+        rows = np.repeat(np.arange(len(hands)), [len(other) for other in others])
+        self._other = np.concatenate(others)
+        self._weight = np.concatenate(
+            [count[other] for count, other in zip(counts, others, strict=True)]
+        ).astype(np.uint32)
         self._slot = rows * (cells + 1) + 1
         sizes = [len(hand.members) for hand in hands]
         self._row = np.repeat(np.arange(len(hands)), sizes)
@@ -66,14 +62,14 @@ class _Block:
         self._sums = np.zeros((len(hands), cells + 1), dtype=np.uint32)
         self._running = np.empty_like(self._sums)
 
-    def running(self, signal: int) -> tuple[Floats, Floats]:
+    def running(self, ranks: Ranks, signal: int) -> tuple[Floats, Floats]:
         """Return, per member, how many non-members score lower, and how many no higher."""
         self._sums.fill(0)
-        self._sums.ravel()[self._slot + self._ranks.place[signal, self._other]] = self._weight
+        self._sums.ravel()[self._slot + ranks.place[signal, self._other]] = self._weight
         np.cumsum(self._sums, axis=1, out=self._running)
         flat = self._running.ravel()
-        below = flat[self._start + self._ranks.low[signal, self._member]]
-        upto = flat[self._start + self._ranks.high[signal, self._member]]
+        below = flat[self._start + ranks.low[signal, self._member]]
+        upto = flat[self._start + ranks.high[signal, self._member]]
         return below.astype(np.float64), upto.astype(np.float64)
 
     def mean(self, counts: Floats, empty: float) -> Floats:

@@ -1,46 +1,49 @@
 """Power: the smallest leak that would be found four times in five (METHOD §8).
 
-A signal is found alone when its AUC passes its ceiling m + q·s. With a standard error s, an AUC of
-m + q·s + 0.84·s passes it with probability 0.8. Planting a shift of that size into the members of
-redraws confirms it. Before there is any data, exchangeable scores stand in for the evidence: drawn
-apart for every target, or alike for all targets of a release. Evidence lies between the two.
+A signal is found by its AUC alone when it passes the ceiling m + q·s. With a standard error s, an
+AUC of m + q·s + 0.84·s passes it with probability 0.8. That is confirmed by planting: the members
+of a redraw are raised in one signal, and the whole test is repeated, redraws and all statistics
+included. A second kind of leak hardly moves an AUC: a few members are copied and score highest of
+all. The smallest share of copied members that is found is searched for by planting too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.compare import comparison_of
-from synthleak.metrics.comparison import Comparison
+from synthleak.metrics.cell_figures import passable
+from synthleak.metrics.compare import comparison_of, statistics_of
 from synthleak.metrics.dealt import Dealt, redeal
-from synthleak.metrics.nulls import LEVEL, max_test, upper_point
+from synthleak.metrics.nulls import LEVEL, min_p_test
+from synthleak.metrics.statistics import Statistics
 from synthleak.plan.plan import Design, Plan
-from synthleak.seeds import stream
 from synthleak.spec import GameSection
 
 POWER = 0.8
 REDRAWS = 600
 PLANTED = 200
-CALIBRATING = 50
+SEARCHING = 60
+"""Leaks planted at each step of a search."""
+SIGNALS = 8
+"""Signals that leaks are planted into, one at a time."""
 LARGEST_PLAYED = 400
 
 
 def smallest_found(
-    centre: float, scale: float, null: Floats, level: float = LEVEL, power: float = POWER
+    centre: float, scale: float, critical: float, power: float = POWER
 ) -> float | None:
-    """Return the smallest AUC found with this probability; None where nothing could be.
+    """Return the smallest AUC found with this probability; None where none could be.
 
-    >>> round(smallest_found(0.5, 0.05, np.linspace(0, 3, 999)), 3)
+    >>> round(smallest_found(0.5, 0.05, 2.85), 3)
     0.685
     """
     from scipy.stats import norm
 
-    critical = upper_point(null, level)
     found = centre + (critical + float(norm.ppf(power))) * scale
     return found if math.isfinite(found) and found <= 1.0 and scale > 0 else None
 
@@ -56,83 +59,196 @@ def shift_for(auc: float) -> float:
     return math.sqrt(2) * float(norm.ppf(auc))
 
 
-def planted_share(
-    comparison: Comparison, hands: Sequence[Dealt], signal: int, auc: float, ceiling: float
-) -> float:
-    """Return how often a planted leak of this AUC passes the ceiling of its signal."""
-    some = hands[:CALIBRATING]
-    low, high = 0.0, 2 * shift_for(auc) + 1
-    for _ in range(12):
-        middle = (low + high) / 2
-        reached = comparison.planted(some, signal, middle).mean() >= auc
-        low, high = (low, middle) if reached else (middle, high)
-    return float((comparison.planted(hands, signal, high) > ceiling).mean())
-
-
 @dataclass(frozen=True)
-class Foresight:
-    """What a design would find, known before anything is spent.
+class PowerEstimate:
+    """What a design finds, known before anything is spent.
 
-    `ceiling` is what the best of all signals stays below by chance, `auc` the smallest one found
-    with the wished-for power, `confirmed` the share of planted leaks of that size that were found
-    (None if none were planted).
+    `ceiling` is the chance limit of an AUC, `auc` the smallest one found with the wished-for power,
+    `confirmed` the share of planted leaks of that size that were found, `copied` the smallest share
+    of members (of records, where records are compared with themselves) that is found when they are
+    copied. None where nothing would do, or where it was not asked for.
     """
 
     instances: int
     signals: int
-    alike: bool
-    ceiling: float
+    ceiling: float | None
     auc: float | None
-    confirmed: float | None
+    confirmed: float | None = None
+    copied: float | None = None
 
 
-def foresee(
+class PlantedLeaks:
+    """Leaks planted into scores that know nothing, each put to the whole test.
+
+    `values[set, target, signal]` are scores without a leak: of releases that hold no target, for
+    example. A planted leak raises the members of one redraw in one signal; the other redraws see
+    the same scores, as they would in an audit.
+    """
+
+    def __init__(
+        self,
+        values: Floats,
+        design: Design,
+        plan: Plan,
+        game: GameSection,
+        rng: np.random.Generator,
+        redraws: int = REDRAWS,
+    ) -> None:
+        self._design, self._plan, self._values, self._rng = design, plan, values, rng
+        self._within = design.within_records(plan)
+        self._hands = redeal(design, plan, game, rng, redraws)
+        self.statistics = comparison_of(design, plan, values).statistics(self._hands)
+        self.test = min_p_test(self.statistics.values)
+
+    @property
+    def most(self) -> int:
+        """How many members (records, where records are compared with themselves) there are."""
+        if self._within:
+            return int(self._values.shape[1])
+        return int(np.median([len(hand.members) for hand in self._hands]))
+
+    def found_auc(self, auc: float, level: float, trials: int = PLANTED) -> float:
+        """Return how often members raised to this AUC in one signal are found."""
+        shifts: dict[int, float] = {}
+
+        def plant(scores: Floats, hand: Dealt, signal: int) -> Floats:
+            if signal not in shifts:
+                shifts[signal] = self._shift(scores, auc)
+            return _raised(scores, hand, shifts[signal])
+
+        return self._found(plant, level, trials)
+
+    def found_copies(self, count: int, level: float, trials: int = PLANTED) -> float:
+        """Return how often so many members, or records, copied in one signal are found."""
+        targets = self._values.shape[1]
+
+        def plant(scores: Floats, hand: Dealt, signal: int) -> Floats:
+            if self._within:
+                copied = self._rng.permutation(targets)[:count]
+                chosen = hand.members[np.isin(hand.members % targets, copied)]
+            else:
+                chosen = self._rng.permutation(hand.members)[:count]
+            made = scores.copy()
+            made.ravel()[chosen] = scores.max() + 1.0
+            return made
+
+        return self._found(plant, level, trials)
+
+    def _found(
+        self, plant: Callable[[Floats, Dealt, int], Floats], level: float, trials: int
+    ) -> float:
+        """Return how often a leak is found that `plant` puts into a signal's `[set, target]`."""
+        varying = np.flatnonzero(self.statistics.auc.std(axis=0) > 1e-9)
+        chosen = self._rng.permutation(varying)[:SIGNALS].tolist()
+        normal = {signal: self._normal(signal) for signal in chosen}
+        hits = 0
+        for trial in range(trials):
+            signal, place = chosen[trial % len(chosen)], trial % len(self._hands)
+            planted = plant(normal[signal], self._hands[place], signal)
+            values = self.statistics.values.copy()
+            values[:, :, signal] = self._alone(planted, self._hands).values[:, :, 0]
+            values[:, [0, place]] = values[:, [place, 0]]
+            test = min_p_test(values)
+            hits += test is not None and test.p <= level
+        return hits / trials
+
+    def _normal(self, signal: int) -> Floats:
+        """Return the normal scores of one signal: within each record, or over all cells."""
+        from scipy.stats import norm, rankdata
+
+        values = self._values[:, :, signal]
+        if self._within:
+            shares = (rankdata(values, axis=0) - 0.5) / len(values)
+        else:
+            shares = (rankdata(values).reshape(values.shape) - 0.5) / values.size
+        return np.asarray(norm.ppf(shares))
+
+    def _alone(self, scores: Floats, hands: Sequence[Dealt]) -> Statistics:
+        return comparison_of(self._design, self._plan, scores[:, :, None]).statistics(hands)
+
+    def _shift(self, scores: Floats, auc: float) -> float:
+        """Return the shift of the members that gives this AUC on average over all assignments."""
+        records = np.sort(scores if self._within else scores.reshape(-1, 1), axis=0).T
+
+        def reached(shift: float) -> float:
+            wins = [
+                np.searchsorted(own, own + shift, side=side).mean()
+                for own in records
+                for side in ("left", "right")
+            ]
+            return float(np.mean(wins) / records.shape[1])
+
+        low, high = 0.0, 2 * shift_for(min(auc, 0.999)) + 1
+        for _ in range(20):
+            middle = (low + high) / 2
+            low, high = (low, middle) if reached(middle) >= auc else (middle, high)
+        return high
+
+
+def _raised(scores: Floats, hand: Dealt, shift: float) -> Floats:
+    made = scores.copy()
+    made.ravel()[hand.members] += shift
+    return made
+
+
+def estimate_power(
+    values: Floats,
     design: Design,
     plan: Plan,
     game: GameSection,
+    rng: np.random.Generator,
     *,
-    signals: int,
-    alike: bool,
-    seed: int,
     level: float = LEVEL,
     power: float = POWER,
     confirm: bool = True,
-) -> Foresight:
-    """Play the design's own sampler on scores that know nothing, and on planted leaks."""
-    rng = stream(seed, "power", plan.pool, game.instances, signals, str(alike))
-    plan = replace(plan, trials=design.redraw(plan, game, rng))
-    targets = len(plan.targets)
-    scores = rng.normal(size=(game.instances, 1 if alike else targets, signals))
-    values = np.ascontiguousarray(np.broadcast_to(scores, (game.instances, targets, signals)))
-    comparison = comparison_of(design, plan, values)
-    hands = redeal(design, plan, game, rng, max(REDRAWS, math.ceil(4 / level)))
-    pair = comparison.pair(hands)
-    test = max_test(np.concatenate([pair.level, pair.tail], axis=1))
-    if test is None or test.floor > level:
-        return Foresight(game.instances, signals, alike, 1.0, None, None)
-    centre, scale = float(pair.level.mean()), float(pair.level.std(axis=0).mean())
-    critical = upper_point(test.null, level)
-    ceiling = centre + critical * scale
-    auc = smallest_found(centre, scale, test.null, level, power)
-    confirmed = (
-        planted_share(comparison, hands[:PLANTED], 0, auc, float(test.ceilings(level)[0]))
-        if auc is not None and confirm
-        else None
+) -> PowerEstimate:
+    """Return what a design finds, from scores without a leak: `values[set, target, signal]`."""
+    statistics = len(statistics_of(design, plan))
+    redraws = max(REDRAWS, math.ceil(2 * statistics / level))
+    leaks = PlantedLeaks(values, design, plan, game, rng, redraws)
+    instances, signals = len(values), values.shape[2]
+    if leaks.test is None or leaks.test.floor > level:
+        return PowerEstimate(instances, signals, None, None)
+    auc = leaks.statistics.auc
+    varying = auc.std(axis=0) > 1e-9
+    centre, scale = float(auc[:, varying].mean()), float(auc.std(axis=0)[varying].mean())
+    critical = float(leaks.test.critical(level)[0])
+    found = smallest_found(centre, scale, critical, power)
+    return PowerEstimate(
+        instances,
+        signals,
+        ceiling=passable(centre + critical * scale),
+        auc=found,
+        confirmed=leaks.found_auc(found, level) if confirm and found is not None else None,
+        copied=_smallest_share(leaks, level, power) if confirm else None,
     )
-    return Foresight(game.instances, signals, alike, min(ceiling, 1.0), auc, confirmed)
 
 
-def instances_needed(foreseen: Callable[[int], Foresight], auc: float, start: int) -> int | None:
+def _smallest_share(leaks: PlantedLeaks, level: float, power: float) -> float | None:
+    """Return the smallest share of members that is found when they are copied."""
+    low, high = 0, leaks.most
+    if leaks.found_copies(high, level, SEARCHING) < power:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        reached = leaks.found_copies(middle, level, SEARCHING) >= power
+        low, high = (low, middle) if reached else (middle, high)
+    return high / leaks.most
+
+
+def instances_needed(
+    estimated: Callable[[int], PowerEstimate], auc: float, start: int
+) -> int | None:
     """Return about how many instances find this AUC; None if the design could never.
 
-    What is found beyond chance shrinks with the square root of the instances; `foreseen(n)` plays
+    What is found beyond chance shrinks with the square root of the instances; `estimated(n)` plays
     a design of n to correct for the rest, as long as n is not too large to play.
     """
     if auc <= 0.5:
         return None
     instances = start
     for _ in range(4):
-        found = foreseen(min(instances, LARGEST_PLAYED)).auc
+        found = estimated(min(instances, LARGEST_PLAYED)).auc
         if found is None:
             instances *= 4
             if instances > 16 * LARGEST_PLAYED:

@@ -147,7 +147,7 @@ def profile(
 
 def _chosen(comparison: Comparison, hands: Sequence[Dealt]) -> NDArray[np.int64]:
     """Return the best signal of all in every dealing, as the tables choose it."""
-    level = comparison.pair(hands).level
+    level = comparison.statistics(hands).auc
     return choose(comparison.ranks, hands, level, np.arange(level.shape[1])).signal
 
 
@@ -196,5 +196,5 @@ def _split_level(values: Floats, design: Design, plan: Plan, rng: np.random.Gene
         weight=trials.weight[here],
     )
     comparison = comparison_of(design, plan, values[keep])
-    level: Floats = comparison.pair([dealt(some, targets)]).level[0]
+    level: Floats = comparison.statistics([dealt(some, targets)]).auc[0]
     return level

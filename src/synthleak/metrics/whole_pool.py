@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from synthleak.metrics.comparison import (
     Comparison,
     Deployable,
     Spreads,
-    normal_scores,
     resample,
 )
 from synthleak.metrics.crossfit import (
@@ -24,11 +23,11 @@ from synthleak.metrics.crossfit import (
     take_chosen,
     wins_of,
 )
-from synthleak.metrics.dealt import Dealt
+from synthleak.metrics.dealt import Dealt, Ints
 from synthleak.metrics.folds import fold_count, split_folds
-from synthleak.metrics.pooled import Pair, pooled_pair
-from synthleak.metrics.roc import auc
+from synthleak.metrics.pooled import pooled_statistics
 from synthleak.metrics.selection import Signals
+from synthleak.metrics.statistics import TAILS, Statistics
 
 DRAWS = 500
 RESELECTING_DRAWS = 100
@@ -36,17 +35,65 @@ RESELECTING_REPEATS = 4
 
 
 class WholePool(Comparison):
-    """Instances are the units: each holds one member, or the rounds of one non-member."""
+    """Instances are the units: each holds one member, or the rounds of one non-member.
 
-    def pair(self, hands: Sequence[Dealt]) -> Pair:
-        """Return mean AUC over rounds and pooled tail."""
-        return pooled_pair(self.ranks, hands)
+    Where there is one release, records are the units. Records of one `group[target]` then share
+    folds and bootstrap draws.
+    """
+
+    def __init__(
+        self, values: Floats, group: Ints | None = None, tails: Mapping[str, float] = TAILS
+    ) -> None:
+        super().__init__(values)
+        self._group = group
+        self._tails = tails
+
+    def statistics(self, hands: Sequence[Dealt]) -> Statistics:
+        """Return mean AUC over rounds and pooled tails."""
+        return pooled_statistics(self.ranks, hands, self._tails)
+
+    def groups(self, hand: Dealt) -> tuple[Ints | None, Ints | None]:
+        """Return the group of each member and of each other unit; none where all are apart."""
+        if self._group is None:
+            return None, None
+        return self._group[hand.members], self._group[hand.others[0]]
+
+    def fewest(self, hand: Dealt) -> int:
+        """Return how many independent units the smaller side has."""
+        members, others = self.groups(hand)
+        if members is None or others is None:
+            return min(len(hand.members), int(hand.others.shape[1]))
+        return min(len(np.unique(members)), len(np.unique(others)))
+
+    def folds(
+        self, hand: Dealt, rng: np.random.Generator, repeats: int
+    ) -> tuple[Singles, Singles] | None:
+        """Place members and other units into folds; None where there are too few."""
+        folds = fold_count(self.fewest(hand))
+        if folds < 2:
+            return None
+        members, others = self.groups(hand)
+        return (
+            split_folds(len(hand.members), folds, rng, repeats, members),
+            split_folds(hand.others.shape[1], folds, rng, repeats, others),
+        )
+
+    def drawn(self, hand: Dealt, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draw members and other units again, each from its own side."""
+        members, others = self.groups(hand)
+        return (
+            resample(len(hand.members), draws, rng, members),
+            resample(hand.others.shape[1], draws, rng, others),
+        )
 
     def deployable(
         self, hands: Sequence[Dealt], groups: Sequence[Signals], rng: np.random.Generator
     ) -> Deployable | None:
         """Cross-fit over instances, or over records where there is one release."""
-        first, *redrawn = [crossfit(self.ranks, hand, self.targets, groups, rng) for hand in hands]
+        first, *redrawn = [
+            crossfit(self.ranks, hand, self.targets, groups, self.folds(hand, rng, self.repeats))
+            for hand in hands
+        ]
         if first is None:
             return None
         # A redraw that cannot be folded counts against the finding.
@@ -63,7 +110,7 @@ class WholePool(Comparison):
             return 0.0
         wins = wins_of(self.ranks, hand, self.targets)
         place = int(np.searchsorted(wins.signals, self.ranks.same[signal]))
-        rows, columns = (resample(size, DRAWS, rng) for size in wins.doubled.shape[1:])
+        rows, columns = self.drawn(hand, DRAWS, rng)
         sums = np.einsum("dm,mo,do->d", rows, wins.doubled[place], columns, optimize=True)
         mass = rows.sum(axis=1) * (columns @ wins.mass)
         return float((sums / (2 * mass)).std())
@@ -72,13 +119,13 @@ class WholePool(Comparison):
         self, hand: Dealt, groups: Sequence[Signals], rng: np.random.Generator
     ) -> Spreads | None:
         """Resample units within each side, and records with all their trials."""
-        inside = self._folds(hand, rng)
+        inside = self.folds(hand, rng, RESELECTING_REPEATS)
         if inside is None:
             return None
         wins = wins_of(self.ranks, hand, self.targets)
-        pool = self._over_units(wins, inside, groups, rng, RESELECTING_DRAWS)
+        pool = self._over_units(wins, hand, inside, groups, rng, RESELECTING_DRAWS)
         records = []
-        for weight in resample(self.targets, RESELECTING_DRAWS, rng):
+        for weight in resample(self.targets, RESELECTING_DRAWS, rng, self._group):
             drawn = wins_of(self.ranks, hand, self.targets, weight)
             rows = weight[hand.members % self.targets]
             columns = np.ones(hand.others.shape[1])
@@ -90,36 +137,24 @@ class WholePool(Comparison):
         self, hand: Dealt, groups: Sequence[Signals], rng: np.random.Generator, draws: int
     ) -> Floats | None:
         """Draw units anew within each side, and choose anew."""
-        inside = self._folds(hand, rng)
+        inside = self.folds(hand, rng, RESELECTING_REPEATS)
         if inside is None:
             return None
         wins = wins_of(self.ranks, hand, self.targets)
-        return np.asarray(self._over_units(wins, inside, groups, rng, draws)).T
-
-    def _folds(self, hand: Dealt, rng: np.random.Generator) -> tuple[Singles, Singles] | None:
-        members, others = len(hand.members), hand.others.shape[1]
-        folds = fold_count(members, others)
-        if folds < 2:
-            return None
-        return (
-            split_folds(members, folds, rng, RESELECTING_REPEATS),
-            split_folds(others, folds, rng, RESELECTING_REPEATS),
-        )
+        return np.asarray(self._over_units(wins, hand, inside, groups, rng, draws)).T
 
     def _over_units(
         self,
         wins: Wins,
+        hand: Dealt,
         inside: tuple[Singles, Singles],
         groups: Sequence[Signals],
         rng: np.random.Generator,
         draws: int,
     ) -> list[list[float]]:
         """Return the deployable AUC per [draw][group], members and other units drawn apart."""
-        members, others = wins.doubled.shape[1:]
-        rows, columns = resample(members, draws, rng), resample(others, draws, rng)
-        return [
-            self._refit(wins, inside, weight, groups) for weight in zip(rows, columns, strict=True)
-        ]
+        weights = zip(*self.drawn(hand, draws, rng), strict=True)
+        return [self._refit(wins, inside, weight, groups) for weight in weights]
 
     def _refit(
         self,
@@ -135,10 +170,3 @@ class WholePool(Comparison):
             figures = take_chosen(held, chosen)
             made.append(float(np.nanmean(figures)) if np.isfinite(figures).any() else np.nan)
         return made
-
-    def planted(self, hands: Sequence[Dealt], signal: int, shift: float) -> Floats:
-        """Raise the members of one signal and compare them again."""
-        scores = normal_scores(self.ranks.low[signal], self.ranks.high[signal])
-        return np.asarray(
-            [auc(scores[hand.members] + shift, scores[hand.others].ravel()) for hand in hands]
-        )

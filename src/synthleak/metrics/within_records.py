@@ -13,13 +13,12 @@ from synthleak.metrics.by_record import (
     idle,
     mean_compared,
     record_aucs,
-    record_pair,
+    record_statistics,
 )
 from synthleak.metrics.comparison import (
     Comparison,
     Deployable,
     Spreads,
-    normal_scores,
     resample,
 )
 from synthleak.metrics.crossfit import Singles
@@ -37,8 +36,8 @@ from synthleak.metrics.crossfit_records import (
     resampled_shares,
 )
 from synthleak.metrics.dealt import Dealt, coins_of
-from synthleak.metrics.pooled import Pair
 from synthleak.metrics.selection import Signals
+from synthleak.metrics.statistics import Statistics
 
 DRAWS = 500
 RESELECTING_DRAWS = 100
@@ -53,9 +52,13 @@ class WithinRecords(Comparison):
         """Return `coins[dealing, set, target]`."""
         return np.stack([coins_of(hand, self.sets, self.targets) for hand in hands])
 
-    def pair(self, hands: Sequence[Dealt]) -> Pair:
+    def statistics(self, hands: Sequence[Dealt]) -> Statistics:
         """Return the mean of AUC_x and the mean of its largest tenth."""
-        return record_pair(self.values, hands)
+        return record_statistics(self.values, hands)
+
+    def fewest(self, hand: Dealt) -> int:
+        """Return how many coins the smaller side has."""
+        return min(len(hand.members), int(hand.others.shape[1]))
 
     def deployable(
         self, hands: Sequence[Dealt], groups: Sequence[Signals], rng: np.random.Generator
@@ -157,14 +160,3 @@ class WithinRecords(Comparison):
                 for some in leading
             ]
         )
-
-    def planted(self, hands: Sequence[Dealt], signal: int, shift: float) -> Floats:
-        """Raise a signal wherever a record joined, in units of its own spread over releases."""
-        ranks = doubled_ranks(self.values[..., [signal]])[..., 0] / 2
-        scores = normal_scores(ranks - 1, ranks).T
-        made = []
-        for coins in self.coins(hands):
-            raised = doubled_ranks((scores + shift * coins)[..., None])
-            total = record_aucs(raised, coins[None]).sum()
-            made.append(mean_compared(total, idle(coins[None]).sum(), self.targets))
-        return np.asarray(made)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from synthleak.metrics.nulls import LEVEL
+from synthleak.metrics.statistics import TITLES
 
 FOUND = "leak found"
 NONE_FOUND = "none found at this power"
@@ -15,7 +16,7 @@ CANNOT_SAY = "cannot say"
 BROKEN = "claim broken"
 
 TIED = "no signal ever differs between releases or targets"
-TOO_FEW = "too few trials: even the strongest outcome would be no surprise"
+TOO_FEW = "too few trials: no outcome could reach significance"
 
 
 def verdict(p_holm: float | None, reason: str | None, level: float = LEVEL) -> str:
@@ -49,29 +50,45 @@ def full_verdict(word: str, lower: float | None, claimed: float | None) -> str:
     return f"{BROKEN.upper()} (ε ≥ {lower:.2f} where {claimed:.2f} was claimed); {word}"
 
 
+def decided_by(
+    statistic: str, proxy: str, scenario: str, value: float, ceiling: float | None
+) -> str:
+    """Name the signal and the statistic that decided a verdict.
+
+    >>> decided_by("tail1", "containment_max", "S1", 0.06, 0.031)
+    'mean TPR up to 1% FPR of containment_max in S1 (0.06, chance limit 0.03)'
+    """
+    limit = "no chance limit" if ceiling is None else f"chance limit {ceiling:.2f}"
+    return f"{TITLES[statistic]} of {proxy} in {scenario} ({value:.2f}, {limit})"
+
+
 def in_words(
     word: str,
     *,
+    decided: str | None = None,
     auc: float | None,
     low: float | None,
     high: float | None,
     ceiling: float | None,
     power: float | None,
 ) -> str:
-    """Return one sentence on a cell: verdict, deployable figure, its chance ceiling, what follows.
+    """Return one sentence on a cell: verdict, what decided it, the deployable figure.
 
     >>> in_words(FOUND, auc=0.71, low=None, high=None, ceiling=0.57, power=0.66)
-    'leak found: an attacker who chooses beforehand reaches AUC 0.71 (chance stays below 0.57)'
+    'leak found: an attacker who fixed the method in advance reaches AUC 0.71 (chance limit 0.57)'
     """
     figure = ""
     if auc is not None:
         span = f"{low:.2f} to {high:.2f}; " if low is not None and high is not None else ""
-        limit = f"chance stays below {ceiling:.2f}" if ceiling is not None else "no ceiling"
-        figure = f"an attacker who chooses beforehand reaches AUC {auc:.2f} ({span}{limit})"
+        limit = f"chance limit {ceiling:.2f}" if ceiling is not None else "no chance limit"
+        figure = (
+            f"an attacker who fixed the method in advance reaches AUC {auc:.2f} ({span}{limit})"
+        )
     if word.startswith(CANNOT_SAY):
         return word
     if word.endswith(FOUND) and not word.endswith(NONE_FOUND):
-        return f"{word}: {figure}" if figure else word
+        parts = [f"decided by {decided}"] if decided else []
+        return f"{word}: {'; '.join([*parts, figure])}" if figure or parts else word
     missed = (
         f"a single signal's AUC below {power:.2f} would often be missed"
         if power is not None and math.isfinite(power)

@@ -19,13 +19,18 @@ from synthleak.pools.pool import Given, Pool
 from synthleak.seeds import derive
 from synthleak.spec import GameSection
 
+MANY_OTHERS = 500
+"""Held-out records from which on a false-positive rate of 0.2% means something (METHOD §8)."""
 UNLIKELY = 1e-6
 """Fair coins fall as unevenly as this less than once in a million times."""
 
 
-@designs.place("given", version=1)
+@designs.place("given", version=2)
 class GivenSplit(Design):
-    """One release that is already there: members against holdout, as they were split."""
+    """One release that is already there: members against holdout, as they were split.
+
+    A record that was left out had nobody in its place, so the adjacency is always `add`.
+    """
 
     given: ClassVar[bool] = True
 
@@ -47,7 +52,7 @@ class GivenSplit(Design):
         return Plan(
             pool=pool.name,
             design="given",
-            adjacency=game.adjacency,
+            adjacency="add",
             nominal=nominal,
             release_size=nominal if game.release_size == "auto" else game.release_size,
             targets=pool.targets,
@@ -66,6 +71,17 @@ class GivenSplit(Design):
             return trials_of(rng.integers(0, 2, size=len(was)).astype(np.bool_))
         block = np.asarray(plan.blocks) if plan.blocks else np.arange(len(was))
         return trials_of(permuted(was, block, rng))
+
+    def many_others(self, plan: Plan) -> bool:
+        """Say whether 500 records or more are held out, as it was planned and not as it fell."""
+        if plan.coins is not None:
+            return len(plan.targets) >= 2 * MANY_OTHERS
+        held = ~plan.trials.member
+        if plan.blocks:  # groups differ in size: a share of the groups, not of the records
+            blocks = np.asarray(plan.blocks)
+            share = len(np.unique(blocks[held])) / len(np.unique(blocks))
+            return share * len(held) >= MANY_OTHERS
+        return int(held.sum()) >= MANY_OTHERS
 
     def ranks_members(self, plan: Plan) -> bool:
         """A release that is alone compares its members with its holdout."""

@@ -180,6 +180,13 @@ class Design(ABC):
         """Say whether a record is compared with itself over releases, or with the whole pool."""
         return False
 
+    def many_others(self, plan: Plan) -> bool:
+        """Say whether non-members are so many that the far tail of the ROC means something.
+
+        It may depend on anything but the coins: the statistics of redraws must be the same ones.
+        """
+        return False
+
     def ranks_members(self, plan: Plan) -> bool:
         """Say whether members are ranked against the holdout of one release (METHOD §11)."""
         return False

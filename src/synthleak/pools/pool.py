@@ -14,6 +14,7 @@ from pydantic import Field
 from synthleak.corpus.corpus import Corpus, Split
 from synthleak.encoders.encoder import Vectors
 from synthleak.errors import PoolError
+from synthleak.pools.groups import blocks_of, groups_of
 from synthleak.registry import Plugin, PluginShelf
 from synthleak.seeds import stream
 
@@ -135,7 +136,7 @@ def split(
     the same person stands in for the target (METHOD §1).
     """
     if corpus.split is not None:
-        return _as_given(corpus, corpus.split, name, targets, origins)
+        return _as_given(corpus, corpus.split, name, targets, origins, seed)
     records = corpus.records
     inside = set(targets)
     groups = {records[t].group for t in targets} - {None}
@@ -167,8 +168,19 @@ def _as_given(
     name: str,
     targets: Sequence[int],
     origins: Sequence[str] | None,
+    seed: int,
 ) -> Pool:
-    """Take the roles of the records as they are; groups that came whole stay whole."""
+    """Take the roles of the records as they are; groups that came whole stay whole.
+
+    Targets are shuffled before anything is computed: files list members first, so their position
+    would tell who was in (METHOD §11).
+    """
+    kept = [
+        place for place, target in enumerate(targets) if target not in groups_of(corpus).left_out
+    ]
+    order = [kept[place] for place in stream(seed, "order", name).permutation(len(kept))]
+    targets = [targets[place] for place in order]
+    origins = None if origins is None else [origins[place] for place in order]
     member = tuple(split.roles[target] == "members" for target in targets)
     if all(member) or not any(member):
         raise PoolError(
@@ -184,25 +196,6 @@ def _as_given(
         auxiliary=tuple(split.positions("reference")),
         given=Given(member, blocks_of(corpus, targets), split.declared == "coins"),
     )
-
-
-def blocks_of(corpus: Corpus, targets: Sequence[int]) -> tuple[int, ...]:
-    """Number the groups of the targets, a record without one being its own.
-
-    If a group stands on both sides, the split was not made by group: then each record is its own.
-    """
-    assert corpus.split is not None
-    sides: dict[str, set[str]] = {}
-    for record, role in zip(corpus.records, corpus.split.roles, strict=True):
-        if record.group is not None and role != "reference":
-            sides.setdefault(record.group, set()).add(role)
-    intact = all(len(side) == 1 for side in sides.values())
-    names: dict[str | int, int] = {}
-    keys: list[str | int] = [
-        group if intact and (group := corpus.records[target].group) is not None else target
-        for target in targets
-    ]
-    return tuple(names.setdefault(key, len(names)) for key in keys)
 
 
 def describe(pool: Pool) -> dict[str, Any]:

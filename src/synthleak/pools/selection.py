@@ -14,6 +14,9 @@ from synthleak.pools.pool import Ground, Pool, Rule, split
 from synthleak.seeds import stream
 from synthleak.store import Store, keep
 
+SPLIT_VERSION = 2
+"""Raised when the pools of a given split change: order of targets, groups that are left out."""
+
 
 @dataclass(frozen=True)
 class PoolOrder:
@@ -54,6 +57,7 @@ def select_all(
                 {key: list(value) for key, value in chosen.items()},
                 auxiliary,
                 seed,
+                *([SPLIT_VERSION] if corpus.split is not None else []),
             )
             ground = Ground(corpus, vectors, dict(chosen), stream(seed, "pool", name))
 

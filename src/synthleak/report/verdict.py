@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from synthleak.analyses.cells import power_of
-from synthleak.metrics.words import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, in_words
+from synthleak.analyses.prior import is_of
+from synthleak.metrics.words import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, decided_by, in_words
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import Cell
@@ -14,18 +15,33 @@ if TYPE_CHECKING:
 
 
 def sentence(audit: Audit, cell: Cell) -> str:
-    """Say in one sentence what was found in a cell, by an attacker who chose beforehand."""
+    """Say in one sentence what was found in a cell, what decided it, and what an attacker gains."""
     figures, said = audit.figures[cell], audit.verdicts[cell]
     powers = [power_of(figures, row, len(audit.figures)) for row in figures.rows]
     known = [power for power in powers if power is not None]
     fitted = figures.crossfit
     return in_words(
         said.words,
+        decided=decided(audit, cell),
         auc=fitted.value if fitted else None,
         low=fitted.low if fitted else None,
         high=fitted.high if fitted else None,
         ceiling=fitted.null if fitted else None,
         power=max(known) if len(known) == len(powers) else None,
+    )
+
+
+def decided(audit: Audit, cell: Cell) -> str | None:
+    """Name the signal and the statistic that decided the verdict on a cell; None if nothing did."""
+    row = next(row for row in audit.cells if is_of(row, cell))
+    if row.deciding_value is None:
+        return None
+    return decided_by(
+        row.deciding_statistic,
+        row.deciding_proxy,
+        row.deciding_scenario,
+        row.deciding_value,
+        row.deciding_ceiling,
     )
 
 

@@ -14,6 +14,7 @@ from synthleak.evidence.observation import Floats, Targets
 from synthleak.evidence.table import Evidence, get_evidence
 from synthleak.identity import digest
 from synthleak.metrics.cell_figures import CellFigures
+from synthleak.metrics.compare import statistics_of
 from synthleak.metrics.curve import CURVES_VERSION, Curves, trace
 from synthleak.metrics.figures import FIGURES_VERSION, assess, redraws_for
 from synthleak.plan.plan import Design, Plan, designs
@@ -61,10 +62,17 @@ def figures_key(bench: Workbench, cell: Cell) -> str:
         [designs.get(plan.design).version, plan.fingerprint],
         bench.spec.game.model_dump(),
         _name(bench, cell),
-        redraws_for(len(bench.cells)),
+        redraws_of(bench, cell.pool),
         claim_of(bench, cell).to_json(),
         [all_evidence_keys(bench, cell.pool, text) for text, _ in observations(bench, cell)],
     )
+
+
+def redraws_of(bench: Workbench, pool: str) -> int:
+    """Return how many redraws the figures of a pool's cells need."""
+    plan = bench.plans[pool]
+    names = statistics_of(designs.get(plan.design).plugin, plan)
+    return redraws_for(len(bench.cells), len(names))
 
 
 def missing_figures(bench: Workbench) -> list[Cell]:
@@ -89,7 +97,7 @@ def figures_of(bench: Workbench, cell: Cell) -> CellFigures:
         bench.store,
         "figures",
         figures_key(bench, cell),
-        lambda: assess(*_game(bench, cell), redraws=redraws_for(len(bench.cells))),
+        lambda: assess(*_game(bench, cell), redraws=redraws_of(bench, cell.pool)),
         CellFigures.to_bytes,
         CellFigures.from_bytes,
     )

@@ -19,10 +19,10 @@ from synthleak.evidence.observation import TextSet
 from synthleak.evidence.table import get_evidence, put_evidence
 from synthleak.identity import digest
 from synthleak.metrics.dealt import Dealt, dealt, redeal
-from synthleak.metrics.figures import redraws_for
 from synthleak.plan.plan import Plan, designs
 from synthleak.seeds import stream
 from synthleak.store import keep, name_of
+from synthleak.work.figures import redraws_of
 from synthleak.work.observations import observations, observed, put_away
 from synthleak.work.releases import open_release
 from synthleak.workbench import Workbench
@@ -133,7 +133,7 @@ def rivals_of(bench: Workbench, cell: Cell) -> list[AttackFigures]:
 
     @cache
     def hands() -> list[Dealt]:
-        rng, redraws = stream(*_name(bench, cell)), redraws_for(len(bench.cells))
+        rng, redraws = stream(*_name(bench, cell)), redraws_of(bench, cell.pool)
         drawn = redeal(design, plan, bench.spec.game, rng, redraws)
         return [dealt(plan.trials, len(plan.targets)), *drawn]
 
@@ -179,7 +179,7 @@ def rivals_key(bench: Workbench, cell: Cell, attack: Attack) -> str:
         [designs.get(plan.design).version, plan.fingerprint],
         bench.spec.game.model_dump(),
         _name(bench, cell),
-        redraws_for(len(bench.cells)),
+        redraws_of(bench, cell.pool),
         [key for _, key in _keys(bench, cell, attack)],
     )
 

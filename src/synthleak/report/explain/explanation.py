@@ -1,8 +1,8 @@
 """Which synthetic texts and spans drove a record's score (`synthleak explain`).
 
 Everything here is looked up or recomputed from the store: the releases with and without the record,
-what the cell's best proxy made of each, and in the releases that speak loudest the texts and spans
-that it saw. Texts are added only if they are asked for.
+what the deciding proxy made of each, and in the releases with the highest scores the texts and
+spans that it saw. Texts are added only if they are asked for.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from synthleak.metrics.vulnerability import sides_of
 from synthleak.plan.plan import designs
 from synthleak.report.explain.measures import ranked, release_rows
 from synthleak.report.explain.spans import Lookout, Overlap
+from synthleak.report.verdict import decided
 from synthleak.validation import nearest
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import ProxyRow
     from synthleak.findings import Audit
+    from synthleak.metrics.cell_figures import Deciding
 
 RELEASES = 3
 TEXTS = 3
@@ -84,6 +86,7 @@ class Explanation:
     releases_with: int
     releases_without: int
     verdict: str
+    decided_by: str | None
     signals: tuple[SignalStory, ...]
     text: str | None = None
 
@@ -109,7 +112,7 @@ def explain(
     sides_here = sides.joined[:, target], sides.absent[:, target]
     stories = [
         _signal(audit, cell, target, row, sides_here, include_text=include_text)
-        for row in _signals(rows)
+        for row in _signals(rows, audit.figures[cell].deciding)
     ]
     said = next(row.verdict for row in audit.cells if is_of(row, cell))
     return Explanation(
@@ -121,6 +124,7 @@ def explain(
         releases_with=int(sides_here[0].sum()),
         releases_without=int(sides_here[1].sum()),
         verdict=said,
+        decided_by=decided(audit, cell),
         signals=tuple(stories),
         text=audit.bench.corpus.records[position].text if include_text else None,
     )
@@ -172,9 +176,9 @@ def _chosen(
     return max(meant, key=strength)
 
 
-def _signals(rows: Sequence[ProxyRow]) -> list[ProxyRow]:
-    """Return the best signal of a cell, and the best of the lexical view, which spans explain."""
-    best = max(rows, key=lambda row: (row.auc, row.tpr_at_fpr05))
+def _signals(rows: Sequence[ProxyRow], deciding: Deciding | None) -> list[ProxyRow]:
+    """Return the signal that decided, and the best of the lexical view, which spans explain."""
+    best = rows[deciding.signal if deciding else 0]
     lexical = [row for row in rows if row.view == "lexical"]
     if best.view == "lexical" or not lexical:
         return [best]
