@@ -118,6 +118,8 @@ def rule_words(kind: str, settings: dict[str, Any]) -> Words:
         made: list[str | Piece] = ["d", Piece(f"{settings['percentile']:g}", form="sub")]
         if settings.get("lof") is not None:
             made += [" + LOF", Piece(f"k={settings['lof']}", form="sub")]
+        if settings.get("unit") is False:
+            made.append(" (raw vectors)")
         return words(*made)
     if kind == RARE:
         frequency, labels = settings.get("max_frequency"), settings.get("min_labels")
