@@ -41,6 +41,10 @@ def test_a_row_holds_the_shape_of_v_under_the_best_proxy_of_the_cell(study: Stud
         assert row.s10 == pytest.approx(oracle.top_share(v.tolist()))
         assert row.positive_share == pytest.approx(float(np.mean(v > 0)))
         assert row.mean_abs_v == pytest.approx(float(np.mean(np.abs(v))))
+        paper = cell.profile.v_paper[cell.place(row.scenario, row.proxy)]
+        assert row.paper_s10 == pytest.approx(oracle.top_share(paper.tolist()))
+        assert row.paper_positive_share == pytest.approx(float(np.mean(paper > 0)))
+        assert row.paper_mean_abs_v == pytest.approx(float(np.mean(np.abs(paper))))
         low, high = np.quantile(cell.profile.even_leak[:, 1], [0.025, 0.975])
         assert (row.even_s10_low, row.even_s10_high) == pytest.approx((low, high))
         below = sum(cell.profile.no_leak[:, 1] >= row.s10 - 1e-9)
