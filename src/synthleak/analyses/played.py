@@ -22,6 +22,11 @@ from synthleak.spec import GameSection
 RANDOM, UNION = "random", "union"
 """Rules whose pools are controls, and merged pools; every other pool was selected."""
 
+SELECTED, CONTROLS, EVERY = "selected", "controls", "all"
+POOLS = (SELECTED, CONTROLS, EVERY)
+"""What an aggregate over cells is given for: controls alone would hide what is selected for, and
+the other way round (METHOD §10). Merged pools count among all only."""
+
 
 @dataclass(frozen=True)
 class PoolFacts:
