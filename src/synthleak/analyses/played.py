@@ -24,8 +24,8 @@ RANDOM, UNION = "random", "union"
 
 SELECTED, CONTROLS, EVERY = "selected", "controls", "all"
 POOLS = (SELECTED, CONTROLS, EVERY)
-"""What an aggregate over cells is given for: controls alone would hide what is selected for, and
-the other way round (METHOD §10). Merged pools count among all only."""
+"""An aggregate over cells is given for each of these, since controls would dilute what selected
+pools show (METHOD §10). Merged pools count in `all` only."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def rare_ngram(targets: Targets, observation: Observation) -> Floats:
 
 
 def rare_limit(texts: int) -> int:
-    """Return in how many of so many texts a rare bigram may occur: 2, or 1% of them.
+    """Return the largest document frequency of a rare bigram: 2, or 1% of the texts.
 
     >>> rare_limit(90), rare_limit(500)
     (2, 5)
