@@ -81,7 +81,7 @@ def ground(texts: Sequence[str], draw: int) -> Ground:
 def observe(made: Ground, observations: Sequence[Sequence[str]]) -> Evidence:
     encode = Static().encode
     families = chosen_families("all")
-    targets = Targets(made.records, encode, made.reference)
+    targets = Targets(made.records, encode)
     values = [
         np.concatenate([look(member, targets, seen) for member in families], axis=1)
         for seen in (Observation(texts, encode) for texts in observations)

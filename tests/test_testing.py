@@ -386,7 +386,11 @@ def test_good_plugins_pass(check: Callable[[Any], None], plugin: Any) -> None:
         (check_family, member(undefined), "a value that is not finite"),
         (check_family, member(flat), r"gave \(16,\) values, not \(16, 1\)"),
         (check_family, member(encoding), "a lexical family asked for vectors"),
-        (check_family, member(informed), "it looks at R but uses_auxiliary is false"),
+        (
+            check_family,
+            member(informed),
+            "it looks at R: a proxy sees targets and observation only",
+        ),
         (check_family, member(sorting), "it changes the observation"),
         (check_attack, InformedAttack(), "it looks at references but uses_references is false"),
         (check_attack, ManyArmedAttack(), "the arm b counts column 3 of 1"),

@@ -51,7 +51,7 @@ from synthleak.work.figures import (
     figures_of,
     scores_of,
 )
-from synthleak.work.played import played_of
+from synthleak.work.played import played_of, pool_facts
 from synthleak.work.profiles import attributes_of, draws_sets
 from synthleak.work.releases import header_of, open_release, release_name, wanted_sets
 from synthleak.work.rivals import rivals_key, rivals_of
@@ -221,6 +221,7 @@ class Audit:
                 if draws_sets(self.bench, pool)
                 for row in attributes_of(self.bench, pool)
             ),
+            pools=tuple(pool_facts(self.bench, pool) for pool in self.bench.pools),
         )
 
     @cached_property

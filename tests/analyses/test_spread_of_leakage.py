@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +14,14 @@ from scipy.stats import spearmanr
 
 from oracles import analyses as oracle
 from oracles.planted import Ground, Planted, controlled, nothing, raised
-from synthleak.analyses.analysis import Lacking, Study
+from synthleak.analyses.analysis import Analyse, Lacking, Study
+from synthleak.analyses.played import POOLS
 from synthleak.analyses.pool_overlap import pool_overlap
 from synthleak.analyses.prior import ComparisonRow
 from synthleak.analyses.prior_attacks import prior_attacks
 from synthleak.analyses.proxies import EQUIVALENT, linked, proxy_correlations, proxy_groups
 from synthleak.analyses.scenario_scaling import scenario_scaling
+from synthleak.analyses.views import views
 from synthleak.analyses.vulnerability import record_rows, vulnerability, vulnerability_summary
 
 GROUND = Ground(instances=24, records=16)
@@ -41,6 +45,10 @@ def test_a_row_holds_the_shape_of_v_under_the_best_proxy_of_the_cell(study: Stud
         assert row.s10 == pytest.approx(oracle.top_share(v.tolist()))
         assert row.positive_share == pytest.approx(float(np.mean(v > 0)))
         assert row.mean_abs_v == pytest.approx(float(np.mean(np.abs(v))))
+        paper = cell.profile.v_paper[cell.place(row.scenario, row.proxy)]
+        assert row.paper_s10 == pytest.approx(oracle.top_share(paper.tolist()))
+        assert row.paper_positive_share == pytest.approx(float(np.mean(paper > 0)))
+        assert row.paper_mean_abs_v == pytest.approx(float(np.mean(np.abs(paper))))
         low, high = np.quantile(cell.profile.even_leak[:, 1], [0.025, 0.975])
         assert (row.even_s10_low, row.even_s10_high) == pytest.approx((low, high))
         below = sum(cell.profile.no_leak[:, 1] >= row.s10 - 1e-9)
@@ -76,7 +84,7 @@ def test_in_a_lone_game_records_have_v_but_no_p_of_their_own() -> None:
 
 
 def test_medians_and_ranges_are_over_cells_with_and_without_privacy(study: Study) -> None:
-    rows = {row.privacy: row for row in vulnerability_summary(study)}
+    rows = {row.privacy: row for row in vulnerability_summary(study) if row.pools == "all"}
     shares = [(row.epsilon, row.s10 or 0.0) for row in vulnerability(study)]
     every = [share for _, share in shares]
     assert (rows["none"].cells, rows["dp"].cells, rows["all"].cells) == (4, 1, 5)
@@ -86,7 +94,11 @@ def test_medians_and_ranges_are_over_cells_with_and_without_privacy(study: Study
 
 
 def test_steps_between_scenarios_are_differences_of_best_and_median(study: Study) -> None:
-    rows = {(row.step, row.view, row.proxy): row for row in scenario_scaling(study)}
+    rows = {
+        (row.step, row.view, row.proxy): row
+        for row in scenario_scaling(study)
+        if row.pools == "all"
+    }
     changes = []
     for cell in study.played:
         own = [
@@ -101,6 +113,56 @@ def test_steps_between_scenarios_are_differences_of_best_and_median(study: Study
     assert row.change == pytest.approx(np.mean(changes))
     assert row.high == pytest.approx(np.mean(changes) + 1.96 * np.std(changes, ddof=1) / 5**0.5)
     assert ("S1 to S2", "any", "crossfit") in rows
+
+
+def of_pools(study: Study, pools: str) -> Study:
+    """The study with the cells of selected pools alone, or of controls alone."""
+    wanted = {"selected": {"odd"}, "controls": {f"random{draw}" for draw in range(3)}}[pools]
+
+    def some(rows: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(row for row in rows if row.pool in wanted)
+
+    return Study(
+        cells=some(study.cells),
+        proxies=some(study.proxies),
+        comparison=some(study.comparison),
+        played=tuple(cell for cell in study.played if cell.cell.pool in wanted),
+    )
+
+
+@pytest.mark.parametrize("pools", ["selected", "controls"])
+@pytest.mark.parametrize("call", [vulnerability_summary, scenario_scaling, views, prior_attacks])
+def test_aggregates_are_given_for_selected_pools_and_controls(
+    study: Study, call: Analyse, pools: str
+) -> None:
+    """Rows of a group are those of a study that has no other cells."""
+    compared = [
+        replace(
+            comparison(0.5 + place / 50, 0.55, 0.53),
+            corpus="demo",
+            pool=cell.cell.pool,
+            epsilon=cell.epsilon,
+        )
+        for place, cell in enumerate(study.played)
+    ]
+    union = replace(study.cells[0], pool="both", view="lexical")
+    facts = replace(study.pools[0], name="both", rule="union")
+    whole = replace(
+        study,
+        cells=(*study.cells, union),
+        comparison=tuple(compared),
+        pools=(*study.pools, facts),
+    )
+    rows = call(whole)
+    assert {row.pools for row in rows} == {"selected", "controls", "all"}
+    alone = call(of_pools(whole, pools))
+    assert {row.pools for row in alone} == {"all"}
+    assert [replace(row, pools="all") for row in rows if row.pools == pools] == alone
+    unknown = call(replace(whole, pools=()))
+    assert [row for row in rows if row.pools == "all"] == unknown
+    if call is views:
+        counted = {p: sum(row.cells for row in rows if row.pools == p) for p in POOLS}
+        assert counted["all"] == counted["selected"] + counted["controls"] + 1
 
 
 def test_proxies_are_correlated_over_all_scores_of_a_cell(study: Study) -> None:

@@ -23,7 +23,7 @@ def test_every_proxy_sees_the_same_in_a_large_observation(monkeypatch: pytest.Mo
     released = [*TEXTS[60:], *TEXTS[60:64], *TEXTS[:5]]
 
     def values() -> np.ndarray:
-        targets, seen = Targets(TEXTS[:60], ENCODE, TEXTS[:20]), Observation(released, ENCODE)
+        targets, seen = Targets(TEXTS[:60], ENCODE), Observation(released, ENCODE)
         return np.hstack([look(member, targets, seen) for member in chosen_families("all")])
 
     whole = values()

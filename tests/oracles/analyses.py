@@ -37,6 +37,24 @@ def vulnerability(
     return found
 
 
+def paper_vulnerability(values: np.ndarray, trials: Sequence[tuple[int, int, bool]]) -> list[float]:
+    """The paper's V(x): z-scores over the cell, a mean over trials of either kind.
+
+    `trials` are (release, record, member), a non-member's once for every round that drew it.
+    """
+    flat = values.ravel().tolist()
+    middle = mean(flat)
+    spread = math.sqrt(mean((value - middle) ** 2 for value in flat))
+    found = []
+    for record in range(values.shape[1]):
+        sides = [
+            [(values[i, x] - middle) / spread for i, x, member in trials if (x, member) == wanted]
+            for wanted in ((record, True), (record, False))
+        ]
+        found.append(mean(sides[0]) - mean(sides[1]) if all(sides) else math.nan)
+    return found
+
+
 def top_share(v: Sequence[float]) -> float:
     """S10: the share of all positive vulnerability in the top tenth, rounded half up."""
     known = sorted((value for value in v if not math.isnan(value)), reverse=True)

@@ -106,13 +106,13 @@ def substring(x: str, c: str) -> float:
     return substring_length(folded(x), folded(c)) / len(folded(x)) if folded(x) else 0.0
 
 
-def rare_ngram(x: str, c: str, auxiliary: Sequence[str]) -> float:
-    n = len(auxiliary)
+def rare_ngram(x: str, c: str, texts: Sequence[str]) -> float:
+    n = len(texts)
 
     def df(pair: tuple[str, str]) -> int:
-        return sum(pair in word_pairs(text) for text in auxiliary)
+        return sum(pair in word_pairs(text) for text in texts)
 
-    rare = {pair for pair in word_pairs(x) if df(pair) <= max(2, 0.01 * n)}
+    rare = {pair for pair in word_pairs(x) if df(pair) <= max(2, n / 100)}
     whole = sum(idf(n, df(pair)) for pair in rare)
     there = sum(idf(n, df(pair)) for pair in rare & word_pairs(c))
     return there / whole if rare else 0.0
@@ -135,7 +135,7 @@ def bigram_logprob(x: str, chosen: Sequence[str]) -> float:
     return sum(math.log((pairs[a, b] + 1) / (contexts[a] + size)) for a, b in pairwise(own))
 
 
-def lexical(x: str, texts: Sequence[str], auxiliary: Sequence[str]) -> dict[str, float]:
+def lexical(x: str, texts: Sequence[str]) -> dict[str, float]:
     """Every lexical proxy of one target on one observation."""
     chosen = candidates(x, texts)
     columns = {
@@ -145,7 +145,7 @@ def lexical(x: str, texts: Sequence[str], auxiliary: Sequence[str]) -> dict[str,
         "rouge_l": [rouge_l(x, c) for c in chosen],
         "token_lcs": [token_lcs(x, c) for c in chosen],
         "substring": [substring(x, c) for c in chosen],
-        "rare_ngram": [rare_ngram(x, c, auxiliary) for c in chosen],
+        "rare_ngram": [rare_ngram(x, c, texts) for c in chosen],
         "entity_f1": [entity_f1(x, c) for c in chosen],
     }
     values = {}

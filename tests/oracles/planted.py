@@ -165,6 +165,7 @@ class Planted:
             proxies=tuple(details),
             played=tuple(played for played, _ in self.cells),
             attributes=tuple(self.attributes),
+            pools=tuple(dict.fromkeys(played.pool for played, _ in self.cells)),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +43,16 @@ def order(name: str, rule: str, position: int = 0, **settings: Any) -> PoolOrder
 
 
 def select(
-    *orders: PoolOrder, corpus: Corpus | None = None, seed: int = 1, store: Store | None = None
+    *orders: PoolOrder,
+    corpus: Corpus | None = None,
+    seed: int = 1,
+    store: Store | None = None,
+    vectors: np.ndarray = VECTORS,
 ) -> dict[str, Pool]:
     return select_all(
         orders,
         corpus or corpus_of(),
-        lambda: VECTORS,
+        lambda: vectors,
         {},
         auxiliary=0.5,
         seed=seed,
@@ -74,6 +78,69 @@ def test_outlier_by_hand(unit: bool, lof: int | None) -> None:
     pool = select(order("p", "outlier", percentile=90, lof=lof, unit=unit))["p"]
     assert set(pool.targets) == expected
     assert ({0, 1, 2} <= expected) is not unit
+
+
+def ranks(values: Sequence[float]) -> list[float]:
+    """Ranks from 1, the smallest first, equal values sharing their mean rank."""
+    return [
+        sum(other < value for other in values) + (1 + sum(other == value for other in values)) / 2
+        for value in values
+    ]
+
+
+def test_outlier_compares_directions_by_default() -> None:
+    longer = order("p", "outlier", percentile=90, unit=False)
+    assert select(order("p", "outlier", percentile=90))["p"].targets == (
+        select(order("p", "outlier", percentile=90, unit=True))["p"].targets
+    )
+    assert select(longer)["p"].targets != select(order("p", "outlier", percentile=90))["p"].targets
+
+
+@pytest.mark.parametrize("lof", [None, 5])
+def test_outlier_size_keeps_the_most_extreme(lof: int | None) -> None:
+    vectors = [v / np.sqrt((v**2).sum()) for v in VECTORS.astype(float)]
+    middle = np.mean(vectors, axis=0)
+    distances = [float(np.sqrt(((v - middle) ** 2).sum())) for v in vectors]
+    extremity = ranks(distances)
+    if lof:
+        factor = LocalOutlierFactor(n_neighbors=lof).fit(vectors)
+        by_factor = ranks((-factor.negative_outlier_factor_).tolist())
+        extremity = [(a + b) / 2 for a, b in zip(extremity, by_factor, strict=True)]
+    found = select(order("p", "outlier", percentile=80, lof=lof))["p"].targets
+    kept = select(order("p", "outlier", percentile=80, lof=lof, size=4))["p"].targets
+    assert set(kept) == set(sorted(found, key=lambda n: -extremity[n])[:4])
+    assert len(found) > 8
+
+
+def test_equally_extreme_records_are_drawn_by_the_seed() -> None:
+    twins = np.tile(np.eye(3, dtype=np.float32)[[0, 0, 0, 0, 0, 1]], (10, 1))
+    makes = [
+        (order("p", "outlier", percentile=80, size=4), {n for n in range(60) if n % 6 == 5}),
+        (order("p", "rare", min_labels=2, size=4), {n for n in range(60) if n % 4 == 1}),
+    ]
+    for made, equal in makes:
+        drawn = {select(made, seed=seed, vectors=twins)["p"].targets for seed in range(8)}
+        assert all(set(kept) < equal for kept in drawn)
+        assert len(drawn) > 4
+        assert drawn != {tuple(sorted(equal)[:4])}
+        assert select(made, seed=3, vectors=twins)["p"] == select(made, seed=3, vectors=twins)["p"]
+
+
+def test_rare_size_keeps_the_rarest() -> None:
+    counts = {("a",): 9, ("b",): 3, ("c",): 2, ("d", "e", "f"): 6, ("d", "e"): 8, ("g",): 12}
+    labels = [combination for combination, count in counts.items() for _ in range(count)]
+    records = tuple(Record(f"r{n}", f"t{n}", carried) for n, carried in enumerate(labels))
+    corpus = Corpus("c", records)
+
+    def carried(**settings: Any) -> list[tuple[str, ...]]:
+        pool = select(order("p", "rare", **settings), corpus=corpus)["p"]
+        return sorted(records[n].labels for n in pool.targets)
+
+    assert carried(max_frequency=9, size=5) == [("b",)] * 3 + [("c",)] * 2
+    assert carried(max_frequency=9, size=4) == [("b",)] * 2 + [("c",)] * 2
+    assert carried(min_labels=2, size=6) == [("d", "e", "f")] * 6
+    # By both, mean ranks among 40 records: 35 for d + e + f (32.5 and 37.5), 26.5 for c.
+    assert carried(max_frequency=3, min_labels=2, size=6) == [("d", "e", "f")] * 6
 
 
 def test_rare_by_frequency_and_by_cardinality() -> None:
@@ -225,8 +292,7 @@ def test_ids_mistakes(tmp_path: Path) -> None:
 
 
 SIZED: list[Callable[[Path], PoolOrder]] = [
-    lambda _: order("p", "outlier", percentile=50, size=4),
-    lambda _: order("p", "rare", max_frequency=30, size=4),
+    lambda _: order("p", "all", size=4),
     lambda _: order("p", "labels", any=["x"], size=4),
     lambda _: order("p", "where", where="age > 30", size=4),
     lambda folder: order("p", "ids", path=str(folder / "ids.txt"), size=4),
@@ -234,7 +300,9 @@ SIZED: list[Callable[[Path], PoolOrder]] = [
 
 
 @pytest.mark.parametrize("make", SIZED)
-def test_every_rule_takes_a_seeded_size(make: Callable[[Path], PoolOrder], tmp_path: Path) -> None:
+def test_rules_without_a_ranking_draw_their_size_by_seed(
+    make: Callable[[Path], PoolOrder], tmp_path: Path
+) -> None:
     (tmp_path / "ids.txt").write_text("\n".join(f"r{n}" for n in range(40)))
     chosen = select(make(tmp_path))["p"].targets
     assert len(chosen) == 4

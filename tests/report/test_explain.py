@@ -76,9 +76,9 @@ def test_measures_are_those_of_the_proxies() -> None:
     """Their maximum over texts is what the proxy itself says, for every proxy that is one."""
     texts = [record.text for record in tiny_corpus().records]
     encode = Hashing().encode
-    record, auxiliary, release = texts[0], texts[60:], [*texts[1:40], texts[0][:30] + " and so on"]
-    targets, observation = Targets([record], encode, auxiliary), Observation(release, encode)
-    lookout = Lookout(record, auxiliary)
+    record, release = texts[0], [*texts[1:40], texts[0][:30] + " and so on"]
+    targets, observation = Targets([record], encode), Observation(release, encode)
+    lookout = Lookout(record, observation.texts)
     seen = 0
     for entry in families:
         values = entry.plugin.look(targets, observation)[0]

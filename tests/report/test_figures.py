@@ -75,6 +75,37 @@ def test_numbers_are_those_of_the_tables(audit: Audit, figures: dict[str, Figure
     assert sorted(marked) == sorted(top)
 
 
+def test_means_over_cells_keep_selected_pools_and_controls_apart(
+    audit: Audit, figures: dict[str, Figure]
+) -> None:
+    by_name = {figure.name: figure for figure in figures.values() if figure.cell is None}
+    scaling = next(o for o in audit.outcomes if o.name == "scenario_scaling").rows
+    wanted = {"selected": "selected pools", "controls": "controls"}
+    expected = {
+        (wanted[row.pools], row.step.split()[-1]): row.change
+        for row in scaling
+        if row.pools in wanted
+        and (row.view, row.proxy) == ("any", "best")
+        and row.step.startswith("S1 ")
+    }
+    assert len(expected) == 4
+    means = by_name["scenario_scaling_a"].spec["layer"][1]["data"]["values"]
+    shown = {(row["g"], row["s"]): row["d"] for row in means}
+    assert shown == pytest.approx(expected, abs=1e-4)
+    steps = {row["t"] for row in rows(by_name["scenario_scaling_b"])}
+    assert {"S1 to S2, selected pools", "S1 to S2, controls"} <= steps
+    assert not any("all pools" in step for step in steps)
+    wins = {
+        name: sum(r.delta > 0 for r in audit.comparison if r.pool.startswith(name))
+        for name in ("outlier", "random")
+    }
+    said = (
+        f"which is higher in {wins['outlier']} of 2 cells of selected pools"
+        f" and {wins['random']} of 2 cells of controls."
+    )
+    assert said in by_name["prior_attacks"].alt
+
+
 def test_a_figure_holds_no_text_and_little_else(
     figures: dict[str, Figure], private: list[Record]
 ) -> None:

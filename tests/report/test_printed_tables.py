@@ -134,6 +134,39 @@ def test_distribution_is_shaded_against_the_column_without_privacy() -> None:
                     assert found.shade[1] == max(8, round(45 * min(more, 0.4) / 0.4))
 
 
+def test_markdown_tells_shaded_from_concentrated_entries() -> None:
+    item = made("distribution")
+    looks = set()
+    for found in entries(item):
+        if "concentrated" not in found.values:
+            continue
+        text = markdown.cell(found)
+        shaded, concentrated = found.shade is not None, found.values["concentrated"] == "yes"
+        assert ("<b>" in text) == shaded
+        assert ("†" in text) == concentrated
+        looks.add((shaded, concentrated))
+    assert len(looks) == 4
+    text = markdown.table(item)
+    assert "<sup>†</sup>: S10 lies above the band of an even leak" in text
+    assert "what is shaded is bold and what is grey is in italics" in text
+    assert "what is shaded" not in markdown.table(made("corpora"))
+
+
+def test_tables_of_controls_alone_are_not_called_selected() -> None:
+    source = invented()
+    whole = print_all(source, ["main", "prior"]).tables
+    assert all("elected pools" in markdown.table(item) for item in whole)
+    controls = replace(
+        source,
+        cells=tuple(row for row in source.cells if row.pool.startswith("random")),
+        comparison=tuple(replace(row, pool="random0") for row in source.comparison),
+    )
+    for item in print_all(controls, ["main", "main_intervals", "prior"]).tables:
+        text = markdown.table(item)
+        assert "andom controls" in text
+        assert "elected pools" not in text
+
+
 def test_a_merged_difference_inside_its_band_is_faint_and_bold_follows_the_interval() -> None:
     deltas = [row.entries[2] for row in made("merged").parts[0].blocks[0].rows]
     assert [e.faint for e in deltas] == [True, False, False, True]

@@ -12,7 +12,16 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
-from synthleak.analyses.played import AttributeRow, Played, PoolFacts
+from synthleak.analyses.played import (
+    CONTROLS,
+    EVERY,
+    RANDOM,
+    SELECTED,
+    UNION,
+    AttributeRow,
+    Played,
+    PoolFacts,
+)
 from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.errors import ContractError, UserError
 from synthleak.registry import Shelf
@@ -29,7 +38,7 @@ class Study:
     """What an analysis may look at: the tables of one audit, or of several joined.
 
     `played` holds every cell as it was played, in the order of `cells`; `attributes` what every
-    record of every pool is like.
+    record of every pool is like; `pools` by which rule each pool was made.
     """
 
     cells: tuple[CellRow, ...]
@@ -39,6 +48,7 @@ class Study:
     comparison: tuple[ComparisonRow, ...] = ()
     played: tuple[Played, ...] = ()
     attributes: tuple[AttributeRow, ...] = ()
+    pools: tuple[PoolFacts, ...] = ()
     _made: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def once(self, name: str, make: Callable[[], T]) -> T:
@@ -47,6 +57,14 @@ class Study:
             self._made[name] = make()
         made: T = self._made[name]
         return made
+
+    def groups(self, corpus: str, pool: str) -> tuple[str, ...]:
+        """Return which of `selected`, `controls` and `all` a pool counts in."""
+        rules = self.once("rules", lambda: {(p.corpus, p.name): p.rule for p in self.pools})
+        rule = rules.get((corpus, pool))
+        if rule in (None, UNION):
+            return (EVERY,)
+        return (CONTROLS if rule == RANDOM else SELECTED, EVERY)
 
 
 class Lacking(Exception):  # noqa: N818 - reads as what it is
@@ -175,5 +193,6 @@ def join_studies(studies: Sequence[tuple[str, Study]]) -> Study:
     joined: dict[str, Any] = {
         name: tuple(row for part in found for row in part) for name, found in parts.items()
     }
-    joined["attributes"] = tuple(dict.fromkeys(joined["attributes"]))
+    for name in ("attributes", "pools"):
+        joined[name] = tuple(dict.fromkeys(joined[name]))
     return Study(**joined)

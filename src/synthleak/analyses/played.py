@@ -22,6 +22,11 @@ from synthleak.spec import GameSection
 RANDOM, UNION = "random", "union"
 """Rules whose pools are controls, and merged pools; every other pool was selected."""
 
+SELECTED, CONTROLS, EVERY = "selected", "controls", "all"
+POOLS = (SELECTED, CONTROLS, EVERY)
+"""An aggregate over cells is given for each of these, since controls would dilute what selected
+pools show (METHOD §10). Merged pools count in `all` only."""
+
 
 @dataclass(frozen=True)
 class PoolFacts:

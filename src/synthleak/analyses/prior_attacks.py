@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.played import EVERY, POOLS
 from synthleak.analyses.prior import ComparisonRow
 from synthleak.metrics.nulls import LEVEL
 
@@ -15,7 +16,8 @@ class ScoreboardRow:
     """A row of `prior_attacks.csv`: ours against `canary`, `domias` or the `better` of them.
 
     Ours is the best of many more signals, so by chance alone it wins: `ours_found` and
-    `rival_found` count the cells in which each passes its own null at 5%.
+    `rival_found` count the cells in which each passes its own null at 5%. `pools` says which cells
+    are counted: those of `selected` pools, of `controls`, or `all`.
     """
 
     generator: str
@@ -28,9 +30,27 @@ class ScoreboardRow:
     largest_loss: float | None
     ours_found: int
     rival_found: int
+    pools: str = EVERY
 
 
-@analysis("prior_attacks", version=1, row=ScoreboardRow)
+@analysis(
+    "prior_attacks",
+    version=2,
+    row=ScoreboardRow,
+    shown=(
+        "pools",
+        "generator",
+        "rival",
+        "cells",
+        "wins",
+        "ties",
+        "losses",
+        "mean_delta",
+        "largest_loss",
+        "ours_found",
+        "rival_found",
+    ),
+)
 def prior_attacks(study: Study) -> Sequence[ScoreboardRow]:
     """In how many cells ours beats, ties or loses to the prior attacks, each at its best."""
     if not study.comparison:
@@ -38,14 +58,19 @@ def prior_attacks(study: Study) -> Sequence[ScoreboardRow]:
     generators = list(dict.fromkeys(row.generator for row in study.comparison))
     return [
         board
+        for pools in POOLS
         for generator in (["all", *generators] if len(generators) > 1 else generators)
         for rival in ("better", "canary", "domias")
-        if (board := _board(generator, rival, study.comparison)) is not None
+        if (board := _board(study, pools, generator, rival)) is not None
     ]
 
 
-def _board(generator: str, rival: str, rows: Sequence[ComparisonRow]) -> ScoreboardRow | None:
-    own = [row for row in rows if generator in ("all", row.generator)]
+def _board(study: Study, pools: str, generator: str, rival: str) -> ScoreboardRow | None:
+    own = [
+        row
+        for row in study.comparison
+        if generator in ("all", row.generator) and pools in study.groups(row.corpus, row.pool)
+    ]
     found = [(row, delta) for row in own if (delta := _delta(row, rival)) is not None]
     if not found:
         return None
@@ -62,6 +87,7 @@ def _board(generator: str, rival: str, rows: Sequence[ComparisonRow]) -> Scorebo
         largest_loss=min(losses, default=None),
         ours_found=sum(_passes(row.ours_p) for row, _ in found),
         rival_found=sum(_rival_passes(row, rival) for row, _ in found),
+        pools=pools,
     )
 
 

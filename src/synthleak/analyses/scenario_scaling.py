@@ -10,6 +10,7 @@ from statistics import median
 
 from synthleak.analyses.analysis import Lacking, Study, analysis
 from synthleak.analyses.gaps import mean_interval
+from synthleak.analyses.played import EVERY, POOLS
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,8 @@ class ScalingRow:
     """A row of `scenario_scaling.csv`: one step, for one view and one kind of proxy.
 
     `proxy` is `best` or `median` (of a view, or of `any`), or `crossfit`: the deployable figure.
-    The interval is over cells; cells that share a plan are not independent.
+    The interval is over cells; cells that share a plan are not independent. `pools` says which
+    cells: those of `selected` pools, of `controls`, or `all`.
     """
 
     generator: str
@@ -28,35 +30,46 @@ class ScalingRow:
     change: float
     low: float | None
     high: float | None
+    pools: str = EVERY
 
 
 Figures = dict[tuple[str, str], dict[str, float]]
 """By (view, proxy): the figure of a cell in each scenario."""
 
 
-@analysis("scenario_scaling", version=1, row=ScalingRow)
+@analysis(
+    "scenario_scaling",
+    version=2,
+    row=ScalingRow,
+    shown=("pools", "generator", "step", "view", "proxy", "cells", "change", "low", "high"),
+)
 def scenario_scaling(study: Study) -> Sequence[ScalingRow]:
     """What more knowledge buys an attacker: change of best and median proxy at each step."""
     cells = _by_cell(study)
     scenarios = sorted({row.scenario for row in study.cells})
     if len(scenarios) < 2:
         raise Lacking("needs two scenarios or more: there is no step between them")
-    generators = list(dict.fromkeys(generator for generator, _ in cells))
+    generators = list(dict.fromkeys(generator for generator, _, _ in cells))
     wanted = ["all", *generators] if len(generators) > 1 else generators
     return [
         row
+        for pools in POOLS
         for generator in wanted
         for one, other in combinations(scenarios, 2)
         for row in _steps(
-            generator,
+            (pools, generator),
             (one, other),
-            [found for name, found in cells if generator in ("all", name)],
+            [
+                found
+                for name, groups, found in cells
+                if generator in ("all", name) and pools in groups
+            ],
         )
     ]
 
 
-def _by_cell(study: Study) -> list[tuple[str, Figures]]:
-    """Return each cell's generator, and its best and median AUC per view and scenario."""
+def _by_cell(study: Study) -> list[tuple[str, tuple[str, ...], Figures]]:
+    """Return each cell's generator, its groups, and best and median AUC per view and scenario."""
     every: dict[tuple[str, str, str, float], dict[tuple[str, str], list[float]]] = {}
     for row in study.proxies:
         key = (row.corpus, row.pool, row.generator, row.epsilon)
@@ -76,11 +89,14 @@ def _by_cell(study: Study) -> list[tuple[str, Figures]]:
             fitted = chosen.get((*key, scenario))
             if fitted is not None:
                 figures["any", "crossfit"][scenario] = fitted
-        made.append((key[2], figures))
+        made.append((key[2], study.groups(key[0], key[1]), figures))
     return made
 
 
-def _steps(generator: str, step: tuple[str, str], cells: Sequence[Figures]) -> Iterator[ScalingRow]:
+def _steps(
+    whose: tuple[str, str], step: tuple[str, str], cells: Sequence[Figures]
+) -> Iterator[ScalingRow]:
+    pools, generator = whose
     one, other = step
     for view, proxy in dict.fromkeys(key for figures in cells for key in figures):
         changes = [
@@ -90,6 +106,5 @@ def _steps(generator: str, step: tuple[str, str], cells: Sequence[Figures]) -> I
         ]
         if changes:
             change, low, high = mean_interval(changes)
-            yield ScalingRow(
-                generator, f"{one} to {other}", view, proxy, len(changes), change, low, high
-            )
+            words = f"{one} to {other}"
+            yield ScalingRow(generator, words, view, proxy, len(changes), change, low, high, pools)

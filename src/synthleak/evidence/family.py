@@ -41,7 +41,6 @@ class Family:
     version: Version
     proxies: tuple[Proxy, ...]
     look: Look
-    uses_auxiliary: bool = False
     order: int = 1000
 
     @property
@@ -49,16 +48,17 @@ class Family:
         """The view that the family looks through."""
         return self.proxies[0].view
 
-    def identity(self, encoder: dict[str, Any], targets: Targets) -> dict[str, Any]:
+    def identity(self, encoder: dict[str, Any]) -> dict[str, Any]:
         """Return what decides the family's values beside target and observation texts.
 
-        Lexical evidence does not depend on the encoder, and only one family on R.
+        Lexical evidence does not depend on the encoder, and none on R: `auxiliary` is always empty,
+        and stays part of the key so that kept evidence is found again.
         """
         return {
             "family": self.name,
             "version": self.version,
             "encoder": encoder if self.view == "embedding" else None,
-            "auxiliary": targets.auxiliary.key if self.uses_auxiliary else None,
+            "auxiliary": None,
         }
 
 
@@ -79,7 +79,6 @@ def family(
     view: View,
     scale: Scale,
     proxies: dict[str, str],
-    uses_auxiliary: bool = False,
     order: int = 1000,
 ) -> Callable[[Look], Look]:
     """Put the decorated function on the shelf as a family.
@@ -92,7 +91,7 @@ def family(
         members = tuple(
             Proxy(proxy, name, view, scale, meaning) for proxy, meaning in proxies.items()
         )
-        made = Family(name, edition(version, look), members, look, uses_auxiliary, order)
+        made = Family(name, edition(version, look), members, look, order)
         families.add(name, made, version=version, described_by=look)
         return look
 

@@ -11,9 +11,7 @@ from synthleak.evidence.family import Look
 from synthleak.evidence.observation import Floats, Observation, Targets
 
 
-def glance(
-    look: Look, targets: Sequence[str], texts: Sequence[str], auxiliary: Sequence[str] = ()
-) -> Floats:
+def glance(look: Look, targets: Sequence[str], texts: Sequence[str]) -> Floats:
     """Let the function of a family look at a few texts; rounded for reading.
 
     To a family that needs vectors, a text of numbers is its own vector.
@@ -21,7 +19,7 @@ def glance(
     >>> glance(lambda targets, observation: observation.vectors, [], ["0.5 1"])
     array([[0.5, 1. ]])
     """
-    return look(Targets(targets, own_vectors, auxiliary), Observation(texts, own_vectors)).round(3)
+    return look(Targets(targets, own_vectors), Observation(texts, own_vectors)).round(3)
 
 
 def own_vectors(texts: Sequence[str]) -> Vectors:

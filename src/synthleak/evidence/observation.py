@@ -87,8 +87,8 @@ class TextSet:
 class Targets(TextSet):
     """The pool's records, as whoever attacks them knows them.
 
-    `auxiliary` holds the texts of R, for the one family that weighs phrases by how rare they are in
-    the domain (METHOD §6, rare_ngram).
+    `auxiliary` holds the texts of R for prior attacks, whose S2 reads them (METHOD §9). No proxy
+    does: a proxy sees a target and an observation.
     """
 
     def __init__(

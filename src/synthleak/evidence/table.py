@@ -42,7 +42,7 @@ def chosen_families(names: str | Sequence[str]) -> list[Family]:
 
 def evidence_key(member: Family, encoder: dict[str, object], targets: Targets, text: str) -> str:
     """Return the key of one family's values on one observation, from contents alone."""
-    return digest("evidence", member.identity(encoder, targets), targets.key, text)
+    return digest("evidence", member.identity(encoder), targets.key, text)
 
 
 def look(member: Family, targets: Targets, observation: Observation) -> Floats:

@@ -23,7 +23,7 @@ from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.selection import choose
 from synthleak.metrics.vulnerability import (
     Sides,
-    candidate_sides,
+    paper_vulnerability,
     redrawn,
     reliability,
     shape_of,
@@ -34,7 +34,7 @@ from synthleak.plan.plan import Design, Plan, Trials
 from synthleak.seeds import Part, stream
 from synthleak.spec import GameSection
 
-PROFILE_VERSION = 1
+PROFILE_VERSION = 2
 REDRAWS = 400
 DRAWS = 100
 TRAINING_SHARE = 0.8
@@ -45,7 +45,7 @@ TRAINING_SHARE = 0.8
 class Profile:
     """What a cell says of its records. Columns are signals in the order of the cell's figures.
 
-    `v[signal, target]` (NaN where a record does not qualify) and `v_candidate`, the paper's
+    `v[signal, target]` (NaN where a record does not qualify) and `v_paper`, the paper's
     variant; `joined` and `absent` count the releases behind V per target. `split_auc[signal]` is
     the level on the 80% of instances that the conservative rule may choose by. `best` is the best
     signal of the whole cell. `no_leak` and `even_leak` hold the shape of V in redraws, as
@@ -56,7 +56,7 @@ class Profile:
     """
 
     v: Floats
-    v_candidate: Floats
+    v_paper: Floats
     joined: NDArray[np.int64]
     absent: NDArray[np.int64]
     split_auc: Floats
@@ -132,7 +132,7 @@ def profile(
     halves = reliability(table, sides, stream(*name, "halves")) if within else None
     made = Profile(
         v=v,
-        v_candidate=vulnerability(table, candidate_sides(observed, sets, targets)),
+        v_paper=paper_vulnerability(values, observed),
         joined=sides.joined.sum(axis=0),
         absent=sides.absent.sum(axis=0),
         split_auc=_split_level(values, design, plan, stream(*name, "split")),

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from synthleak.corpus.corpus import Corpus, Split
@@ -17,6 +18,8 @@ from synthleak.errors import PoolError
 from synthleak.pools.groups import blocks_of, groups_of
 from synthleak.registry import Plugin, PluginShelf
 from synthleak.seeds import stream
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -96,29 +99,65 @@ class Rule(Plugin):
 
 
 class Filter(Rule):
-    """A rule that looks for matching records and keeps at most `size` of them, drawn by seed."""
+    """A rule that looks for matching records and keeps at most `size` of them.
+
+    Which ones it keeps: the most extreme, if the rule says how extreme each match is; otherwise a
+    uniform draw (METHOD §3).
+    """
 
     size: int | None = Field(
-        default=None, ge=1, description="keep at most so many, drawn at random"
+        default=None,
+        ge=1,
+        description="at most this many: the most extreme where the rule ranks, else a draw by seed",
     )
 
     def select(self, ground: Ground) -> Sequence[int]:
-        """Return the matching records, or a uniform draw of them."""
+        """Return the matching records, at most `size` of them."""
         return cap(self.matches(ground), self.size, ground.rng)
 
     @abstractmethod
-    def matches(self, ground: Ground) -> Sequence[int]:
-        """Return the positions of all records that match."""
+    def matches(self, ground: Ground) -> Sequence[int] | Mapping[int, float]:
+        """Return the positions of all records that match.
+
+        A mapping also says how extreme each one is: the larger, the sooner `size` keeps it.
+        """
 
 
 rules: PluginShelf[Rule] = PluginShelf("pool rule", "synthleak.pools.rules")
 
 
-def cap(positions: Sequence[int], size: int | None, rng: np.random.Generator) -> list[int]:
-    """Keep at most `size` of the selected records, drawn uniformly, in corpus order."""
+def cap(
+    found: Sequence[int] | Mapping[int, float], size: int | None, rng: np.random.Generator
+) -> list[int]:
+    """Keep at most `size` of the found records, in corpus order.
+
+    A mapping says how extreme each record is: the largest values are kept, and a draw decides
+    between equal ones. Without it all are drawn uniformly.
+
+    >>> cap({3: 1.0, 5: 9.0, 7: 2.0}, 2, np.random.default_rng(1))
+    [5, 7]
+    """
+    positions = sorted(found)
     if size is None or len(positions) <= size:
-        return sorted(positions)
-    return sorted(int(x) for x in rng.choice(np.asarray(positions), size, replace=False))
+        return positions
+    if not isinstance(found, Mapping):
+        return sorted(int(x) for x in rng.choice(np.asarray(found), size, replace=False))
+    drawn = [positions[place] for place in rng.permutation(len(positions))]
+    return sorted(sorted(drawn, key=lambda position: -found[position])[:size])
+
+
+def mean_ranks(*measures: NDArray[Any]) -> Floats:
+    """Return the mean rank of each record over the measures, among all records of the corpus.
+
+    Values are rounded first, so that the last digits of a sum cannot order equal records.
+
+    >>> mean_ranks(np.array([5, 7, 7]), np.array([0.3, 0.2, 0.1]))
+    array([2.  , 2.25, 1.75])
+    """
+    from scipy.stats import rankdata
+
+    ranks: Floats = np.mean([rankdata(np.round(values, 9)) for values in measures], axis=0)
+    return ranks
 
 
 def split(

@@ -87,7 +87,9 @@ def _look(member: Family, targets: Sequence[str], texts: Sequence[str], fail: Fa
             fail("a lexical family asked for vectors: the encoder is not in its key")
         return Hashing().encode(some)
 
-    asked = _asked(targets, encode, member.uses_auxiliary, fail)
+    asked = Targets(targets, encode)
+    seen_only = "it looks at R: a proxy sees targets and observation only"
+    asked.auxiliary = _Forbidden(fail, seen_only)  # type: ignore[assignment]
     return _untouched(lambda seen: look(member, asked, seen), Observation(texts, encode), fail)
 
 
@@ -96,18 +98,18 @@ def _strike(attack: Attack, targets: Sequence[str], texts: Sequence[str], fail: 
     encode = Hashing().encode
     references: Any = TextSet([record.text for record in tiny_corpus().records[70:80]], encode)
     if not attack.uses_references:
-        references = _Forbidden(fail, "references", "uses_references")
-    asked = _asked(targets, encode, attack.uses_auxiliary, fail)
+        references = _Forbidden(fail, _unsaid("references", "uses_references"))
+    asked = Targets(targets, encode, [record.text for record in tiny_corpus().records[80:]])
+    if not attack.uses_auxiliary:
+        asked.auxiliary = _Forbidden(  # type: ignore[assignment]
+            fail, _unsaid("R", "uses_auxiliary")
+        )
     observation = Observation(texts, encode)
     return _untouched(lambda seen: strike(attack, asked, seen, references), observation, fail)
 
 
-def _asked(targets: Sequence[str], encode: Encode, uses_auxiliary: bool, fail: Fail) -> Targets:
-    domain = [record.text for record in tiny_corpus().records[80:]]
-    asked = Targets(targets, encode, domain if uses_auxiliary else [])
-    if not uses_auxiliary:
-        asked.auxiliary = _Forbidden(fail, "R", "uses_auxiliary")  # type: ignore[assignment]
-    return asked
+def _unsaid(what: str, flag: str) -> str:
+    return f"it looks at {what} but {flag} is false: {what} would not be in its key"
 
 
 def _untouched(
@@ -121,11 +123,11 @@ def _untouched(
 
 
 class _Forbidden:
-    """Stands where R or references would be, for those who did not say that they use them."""
+    """Stands where R or references would be, for those who may not look at them."""
 
-    def __init__(self, fail: Fail, what: str, flag: str) -> None:
+    def __init__(self, fail: Fail, reason: str) -> None:
         self._fail = fail
-        self._reason = f"it looks at {what} but {flag} is false: {what} would not be in its key"
+        self._reason = reason
 
     def __getattr__(self, name: str) -> NoReturn:
         self._fail(self._reason)

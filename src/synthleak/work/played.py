@@ -18,7 +18,7 @@ def played_of(bench: Workbench, cell: Cell) -> Played:
     proxies = [proxy for member in bench.plugins.families for proxy in member.proxies]
     return Played(
         cell=cell,
-        pool=_pool_facts(bench, cell),
+        pool=pool_facts(bench, cell.pool),
         seed=bench.spec.seed,
         generator_kind=bench.generator_of(cell)[1].kind,
         plan=plan,
@@ -35,12 +35,13 @@ def played_of(bench: Workbench, cell: Cell) -> Played:
     )
 
 
-def _pool_facts(bench: Workbench, cell: Cell) -> PoolFacts:
-    order = next(order for order in bench.plugins.orders if cell.pool in order.names())
-    plan = bench.plans[cell.pool]
+def pool_facts(bench: Workbench, pool: str) -> PoolFacts:
+    """Return who is in a pool, and the rule that made it."""
+    order = next(order for order in bench.plugins.orders if pool in order.names())
+    plan = bench.plans[pool]
     return PoolFacts(
-        corpus=cell.corpus,
-        name=cell.pool,
+        corpus=bench.corpus.name,
+        name=pool,
         rule=order.rule.kind,
         section=order.name,
         records=tuple(record.id for record in bench.records(plan.targets)),

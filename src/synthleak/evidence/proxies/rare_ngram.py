@@ -3,60 +3,86 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthleak.evidence.aggregate import max_and_mean
 from synthleak.evidence.family import family
 from synthleak.evidence.observation import Floats, Observation, Targets
 from synthleak.evidence.ragged import Ints, found
 from synthleak.evidence.retrieval import inverse_frequency, retrieve
-from synthleak.evidence.words import number, target_pairs, target_words, text_pairs
-
-RARE_COUNT = 2
-RARE_SHARE = 0.01
+from synthleak.evidence.words import target_pairs, text_pairs
 
 
 @family(
     "rare_ngram",
     order=4,
-    version=1,
+    version=2,
     view="lexical",
     scale="ratio",
     proxies={
         "rare_ngram_max": "largest idf-weighted share of x's rare word bigrams in a candidate",
         "rare_ngram_mean": "mean idf-weighted share of x's rare word bigrams in the candidates",
     },
-    uses_auxiliary=True,
 )
 def rare_ngram(targets: Targets, observation: Observation) -> Floats:
     """Share of the target's rare word bigrams found in a retrieved text, weighted by idf.
 
-    Rare is what at most 2 records of R have, or 1% of them; idf is that of BM25 over R. So one
-    table, what the attacker knows of the domain, serves every scenario.
+    Frequencies come from the observation alone, so that S1 needs nothing but the release (METHOD
+    §6). A bigram that no text of O has is rare too, with the largest idf: it lowers the share.
 
     >>> from synthleak.evidence.glance import glance
-    >>> glance(rare_ngram, ["the red fox"], ["red fox", "the red"], auxiliary=["the red"] * 3)
-    array([[1. , 0.5]])
+    >>> glance(rare_ngram, ["the red fox"], ["red fox", "the red"])
+    array([[0.5, 0.5]])
     """
     rows = retrieve(targets, observation).rows
     texts = text_pairs(targets, observation)
+    frequency = _document_frequency(targets, observation)
+    idf = inverse_frequency(len(observation), np.arange(rare_limit(len(observation)) + 1))
     shares = np.zeros(rows.shape)
-    rare = targets.remember("rare pairs", lambda: _rare(targets))
-    for target, (pairs, weights) in enumerate(rare):
+    for target, own in enumerate(_own_pairs(targets)):
+        pairs = own[frequency[own] < len(idf)]
         if len(pairs):
-            shares[target] = found(pairs, texts, rows[target]) @ (weights / weights.sum())
+            pairs = pairs[np.argsort(frequency[pairs], kind="stable")]
+            there = found(pairs, texts, rows[target])
+            shares[target] = _weighted_share(there, frequency[pairs], idf)
     return max_and_mean(shares)
 
 
-def _rare(targets: Targets) -> list[tuple[Ints, Floats]]:
-    """Return each target's rare pairs with their idf."""
-    known = target_pairs(targets)
-    tokens, _ = number(targets.auxiliary.tokens, target_words(targets)[0])
-    seen = known.find(tokens)
-    once = np.unique(seen.owners * len(known.keys) + seen.values) % len(known.keys)
-    frequency = np.bincount(once, minlength=len(known.keys))
-    n = len(targets.auxiliary)
-    idf = inverse_frequency(n, frequency)
-    is_rare = frequency <= max(RARE_COUNT, RARE_SHARE * n)
-    is_rare &= ~known.has_end(np.arange(len(known.keys)))
-    own = [np.unique(known.rows[target]) for target in range(len(targets))]
-    return [(pairs[is_rare[pairs]], idf[pairs[is_rare[pairs]]]) for pairs in own]
+def rare_limit(texts: int) -> int:
+    """Return the largest document frequency of a rare bigram: 2, or 1% of the texts.
+
+    >>> rare_limit(90), rare_limit(500)
+    (2, 5)
+    """
+    return max(2, texts // 100)
+
+
+def _own_pairs(targets: Targets) -> list[Ints]:
+    """Return the different word pairs of each target, without the two ends of a text."""
+
+    def make() -> list[Ints]:
+        known = target_pairs(targets)
+        own = [np.unique(known.rows[target]) for target in range(len(targets))]
+        return [pairs[~known.has_end(pairs)] for pairs in own]
+
+    return targets.remember("own word pairs", make)
+
+
+def _document_frequency(targets: Targets, observation: Observation) -> Ints:
+    """Return in how many texts of O each word pair of the targets occurs."""
+    pairs, texts = len(target_pairs(targets).keys), text_pairs(targets, observation)
+    once = np.unique(texts.owners * pairs + texts.values) % pairs
+    return np.bincount(once, minlength=pairs)
+
+
+def _weighted_share(there: NDArray[np.bool_], frequency: Ints, idf: Floats) -> Floats:
+    """Return the idf-weighted share of the pairs that are `there`, in each candidate.
+
+    `frequency` is sorted: pairs of one frequency weigh the same, so they are counted, and only the
+    counts are weighted and added up. The order of the pairs, which depends on the other targets,
+    never matters: equal texts have equal values to the last digit.
+    """
+    levels, starts, whole = np.unique(frequency, return_index=True, return_counts=True)
+    counts = np.add.reduceat(there, starts, axis=1, dtype=np.int64)
+    share: Floats = (counts * idf[levels]).sum(axis=1) / (whole * idf[levels]).sum()
+    return share

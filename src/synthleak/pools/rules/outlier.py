@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from pydantic import Field
 
-from synthleak.pools.pool import Filter, Ground, rules
+from synthleak.pools.pool import Filter, Ground, mean_ranks, rules
 
 
-@rules.register("outlier", version=1)
+@rules.register("outlier", version=2)
 class Outlier(Filter):
-    """Farther from the centroid than the p-th percentile, or flagged by LOF where asked."""
+    """Farther from the centroid than the p-th percentile, or flagged by LOF where asked.
+
+    With `size` the most extreme are kept: by distance, or where LOF is asked by the mean of the
+    ranks by distance and by LOF among all records. (Ranks among the found alone would favour what
+    LOF flags close to the centroid.)
+    """
 
     percentile: float = Field(default=99.0, ge=0, lt=100)
     lof: int | None = Field(default=None, ge=1, description="LOF neighbours; none: distance only")
     unit: bool = Field(
-        default=False, description="compare directions only, whatever the length of a vector"
+        default=True,
+        description="scale vectors to length 1 first: compare directions only",
     )
 
     @property
@@ -25,18 +31,24 @@ class Outlier(Filter):
         """Distances come from the pool encoder."""
         return True
 
-    def matches(self, ground: Ground) -> Sequence[int]:
-        """Union the distance rule with scikit-learn's own LOF flag (METHOD §3)."""
+    def matches(self, ground: Ground) -> Mapping[int, float]:
+        """Union the distance rule with scikit-learn's own LOF flag (METHOD §3).
+
+        Vectors are scaled to length 1 first: some encoders give longer vectors to shorter texts,
+        and their outliers would be the short texts.
+        """
         vectors = ground.vectors().astype(np.float64)
         if self.unit:
             norms = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
         distance = np.linalg.norm(vectors - vectors.mean(axis=0), axis=1)
         chosen = distance > np.percentile(distance, self.percentile)
+        measures = [distance]
         if self.lof is not None:
             from sklearn.neighbors import LocalOutlierFactor
 
-            neighbours = min(self.lof, len(vectors) - 1)
-            chosen |= LocalOutlierFactor(n_neighbors=neighbours).fit_predict(vectors) == -1
-        found: list[int] = np.flatnonzero(chosen).tolist()
-        return found
+            factor = LocalOutlierFactor(n_neighbors=min(self.lof, len(vectors) - 1))
+            chosen |= factor.fit_predict(vectors) == -1
+            measures.append(-factor.negative_outlier_factor_)
+        extremity = mean_ranks(*measures)
+        return {int(place): float(extremity[place]) for place in np.flatnonzero(chosen)}

@@ -245,13 +245,12 @@ def _release(
     include_text: bool,
 ) -> ReleaseStory:
     bench = audit.bench
-    plan, pool = bench.plans[cell.pool], bench.pools[cell.pool]
+    plan = bench.plans[cell.pool]
     record = bench.corpus.records[plan.targets[target]]
-    auxiliary = [item.text for item in bench.records(pool.auxiliary)]
     texts = [item.text for item in audit.release(cell, place)]
-    alone = Targets([record.text], bench.encode, auxiliary)
+    alone = Targets([record.text], bench.encode)
     observation = Observation(texts, bench.encode)
-    lookout = Lookout(record.text, auxiliary)
+    lookout = Lookout(record.text, observation.texts)
     found = ranked(row.proxy, row.view, lookout, alone, observation)
     rows = release_rows(texts)
     matches = [

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from synthleak.evidence.grams import GRAM
-from synthleak.evidence.proxies.rare_ngram import RARE_COUNT, RARE_SHARE
+from synthleak.evidence.proxies.rare_ngram import rare_limit
 from synthleak.evidence.retrieval import inverse_frequency
 from synthleak.text import entities, tokens
 
@@ -97,13 +97,13 @@ def folded(text: str) -> Folded:
 
 
 class Lookout:
-    """A record, ready to be held against many synthetic texts. `auxiliary` says what is rare."""
+    """A record, ready to be held against the texts of one release, which say what is rare."""
 
-    def __init__(self, text: str, auxiliary: Sequence[str]) -> None:
+    def __init__(self, text: str, release: Sequence[str]) -> None:
         self.text = text
         self._folded = folded(text)
         self._entities = sorted(set(entities(text)))
-        self._rare = _rare_pairs(text, auxiliary)
+        self._rare = _rare_pairs(text, release)
 
     def beside(self, other: str) -> Overlap:
         """Return what the record shares with one text."""
@@ -171,21 +171,20 @@ class _Pair:
     weight: float
 
 
-def _rare_pairs(text: str, auxiliary: Sequence[str]) -> list[_Pair]:
-    """Return the rare word pairs of a record, each once, with their idf over R (METHOD §6)."""
+def _rare_pairs(text: str, release: Sequence[str]) -> list[_Pair]:
+    """Return the rare word pairs of a record, each once, with their idf (METHOD §6)."""
     words = list(_WORD.finditer(text))
     pairs = {
         (one.group().lower(), other.group().lower()): (one.start(), other.end())
         for one, other in reversed(list(pairwise(words)))
     }
     frequency: Counter[tuple[str, str]] = Counter()
-    for record in auxiliary:
-        frequency.update(set(pairwise(tokens(record))) & pairs.keys())
-    limit = max(RARE_COUNT, RARE_SHARE * len(auxiliary))
+    for other in release:
+        frequency.update(set(pairwise(tokens(other))) & pairs.keys())
     return [
-        _Pair(pair, *place, float(inverse_frequency(len(auxiliary), np.array(frequency[pair]))))
+        _Pair(pair, *place, float(inverse_frequency(len(release), np.array(frequency[pair]))))
         for pair, place in sorted(pairs.items(), key=lambda item: item[1])
-        if frequency[pair] <= limit
+        if frequency[pair] <= rare_limit(len(release))
     ]
 
 

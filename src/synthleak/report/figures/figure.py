@@ -15,10 +15,13 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from synthleak.analyses.cells import Cell
+from synthleak.analyses.played import CONTROLS, EVERY, SELECTED
 
 Theme = Literal["light", "dark"]
 Spec = dict[str, Any]
 Rows = list[dict[str, Any]]
+GROUPS = {SELECTED: "selected pools", CONTROLS: "controls", EVERY: "all pools"}
+"""How figures call the pools that an aggregate is over."""
 
 FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.analyses.cells import Cell, CellRow
+from synthleak.analyses.played import EVERY
 from synthleak.analyses.prior import OURS, ComparisonRow, PriorRow
-from synthleak.report.figures.figure import Figure, Rows, Spec, budget, named, short, values
+from synthleak.analyses.prior_attacks import ScoreboardRow
+from synthleak.report.figures.figure import GROUPS, Figure, Rows, Spec, budget, named, short, values
 
 COLOURS = ["$first", "$second", "$third"]
 SHAPES = ["circle", "square", "triangle-up"]
@@ -95,8 +97,8 @@ def _arms(families: list[str]) -> list[Spec]:
     ]
 
 
-def rivals_figure(rows: Sequence[ComparisonRow]) -> Figure | None:
-    """Show ours against the better prior attack, a point per cell."""
+def rivals_figure(rows: Sequence[ComparisonRow], boards: Sequence[ScoreboardRow]) -> Figure | None:
+    """Show ours against the better prior attack, a point per cell; `boards` counts the wins."""
     data: Rows = [
         {
             "x": short(row.ours_auc - row.delta),
@@ -114,7 +116,6 @@ def rivals_figure(rows: Sequence[ComparisonRow]) -> Figure | None:
     ]
     if len(data) < 2:
         return None
-    wins = sum((row.delta or 0) > 0 for row in rows)
     low = min(min(row["x"], row["y"]) for row in data)
     high = max(max(row["x"], row["y"]) for row in data)
     return Figure(
@@ -122,11 +123,21 @@ def rivals_figure(rows: Sequence[ComparisonRow]) -> Figure | None:
         title="Ours against the better prior attack, cell by cell",
         alt=(
             f"A point for each of {len(data)} cells: the AUC of the better prior attack against"
-            f" that of ours, which is higher in {wins}. Ours is the best of many more signals, so"
+            f" that of ours{_wins(boards)}. Ours is the best of many more signals, so"
             " that chance alone puts it ahead; filled points pass their own null."
         ),
         spec={"height": 340, "layer": [_diagonal(low, high), _cells(data)]},
     )
+
+
+def _wins(boards: Sequence[ScoreboardRow]) -> str:
+    """Say how often ours is higher, in selected pools and in controls apart."""
+    found = [board for board in boards if board.rival == "better"]
+    whole = {board.generator for board in found}
+    found = [board for board in found if board.generator == EVERY or len(whole) == 1]
+    apart = [board for board in found if board.pools != EVERY] or found
+    said = " and ".join(f"{b.wins} of {b.cells} cells of {GROUPS[b.pools]}" for b in apart)
+    return f", which is higher in {said}" if said else ""
 
 
 def _diagonal(low: float, high: float) -> Spec:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.analyses.cells import Cell, CellRow
+from synthleak.analyses.played import EVERY
 from synthleak.analyses.scenario_scaling import ScalingRow
-from synthleak.report.figures.figure import Figure, Rows, Spec, named, short, values
+from synthleak.report.figures.figure import GROUPS, Figure, Rows, Spec, named, short, values
 
-ANY, BEST, EVERY = "any", "best", "all"
+ANY, BEST = "any", "best"
 KINDS = {
     (BEST, "lexical"): "best lexical",
     ("median", "lexical"): "median lexical",
@@ -20,9 +21,17 @@ KINDS = {
 
 
 def scaling_figures(rows: Sequence[ScalingRow], cells: Sequence[CellRow]) -> list[Figure]:
-    """Show (a) each cell's change from S1, (b) the best and the median proxy of each view."""
+    """Show (a) each cell's change from S1, (b) the best and the median proxy of each view.
+
+    Means are of selected pools and of controls apart; of all where no rule is known.
+    """
     generators = {row.generator for row in rows}
-    shown = [row for row in rows if row.generator == EVERY or len(generators) == 1]
+    apart = {row.pools for row in rows} - {EVERY} or {EVERY}
+    shown = [
+        row
+        for row in rows
+        if row.pools in apart and (row.generator == EVERY or len(generators) == 1)
+    ]
     made = [_changes(cells, shown), _steps(shown)]
     return [figure for figure in made if figure is not None]
 
@@ -42,6 +51,7 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
     means: Rows = [
         {
             "s": row.step.split()[-1],
+            "g": GROUPS[row.pools],
             "d": short(row.change),
             "l": short(row.low),
             "h": short(row.high),
@@ -51,7 +61,18 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
     ]
     if len(scenarios) < 2 or not means:
         return None
-    said = ", ".join(f"{row['s']} {row['d']:+.3f}" for row in means)
+    groups = list(dict.fromkeys(str(row["g"]) for row in means))
+    said = "; ".join(
+        f"{group} " + ", ".join(f"{row['s']} {row['d']:+.3f}" for row in means if row["g"] == group)
+        for group in groups
+    )
+    colour: Spec = {
+        "field": "g",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": groups, "range": ["$first", "$second"][: len(groups)]},
+    }
+    shape = colour | {"scale": {"domain": groups, "range": ["circle", "square"][: len(groups)]}}
     x: Spec = {
         "field": "s",
         "type": "nominal",
@@ -64,8 +85,8 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
         name="scenario_scaling_a",
         title="(a) What more knowledge changes: best proxy, every cell",
         alt=(
-            f"Change of the best proxy's AUC from S1 in {len(by_cell)} cells (grey lines) and its"
-            f" mean with a 95% interval over cells (black): {said} on average."
+            f"Change of the best proxy's AUC from S1 in {len(by_cell)} cells (grey lines), and"
+            f" means with 95% intervals over cells (coloured): {said} on average."
         ),
         spec={
             "data": values(data),
@@ -77,19 +98,24 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
                 },
                 {
                     "data": values(means),
-                    "mark": {"type": "rule", "color": "$ink", "strokeWidth": 2},
-                    "encoding": {"x": x, "y": y | {"field": "l"}, "y2": {"field": "h"}},
+                    "mark": {"type": "rule", "strokeWidth": 2},
+                    "encoding": {
+                        "x": x,
+                        "y": y | {"field": "l"},
+                        "y2": {"field": "h"},
+                        "color": colour,
+                    },
                 },
                 {
                     "data": values(means),
-                    "mark": {
-                        "type": "point",
-                        "filled": True,
-                        "color": "$ink",
-                        "size": 80,
-                        "opacity": 1,
+                    "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1},
+                    "encoding": {
+                        "x": x,
+                        "y": y,
+                        "color": colour,
+                        "shape": shape,
+                        "tooltip": _tooltip(),
                     },
-                    "encoding": {"x": x, "y": y, "tooltip": _tooltip()},
                 },
             ],
         },
@@ -97,14 +123,14 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
 
 
 def _tooltip() -> list[Spec]:
-    names = {"s": "scenario", "d": "mean change", "l": "from", "h": "to"}
+    names = {"s": "scenario", "g": "pools", "d": "mean change", "l": "from", "h": "to"}
     return [{"field": field, "title": title} for field, title in names.items()]
 
 
 def _steps(rows: Sequence[ScalingRow]) -> Figure | None:
     data: Rows = [
         {
-            "t": row.step,
+            "t": f"{row.step}, {GROUPS[row.pools]}",
             "k": KINDS[row.proxy, row.view],
             "d": short(row.change),
             "l": short(row.low),
@@ -117,10 +143,10 @@ def _steps(rows: Sequence[ScalingRow]) -> Figure | None:
     if not data:
         return None
     kinds = [kind for kind in KINDS.values() if any(row["k"] == kind for row in data)]
-    steps = list(dict.fromkeys(str(row["t"]) for row in data))
+    steps = sorted(dict.fromkeys(str(row["t"]) for row in data), key=lambda t: t.split(",")[0])
     hues = ["$first", "$second", "$third", "$fourth", "$ink", "$muted"]
     marks = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
-    kind: Spec = {"field": "k", "type": "nominal", "title": None}
+    kind: Spec = {"field": "k", "type": "nominal", "title": None, "legend": {"columns": 3}}
     y: Spec = {"field": "t", "type": "nominal", "sort": steps, "title": None}
     offset: Spec = {"field": "k", "type": "nominal", "sort": kinds}
     x: Spec = {

@@ -88,7 +88,7 @@ def study_figures(tables: Mapping[str, Sequence[Any]], drawn: Drawn | None = Non
         attributes_figure(rows("attributes_combined")),
         generators_figure(rows("consistency"), drawn.played if drawn else ()),
         *scaling_figures(rows("scenario_scaling"), rows("cells")),
-        rivals_figure(rows("comparison")),
+        rivals_figure(rows("comparison"), rows("prior_attacks")),
     ]
     return [figure for figure in made if figure is not None]
 

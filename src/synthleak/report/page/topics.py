@@ -35,7 +35,8 @@ TOPICS = (
         "V(x) is how much higher a record’s score ranks in releases that held it than in those that"
         " did not. S10 is the share of all positive V held by the top tenth of records. Two bands"
         " go with it: what redraws give where nothing leaks, and what a leak spread evenly would"
-        " give. Only a share above the second supports “concentrated”.",
+        " give. Only a share above the second supports “concentrated”. Medians over cells are given"
+        " for selected pools, for controls and for all.",
         ("vulnerability", "vulnerability_summary"),
         ("vulnerability",),
         "needs records that were in some releases and not in others",
@@ -81,7 +82,8 @@ TOPICS = (
         "scaling",
         "What more knowledge buys an attacker",
         "The change in AUC at each step from S1 to S3, for the best and the median proxy of each"
-        " view. Cells that share a plan are not independent.",
+        " view, for selected pools, for controls and for all. Cells that share a plan are not"
+        " independent.",
         ("scenario_scaling",),
         ("scenario_scaling",),
         "needs two attackers or more",
@@ -99,7 +101,8 @@ TOPICS = (
         "rivals",
         "Against prior attacks",
         "Ours minus the best arm of each prior attack, in hindsight. Ours is the best of many more"
-        " signals, so it wins by chance; where nothing was found, a win means nothing.",
+        " signals, so it wins by chance; where nothing was found, a win means nothing. Counted for"
+        " selected pools, for controls and for all.",
         ("prior_attacks",),
         ("prior_attacks",),
         "needs a prior attack in the spec",
@@ -112,6 +115,20 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("proxy", "qualifying", "mean_v", "positive_share", "s10"),
         *("null_s10_high", "even_s10_high", "s10_p_even", "concentrated"),
     ),
+    "vulnerability_summary": (
+        *("pools", "generator", "privacy", "cells"),
+        *("positive_median", "positive_low", "positive_high", "s10_median", "s10_low", "s10_high"),
+        *("abs_median", "above_null", "above_even"),
+    ),
+    "scenario_scaling": (
+        *("pools", "generator", "step", "view", "proxy"),
+        *("cells", "change", "low", "high"),
+    ),
+    "prior_attacks": (
+        *("pools", "generator", "rival", "cells", "wins", "ties", "losses"),
+        *("mean_delta", "largest_loss", "ours_found", "rival_found"),
+    ),
+    "views": ("pools", "generator", "scenario", "cells", "lexical", "embedding"),
     "attributes_combined": (
         *("selection", "generator", "block", "corpus", "attribute"),
         *("pools", "records", "rho", "low", "high", "p_value", "p_holm"),

@@ -114,9 +114,9 @@ def pools(source: Source) -> Printed:
     caption = words(
         "How target pools were made. The outlier rule takes what lies beyond a percentile d of the"
         " distance to the embedding centroid, joined with what the local outlier factor (LOF, k"
-        " neighbours) flags; the rare rule goes by labels alone: freq., how often a combination is"
-        " seen, card., how many labels a record carries. Controls are uniform draws, apart from"
-        " each other and from the pools above them."
+        " neighbours) flags, vectors scaled to length 1 first; the rare rule goes by labels alone:"
+        " freq., how often a combination is seen, card., how many labels a record carries."
+        " Controls are uniform draws, apart from each other and from the pools above them."
     )
     part = Part(("Dataset",), tuple(columns), (Block(tuple(rows)),))
     return Printed("pools", caption, (part,), size="small")

@@ -27,6 +27,8 @@ from synthleak.report.printed.source import RANDOM, UNION, Source
 
 FAINTEST, DEEPEST, FARTHEST = 8, 45, 0.40
 FOUND = 0.05
+CONCENTRATED = Piece("†", form="sup")
+"""Not bold: Markdown, which has no colours, sets shaded entries in bold."""
 
 
 def distribution(source: Source) -> Printed:
@@ -69,7 +71,7 @@ def distribution(source: Source) -> Printed:
             "S10 of noise is far above 10, and so is S10 of a leak that is perfectly even. ",
             Piece("Grey", colour="gray"),
             ": S10 is not above what redraws without a leak give (p > 0.05). ",
-            Piece("Bold", bold=True),
+            CONCENTRATED,
             ": S10 lies above the band of an even leak; only this supports “concentrated”.",
         ),
     )
@@ -99,8 +101,10 @@ def _entry(row: VulnerabilityRow | None, without: VulnerabilityRow | None) -> En
         return NOTHING
     if row.s10 is None:
         return entry(f"{percent(row.positive_share)} / –", positive_share=row.positive_share)
+    mark = (CONCENTRATED,) if row.concentrated == "yes" else ()
     made = entry(
         f"{percent(row.positive_share)} / {percent(row.s10)}",
+        *mark,
         positive_share=row.positive_share,
         s10=row.s10,
         null_s10_high=row.null_s10_high,
@@ -113,6 +117,5 @@ def _entry(row: VulnerabilityRow | None, without: VulnerabilityRow | None) -> En
     return replace(
         made,
         shade=shade(row.s10, without.s10) if other and without is not None else None,
-        bold=row.concentrated == "yes",
         faint=row.s10_p_null is None or row.s10_p_null > FOUND,
     )

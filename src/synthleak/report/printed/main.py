@@ -131,7 +131,7 @@ def won(rows: Iterable[CellRow | None]) -> Words:
 
 def main(source: Source) -> Printed:
     """Best AUC and TPR by budget and attacker, a grid for each generator."""
-    return _grids(source, "main", source.main_cells(), "selected pools")
+    return _grids(source, "main", source.main_cells(), source.main_pools())
 
 
 def _grids(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> Printed:
@@ -165,7 +165,7 @@ def _grids(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> Pr
 
 def main_intervals(source: Source) -> Printed:
     """The same with spreads, both ceilings and the deployable figure."""
-    return _wide(source, "main_intervals", source.main_cells(), "selected pools")
+    return _wide(source, "main_intervals", source.main_cells(), source.main_pools())
 
 
 def rare_intervals(source: Source) -> Printed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from synthleak.report.printed.layout import Entry, Part, Piece, Printed, Row, Words
+from synthleak.report.printed.layout import Entry, Part, Piece, Printed, Row, Words, words
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -79,6 +79,23 @@ def table(item: Printed) -> str:
         if part.caption:
             lines += [inline(part.caption), ""]
         lines += [grid(part), ""]
-    for note in item.notes:
+    for note in (*item.notes, *_without_colours(item)):
         lines += [inline(note), ""]
     return "\n".join(lines)
+
+
+def _without_colours(item: Printed) -> list[Words]:
+    """Say how this format writes shading and grey, where a table has them."""
+    entries = [
+        made
+        for part in item.parts
+        for block in part.blocks
+        for row in block.rows
+        for made in row.entries
+    ]
+    said = []
+    if any(made.shade is not None for made in entries):
+        said.append("what is shaded is bold")
+    if any(made.faint for made in entries):
+        said.append("what is grey is in italics")
+    return [words(f"Without colours, {' and '.join(said)} here.")] if said else []

@@ -39,7 +39,8 @@ METHODS = ("canary", "domias", "ours")
 def prior(source: Source) -> Printed:
     """Canary's Echo, DOMIAS and ours in the same game."""
     every = [row for row in source.comparison if source.rule(row.corpus, row.pool) != UNION]
-    rows = [row for row in every if source.rule(row.corpus, row.pool) != RANDOM] or every
+    selected = [row for row in every if source.rule(row.corpus, row.pool) != RANDOM]
+    rows = selected or every
     if not rows:
         raise Lacking("needs prior attacks in the spec ([[prior]]), which these audits left out")
     budgets = budgets_of([row.epsilon for row in rows])
@@ -47,7 +48,8 @@ def prior(source: Source) -> Printed:
     rare = [row for row in rows if source.rule(row.corpus, row.pool) == RARE]
     others = [row for row in rows if row not in rare]
     parts = []
-    for title, chosen in (("Selected pools", others), ("Rare-label pools", rare)):
+    whose = "Selected pools" if selected else "Random controls"
+    for title, chosen in ((whose, others), ("Rare-label pools", rare)):
         for chunk in chunks:
             if any(row.epsilon in chunk for row in chosen):
                 parts.append(_part(source, title, chosen, chunk))

@@ -72,6 +72,11 @@ class Source:
         rows = rows or [row for row in self.cells if self.rule(row.corpus, row.pool) == RANDOM]
         return _or_lacking(rows, "no pool that is neither rare, a control nor merged")
 
+    def main_pools(self) -> str:
+        """Say whose rows `main_cells` returns."""
+        rules = {self.rule(row.corpus, row.pool) for row in self.main_cells()}
+        return "random controls" if rules == {RANDOM} else "selected pools"
+
     def rare_cells(self) -> list[CellRow]:
         """Return the rows of rare pools."""
         rows = [row for row in self.cells if self.rule(row.corpus, row.pool) == RARE]
@@ -118,6 +123,8 @@ def rule_words(kind: str, settings: dict[str, Any]) -> Words:
         made: list[str | Piece] = ["d", Piece(f"{settings['percentile']:g}", form="sub")]
         if settings.get("lof") is not None:
             made += [" + LOF", Piece(f"k={settings['lof']}", form="sub")]
+        if settings.get("unit") is False:
+            made.append(" (raw vectors)")
         return words(*made)
     if kind == RARE:
         frequency, labels = settings.get("max_frequency"), settings.get("min_labels")
