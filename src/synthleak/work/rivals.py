@@ -27,7 +27,7 @@ from synthleak.work.observations import observations, observed, put_away
 from synthleak.work.releases import open_release
 from synthleak.workbench import Workbench
 
-VERSION = 1
+VERSION = 2
 NEXT = 4
 """How many releases stand in for references where every release calibrates all others."""
 
