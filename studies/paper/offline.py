@@ -27,7 +27,8 @@ TOGETHER = (
     ("rich", "markdown-it-py", "mdurl", "Pygments"),
     ("jinja2", "MarkupSafe"),
     ("dm-tree", "wrapt"),
-    *((name,) for name in ("absl-py", "attrs", "click", "dp-accounting", "gguf", "joblib")),
+    ("joblib", "cloudpickle"),
+    *((name,) for name in ("absl-py", "attrs", "click", "dp-accounting", "gguf")),
     *((name,) for name in ("mpmath", "PyYAML", "rapidfuzz", "requests", "safetensors")),
     *((name,) for name in ("threadpoolctl", "tqdm")),
 )
