@@ -18,6 +18,7 @@ import gzip
 import io
 import json
 import logging
+import lzma
 import math
 import platform
 import re
@@ -225,7 +226,7 @@ def finish(args: argparse.Namespace) -> None:
 def pack(args: argparse.Namespace) -> None:
     """Pack all that the statistics need: pools, plans, claims and evidence, but no texts."""
     store = RunFolder(args.run).store
-    archive = Archive(args.to, args.spec.stem, "statistics.tar.gz")
+    archive = Archive(args.to, args.spec.stem, "statistics.tar.xz")
     archive.add(store, [name for kind in FOR_STATISTICS for name in store.list(f"{kind}/")])
 
 
@@ -375,8 +376,8 @@ class Archive:
                 member.size = len(data)
                 file.addfile(member, io.BytesIO(data))
         data, path = buffer.getvalue(), self._path(number)
-        if path.suffix == ".gz":
-            data = gzip.compress(data, compresslevel=9, mtime=0)
+        if path.suffix != ".tar":
+            data = {".gz": gzip, ".xz": lzma}[path.suffix].compress(data)
         part = path.with_name(f".{path.name}.part")
         part.write_bytes(data)
         part.replace(path)
