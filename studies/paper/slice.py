@@ -1,0 +1,529 @@
+"""Run the study in slices: releases on a machine with a GPU, statistics on any other.
+
+    slice.py prepare SPEC --run RUN --to FOLDER           select pools, draw plans: needs minilm
+    slice.py make SPEC --run RUN --prepared FOLDER --pack OUT --pools outlier --epsilon inf 4
+    slice.py take SPEC --run RUN OUT/*.tar*               put what was made elsewhere into RUN
+    slice.py status SPEC --run RUN                        count the releases of every cell
+    slice.py finish SPEC --run RUN --pools outlier rand0  statistics, tables and report
+    slice.py pack SPEC --run RUN --to OUT                 all that the statistics need, no texts
+
+A slice is some cells of one spec. Each step does only what is left to do, so a slice that was
+interrupted is run again with the same command. RUN is an ordinary run folder of synthleak.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import json
+import logging
+import lzma
+import math
+import platform
+import re
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from synthleak.analyses.cells import Cell
+from synthleak.engine.local import run_units
+from synthleak.engine.progress import Lines
+from synthleak.errors import UserError
+from synthleak.folder import STORE, RunFolder
+from synthleak.identity import digest
+from synthleak.releases.release import Header, load_texts
+from synthleak.runtime import Runtime, available_cores
+from synthleak.spec import LoadedSpec, load_spec
+from synthleak.store import FolderStore, StagedStore, Store, name_of
+from synthleak.work.releases import (
+    digest_of,
+    header_of,
+    make_releases,
+    missing_releases,
+    release_name,
+    wanted_sets,
+)
+from synthleak.workbench import Workbench, set_up
+
+VOLUME = 15 * 2**20
+"""Bytes of artefacts in one archive, before compression."""
+
+NAME = re.compile(r"(pool|plan|release|text|evidence|utility|attributes)/[0-9a-f]+(\.\w+)+")
+"""What an archive may hold: names of the store's artefacts, and no path out of it."""
+
+FOR_STATISTICS = ("pool", "plan", "release", "evidence", "utility", "attributes")
+CHOSEN_ONCE = ("pool", "plan", "release")
+"""Artefacts of one key that differ would be two different studies."""
+
+KEYS, TIMINGS = "keys.json", "timings.jsonl"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    args = _arguments().parse_args(argv)
+    try:
+        args.step(args)
+    except UserError as error:
+        print(f"slice.py: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+# ---------------------------------------------------------------------------- the steps
+
+
+def prepare(args: argparse.Namespace) -> None:
+    """Select pools and draw plans here, and write what `make` needs of them elsewhere."""
+    bench = opened(args.spec, args.run)
+    to = FolderStore(args.to / STORE)
+    for kind in CHOSEN_ONCE:
+        for name in bench.store.list(f"{kind}/"):
+            to.put(name, bench.store.get(name))
+    content = {
+        "commit": _commit(),
+        "cells": {title(cell): key(bench, cell) for cell in bench.cells},
+    }
+    (args.to / KEYS).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    for name, pool in bench.pools.items():
+        print(f"{name}: {len(pool.targets)} records of {len(bench.corpus)}")
+    print(f"prepared {len(bench.cells)} cells in {args.to}")
+
+
+def make(args: argparse.Namespace) -> None:
+    """Make the releases of the chosen cells, and pack them after every fleet."""
+    began = time.monotonic()
+    bench = opened(args.spec, args.run, artefacts(args.prepared))
+    bench = hurried(bench, fleet=args.fleet, device=args.device)
+    facts = expected_keys(bench, args.prepared) | machine()
+    archive = Archive(args.pack, args.spec.stem, "releases.tar") if args.pack else None
+    cells = chosen(bench, args)
+    print(f"set up in {time.monotonic() - began:.1f} s; {len(cells)} cells", flush=True)
+    threading.Thread(target=account, args=(bench, cells), daemon=True).start()
+    longest = args.expect / 100
+    for cell in cells:
+        for unit in missing_releases(replace(bench, only=(cell,))):
+            left = args.minutes * 60 - (time.monotonic() - began)
+            if longest * len(unit.sets) > left:
+                print(f"stopped before {title(cell)}: {left:.0f} s are left", flush=True)
+                return
+            start = time.monotonic()
+            with heard() as lines:
+                run_units(
+                    make_releases,
+                    bench,
+                    [unit],
+                    workers=1,
+                    progress=Lines(),
+                    title=title(cell),
+                    steps=len(unit.sets),
+                )
+            seconds = time.monotonic() - start
+            longest = max(longest, seconds / len(unit.sets))
+            row = {
+                "spec": args.spec.stem,
+                "cell": title(cell),
+                "releases": len(unit.sets),
+                "seconds": round(seconds, 1),
+                "stages": lines,
+                **facts,
+            }
+            note(row, args.run, args.pack)
+            if archive:
+                archive.add(bench.store, names_of_releases(bench, cell, unit.sets))
+        if args.score:
+            score(bench, cell, args)
+    print(f"done in {time.monotonic() - began:.1f} s", flush=True)
+
+
+def account(bench: Workbench, cells: Sequence[Cell]) -> None:
+    """Find the noise of every budget, which is remembered, while the device is busy elsewhere."""
+    for cell in cells:
+        sigma = getattr(bench.generator_of(cell)[1], "sigma", None)
+        if sigma and math.isfinite(cell.epsilon):
+            sigma(bench.request(cell, wanted_sets(bench, cell)[0][1]))
+
+
+def score(bench: Workbench, cell: Cell, args: argparse.Namespace) -> None:
+    """Compute the evidence of one cell on the cores of this machine, and pack it."""
+    from synthleak.audit import fill
+    from synthleak.work.stages import STAGES
+
+    start, before = time.monotonic(), set(bench.store.list("evidence/"))
+    stages = [stage for stage in STAGES if stage.of == "observation"]
+    alone = replace(bench, only=(cell,))
+    headers = [header_of(bench, cell, item) for _, item in wanted_sets(bench, cell)]
+    if not all(bench.store.exists(name_of("text", header.text)) for header in headers):
+        print(f"{title(cell)}: some releases were made elsewhere, so they are not scored here")
+        return
+    fill(alone, Runtime(workers=args.workers), Lines(), [], stages)
+    row = {"spec": args.spec.stem, "cell": title(cell), "stage": "evidence"}
+    note(row | {"seconds": round(time.monotonic() - start, 1)}, args.run, args.pack)
+    if args.pack:
+        new = sorted(set(bench.store.list("evidence/")) - before)
+        Archive(args.pack, args.spec.stem, "evidence.tar.gz").add(bench.store, new)
+
+
+def take(args: argparse.Namespace) -> None:
+    """Put the artefacts of archives into the run folder, after checking that they belong there."""
+    everything = [item for path in args.archives for item in members(path)]
+    drawn = [item for item in everything if item[0].startswith(("pool/", "plan/"))]
+    bench = opened(args.spec, args.run, drawn)
+    wanted = {
+        release_name(bench, cell, item)
+        for cell in bench.cells
+        for _, item in wanted_sets(bench, cell)
+    }
+    headers = {name: Header.from_bytes(data) for name, data in everything if name in wanted}
+    wanted |= {name_of("text", header.text) for header in headers.values()}
+    counts = {"new": 0, "kept": 0, "left out": 0}
+    for name, data in everything:
+        foreign = name.startswith(("release/", "text/")) and name not in wanted
+        counts["left out" if foreign else admitted(bench.store, name, data)] += 1
+    print("artefacts: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
+    bare = [h for h in headers.values() if not bench.store.exists(name_of("text", h.text))]
+    if bare:
+        print(f"{len(bare)} releases came without their texts: their evidence must come too")
+    status(args)
+
+
+def status(args: argparse.Namespace) -> None:
+    """Print how many releases of every cell are there."""
+    bench = read(args.spec, args.run)
+    for cell in bench.cells:
+        print(f"{title(cell):<28} {made(bench, cell):>4} of {len(wanted_sets(bench, cell))}")
+
+
+def finish(args: argparse.Namespace) -> None:
+    """Run the statistics of the chosen cells: an ordinary run, restricted to what was made."""
+    from synthleak.audit import run
+
+    whole = read(args.spec, args.run)
+    missing = [
+        cell for cell in chosen(whole, args) if made(whole, cell) < len(wanted_sets(whole, cell))
+    ]
+    if missing:
+        raise UserError(
+            f"{len(missing)} of the chosen cells are not made, e.g. {title(missing[0])}",
+            str(args.run),
+            "make them, or choose others with --pools and --epsilon",
+        )
+    run(
+        restricted(args, whole),
+        args.run,
+        extend=True,
+        runtime=Runtime(workers=args.workers),
+        progress=Lines(),
+    )
+
+
+def pack(args: argparse.Namespace) -> None:
+    """Pack all that the statistics need: pools, plans, claims and evidence, but no texts."""
+    store = RunFolder(args.run).store
+    archive = Archive(args.to, args.spec.stem, "statistics.tar.xz")
+    archive.add(store, [name for kind in FOR_STATISTICS for name in store.list(f"{kind}/")])
+
+
+# ---------------------------------------------------------------------------- run folders and cells
+
+
+def opened(spec: Path, run: Path, given: Iterable[tuple[str, bytes]] = ()) -> Workbench:
+    """Open the run folder of a spec, or begin it, with pools and plans as given from elsewhere."""
+    folder = RunFolder(run)
+    staged = StagedStore(folder.store)
+    for name, data in given:
+        if not staged.exists(name):
+            staged.put(name, data)
+    bench = set_up(load_spec(spec), staged)
+    if folder.manifest() is None:
+        folder.admit(bench, extend=False)
+        folder.begin(bench, new=True)
+    staged.commit()
+    return replace(bench, store=folder.store)
+
+
+def read(spec: Path, run: Path) -> Workbench:
+    """Open the run folder of a spec without writing anything."""
+    return set_up(load_spec(spec), StagedStore(RunFolder(run).store))
+
+
+def hurried(bench: Workbench, **speed: Any) -> Workbench:
+    """Set how fast releases are made: fleet and device, which are no part of any key."""
+    speed = {name: value for name, value in speed.items() if value is not None}
+    pairs = tuple(
+        (section, generator.model_copy(update=speed))
+        for section, generator in bench.plugins.generators
+    )
+    return replace(bench, plugins=replace(bench.plugins, generators=pairs))
+
+
+def chosen(bench: Workbench, args: argparse.Namespace) -> list[Cell]:
+    """Return the cells that the options name, budget by budget in the order in which they do."""
+    pools = args.pools or list(bench.pools)
+    budgets = args.epsilon or list(dict.fromkeys(cell.epsilon for cell in bench.cells))
+    cells = [
+        cell
+        for pool in pools
+        for epsilon in budgets
+        for cell in bench.cells
+        if (cell.pool, cell.epsilon) == (pool, epsilon)
+    ]
+    known = {cell.pool for cell in cells}, {cell.epsilon for cell in cells}
+    for option, asked, there in zip(("--pools", "--epsilon"), (pools, budgets), known, strict=True):
+        if strange := [item for item in asked if item not in there]:
+            raise UserError(f"the spec has no {strange[0]}", option, f"it has {_listed(bench)}")
+    return cells
+
+
+def restricted(args: argparse.Namespace, whole: Workbench) -> LoadedSpec:
+    """Return the spec with the chosen pools and budgets only; the pools must stay what they are.
+
+    A random pool is drawn apart from those above it, so pools can be left out from below only.
+    """
+    loaded = load_spec(args.spec)
+    pools, budgets = args.pools or list(whole.pools), args.epsilon
+    kept = tuple(
+        section
+        for section, order in zip(loaded.spec.pool, whole.plugins.orders, strict=True)
+        if set(order.names()) <= set(pools)
+    )
+    if kept != loaded.spec.pool[: len(kept)]:
+        raise UserError(
+            "pools can be left out from below only", "--pools", f"the order is {_listed(whole)}"
+        )
+    generators = tuple(
+        section.model_copy(
+            update={"epsilon": tuple(e for e in section.epsilon if not budgets or e in budgets)}
+        )
+        for section in loaded.spec.generator
+    )
+    spec = loaded.spec.model_copy(update={"pool": kept, "generator": generators})
+    return LoadedSpec(spec, loaded.path)
+
+
+def title(cell: Cell) -> str:
+    return f"{cell.pool} {cell.generator} {cell.epsilon:g}"
+
+
+def made(bench: Workbench, cell: Cell) -> int:
+    sets = wanted_sets(bench, cell)
+    return sum(bench.store.exists(release_name(bench, cell, item)) for _, item in sets)
+
+
+def key(bench: Workbench, cell: Cell) -> str:
+    """Return the key of a cell's releases together."""
+    return digest([bench.release_key(cell, item) for _, item in wanted_sets(bench, cell)])
+
+
+def expected_keys(bench: Workbench, prepared: Path | None) -> dict[str, Any]:
+    """Stop before anything is spent where this machine would make other releases than prepared."""
+    if prepared is None:
+        return {}
+    content = json.loads((prepared / KEYS).read_text(encoding="utf-8"))
+    for cell in bench.cells:
+        if content["cells"].get(title(cell)) != key(bench, cell):
+            raise UserError(
+                f"the releases of {title(cell)} have other keys here than where they were prepared",
+                str(prepared / KEYS),
+                "prepare again with the same version of synthleak, corpus and spec",
+            )
+    return {"commit": content["commit"]}
+
+
+def _listed(bench: Workbench) -> str:
+    return ", ".join(
+        [*bench.pools, *(f"{e:g}" for e in dict.fromkeys(c.epsilon for c in bench.cells))]
+    )
+
+
+# ---------------------------------------------------------------------------- archives
+
+
+class Archive:
+    """Volumes of at most 15 MiB of artefacts; each is rewritten whole, never half-written."""
+
+    def __init__(self, folder: Path, stem: str, ending: str) -> None:
+        self.folder, self.stem, self.ending = folder, stem, ending
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, store: Store, names: Iterable[str]) -> None:
+        """Add artefacts behind those that the last volume holds."""
+        number = max(1, len(list(self.folder.glob(f"{self.stem}.*.{self.ending}"))))
+        held = dict(members(self._path(number))) if self._path(number).is_file() else {}
+        for name in names:
+            data = store.get(name)
+            if held and sum(map(len, held.values())) + len(data) > VOLUME:
+                self._write(number, held)
+                number, held = number + 1, {}
+            held[name] = data
+        if held:
+            self._write(number, held)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{self.stem}.{number}.{self.ending}"
+
+    def _write(self, number: int, held: dict[str, bytes]) -> None:
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as file:
+            for name, data in held.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                file.addfile(member, io.BytesIO(data))
+        data, path = buffer.getvalue(), self._path(number)
+        if path.suffix != ".tar":
+            data = {".gz": gzip, ".xz": lzma}[path.suffix].compress(data)
+        part = path.with_name(f".{path.name}.part")
+        part.write_bytes(data)
+        part.replace(path)
+        print(f"packed {path.name}: {len(held)} artefacts, {len(data) / 2**20:.1f} MiB", flush=True)
+
+
+def members(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of every artefact in an archive."""
+    try:
+        with tarfile.open(path) as file:
+            for member in file:
+                content = file.extractfile(member)
+                if content is None or not NAME.fullmatch(member.name):
+                    raise UserError(f"{member.name!r} is no artefact of a store", str(path))
+                yield member.name, content.read()
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise UserError(f"the archive cannot be read ({error})", str(path)) from None
+
+
+def admitted(store: Store, name: str, data: bytes) -> str:
+    """Put an artefact into the store, unless it is there; say which."""
+    kind = name.partition("/")[0]
+    if store.exists(name):
+        if kind in CHOSEN_ONCE and store.get(name) != data:
+            raise UserError(
+                f"{name} differs from the one in the run folder",
+                remedy="it was made twice: take the archives of one of the two slices only",
+            )
+        return "kept"
+    if kind == "text" and name != name_of("text", digest_of(load_texts(data))):
+        raise UserError(f"{name} is not what the generator made", remedy="copy the archive again")
+    store.put(name, data)
+    return "new"
+
+
+def artefacts(prepared: Path | None) -> Iterator[tuple[str, bytes]]:
+    """Yield what `prepare` wrote."""
+    if prepared is not None:
+        store = FolderStore(prepared / STORE)
+        yield from ((name, store.get(name)) for name in store.list(""))
+
+
+def names_of_releases(bench: Workbench, cell: Cell, sets: Sequence[int]) -> list[str]:
+    """Return texts before headers, so that a header never stands without its text."""
+    items = [bench.plans[cell.pool].sets[position] for position in sets]
+    texts = [name_of("text", header_of(bench, cell, item).text) for item in items]
+    return [*texts, *(release_name(bench, cell, item) for item in items)]
+
+
+# ---------------------------------------------------------------------------- what it cost
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """Collect what generators log of their stages: how long each took, never a text."""
+    lines: list[str] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    collector, log = Collector(logging.INFO), logging.getLogger("synthleak")
+    log.addHandler(collector)
+    log.setLevel(logging.INFO)
+    try:
+        yield lines
+    finally:
+        log.removeHandler(collector)
+
+
+def note(row: dict[str, Any], *folders: Path | None) -> None:
+    """Print a row of timings, and add it to the file beside the run and in the pack."""
+    print(
+        f"{row['cell']}: {row['seconds']} s; " + "; ".join(row.get("stages", ["evidence"])),
+        flush=True,
+    )
+    for folder in filter(None, folders):
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / TIMINGS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def machine() -> dict[str, Any]:
+    """Say what releases are made on."""
+    facts: dict[str, Any] = {"python": platform.python_version(), "cores": available_cores()}
+    for package in ("synthleak", "torch", "transformers", "numpy"):
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    try:
+        import torch
+    except ImportError:
+        return facts
+    facts["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    return facts
+
+
+def _commit() -> str:
+    found = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return found.stdout.strip()
+
+
+# ---------------------------------------------------------------------------- options
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    steps = parser.add_subparsers(required=True, metavar="STEP")
+
+    def step(does: Callable[[argparse.Namespace], None], *, cells: bool = False) -> Any:
+        made = steps.add_parser(does.__name__, help=does.__doc__)
+        made.set_defaults(step=does)
+        made.add_argument("spec", type=Path)
+        made.add_argument("--run", type=Path, required=True, help="the run folder")
+        if cells:
+            made.add_argument("--pools", nargs="+", help="of these pools; all without it")
+            made.add_argument("--epsilon", nargs="+", type=float, help="of these budgets")
+            made.add_argument("--workers", type=int, default=available_cores())
+        return made
+
+    step(prepare).add_argument("--to", type=Path, required=True)
+    making = step(make, cells=True)
+    making.add_argument("--prepared", type=Path, help="what `prepare` wrote")
+    making.add_argument("--pack", type=Path, help="where archives go")
+    making.add_argument("--fleet", type=int, help="releases at once; changes speed only")
+    making.add_argument("--device", help="cuda, cpu, ...; changes speed only")
+    making.add_argument(
+        "--minutes", type=float, default=math.inf, help="begin no fleet after these"
+    )
+    making.add_argument("--expect", type=float, default=0.0, help="seconds of 100 releases")
+    making.add_argument("--score", action="store_true", help="compute the evidence here too")
+    step(take).add_argument("archives", type=Path, nargs="+")
+    step(status)
+    step(finish, cells=True)
+    step(pack).add_argument("--to", type=Path, required=True)
+    return parser
+
+
+if __name__ == "__main__":
+    main()
