@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,14 @@ class Backbone:
     def head(self) -> Any:
         """The weight of the output layer."""
         return self.model.get_output_embeddings().weight
+
+    @cached_property
+    def opening(self) -> tuple[int, ...]:
+        """What the tokenizer begins every text with: a BOS token, for many models (METHOD §5.2)."""
+        spelled = tuple(self.tokenizer.encode("a", add_special_tokens=True))
+        bare = tuple(self.encode("a"))
+        starts = [n for n in range(len(spelled)) if spelled[n : n + len(bare)] == bare]
+        return spelled[: starts[0]] if starts else ()
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text, without marks of its own."""

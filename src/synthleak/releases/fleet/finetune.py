@@ -38,7 +38,7 @@ def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Sy
             crew.shape(generator.rank),
             memory_of(crew.device),
             wanted=len(requests) - done,
-            batch=generator.batch_size,
+            batch=generator.expected_batch,
             longest=longest,
             most=generator.fleet,
         )
@@ -66,7 +66,7 @@ def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator
                 crew.shape(1),
                 memory_of(crew.device),
                 wanted=1,
-                batch=generator.batch_size,
+                batch=generator.expected_batch,
                 longest=longest,
             )
             sampler = Sampler(
@@ -86,6 +86,7 @@ def _decoding(generator: DpSgd, crew: Crew, longest: int) -> Decoding:
         temperature=generator.temperature,
         top_k=generator.top_k,
         top_p=generator.top_p,
+        least=1,
     )
 
 
@@ -143,7 +144,7 @@ def sampled(
     from synthleak.releases.generators.dpsgd import prompt_of
 
     encoded = {
-        labels: tuple(crew.backbone.encode(prompt_of(labels)))
+        labels: prompt_of(labels, crew.backbone)
         for labels in {labels for own in classes for labels in own}
     }
     total = sum(len(own) for own in classes)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from synthleak.corpus.corpus import Record
 from synthleak.releases.fleet.crew import Crew, crew_of
@@ -24,12 +24,21 @@ CHAT = (
 DESCRIPTION = "short messages about a pill"
 
 
-def write_backbone(folder: Path, *, chat: bool = True, context: int = 512) -> str:
-    """Write model and tokenizer into a folder, and return its name."""
+def write_backbone(
+    folder: Path, *, chat: bool = True, context: int = 512, bos: bool = False
+) -> str:
+    """Write model and tokenizer into a folder, and return its name.
+
+    With `bos` the tokenizer begins every text with `<user>` and ends it with `<bot>`.
+    """
     marks = ["<pad>", "<unk>", "<end>", "<user>", "<bot>", "\n"]
     vocabulary = {word: n for n, word in enumerate([*marks, *dict.fromkeys(WORDS), ":", "."])}
     raw = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     raw.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+    if bos:
+        raw.post_processor = processors.TemplateProcessing(
+            single="<user> $A <bot>", special_tokens=[("<user>", 3), ("<bot>", 4)]
+        )
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=raw,
         unk_token="<unk>",
