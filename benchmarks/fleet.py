@@ -34,9 +34,10 @@ import transformers
 from synthleak import run
 from synthleak.engine.progress import Lines
 from synthleak.releases.backbone import Backbone, load_backbone
+from synthleak.releases.fleet import crew as crews
 from synthleak.releases.fleet.batches import Example, Library
 from synthleak.releases.fleet.choice import Decoding
-from synthleak.releases.fleet.crew import Crew, crew_of, memory_of
+from synthleak.releases.fleet.crew import Crew, memory_of
 from synthleak.releases.fleet.memory import plan_fleet
 from synthleak.releases.fleet.sampling import Sampler
 from synthleak.releases.fleet.training import Course, Trainer
@@ -270,7 +271,7 @@ def paper_cells(corpus: Path, out: Path) -> dict[str, dict[str, float]]:
     loaded = load_spec(STUDY)
     found = {}
     for epsilon in loaded.spec.generator[0].epsilon:
-        crew_of.cache_clear()
+        crews._crew.cache_clear()
         load_backbone.cache_clear()
         text = STUDY.read_text(encoding="utf-8")
         text = re.sub(r'path = ".*"', f'path = "{corpus.resolve()}"', text)

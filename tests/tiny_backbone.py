@@ -25,7 +25,7 @@ DESCRIPTION = "short messages about a pill"
 
 
 def write_backbone(
-    folder: Path, *, chat: bool = True, context: int = 512, bos: bool = False
+    folder: Path, *, chat: bool = True, context: int = 512, bos: bool = False, layers: int = 4
 ) -> str:
     """Write model and tokenizer into a folder, and return its name.
 
@@ -53,7 +53,7 @@ def write_backbone(
         vocab_size=len(vocabulary),
         hidden_size=16,
         intermediate_size=24,
-        num_hidden_layers=4,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=context,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from synthleak.engine.progress import tell
 from synthleak.releases.fleet.batches import Example
 from synthleak.releases.fleet.choice import Decoding
-from synthleak.releases.fleet.crew import Crew, crew_of, halving, memory_of
+from synthleak.releases.fleet.crew import Crew, halving, memory_of
 from synthleak.releases.fleet.full import trained_in_full
 from synthleak.releases.fleet.memory import Fleet, plan_fleet
 from synthleak.releases.fleet.sampling import Sampler
@@ -29,7 +29,7 @@ def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Sy
 
     All requests share N, ε and release size: they are one cell's. Only seeds and records differ.
     """
-    crew = crew_of(generator.backbone, generator.device, generator.dtype)
+    crew = generator.crew()
     longest = min(generator.max_tokens, crew.backbone.context)
     sets = _examples(crew, requests, longest)
     done = 0
@@ -55,7 +55,7 @@ def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Sy
 
 def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Synthetic]]:
     """Yield a release per request, every weight trained, one request after another."""
-    crew = crew_of(generator.backbone, generator.device, generator.dtype)
+    crew = generator.crew()
     longest = min(generator.max_tokens, crew.backbone.context)
     sets = _examples(crew, requests, longest)
     for request, examples in zip(requests, sets, strict=True):
