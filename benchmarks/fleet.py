@@ -34,9 +34,10 @@ import transformers
 from synthleak import run
 from synthleak.engine.progress import Lines
 from synthleak.releases.backbone import Backbone, load_backbone
+from synthleak.releases.fleet import crew as crews
 from synthleak.releases.fleet.batches import Example, Library
 from synthleak.releases.fleet.choice import Decoding
-from synthleak.releases.fleet.crew import Crew, crew_of, memory_of
+from synthleak.releases.fleet.crew import Crew, memory_of
 from synthleak.releases.fleet.memory import plan_fleet
 from synthleak.releases.fleet.sampling import Sampler
 from synthleak.releases.fleet.training import Course, Trainer
@@ -71,7 +72,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "num_key_value_heads": 2,
     },
 }
-INSTANCES, EXAMPLES, TOKENS, RANK = 104, 16, 24, 16
+INSTANCES, EXAMPLES, TOKENS, LONGEST, RANK = 104, 16, 24, 64, 16
 COURSE = Course(steps=1, rate=1.0, batch=EXAMPLES, learning_rate=1e-3, clip=1.0, sigma=1.0)
 
 
@@ -175,11 +176,12 @@ def fleet_step(crew: Crew, instances: int, fleet: Any) -> Callable[[], None]:
         crew.backbone.head,
         adapters,
         COURSE,
+        longest=LONGEST,
         tokens_at_once=fleet.tokens,
         examples_at_once=fleet.examples,
     )
     sets = fleet_examples(crew.backbone.head.shape[0], instances)
-    library = Library(sets, crew.device)
+    library = Library(sets, crew.device, LONGEST)
     everyone = [np.arange(EXAMPLES)] * instances
     noise = [torch.Generator(crew.device).manual_seed(i) for i in range(instances)]
 
@@ -220,7 +222,7 @@ def sampling(crew: Crew, instances: int, fleet: Any, each: int, longest: int) ->
 def measure(shape: str, device: str, dtype: torch.dtype, instances: int) -> dict[str, Any]:
     crew = Crew(Backbone(shape, build(shape, device, dtype), None, 2, 512))
     fleet = plan_fleet(
-        crew.shape(RANK), memory_of(crew.device), wanted=instances, batch=EXAMPLES, longest=64
+        crew.shape(RANK), memory_of(crew.device), wanted=instances, batch=EXAMPLES, longest=LONGEST
     )
     found: dict[str, Any] = {"plan": vars(fleet)}
     if device == "cuda":
@@ -270,7 +272,7 @@ def paper_cells(corpus: Path, out: Path) -> dict[str, dict[str, float]]:
     loaded = load_spec(STUDY)
     found = {}
     for epsilon in loaded.spec.generator[0].epsilon:
-        crew_of.cache_clear()
+        crews._crew.cache_clear()
         load_backbone.cache_clear()
         text = STUDY.read_text(encoding="utf-8")
         text = re.sub(r'path = ".*"', f'path = "{corpus.resolve()}"', text)

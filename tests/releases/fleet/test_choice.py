@@ -37,6 +37,17 @@ def test_a_token_is_drawn_as_often_as_it_is_likely() -> None:
     logits[0, [70, 700, 1700]] = torch.tensor([0.5, 0.3, 0.2]).log()
     chance = (torch.arange(1000) + 0.5) / 1000
     how = Decoding(end=(), longest=1, top_k=3, top_p=1.0)
-    drawn = choose(logits.expand(1000, -1), chance, how)
+    drawn = choose(logits.expand(1000, -1), chance, how, 0)
     counts = [int((drawn == token).sum()) for token in (70, 700, 1700)]
     assert counts == [500, 300, 200]
+
+
+@pytest.mark.parametrize("top_k", [1, 50])
+def test_no_text_ends_before_its_least_length(top_k: int) -> None:
+    logits = torch.tensor([[0.0, 9.0, 8.0, 1.0]])
+    chance = (torch.arange(1000) + 0.5) / 1000
+    how = Decoding(end=(1, 2), longest=9, top_k=top_k, top_p=1.0, least=2)
+    for length in (0, 1):
+        drawn = choose(logits.repeat(1000, 1), chance, how, length)
+        assert not {1, 2} & set(drawn.tolist())
+    assert 1 in choose(logits.repeat(1000, 1), chance, how, 2).tolist()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import tomllib
+from importlib.resources import files
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -84,23 +88,86 @@ def test_without_privacy_nothing_is_clipped_unless_asked() -> None:
     assert DpSgd().course(ask(1.0)).clip == 1.0
 
 
+@pytest.mark.parametrize(
+    ("settings", "epsilon", "rate"),
+    [
+        ({}, math.inf, 2e-3),
+        ({}, 1.0, 1e-3),
+        ({"adapter": "full"}, math.inf, 1e-4),
+        ({"adapter": "full"}, 1.0, 1e-4),
+        ({"adapter": "full", "learning_rate": 3e-5}, 1.0, 3e-5),
+    ],
+)
+def test_learning_rate_by_adapter_and_privacy(
+    settings: dict[str, Any], epsilon: float, rate: float
+) -> None:
+    assert DpSgd(**settings).course(ask(epsilon)).learning_rate == rate
+
+
+@pytest.mark.parametrize(
+    ("settings", "batch"),
+    [
+        ({}, 16),
+        ({"max_tokens": 128}, 16),
+        ({"max_tokens": 129}, 8),
+        ({"max_tokens": 512}, 8),
+        ({"max_tokens": 513}, 4),
+        ({"max_tokens": 3072}, 4),
+        ({"max_tokens": 3072, "batch_size": 16}, 16),
+        ({"batch_size": 2.5}, 2.5),
+    ],
+)
+def test_batch_by_length_decides_rate_steps_noise_and_normaliser(
+    settings: dict[str, Any], batch: float
+) -> None:
+    generator = DpSgd(**settings)
+    for records in ((), SECRETS * 50):
+        request = Request(records, 500, 500, 4.0, 1 / 500**2, SIDE, 1)
+        course, (event,) = generator.course(request), generator.claim(request).events
+        assert course.batch == batch
+        assert course.rate == event.rate == batch / 500
+        assert course.steps == event.count == int(5000 / batch)
+        assert course.sigma == event.sigma
+
+
+@pytest.mark.parametrize("setting", ["batch_size", "learning_rate"])
+@pytest.mark.parametrize("wrong", [0, -4, "large", None, math.inf, math.nan, True])
+def test_a_batch_or_rate_is_a_number_above_zero_or_auto(setting: str, wrong: object) -> None:
+    with pytest.raises(ValidationError, match='use a number above 0, or "auto"') as error:
+        DpSgd(**{setting: wrong})
+    assert setting in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("preset", "batch"), [("psytar", 16), ("dmsafn", 16), ("eurlex", 8), ("n2c2", 4)]
+)
+def test_presets_train_with_the_batches_of_the_study(preset: str, batch: int) -> None:
+    text = files("synthleak.cli").joinpath(f"templates/presets/{preset}.toml").read_text("utf-8")
+    _, _, suggested = text.partition("DP-Gen")
+    lines = [line[2:] for line in suggested.splitlines()[1:] if line.startswith("# ")]
+    settings = tomllib.loads("\n".join(lines))
+    assert settings.pop("kind") == "dpsgd"
+    assert DpSgd(**settings).expected_batch == batch
+
+
 class Letters:
     """A backbone whose tokens are letters."""
 
     end = 0
+    opening = (1,)
 
     def encode(self, text: str) -> list[int]:
         return [ord(letter) for letter in text]
 
 
 def test_a_long_text_is_cut_and_still_ends() -> None:
-    example, cut = example_of(Record("1", "abcdefgh", ("x",)), Letters(), 8)  # type: ignore[arg-type]
+    example, cut = example_of(Record("1", "abcdefgh", ("x",)), Letters(), 9)  # type: ignore[arg-type]
     assert cut
-    assert example.tokens == (*map(ord, "x\n\nabcd"), 0)
-    assert example.prompt == 3
+    assert example.tokens == (1, *map(ord, "x\n\nabcd"), 0)
+    assert example.prompt == 4
     whole, cut = example_of(Record("1", "ab"), Letters(), 8)  # type: ignore[arg-type]
     assert not cut
-    assert whole.tokens == (*map(ord, "\n\nab"), 0)
+    assert whole.tokens == (1, *map(ord, "\n\nab"), 0)
 
 
 def test_a_backbone_that_is_not_there_is_said_in_one_line(tmp_path: object) -> None:

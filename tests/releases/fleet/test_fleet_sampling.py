@@ -44,7 +44,9 @@ def plain(
             with one.serving(Even(1, 1)), torch.no_grad():
                 hidden = crew._base(input_ids=torch.tensor([[*prompt, *made]])).last_hidden_state
             logits = (hidden[0, -1] @ crew.backbone.head.T) / how.temperature
-            order = sorted(range(len(logits)), key=lambda token: -float(logits[token]))[: how.top_k]
+            forbidden = how.end if len(made) < how.least else ()
+            allowed = [token for token in range(len(logits)) if token not in forbidden]
+            order = sorted(allowed, key=lambda token: -float(logits[token]))[: how.top_k]
             share = torch.softmax(logits[order], dim=0).tolist()
             kept, total = [], 0.0
             for token, p in zip(order, share, strict=True):
@@ -74,6 +76,7 @@ def plain(
     [
         Decoding(end=(2, 3, 4, 5, 6, 7), longest=20, top_k=50, top_p=1.0),
         Decoding(end=(2, 3), longest=9, temperature=0.7, top_k=8, top_p=0.6),
+        Decoding(end=tuple(range(2, 40)), longest=9, top_p=1.0, least=2),
     ],
 )
 def test_the_fleet_draws_what_a_plain_loop_draws(at_once: int, how: Decoding) -> None:
@@ -89,6 +92,7 @@ def test_the_fleet_draws_what_a_plain_loop_draws(at_once: int, how: Decoding) ->
             assert made[instance][position] == expected
             lengths.add(len(expected))
     assert len(lengths) > 1
+    assert min(lengths) >= how.least
 
 
 def test_greedy_in_the_limit() -> None:

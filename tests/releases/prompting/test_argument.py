@@ -18,14 +18,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tiny_backbone import RECORDS, ask, side_of, write_backbone  # noqa: E402
-
 from synthleak.corpus.corpus import Record  # noqa: E402
 from synthleak.releases.evolution import population  # noqa: E402
 from synthleak.releases.generators.augpe import AugPe  # noqa: E402
 from synthleak.releases.generators.epsvec import EpsVec  # noqa: E402
 from synthleak.releases.release import Request, Synthetic  # noqa: E402
 from synthleak.releases.steering import exemplars, release  # noqa: E402
+from tiny_backbone import RECORDS, ask, side_of, write_backbone  # noqa: E402
 
 SIDE = side_of()
 OTHER = Record("x", "happy with this doctor " * 9, ("joy", "pain"))

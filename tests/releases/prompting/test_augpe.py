@@ -25,9 +25,8 @@ from synthleak.testing import check_generator
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tiny_backbone import RECORDS, ask, write_backbone
-
 from synthleak.releases.fleet.crew import crew_of, whereabouts
+from tiny_backbone import RECORDS, ask, write_backbone
 
 
 @pytest.fixture(scope="module")

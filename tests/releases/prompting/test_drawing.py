@@ -8,8 +8,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tiny_backbone import tiny_crew, write_backbone  # noqa: E402
-
 from synthleak.errors import GeneratorError  # noqa: E402
 from synthleak.releases.fleet.choice import Decoding  # noqa: E402
 from synthleak.releases.fleet.crew import Crew  # noqa: E402
@@ -17,6 +15,7 @@ from synthleak.releases.fleet.memory import Shape  # noqa: E402
 from synthleak.releases.prompting import drawing  # noqa: E402
 from synthleak.releases.prompting.drawing import Drawer, plan_room  # noqa: E402
 from synthleak.releases.prompting.pushing import Push  # noqa: E402
+from tiny_backbone import tiny_crew, write_backbone  # noqa: E402
 
 PROMPTS = [(7, 8), (9,), (10, 11, 12, 13), (7, 8, 9), (20, 21)]
 OF = np.array([0, 1, 2, 3, 4, 2, 2, 0, 1, 4, 4, 4])
@@ -97,6 +96,17 @@ def test_rows_are_drawn_as_a_plain_loop_draws_them(
     ]
     assert made == expected
     assert len({len(tokens) for tokens in made}) > 2
+
+
+def test_no_text_ends_before_its_least_length(crew: Crew) -> None:
+    ends = tuple(range(2, 40))
+    chance = np.random.default_rng(3).random((len(OF), 6), dtype=np.float32)
+    for least in (0, 1, 3):
+        how = Decoding(end=ends, longest=6, top_p=1.0, least=least)
+        made = Drawer(crew).draw(PROMPTS, OF, chance, how)
+        assert not any(set(tokens[:least]) & set(ends) for tokens in made)
+        # The token that ends a text is handed over with it.
+        assert min(map(len, made)) == least + 1
 
 
 def test_steering_changes_what_is_drawn_and_leaves_nothing_behind(crew: Crew) -> None:

@@ -10,12 +10,11 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tiny_backbone import ask, side_of, write_backbone
-
 from synthleak.releases.evolution import evolve
 from synthleak.releases.generators.augpe import AugPe
 from synthleak.releases.generators.epsvec import EpsVec
 from synthleak.releases.prompting import author
+from tiny_backbone import ask, side_of, write_backbone
 
 SIDE = side_of()
 

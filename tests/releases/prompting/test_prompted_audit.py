@@ -10,8 +10,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tiny_backbone import write_backbone
-
 from synthleak.audit import run
 from synthleak.errors import UserError
 from synthleak.findings import open_run
@@ -20,6 +18,7 @@ from synthleak.spec import LoadedSpec
 from synthleak.store import MemoryStore
 from synthleak.work.releases import missing_releases
 from synthleak.workbench import set_up
+from tiny_backbone import write_backbone
 
 
 def test_all_are_audited_like_the_rest(tiny: Callable[..., LoadedSpec], tmp_path: Path) -> None:

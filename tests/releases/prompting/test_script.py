@@ -11,12 +11,12 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from tiny_backbone import tiny_crew, write_backbone  # noqa: E402
 from tokenizers import processors  # noqa: E402
 
 from synthleak.errors import GeneratorError  # noqa: E402
 from synthleak.releases.fleet.crew import Crew  # noqa: E402
 from synthleak.releases.prompting.script import Script  # noqa: E402
+from tiny_backbone import tiny_crew, write_backbone  # noqa: E402
 
 
 @pytest.fixture(scope="module")

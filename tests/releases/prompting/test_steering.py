@@ -11,8 +11,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tiny_backbone import RECORDS, ask, side_of, tiny_crew, write_backbone  # noqa: E402
-
 from oracles import steering as oracle  # noqa: E402
 from synthleak.encoders.shelf.hashing import Hashing  # noqa: E402
 from synthleak.releases.fleet.crew import Crew, crew_of  # noqa: E402
@@ -28,6 +26,7 @@ from synthleak.releases.steering.vectors import (  # noqa: E402
     noise_of,
     unit_vectors,
 )
+from tiny_backbone import RECORDS, ask, side_of, tiny_crew, write_backbone  # noqa: E402
 
 LAYERS = (1, 2)
 RNG = np.random.default_rng(5)

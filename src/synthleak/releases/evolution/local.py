@@ -10,7 +10,7 @@ import numpy as np
 from synthleak.corpus.corpus import Labels
 from synthleak.errors import GeneratorError
 from synthleak.releases.fleet.choice import Decoding
-from synthleak.releases.fleet.crew import crew_of
+from synthleak.releases.fleet.crew import Crew
 from synthleak.releases.prompting.author import Author
 from synthleak.releases.prompting.script import distinct
 
@@ -22,22 +22,19 @@ class LocalWriter:
 
     def __init__(
         self,
-        backbone: str,
-        device: str,
-        dtype: str,
+        crew: Crew,
         *,
         attempts: int,
         one_line: bool,
         decoding: Decoding,
     ) -> None:
-        crew = crew_of(backbone, device, dtype)
         self._author = Author(crew, attempts=attempts)
         script = self._author.script
         if script.frame is None:
             log.warning(
                 "the backbone %r has no chat template: prompts are written plainly, and texts end"
                 " with their line",
-                backbone,
+                crew.backbone.name,
             )
         self._quoted = script.frame is not None
         self._one_line = one_line or not self._quoted

@@ -10,13 +10,17 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Decoding:
-    """How tokens are drawn, and where a text ends."""
+    """How tokens are drawn, and where a text ends.
+
+    `least` is how many tokens a text has before it may end: 1 forbids empty texts.
+    """
 
     end: tuple[int, ...]
     longest: int
     temperature: float = 1.0
     top_k: int = 50
     top_p: float = 0.9
+    least: int = 0
 
 
 GROUP = 64
@@ -26,12 +30,19 @@ They stand far apart, so that all groups are looked at side by side: along memor
 """
 
 
-def choose(logits: Tensor, chance: Tensor, decoding: Decoding) -> Tensor:
-    """Return a token for each row of logits; `chance[r]` in [0, 1) alone decides which."""
+def choose(logits: Tensor, chance: Tensor, decoding: Decoding, length: int) -> Tensor:
+    """Return a token for each row of logits; `chance[r]` in [0, 1) alone decides which.
+
+    `length` is how many tokens each text already has. Logits of forbidden tokens are written over:
+    a copy for a fleet would take gigabytes.
+    """
+    if length < decoding.least and decoding.end:
+        logits.index_fill_(1, torch.tensor(decoding.end, device=logits.device), -torch.inf)
     best, tokens = likeliest(logits, min(decoding.top_k, logits.shape[1]))
     share = torch.softmax(best.float() / decoding.temperature, dim=1)
-    # A token stays while those before it have not yet made up p: the first always stays.
-    kept = share.cumsum(dim=1) - share < decoding.top_p
+    # A token stays while those before it have not yet made up p: the first always stays, and
+    # one that is forbidden never does.
+    kept = (share.cumsum(dim=1) - share < decoding.top_p) & (share > 0)
     mass = (share * kept).cumsum(dim=1)
     pick = torch.searchsorted(mass, (chance * mass[:, -1])[:, None], right=True)
     last = kept.sum(dim=1, keepdim=True) - 1

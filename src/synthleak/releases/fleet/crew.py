@@ -126,14 +126,14 @@ def fuse_norms(model: torch.nn.Module) -> None:
                 setattr(parent, name, FusedNorm(weight, float(child.variance_epsilon)))
 
 
-def crew_of(name: str, device: str, dtype: str) -> Crew:
+def crew_of(name: str, device: str, dtype: str, revision: str | None = None) -> Crew:
     """Return the crew of a backbone, made once a process however its device is called."""
-    return _crew(name, *whereabouts(device, dtype))
+    return _crew(name, *whereabouts(device, dtype), revision)
 
 
 @lru_cache(maxsize=1)
-def _crew(name: str, device: str, dtype: str) -> Crew:
-    return Crew(load_backbone(name, device, dtype))
+def _crew(name: str, device: str, dtype: str, revision: str | None) -> Crew:
+    return Crew(load_backbone(name, device, dtype, revision))
 
 
 def whereabouts(device: str, dtype: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from synthleak.engine.progress import tell
 from synthleak.releases.fleet.batches import Example
 from synthleak.releases.fleet.choice import Decoding
-from synthleak.releases.fleet.crew import Crew, crew_of, halving, memory_of
+from synthleak.releases.fleet.crew import Crew, halving, memory_of
 from synthleak.releases.fleet.full import trained_in_full
 from synthleak.releases.fleet.memory import Fleet, plan_fleet
 from synthleak.releases.fleet.sampling import Sampler
@@ -29,7 +29,7 @@ def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Sy
 
     All requests share N, ε and release size: they are one cell's. Only seeds and records differ.
     """
-    crew = crew_of(generator.backbone, generator.device, generator.dtype)
+    crew = generator.crew()
     longest = min(generator.max_tokens, crew.backbone.context)
     sets = _examples(crew, requests, longest)
     done = 0
@@ -38,7 +38,7 @@ def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Sy
             crew.shape(generator.rank),
             memory_of(crew.device),
             wanted=len(requests) - done,
-            batch=generator.batch_size,
+            batch=generator.expected_batch,
             longest=longest,
             most=generator.fleet,
         )
@@ -55,7 +55,7 @@ def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Sy
 
 def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Synthetic]]:
     """Yield a release per request, every weight trained, one request after another."""
-    crew = crew_of(generator.backbone, generator.device, generator.dtype)
+    crew = generator.crew()
     longest = min(generator.max_tokens, crew.backbone.context)
     sets = _examples(crew, requests, longest)
     for request, examples in zip(requests, sets, strict=True):
@@ -66,7 +66,7 @@ def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator
                 crew.shape(1),
                 memory_of(crew.device),
                 wanted=1,
-                batch=generator.batch_size,
+                batch=generator.expected_batch,
                 longest=longest,
             )
             sampler = Sampler(
@@ -86,6 +86,7 @@ def _decoding(generator: DpSgd, crew: Crew, longest: int) -> Decoding:
         temperature=generator.temperature,
         top_k=generator.top_k,
         top_p=generator.top_p,
+        least=1,
     )
 
 
@@ -105,6 +106,7 @@ def _one_fleet(
         crew.backbone.head,
         adapters,
         course,
+        longest=longest,
         tokens_at_once=fleet.tokens,
         examples_at_once=fleet.examples,
     )
@@ -143,7 +145,7 @@ def sampled(
     from synthleak.releases.generators.dpsgd import prompt_of
 
     encoded = {
-        labels: tuple(crew.backbone.encode(prompt_of(labels)))
+        labels: prompt_of(labels, crew.backbone)
         for labels in {labels for own in classes for labels in own}
     }
     total = sum(len(own) for own in classes)

@@ -83,7 +83,7 @@ class Sampler:
             with self._adapters.serving(Even(fleet, batch.each)):
                 hidden, cache = self._decoder.step(tokens, batch.mask, batch.positions, cache)
             logits = torch.matmul(hidden, self._decoder.head.T)
-            drawn = choose(logits, batch.chance[:, t], self._decoding)
+            drawn = choose(logits, batch.chance[:, t], self._decoding, t)
             batch.take(drawn, self._decoding.end)
             if t % self.COMPACT_EVERY == self.COMPACT_EVERY - 1 or t + 1 == self._decoding.longest:
                 alive = batch.alive_each()

@@ -135,6 +135,10 @@ class AugPe(Prompted):
             raise ValueError(
                 "shared_random needs a backbone: an address may answer each release differently"
             )
+        if self.address is not None and self.revision is not None:
+            raise ValueError(
+                "a revision belongs to a backbone: leave it out where there is an address"
+            )
         return self
 
     def identity(self) -> dict[str, Any]:
@@ -226,9 +230,7 @@ class AugPe(Prompted):
         from synthleak.releases.fleet.choice import Decoding
 
         return LocalWriter(
-            self.backbone,
-            self.device,
-            self.dtype,
+            self.crew(),
             attempts=self.attempts,
             one_line=one_line,
             decoding=Decoding((), self.max_tokens, self.temperature, self.top_k, self.top_p),

@@ -1,10 +1,11 @@
 """`dpsgd` (DP-Gen): a language model fine-tuned on the private records with DP-SGD.
 
-A record is written as ``labels ⏎⏎ text ⟨end⟩``. Every step draws a Poisson batch at rate q = B/N,
-clips each record's gradient to norm C, adds N(0, σ²C²) to the sum, and divides by the *expected*
-batch B. An empty batch takes a noised step like any other. σ comes from the accountant for (ε, δ),
-q and the number of steps, all of them from the nominal N. Generation is post-processing, prompted
-with classes from the public schema. The argument: design/claim-dpsgd.md.
+A record is written as ``labels ⏎⏎ text ⟨end⟩``, after the token that the tokenizer begins texts
+with, if any. Every step draws a Poisson batch at rate q = B/N, clips each record's gradient to norm
+C, adds N(0, σ²C²) to the sum, and divides by the *expected* batch B. An empty batch takes a
+noised step like any other. σ comes from the accountant for (ε, δ), q and the number of steps, all
+of them from the nominal N. Generation is post-processing, prompted with classes from the public
+schema; no text is empty. The argument: design/claim-dpsgd.md.
 
 ε = ∞ neither clips nor adds noise; `clip_only` clips.
 """
@@ -13,9 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
@@ -34,7 +35,13 @@ if TYPE_CHECKING:
     from synthleak.releases.fleet.training import Course
 
 
-@generators.register("dpsgd", version=1)
+LENGTHS = ((128, 16), (512, 8))
+"""(longest, batch): texts of at most so many tokens are trained in batches of this size."""
+LONG_TEXTS = 4
+"""The batch for longer texts."""
+
+
+@generators.register("dpsgd", version=2)
 class DpSgd(LanguageModel):
     """A language model fine-tuned with DP-SGD, a hundred instances at once (DP-Gen)."""
 
@@ -42,20 +49,38 @@ class DpSgd(LanguageModel):
     rank: int = Field(default=16, ge=1)
     scale: float = Field(default=2.0, gt=0)
     epochs: float = Field(default=10, gt=0)
-    batch_size: float = Field(default=16, gt=0)
+    batch_size: float | Literal["auto"] = Field(
+        default="auto", description="expected; auto: 16, 8 or 4, by max_tokens"
+    )
     learning_rate: float | Literal["auto"] = "auto"
     clip: float = Field(default=1.0, gt=0)
     clip_only: bool = False
     max_tokens: int = Field(default=128, ge=8)
     temperature: float = Field(default=1.0, gt=0)
 
+    @field_validator("batch_size", "learning_rate", mode="before")
+    @classmethod
+    def _above_zero(cls, value: Any) -> Any:
+        number = type(value) in (int, float) and 0 < value < math.inf
+        if value != "auto" and not number:
+            raise ValueError('use a number above 0, or "auto"')
+        return value
+
+    @property
+    def expected_batch(self) -> float:
+        """B: the expected batch and normaliser; `auto` goes by `max_tokens`, never by D."""
+        if self.batch_size != "auto":
+            return self.batch_size
+        fitting = (batch for longest, batch in LENGTHS if self.max_tokens <= longest)
+        return next(fitting, LONG_TEXTS)
+
     def steps(self, nominal: int) -> int:
         """Return the number of steps: from the nominal N alone."""
-        return max(1, int(self.epochs * nominal / self.batch_size))
+        return max(1, int(self.epochs * nominal / self.expected_batch))
 
     def rate(self, nominal: int) -> float:
         """Return the Poisson rate: from the nominal N alone."""
-        return min(1.0, self.batch_size / nominal)
+        return min(1.0, self.expected_batch / nominal)
 
     def sigma(self, request: Request) -> float:
         """Return the noise multiplier of a request."""
@@ -100,15 +125,21 @@ class DpSgd(LanguageModel):
         from synthleak.releases.fleet.training import Course
 
         private = math.isfinite(request.epsilon)
-        rate = self.learning_rate
         return Course(
             steps=self.steps(request.nominal),
             rate=self.rate(request.nominal),
-            batch=self.batch_size,
-            learning_rate=(1e-3 if private else 2e-3) if rate == "auto" else rate,
+            batch=self.expected_batch,
+            learning_rate=self._learning_rate(private=private),
             clip=self.clip if private or self.clip_only else None,
             sigma=self.sigma(request),
         )
+
+    def _learning_rate(self, *, private: bool) -> float:
+        if self.learning_rate != "auto":
+            return self.learning_rate
+        if self.adapter == "full":
+            return 1e-4
+        return 1e-3 if private else 2e-3
 
     def classes(self, request: Request) -> list[Labels]:
         """Draw the classes to generate, from the public prior."""
@@ -116,9 +147,9 @@ class DpSgd(LanguageModel):
         return side.draw_classes(request.size, stream(request.seed, "classes"))
 
 
-def prompt_of(labels: Labels) -> str:
-    """Return the prompt of a class: its labels, then a blank line."""
-    return "\t".join(labels) + "\n\n"
+def prompt_of(labels: Labels, backbone: Backbone) -> tuple[int, ...]:
+    """Return the prompt of a class: what begins a text, its labels, then a blank line."""
+    return (*backbone.opening, *backbone.encode("\t".join(labels) + "\n\n"))
 
 
 def example_of(record: Record, backbone: Backbone, longest: int) -> tuple[Example, bool]:
@@ -129,7 +160,7 @@ def example_of(record: Record, backbone: Backbone, longest: int) -> tuple[Exampl
     """
     from synthleak.releases.fleet.batches import Example
 
-    prompt = backbone.encode(prompt_of(record.labels))
+    prompt = prompt_of(record.labels, backbone)
     text = backbone.encode(record.text)
     room = max(longest - len(prompt) - 1, 0)
     cut = len(text) > room

@@ -105,7 +105,7 @@ class EpsVec(Prompted):
             return no_claim()
         from synthleak.releases.backbone import depth_of
 
-        layers = len(self.layers_of(depth_of(self.backbone)))
+        layers = len(self.layers_of(depth_of(self.backbone, self.revision)))
         votes = GaussianEvent(
             what="nearest-neighbour votes for exemplars, one per record",
             sigma=self.vote_sigma(request),

@@ -226,7 +226,7 @@ class _Rows:
         """Draw the next token of every row; say whether any text is unfinished."""
         t = self._length
         logits = torch.matmul(self.hidden, self._head.T)
-        self.last = choose(logits, self._chance[:, t], self._how)
+        self.last = choose(logits, self._chance[:, t], self._how, t)
         self._made[self._row, t] = torch.where(self._alive, self.last, -1).int()
         self._alive &= ~self._ends[self.last]
         self._length += 1

@@ -80,15 +80,7 @@ class Script:
 
     def open(self, texts: Sequence[str]) -> list[Tokens]:
         """Return the tokens of plain prompts, after what the tokenizer opens every text with."""
-        return [self._opening + tokens for tokens in self.encode(texts)]
-
-    @cached_property
-    def _opening(self) -> Tokens:
-        tokenizer = self._backbone.tokenizer
-        spelled = tuple(tokenizer("a")["input_ids"])
-        bare = tuple(tokenizer("a", add_special_tokens=False)["input_ids"])
-        starts = [n for n in range(len(spelled)) if spelled[n : n + len(bare)] == bare]
-        return spelled[: starts[0]] if starts else ()
+        return [self._backbone.opening + tokens for tokens in self.encode(texts)]
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
         """Return the tokens of texts as they are."""

@@ -17,7 +17,7 @@ from synthleak.corpus.corpus import Labels
 from synthleak.errors import GeneratorError
 from synthleak.identity import digest
 from synthleak.releases.fleet.choice import Decoding
-from synthleak.releases.fleet.crew import Crew, crew_of, memory_of
+from synthleak.releases.fleet.crew import Crew, memory_of
 from synthleak.releases.fleet.sampling import Tokens
 from synthleak.releases.prompting.author import Author
 from synthleak.releases.prompting.drawing import plan_room
@@ -58,7 +58,7 @@ class Groups:
 def steered(generator: EpsVec, requests: Sequence[Request]) -> list[list[Synthetic]]:
     """Return a release per request. All are one cell's: they share N, ε, size and public side."""
     with timed("loading the backbone"):
-        crew = crew_of(generator.backbone, generator.device, generator.dtype)
+        crew = generator.crew()
         author = Author(crew, attempts=generator.attempts)
         if author.script.frame is None:
             log.warning(

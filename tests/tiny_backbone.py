@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from synthleak.corpus.corpus import Record
 from synthleak.releases.fleet.crew import Crew, crew_of
@@ -24,12 +24,21 @@ CHAT = (
 DESCRIPTION = "short messages about a pill"
 
 
-def write_backbone(folder: Path, *, chat: bool = True, context: int = 512) -> str:
-    """Write model and tokenizer into a folder, and return its name."""
+def write_backbone(
+    folder: Path, *, chat: bool = True, context: int = 512, bos: bool = False, layers: int = 4
+) -> str:
+    """Write model and tokenizer into a folder, and return its name.
+
+    With `bos` the tokenizer begins every text with `<user>` and ends it with `<bot>`.
+    """
     marks = ["<pad>", "<unk>", "<end>", "<user>", "<bot>", "\n"]
     vocabulary = {word: n for n, word in enumerate([*marks, *dict.fromkeys(WORDS), ":", "."])}
     raw = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     raw.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+    if bos:
+        raw.post_processor = processors.TemplateProcessing(
+            single="<user> $A <bot>", special_tokens=[("<user>", 3), ("<bot>", 4)]
+        )
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=raw,
         unk_token="<unk>",
@@ -44,7 +53,7 @@ def write_backbone(folder: Path, *, chat: bool = True, context: int = 512) -> st
         vocab_size=len(vocabulary),
         hidden_size=16,
         intermediate_size=24,
-        num_hidden_layers=4,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=context,
