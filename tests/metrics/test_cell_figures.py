@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from synthleak.analyses.cells import judge, power_of
 from synthleak.calibration.scenarios import Scores
@@ -253,9 +254,21 @@ def test_redraws_grow_with_the_cells_that_holm_counts() -> None:
 
 
 def test_intervals_stay_within_bounds_and_admit_doubt_at_the_ends() -> None:
-    assert interval(0.99, 0.02, 40) == (pytest.approx(0.9508), 1.0)
-    low, high = interval(0.0, 0.0, 30)
+    low, high = interval(0.99, 0.02, (40, 40))
+    assert 0 < low < 0.9508 and 0.99 < high < 1  # a symmetric interval would pass 1
+    low, high = interval(0.0, 0.0, (30, 90))
     assert low == 0.0 and high == pytest.approx(1 - 0.025 ** (1 / 30))
+    assert interval(0.7, math.nan, (30, 30)) == interval(0.7, 0.1, (1, 30)) == (0.0, 1.0)
+    assert interval(0.5, 0.0, (1, 30)) == (0.5, 0.5)  # all scores tied
+
+
+@pytest.mark.parametrize(("sides", "freedom"), [((12, 12), 22), ((12, 10_000), 11)])
+def test_few_units_widen_an_interval_as_students_t_does(
+    sides: tuple[float, float], freedom: int
+) -> None:
+    low, high = interval(0.5, 0.05, sides)
+    reach = t.ppf(0.975, freedom) * math.sqrt(12 / 11) * 0.05 * 4  # on the logit scale
+    assert [math.log(x / (1 - x)) for x in (low, high)] == pytest.approx([-reach, reach], rel=0.01)
 
 
 def test_words() -> None:

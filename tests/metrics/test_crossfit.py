@@ -27,9 +27,10 @@ from synthleak.metrics.crossfit_records import (
     resampled_records,
 )
 from synthleak.metrics.dealt import Dealt, coins_of, dealt, redeal
+from synthleak.metrics.estimate import interval
 from synthleak.metrics.folds import split_folds
 from synthleak.metrics.ranks import ranks_of
-from synthleak.metrics.whole_pool import WholePool
+from synthleak.metrics.whole_pool import WholePool, _spread
 from synthleak.metrics.within_records import WithinRecords
 from synthleak.plan.cohort import toss, trials_of
 from synthleak.plan.plan import designs
@@ -225,10 +226,23 @@ def test_a_planted_leak_is_deployable_and_its_interval_covers_it(design: str) ->
         spreads = comparison.spreads(hand, groups, rng)
         assert made is not None and spreads is not None and spreads.over == "instances"
         values_found.append(made.auc[0, 0])
-        covered += abs(made.auc[0, 0] - 0.802) < 1.96 * spreads.pool[0]
+        low, high = interval(made.auc[0, 0], spreads.pool[0], comparison.sides(hand))
+        covered += low < 0.802 < high
         assert 0 < spreads.records[0] < 0.3
     assert np.mean(values_found) == pytest.approx(0.80, abs=0.04)
     assert covered >= 20
+
+
+def test_the_spread_of_twenty_repeats_is_estimated_from_four() -> None:
+    """Draws differ by 0.06; each repeat adds 0.04 in its own way, of which 20 leave 0.04/√20."""
+    rng, draws = stream("repeats"), 20_000
+    shared, own = rng.normal(0, 0.06, (1, draws, 1)), rng.normal(0, 0.04, (1, draws, 4))
+    figures = 0.6 + shared + own + np.array([-0.1, 0.0, 0.0, 0.1])  # folds differ, draws alike
+    assert _spread(figures, 20)[0] == pytest.approx(np.hypot(0.06, 0.04 / 20**0.5), rel=0.02)
+    assert _spread(figures, 4)[0] == pytest.approx(figures.mean(axis=2).std())
+    figures[0, 7] = np.nan  # a draw that nobody could be evaluated in
+    assert _spread(figures, 20)[0] == pytest.approx(0.0607, rel=0.02)
+    assert np.isnan(_spread(figures[:, 7:8], 20)[0])
 
 
 def test_the_interval_of_a_cohort_is_several_times_narrower() -> None:

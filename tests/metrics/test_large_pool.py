@@ -77,7 +77,7 @@ def test_records_of_one_group_share_a_fold_and_a_draw(kind: type[WholePool]) -> 
             own = group[side] == name
             assert np.ptp(where[own], axis=0).max() == 0
             assert np.ptp(weight[:, own], axis=1).max() == 0
-    assert pool.fewest(hand) == 8  # 64 members, 8 a person
+    assert pool.sides(hand) == (8, 12)  # 64 members and 96 others, 8 a person
     # Records of a person that score alike say no more than one record would.
     alike = values.copy()
     for name in np.unique(group):
@@ -86,6 +86,15 @@ def test_records_of_one_group_share_a_fold_and_a_draw(kind: type[WholePool]) -> 
     alone, together = kind(alike), kind(alike, group)
     errors = [item.standard_error(hand, 0, stream("error")) for item in (alone, together)]
     assert errors[1] > 2 * errors[0]
+
+
+def test_a_large_group_counts_for_less_than_its_records() -> None:
+    """Members: 30 records of one person and 10 of one record; others: 40 of one record."""
+    group = np.concatenate([np.zeros(30, dtype=np.int64), np.arange(1, 51)])
+    hand = Dealt(np.arange(40), np.arange(40, 80)[None])
+    sides = WholePool(np.zeros((1, 80, 1)), group).sides(hand)
+    assert sides == pytest.approx((40**2 / (30**2 + 10), 40))
+    assert WholePool(np.zeros((1, 80, 1))).sides(hand) == (40, 40)
 
 
 def test_members_are_named_by_signals_that_other_groups_chose() -> None:

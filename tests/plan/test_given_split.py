@@ -93,6 +93,17 @@ def test_a_few_torn_groups_are_left_out() -> None:
     assert pool.given is not None and len(set(pool.given.block)) == 29
 
 
+def test_groups_are_looked_for_once_and_not_for_each_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    monkeypatch.setattr(
+        "synthleak.pools.pool.groups_of", lambda made: asked.append(made) or groups_of(made)
+    )
+    pool_of(corpus(group_names(5, 4), ["members"] * 12 + ["holdout"] * 8))
+    assert len(asked) == 1
+
+
 def test_groups_that_a_split_of_records_tears_are_permuted_singly() -> None:
     roles = stream("records").permutation(["members"] * 240 + ["holdout"] * 240).tolist()
     for size in (2, 3, 16):

@@ -57,8 +57,8 @@ class Comparison(ABC):
         """Return every statistic of every signal in every assignment."""
 
     @abstractmethod
-    def fewest(self, hand: Dealt) -> int:
-        """Return how many independent units the smaller side of an assignment has."""
+    def sides(self, hand: Dealt) -> tuple[float, float]:
+        """Return how many independent units members and others of an assignment are worth."""
 
     @abstractmethod
     def deployable(

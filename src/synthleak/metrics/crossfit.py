@@ -113,6 +113,12 @@ def ratio(part: Floats, whole: Floats) -> Floats:
     return made
 
 
+def mean_known(figures: Floats) -> Floats:
+    """Return the mean over the last axis; folds that nobody was drawn into (NaN) do not count."""
+    known = np.isfinite(figures)
+    return ratio(np.where(known, figures, 0.0).sum(axis=-1), known.sum(axis=-1).astype(np.float64))
+
+
 def crossfit(
     ranks: Ranks,
     hand: Dealt,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
@@ -23,23 +24,53 @@ class Estimate:
     method: str
 
 
-def interval(value: float, error: float, fewest: int) -> tuple[float, float]:
-    """Return the 95% interval of an AUC from its standard error, within 0 and 1.
+def interval(value: float, error: float, sides: tuple[float, float]) -> tuple[float, float]:
+    """Return the 95% interval of an AUC from its bootstrap standard error.
+
+    `sides` is how many independent units members and others have. It is an interval of Student's t
+    on the logit scale, since few units make a symmetric interval too short: with 25 persons a side
+    and an AUC of 0.9, 1.96 standard errors cover 90% (benchmarks/coverage.py).
 
     At exactly 0 or 1 every resample agrees and the standard error is 0, which proves little: then
-    the limit is the rate of misordered pairs that `fewest` separate pairs would still all have
-    missed with probability 2.5%.
+    the limit is the rate of misordered pairs that as many separate pairs as the smaller side has
+    units would still all have missed with probability 2.5%.
 
-    >>> interval(0.7, 0.05, 50)
-    (0.602, 0.7979999999999999)
-    >>> interval(1.0, 0.0, 50)[0] == 0.025 ** (1 / 50)
+    >>> [round(limit, 3) for limit in interval(0.7, 0.05, (50, 50))]
+    [0.591, 0.79]
+    >>> interval(1.0, 0.0, (50, 80))[0] == 0.025 ** (1 / 50)
     True
     """
-    reach = 1.96 * error
-    low, high = max(0.0, value - reach), min(1.0, value + reach)
-    certain = ((1 - CONFIDENCE) / 2) ** (1 / max(fewest, 1))
+    reach = 0.0 if error == 0 else _multiplier(sides) * error
+    if not math.isfinite(reach):
+        return 0.0, 1.0
+    certain = ((1 - CONFIDENCE) / 2) ** (1 / max(min(sides), 1))
     if value >= 1.0:
-        low = min(low, certain)
+        return max(0.0, min(certain, 1.0 - reach)), 1.0
     if value <= 0.0:
-        high = max(high, 1 - certain)
-    return low, high
+        return 0.0, min(1.0, max(1 - certain, reach))
+    middle, reach = math.log(value / (1 - value)), reach / (value * (1 - value))
+    return _expit(middle - reach), _expit(middle + reach)
+
+
+def _expit(logit: float) -> float:
+    return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0
+
+
+def _multiplier(sides: tuple[float, float]) -> float:
+    """Return how many bootstrap standard errors an interval reaches to either side.
+
+    A bootstrap of n units takes their variance for (n − 1)/n of what it is, and Student's t answers
+    for estimating it. Degrees of freedom are Satterthwaite's for two sides of equal variance a
+    unit: 2(n − 1) for equal sides, those of the smaller side where the other is much larger.
+    """
+    from scipy.stats import t
+
+    if min(sides) <= 1:
+        return math.inf
+    shares = [1 / side for side in sides]
+    seen = sum(share * (1 - 1 / side) for share, side in zip(shares, sides, strict=True))
+    freedom = sum(shares) ** 2 / sum(
+        share**2 / (side - 1) for share, side in zip(shares, sides, strict=True)
+    )
+    quantile = float(t.ppf((1 + CONFIDENCE) / 2, freedom))
+    return quantile * math.sqrt(sum(shares) / seen)

@@ -47,7 +47,7 @@ from synthleak.releases.claim import Claim
 from synthleak.seeds import Part, stream
 from synthleak.spec import GameSection
 
-FIGURES_VERSION = 2
+FIGURES_VERSION = 3
 REDRAWS = 2000
 CROSSFIT_REDRAWS = 199
 
@@ -173,7 +173,7 @@ def _row(
     error = comparison.standard_error(hands[0], signal, stream(*name, "bootstrap", scenario))
     trials = len(hands[0].members) + hands[0].others.shape[1]
     value = float(chosen.level[0])
-    low, high = interval(value, error, comparison.fewest(hands[0]))
+    low, high = interval(value, error, comparison.sides(hands[0]))
     many = f"best of {len(group)} proxies, {len(hands) - 1} redraws that choose again"
     return RowFigures(
         scenario=scenario,
@@ -229,7 +229,7 @@ class _Crossfitted:
             comparison.spreads(hands[0], groups, stream(*name, "spreads")) if spreads else None
         )
         self._trials = len(hands[0].members) + hands[0].others.shape[1]
-        self._few = comparison.fewest(hands[0])
+        self._sides = comparison.sides(hands[0])
         self._repeats = comparison.repeats
 
     def of(self, group: int) -> Fitted:
@@ -257,8 +257,8 @@ class _Crossfitted:
         if spreads is None:
             return (None, None), (None, None), "no interval"
         return (
-            interval(value, float(spreads.pool[group]), self._few),
-            interval(value, float(spreads.records[group]), self._few),
+            interval(value, float(spreads.pool[group]), self._sides),
+            interval(value, float(spreads.records[group]), self._sides),
             f"bootstrap over {spreads.over}",
         )
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.comparison import Deployable, Spreads, resample
-from synthleak.metrics.crossfit import Singles, ratio
+from synthleak.metrics.crossfit import Singles, mean_known, ratio
 from synthleak.metrics.dealt import Dealt
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
@@ -178,7 +178,7 @@ class LargePool(WholePool):
             best = np.nan_to_num(rest[places], nan=-1.0).round(9).argmax(axis=0)
             chosen = places[best][None]
             made.append(
-                [_mean(np.take_along_axis(side, chosen, axis=0)[0]) for side in (held, rate)]
+                [mean_known(np.take_along_axis(side, chosen, axis=0)[0]) for side in (held, rate)]
             )
         return np.array(made).transpose(1, 0, 2)
 
@@ -234,9 +234,3 @@ class LargePool(WholePool):
             assert fitted is not None
             made.append(fitted[0])
         return np.concatenate(made, axis=1)
-
-
-def _mean(figures: Floats) -> Floats:
-    """Return the mean over folds per draw; folds that nobody was drawn into do not count."""
-    known = np.isfinite(figures)
-    return ratio(np.where(known, figures, 0.0).sum(axis=1), known.sum(axis=1).astype(np.float64))

@@ -20,6 +20,7 @@ from synthleak.metrics.crossfit import (
     choose_in_folds,
     crossfit,
     fold_aucs,
+    mean_known,
     take_chosen,
     wins_of,
 )
@@ -58,18 +59,27 @@ class WholePool(Comparison):
             return None, None
         return self._group[hand.members], self._group[hand.others[0]]
 
-    def fewest(self, hand: Dealt) -> int:
-        """Return how many independent units the smaller side has."""
-        members, others = self.groups(hand)
-        if members is None or others is None:
-            return min(len(hand.members), int(hand.others.shape[1]))
-        return min(len(np.unique(members)), len(np.unique(others)))
+    def sides(self, hand: Dealt) -> tuple[float, float]:
+        """Return how many units either side has; where there are groups, their effective number.
+
+        Groups of n₁, n₂, … records are worth (Σn)²/Σn² groups of one size: a few large ones decide.
+        """
+        members, others = (self._sizes(hand, side) for side in (0, 1))
+        return _effective(members), _effective(others)
+
+    def _sizes(self, hand: Dealt, side: int) -> Ints:
+        """Return how many records each unit of a side has."""
+        group = self.groups(hand)[side]
+        if group is None:
+            units = len(hand.members) if side == 0 else hand.others.shape[1]
+            return np.ones(units, dtype=np.int64)
+        return np.unique(group, return_counts=True)[1]
 
     def folds(
         self, hand: Dealt, rng: np.random.Generator, repeats: int
     ) -> tuple[Singles, Singles] | None:
         """Place members and other units into folds; None where there are too few."""
-        folds = fold_count(self.fewest(hand))
+        folds = fold_count(*(len(self._sizes(hand, side)) for side in (0, 1)))
         if folds < 2:
             return None
         members, others = self.groups(hand)
@@ -131,7 +141,9 @@ class WholePool(Comparison):
             columns = np.ones(hand.others.shape[1])
             records.append(self._refit(drawn, inside, (rows, columns), groups))
         over = "instances" if self.sets > 1 else "records"
-        return Spreads(np.nanstd(pool, axis=0), np.nanstd(records, axis=0), over)
+        return Spreads(
+            _spread(pool, self.repeats), _spread(np.stack(records, axis=1), self.repeats), over
+        )
 
     def resampled(
         self, hand: Dealt, groups: Sequence[Signals], rng: np.random.Generator, draws: int
@@ -141,7 +153,7 @@ class WholePool(Comparison):
         if inside is None:
             return None
         wins = wins_of(self.ranks, hand, self.targets)
-        return np.asarray(self._over_units(wins, hand, inside, groups, rng, draws)).T
+        return mean_known(self._over_units(wins, hand, inside, groups, rng, draws))
 
     def _over_units(
         self,
@@ -151,10 +163,10 @@ class WholePool(Comparison):
         groups: Sequence[Signals],
         rng: np.random.Generator,
         draws: int,
-    ) -> list[list[float]]:
-        """Return the deployable AUC per [draw][group], members and other units drawn apart."""
+    ) -> Floats:
+        """Return the deployable AUC as [group, draw, repeat], both sides drawn apart."""
         weights = zip(*self.drawn(hand, draws, rng), strict=True)
-        return [self._refit(wins, inside, weight, groups) for weight in weights]
+        return np.stack([self._refit(wins, inside, weight, groups) for weight in weights], axis=1)
 
     def _refit(
         self,
@@ -162,11 +174,35 @@ class WholePool(Comparison):
         inside: tuple[Singles, Singles],
         weight: tuple[Floats, Floats],
         groups: Sequence[Signals],
-    ) -> list[float]:
+    ) -> Floats:
+        """Return the deployable AUC of one draw as [group, repeat]."""
         rest, held = fold_aucs(wins, inside, weight)
         made = []
         for group in groups:
             chosen = choose_in_folds(rest, wins.signals, self.ranks, group)
-            figures = take_chosen(held, chosen)
-            made.append(float(np.nanmean(figures)) if np.isfinite(figures).any() else np.nan)
-        return made
+            made.append(mean_known(take_chosen(held, chosen)))
+        return np.asarray(made)
+
+
+def _spread(figures: Floats, repeats: int) -> Floats:
+    """Return the standard error per group, from `figures[group, draw, repeat]` with fewer repeats.
+
+    A mean over few repeats differs more between draws, because each repeat chooses in its own way.
+    That part, the interaction of draws and repeats, is scaled to as many `repeats` as the
+    deployable figure is a mean of.
+    """
+    figures = figures[:, np.isfinite(figures).all(axis=(0, 2))]
+    _, draws, own = figures.shape
+    if draws < 2:
+        return np.full(len(figures), np.nan)
+    by_draw = figures.mean(axis=2, keepdims=True)
+    apart = figures - by_draw - figures.mean(axis=1, keepdims=True)
+    apart += figures.mean(axis=(1, 2), keepdims=True)
+    interaction = (apart**2).sum(axis=(1, 2)) / ((draws - 1) * max(own - 1, 1))
+    variance = by_draw[..., 0].var(axis=1) - interaction * (1 / own - 1 / repeats)
+    error: Floats = np.sqrt(np.maximum(variance, 0.0))
+    return error
+
+
+def _effective(sizes: Ints) -> float:
+    return float(sizes.sum()) ** 2 / max(float((sizes**2).sum()), 1.0)

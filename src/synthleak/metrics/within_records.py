@@ -56,9 +56,9 @@ class WithinRecords(Comparison):
         """Return the mean of AUC_x and the mean of its largest tenth."""
         return record_statistics(self.values, hands)
 
-    def fewest(self, hand: Dealt) -> int:
-        """Return how many coins the smaller side has."""
-        return min(len(hand.members), int(hand.others.shape[1]))
+    def sides(self, hand: Dealt) -> tuple[float, float]:
+        """Return how many coins came out either way."""
+        return float(len(hand.members)), float(hand.others.shape[1])
 
     def deployable(
         self, hands: Sequence[Dealt], groups: Sequence[Signals], rng: np.random.Generator

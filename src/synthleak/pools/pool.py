@@ -214,9 +214,8 @@ def _as_given(
     Targets are shuffled before anything is computed: files list members first, so their position
     would tell who was in (METHOD §11).
     """
-    kept = [
-        place for place, target in enumerate(targets) if target not in groups_of(corpus).left_out
-    ]
+    left_out = groups_of(corpus).left_out
+    kept = [place for place, target in enumerate(targets) if target not in left_out]
     order = [kept[place] for place in stream(seed, "order", name).permutation(len(kept))]
     targets = [targets[place] for place in order]
     origins = None if origins is None else [origins[place] for place in order]
