@@ -122,7 +122,9 @@ def _setting(name: str, v: Floats) -> _Setting:
     length = np.linalg.norm(ranks, axis=1, keepdims=True)
     enough = (records[:, None] >= FEWEST) & (length > 0)
     units = np.divide(ranks, length, out=np.full_like(ranks, np.nan), where=enough)
-    order = np.argsort(np.where(known, -v, np.inf), axis=1, kind="stable")
+    # Ties in a drawn order, another one for each setting: a shared one would look like agreement.
+    drawn = stream("consistency", name).random(v.shape)
+    order = np.lexsort((drawn, np.where(known, -v, np.inf)), axis=1)
     first = np.arange(v.shape[1]) < np.array([tenth(n) for n in records])[:, None]
     top = np.zeros_like(known)
     np.put_along_axis(top, order, first, axis=1)

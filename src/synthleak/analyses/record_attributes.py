@@ -21,15 +21,19 @@ from synthleak.evidence.words import number
 from synthleak.pools.pool import Pool
 from synthleak.text import entities, tokens
 
-ATTRIBUTES_VERSION = 1
+ATTRIBUTES_VERSION = 2
 RARE_QUANTILE = 0.1
 
 
 def record_attributes(
     corpus: Corpus, pool: Pool, vectors: Callable[[], Vectors]
 ) -> list[AttributeRow]:
-    """Return the attributes of every target of a pool; `vectors` are those of the whole corpus."""
-    made = vectors().astype(np.float64)
+    """Return the attributes of every target of a pool; `vectors` are those of the whole corpus.
+
+    Vectors are scaled to length 1, as the pool rule `outlier` scales them: an outlier by the rule
+    is an outlier by the attribute.
+    """
+    made = _unit(vectors().astype(np.float64))
     words = [tokens(corpus.records[position].text) for position in pool.targets]
     known = [tokens(corpus.records[p].text) for p in (*pool.candidates, *pool.auxiliary)]
     targets = made[list(pool.targets)]
@@ -51,12 +55,13 @@ def record_attributes(
 
 def nearest_cosine(rows: Floats, others: Floats) -> Floats:
     """Return the largest cosine of each row to any other record."""
-    units = [
-        side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-12)
-        for side in (rows, others)
-    ]
-    largest: Floats = (units[0] @ units[1].T).max(axis=1)
+    largest: Floats = (_unit(rows) @ _unit(others).T).max(axis=1)
     return largest
+
+
+def _unit(vectors: Floats) -> Floats:
+    scaled: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return scaled
 
 
 def rare_bigram_density(texts: Sequence[Sequence[str]], known: Sequence[Sequence[str]]) -> Floats:

@@ -18,6 +18,8 @@ BROKEN = "claim broken"
 TIED = "no signal ever differs between releases or targets"
 TOO_FEW = "too few trials: no outcome could reach significance"
 
+COUNTED = "under add/remove this may be no more than the number of records"
+
 
 def verdict(p_holm: float | None, reason: str | None, level: float = LEVEL) -> str:
     """Return the verdict on a cell.
@@ -66,6 +68,7 @@ def in_words(
     word: str,
     *,
     decided: str | None = None,
+    counted: bool = False,
     auc: float | None,
     low: float | None,
     high: float | None,
@@ -73,6 +76,8 @@ def in_words(
     power: float | None,
 ) -> str:
     """Return one sentence on a cell: verdict, what decided it, the deployable figure.
+
+    `counted` says that an instance without the target has a record less (METHOD §8).
 
     >>> in_words(FOUND, auc=0.71, low=None, high=None, ceiling=0.57, power=0.66)
     'leak found: an attacker who fixed the method in advance reaches AUC 0.71 (chance limit 0.57)'
@@ -88,7 +93,9 @@ def in_words(
         return word
     if word.endswith(FOUND) and not word.endswith(NONE_FOUND):
         parts = [f"decided by {decided}"] if decided else []
-        return f"{word}: {'; '.join([*parts, figure])}" if figure or parts else word
+        parts += [figure] if figure else []
+        parts += [COUNTED] if counted else []
+        return f"{word}: {'; '.join(parts)}" if parts else word
     missed = (
         f"a single signal's AUC below {power:.2f} would often be missed"
         if power is not None and math.isfinite(power)

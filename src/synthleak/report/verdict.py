@@ -23,6 +23,7 @@ def sentence(audit: Audit, cell: Cell) -> str:
     return in_words(
         said.words,
         decided=decided(audit, cell),
+        counted=audit.preface is None and audit.bench.spec.game.adjacency == "add",
         auc=fitted.value if fitted else None,
         low=fitted.low if fitted else None,
         high=fitted.high if fitted else None,

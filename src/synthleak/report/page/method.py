@@ -58,7 +58,7 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
         ),
         Caveat(
             "p and p (Holm)",
-            "p is over all proxies, attackers and both statistics (AUC and the tail at small"
+            "p is over all proxies, attackers and statistics (AUC, and tails at small"
             " false-positive rates) of a cell; Holm’s adjustment is over all cells. Only"
             " p (Holm) ≤ 0.05 says “leak found”.",
         ),
