@@ -68,7 +68,7 @@ class Trainer:
     ) -> None:
         """Train one adapter per set; `seeds[i]` decides the batches and the noise of instance i."""
         course, device = self._course, self._adapters.master.device
-        library = Library(sets, device)
+        library = self.library(sets)
         coins = [stream(seed, "batches") for seed in seeds]
         noise = [torch.Generator(device).manual_seed(derive(seed, "noise")) for seed in seeds]
         for step in range(1, course.steps + 1):
@@ -76,10 +76,23 @@ class Trainer:
                 np.flatnonzero(coin.random(len(examples)) < course.rate)
                 for examples, coin in zip(sets, coins, strict=True)
             ]
-            total = self.clipped_sum(library, chosen)
-            self.noise(total, noise)
-            self.update(total, step)
+            self.update(self.noised_sum(library, chosen, noise), step)
             advance(1)
+
+    def library(self, sets: Sequence[Sequence[Example]]) -> Library:
+        """Return the examples, ready to be drawn from."""
+        return Library(sets, self._adapters.master.device)
+
+    def noised_sum(
+        self,
+        library: Library,
+        chosen: Sequence[NDArray[np.int64]],
+        generators: Sequence[torch.Generator],
+    ) -> Tensor:
+        """Return what a step is allowed to see: each instance's clipped sum with its noise."""
+        total = self.clipped_sum(library, chosen)
+        self.noise(total, generators)
+        return total
 
     def noise(self, total: Tensor, generators: Sequence[torch.Generator]) -> None:
         """Add noise to each instance's sum, from its own generator."""

@@ -1,0 +1,594 @@
+"""A Llama that serves adapters on a GPU, forward and backward written out by hand.
+
+The plain pass (`passes.py`) takes any decoder on any device, and is the oracle. This one does the
+same work faster, by four things:
+
+- no padding: the rows of all products are the tokens of all texts, end to end;
+- no copies: a tile of rows is multiplied by its instance's matrices where they lie;
+- no example's gradient is written down: a first look at every layer's inputs and gradients takes
+  each text's norm, a second adds up the texts of an instance, each with its clipping factor;
+- what happens between two products with frozen weights is one kernel (`kernels.py`).
+
+Nothing that a text's gradient is computed from depends on the other texts, but for which rows of
+the products with frozen weights it stands in.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from synthleak.releases.fleet.adapters import Adapters, FleetLinear, Slot
+from synthleak.releases.fleet.loss import slopes_of
+from synthleak.releases.fleet.packs import Pack
+
+Factors = Callable[[Tensor], Tensor]
+"""From the norms of texts to what each text's gradient is multiplied by."""
+
+ROWS = 32
+"""Rows of a tile."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Linear layers that share an input: their weights as one, and their adapters' slots."""
+
+    weight: Tensor
+    slots: tuple[Slot, ...]
+
+    @property
+    def bounds(self) -> list[int]:
+        """Return where the outputs of each layer begin and end: four places, the last repeated."""
+        ends = [0]
+        for slot in self.slots:
+            ends.append(ends[-1] + slot.outputs)
+        return [*ends, *ends[-1:] * 2][:4]
+
+    @property
+    def below(self) -> list[int]:
+        """Return where each A begins: three places."""
+        return [*(slot.start for slot in self.slots), 0, 0][:3]
+
+    @property
+    def above(self) -> list[int]:
+        """Return where each B begins: three places."""
+        return [*(slot.middle for slot in self.slots), 0, 0][:3]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of the decoder."""
+
+    qkv: Group
+    o: Group
+    both: Group
+    down: Group
+    first: Any
+    second: Any
+
+    def pairs(self, own: Any) -> Iterator[tuple[Group, Tensor, Tensor, Tensor, Tensor]]:
+        """Yield (group, its input, input times A, its gradient, gradient times B)."""
+        yield self.qkv, own.h1, own.i_qkv, own.g_qkv, own.d_qkv
+        yield self.o, own.o, own.i_o, own.g1, own.d_o
+        yield self.both, own.h2, own.i_both, own.both, own.d_both
+        yield self.down, own.z, own.i_down, own.g2, own.d_down
+
+
+def stacked(layers: Sequence[FleetLinear]) -> Tensor:
+    """Lay weights one below the other; each layer keeps its part of the whole."""
+    if len(layers) == 1:
+        return layers[0].weight.data
+    weight = torch.cat([layer.weight.data for layer in layers])
+    parts = weight.split([layer.outputs for layer in layers])
+    for layer, part in zip(layers, parts, strict=True):
+        layer.weight.data = part
+    return weight
+
+
+def packable(model: Any, rank: int) -> bool:
+    """Say whether this is a Llama of plain sides on a GPU, and Triton is there."""
+    config = model.config
+    if type(model).__name__ != "LlamaForCausalLM" or not importlib.util.find_spec("triton"):
+        return False
+    plain = config.hidden_act == "silu" and not config.attention_bias and not config.mlp_bias
+    turned = config.rope_parameters["rope_type"] in ("default", "linear", "llama3")
+    sides = head_size(config) in (32, 64, 128) and rank in (16, 32, 64) and tile_of(config) > 0
+    return plain and turned and sides and model.device.type == "cuda"
+
+
+def head_size(config: Any) -> int:
+    """Return the width of one head."""
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+
+
+def tile_of(config: Any) -> int:
+    """Return the columns of a tile, 64 or 32: what divides all sides; 0 if neither does."""
+    size = head_size(config)
+    sides = (
+        config.hidden_size,
+        config.intermediate_size,
+        config.num_attention_heads * size,
+        config.num_key_value_heads * size,
+    )
+    return next((tile for tile in (64, 32) if not any(side % tile for side in sides)), 0)
+
+
+class Packed:
+    """A backbone of Llama's kind with a fleet's adapters.
+
+    What a pass keeps lies in buffers that all passes share, so that memory is planned to the byte
+    and recorded passes find it where it was. In their names x is a residual, h a normed one, s the
+    norm's spread, i an input times A, g a gradient and d a gradient times B.
+    """
+
+    def __init__(self, model: Any, adapters: Adapters, longest: int) -> None:
+        from synthleak.releases.fleet import kernels
+
+        config = model.config
+        self._kernels = kernels
+        self.adapters = adapters
+        self.head = model.get_output_embeddings().weight
+        self.heads, self.keys = config.num_attention_heads, config.num_key_value_heads
+        self.size = head_size(config)
+        self._rank = adapters.slots[0].rank
+        self._embedding = model.get_input_embeddings().weight
+        self._hidden, self._inner = config.hidden_size, config.intermediate_size
+        self._tile = tile_of(config)
+        self._norm = model.model.norm
+        self.layers = [self._layer(layer) for layer in model.model.layers]
+        self._block = 32 if longest <= 128 else 64
+        self._blocks = -(-longest // self._block)
+        self._rotary = model.model.rotary_emb
+        self.reach(longest)
+        self._room = 0
+        self._kept: list[dict[str, Tensor]] = []
+
+    def _layer(self, layer: Any) -> Layer:
+        def group(*layers: FleetLinear) -> Group:
+            return Group(stacked(layers), tuple(self.adapters.slots[one.number] for one in layers))
+
+        attention, mlp = layer.self_attn, layer.mlp
+        return Layer(
+            qkv=group(attention.q_proj, attention.k_proj, attention.v_proj),
+            o=group(attention.o_proj),
+            both=group(mlp.gate_proj, mlp.up_proj),
+            down=group(mlp.down_proj),
+            first=layer.input_layernorm,
+            second=layer.post_attention_layernorm,
+        )
+
+    def reach(self, positions: int) -> None:
+        """Have cosine and sine of so many positions ready, as the model computes them."""
+        at = torch.arange(positions, device=self.head.device)[None]
+        half = self.size // 2
+        self._angles = [angle[0, :, :half].contiguous() for angle in self._rotary(self.head, at)]
+
+    def kept(self) -> dict[str, int]:
+        """Return the width of everything that a layer keeps of a token."""
+        hidden, rank = self._hidden, self._rank
+        mixed, turned = self.heads * self.size, (self.heads + 2 * self.keys) * self.size
+        kept = dict.fromkeys(("x1", "h1", "x2", "h2", "g1", "g2"), hidden)
+        kept |= {"qkv": turned, "g_qkv": turned, "o": mixed, "z": self._inner}
+        kept |= {"both": 2 * self._inner, "s1": 1, "s2": 1, "logsum": self.heads}
+        kept |= dict.fromkeys(("i_qkv", "d_qkv"), 3 * rank)
+        kept |= dict.fromkeys(("i_both", "d_both"), 2 * rank)
+        return kept | dict.fromkeys(("i_o", "d_o", "i_down", "d_down"), rank)
+
+    def shared(self) -> dict[str, int]:
+        """Return the width of everything that layers use one after the other."""
+        shared = dict.fromkeys(("x", "h", "y", "g"), self._hidden)
+        shared |= {"g_z": self._inner, "g_o": self.heads * self.size, "i": self._rank}
+        return shared | {"s": 1, "along": self.heads}
+
+    def buffers(self, widths: dict[str, int], tokens: int) -> dict[str, Tensor]:
+        """Return buffers of so many tokens; those of norms and softmax in single precision."""
+        full = ("s", "s1", "s2", "logsum", "along")
+        live = self.adapters.live
+        return {
+            name: live.new_empty(tokens, width, dtype=torch.float32 if name in full else None)
+            for name, width in widths.items()
+        }
+
+    def make_room(self, tokens: int) -> bool:
+        """Make room for a pass of so many tokens; say whether it was there."""
+        if tokens <= self._room:
+            return True
+        self._kept = []
+        self._kept = [self.buffers(self.kept(), tokens) for _ in self.layers]
+        self._kept.append(self.buffers(self.shared(), tokens))
+        self._room = tokens
+        return False
+
+    @torch.no_grad()
+    def add(self, pack: Pack, factors: Factors | None, total: Tensor) -> None:
+        """Add each instance's sum of gradients, times the factors, to its row of `total`."""
+        n = len(pack.tokens)
+        self.make_room(n)
+        *kept, shared = [SimpleNamespace(**{k: v[:n] for k, v in b.items()}) for b in self._kept]
+        self.forward(
+            pack.tokens,
+            pack.owner,
+            pack.position,
+            kept,
+            shared,
+            lambda number, own: self._attend(pack, own),
+        )
+        self._backward(pack, kept, shared)
+        if factors is None:
+            weight = torch.ones(n, device=total.device)
+        else:
+            norms = self._squares(pack, kept).sum(dim=0).sqrt()
+            weight = factors(norms).index_select(0, pack.text)
+        self._sums(pack, kept, weight, total)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        owner: Tensor,
+        position: Tensor,
+        kept: Sequence[Any],
+        shared: Any,
+        attend: Callable[[int, Any], None],
+    ) -> None:
+        """Compute the last states, into `shared.h`; `attend(layer, its buffers)` fills `o`."""
+        torch.index_select(self._embedding, 0, tokens, out=kept[0].x1)
+        before, inner, above = kept[0].x1, shared.i, None
+        for number, (layer, own) in enumerate(zip(self.layers, kept, strict=True)):
+            out = own.x1, own.h1, own.s1, own.i_qkv
+            self._normalise(owner, layer.first, before, shared.y, inner, above, layer.qkv, out)
+            torch.mm(own.h1, layer.qkv.weight.T, out=own.qkv)
+            self._turn(owner, position, own, layer.qkv)
+            attend(number, own)
+            slot = layer.o.slots[0]
+            self._project(owner, own.o, own.i_o, slot.start, slot.inputs, below=True)
+            torch.mm(own.o, layer.o.weight.T, out=shared.y)
+            out = own.x2, own.h2, own.s2, own.i_both
+            self._normalise(
+                owner, layer.second, own.x1, shared.y, own.i_o, layer.o, layer.both, out
+            )
+            torch.mm(own.h2, layer.both.weight.T, out=own.both)
+            self._gate(owner, own, layer)
+            torch.mm(own.z, layer.down.weight.T, out=shared.y)
+            before, inner, above = own.x2, own.i_down, layer.down
+        out = shared.x, shared.h, shared.s, shared.i
+        self._normalise(owner, self._norm, before, shared.y, inner, above, None, out)
+
+    def _backward(self, pack: Pack, kept: Sequence[Any], shared: Any) -> None:
+        """Leave the gradient of every product, and that times B, in the buffers."""
+        owner = pack.owner
+        states = shared.h.index_select(0, pack.rows)
+        slopes = slopes_of(states, self.head, pack.targets)
+        shared.g.zero_().index_copy_(0, pack.rows, slopes.mul_(pack.share[:, None]))
+        last = kept[-1]
+        inputs = shared.x, shared.s, shared.g, shared.i, None
+        out = last.g2, last.d_down
+        self._normalise_back(owner, self._norm, inputs, None, self.layers[-1].down, out)
+        for number in reversed(range(len(kept))):
+            layer, own = self.layers[number], kept[number]
+            torch.mm(own.g2, layer.down.weight, out=shared.g_z)
+            self._gate_back(owner, shared.g_z, own, layer)
+            torch.mm(own.both, layer.both.weight, out=shared.g)
+            inputs = own.x2, own.s2, shared.g, own.d_both, own.g2
+            out = own.g1, own.d_o
+            self._normalise_back(owner, layer.second, inputs, layer.both, layer.o, out)
+            torch.mm(own.g1, layer.o.weight, out=shared.g_o)
+            self._attend_back(pack, own, shared, layer.o.slots[0].start)
+            for part, slot in enumerate(layer.qkv.slots):
+                self._project(
+                    owner,
+                    own.g_qkv,
+                    own.d_qkv,
+                    slot.middle,
+                    slot.outputs,
+                    skip=layer.qkv.bounds[part],
+                    column=part * self._rank,
+                )
+            if number == 0:
+                return  # nothing below the first layer is trained
+            before = kept[number - 1]
+            torch.mm(own.g_qkv, layer.qkv.weight, out=shared.g)
+            inputs = own.x1, own.s1, shared.g, own.d_qkv, own.g1
+            out = before.g2, before.d_down
+            above = self.layers[number - 1].down
+            self._normalise_back(owner, layer.first, inputs, layer.qkv, above, out)
+
+    def _squares(self, pack: Pack, kept: Sequence[Any]) -> Tensor:
+        """Return the squared norm of each text's gradient, part by part."""
+        texts, rank, scale = len(pack.offsets) - 1, self._rank, self.adapters.scale
+        per_layer = sum(1 + len(group.slots) for group, *_ in self.layers[0].pairs(kept[0]))
+        found = torch.empty(per_layer * len(kept), texts, device=pack.share.device)
+        row = 0
+        for layer, own in zip(self.layers, kept, strict=True):
+            for group, x, inner, g, d in layer.pairs(own):
+                stack, width = len(group.slots), x.shape[1]
+                for low, wide, parts, factor, bounds, used in (
+                    (d, x, 1, 1.0, (0, width, width, width), stack * rank),
+                    (inner, g, stack, scale**2, group.bounds, rank),
+                ):
+                    self._kernels.squares[(texts, parts)](
+                        low,
+                        wide,
+                        pack.offsets,
+                        found[row],
+                        texts,
+                        factor,
+                        *bounds,
+                        low.shape[1],
+                        wide.shape[1],
+                        USED=used,
+                        W=_power(used),
+                        BT=32,
+                        BN=self._tile,
+                    )
+                    row += parts
+        return found
+
+    def _sums(self, pack: Pack, kept: Sequence[Any], weight: Tensor, total: Tensor) -> None:
+        """Add up the gradients of each instance, token by token."""
+        rank = self._rank
+        for layer, own in zip(self.layers, kept, strict=True):
+            for group, x, inner, g, d in layer.pairs(own):
+                for low, wide, factor, places, used, stack in (
+                    (d, x, 1.0, group.below, len(group.slots) * rank, True),
+                    (inner, g, self.adapters.scale, group.above, rank, False),
+                ):
+                    self._kernels.add_sums[(wide.shape[1] // self._tile, len(total))](
+                        low,
+                        wide,
+                        weight,
+                        pack.spans,
+                        total,
+                        total.shape[1],
+                        factor,
+                        *group.bounds[1:3],
+                        *places,
+                        low.shape[1],
+                        wide.shape[1],
+                        USED=used,
+                        W=_power(used),
+                        R=rank,
+                        STACK=stack,
+                        BT=64,
+                        BN=self._tile,
+                    )
+
+    def _normalise(
+        self,
+        owner: Tensor,
+        norm: Any,
+        before: Tensor,
+        y: Tensor,
+        inner: Tensor,
+        above: Group | None,
+        below: Group | None,
+        out: tuple[Tensor, Tensor, Tensor, Tensor],
+    ) -> None:
+        """Finish the product y of the layer above, add it, normalise, begin the layer below."""
+        n, stack = len(owner), len(below.slots) if below else 0
+        self._kernels.norm_forward[(_tiles(n),)](
+            before,
+            y,
+            inner,
+            self.adapters.live,
+            owner,
+            norm.weight,
+            *out,
+            n,
+            self.adapters.size,
+            above.above[0] if above else 0,
+            *(below.below if below else (0, 0, 0)),
+            self.adapters.scale,
+            norm.tiny,
+            WIDTH=self._hidden,
+            ADD=above is not None,
+            STACK=stack,
+            R=self._rank,
+            W=_power(max(stack, 1) * self._rank),
+            BM=ROWS,
+            BN=self._tile,
+        )
+
+    def _normalise_back(
+        self,
+        owner: Tensor,
+        norm: Any,
+        inputs: tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None],
+        below: Group | None,
+        above: Group,
+        out: tuple[Tensor, Tensor],
+    ) -> None:
+        """Go from the gradient of the layer below to that of the layer above.
+
+        `inputs` are the residual, its spread, the gradient of the normed one, that of the layer
+        below times B, and the gradient that goes past.
+        """
+        x, spread, g, d, past = inputs
+        n, stack = len(owner), len(below.slots) if below else 0
+        self._kernels.norm_backward[(_tiles(n),)](
+            g,
+            d,
+            self.adapters.live,
+            owner,
+            x,
+            spread,
+            norm.weight,
+            g if past is None else past,
+            *out,
+            n,
+            self.adapters.size,
+            above.above[0],
+            *(below.below if below else (0, 0, 0)),
+            self.adapters.scale,
+            WIDTH=self._hidden,
+            ADD=past is not None,
+            STACK=stack,
+            R=self._rank,
+            W=_power(max(stack, 1) * self._rank),
+            BM=ROWS,
+            BN=self._tile,
+        )
+
+    def _gate(self, owner: Tensor, own: Any, layer: Layer) -> None:
+        n = len(owner)
+        self._kernels.gate_forward[(_tiles(n),)](
+            own.both,
+            own.i_both,
+            self.adapters.live,
+            owner,
+            own.z,
+            own.i_down,
+            n,
+            self.adapters.size,
+            *layer.both.above[:2],
+            layer.down.below[0],
+            self.adapters.scale,
+            WIDTH=self._inner,
+            R=self._rank,
+            BM=ROWS,
+            BN=self._tile,
+        )
+
+    def _gate_back(self, owner: Tensor, g: Tensor, own: Any, layer: Layer) -> None:
+        n = len(owner)
+        self._kernels.gate_backward[(_tiles(n),)](
+            g,
+            own.d_down,
+            own.both,
+            own.i_both,
+            self.adapters.live,
+            owner,
+            own.d_both,
+            n,
+            self.adapters.size,
+            *layer.both.above[:2],
+            layer.down.below[0],
+            self.adapters.scale,
+            WIDTH=self._inner,
+            R=self._rank,
+            BM=ROWS,
+            BN=self._tile,
+        )
+
+    def _turn(self, owner: Tensor, position: Tensor, own: Any, group: Group) -> None:
+        n = len(owner)
+        self._kernels.turn[(_tiles(n), self.heads + 2 * self.keys)](
+            own.qkv,
+            own.i_qkv,
+            self.adapters.live,
+            owner,
+            position,
+            *self._angles,
+            n,
+            self.adapters.size,
+            *group.above,
+            self.adapters.scale,
+            HEADS=self.heads,
+            KEYS=self.keys,
+            HALF=self.size // 2,
+            R=self._rank,
+            BM=ROWS,
+        )
+
+    def _project(
+        self,
+        owner: Tensor,
+        x: Tensor,
+        out: Tensor,
+        start: int,
+        width: int,
+        *,
+        skip: int = 0,
+        column: int = 0,
+        below: bool = False,
+    ) -> None:
+        """Multiply `width` columns of x, from `skip` on, by each row's own A (`below`) or B."""
+        n = len(owner)
+        self._kernels.project[(_tiles(n),)](
+            x,
+            self.adapters.live,
+            owner,
+            out,
+            n,
+            self.adapters.size,
+            start,
+            1.0 if below else self.adapters.scale,
+            skip,
+            column,
+            x.shape[1],
+            width,
+            out.shape[1],
+            A=below,
+            R=self._rank,
+            BM=ROWS,
+            BN=self._tile,
+        )
+
+    def _attend(self, pack: Pack, own: Any) -> None:
+        self._kernels.attend_forward[(len(pack.offsets) - 1, self.heads, self._blocks)](
+            own.qkv,
+            pack.offsets,
+            own.o,
+            own.logsum,
+            self.size**-0.5,
+            HEADS=self.heads,
+            KEYS=self.keys,
+            HALF=self.size // 2,
+            BT=self._block,
+        )
+
+    def _attend_back(self, pack: Pack, own: Any, shared: Any, start: int) -> None:
+        texts, adapters = len(pack.offsets) - 1, self.adapters
+        rest = (
+            own.logsum,
+            shared.g_o,
+            own.d_o,
+            adapters.live,
+            pack.owner,
+            pack.offsets,
+            *self._angles,
+            own.g_qkv,
+            shared.along,
+            adapters.size,
+            start,
+            self.size**-0.5,
+        )
+        sides = {"HEADS": self.heads, "KEYS": self.keys, "HALF": self.size // 2}
+        sides |= {"R": self._rank, "BT": self._block}
+        queries, keys = self._kernels.attend_queries, self._kernels.attend_keys
+        queries[(texts, self.heads, self._blocks)](own.qkv, own.o, *rest, **sides)
+        keys[(texts, self.keys, self._blocks)](own.qkv, *rest, **sides)
+
+    def attend_next(
+        self, own: Any, keys: Tensor, values: Tensor, slot: Tensor, position: int
+    ) -> None:
+        """Attend from one new position of every row to all before it, kept in `keys`, `values`."""
+        self._kernels.attend_next[(len(slot), self.keys)](
+            own.qkv,
+            keys,
+            values,
+            slot,
+            own.o,
+            position,
+            keys.shape[2],
+            self.size**-0.5,
+            HEADS=self.heads,
+            KEYS=self.keys,
+            HALF=self.size // 2,
+            G=max(16, _power(self.heads // self.keys)),
+            BT=32,
+            num_warps=2,
+        )
+
+
+def _tiles(n: int) -> int:
+    return -(-n // ROWS)
+
+
+def _power(number: int) -> int:
+    return 1 << (number - 1).bit_length()

@@ -1,0 +1,140 @@
+"""Packs: the texts of a step end to end, without padding between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synthleak.releases.fleet.batches import Example
+from synthleak.releases.fleet.loss import IGNORED
+
+SHORTEST = 16
+"""A pack of n tokens has places for n / SHORTEST texts: shorter ones take the room of this many."""
+FILLING = 64
+"""Tokens of the texts without a label that fill a pack up."""
+EIGHTHS = 8
+"""The labelled tokens of a pack are rounded up to eighths of it."""
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Texts end to end, sorted by instance, then texts without a label up to a round number.
+
+    `owner` and `text` say whose each token is and in which text, `offsets` where texts begin and
+    `spans` where instances do. `rows` are the labelled tokens, with others up to a round number,
+    whose `share` in the mean loss of their text is zero.
+    """
+
+    tokens: Tensor
+    position: Tensor
+    owner: Tensor
+    text: Tensor
+    offsets: Tensor
+    spans: Tensor
+    rows: Tensor
+    targets: Tensor
+    share: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return what decides the shape of every part, for one fleet."""
+        return len(self.tokens), len(self.rows)
+
+    def parts(self) -> list[Tensor]:
+        """Return all parts, in order."""
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+def whole(tokens: int) -> int:
+    """Round a number of tokens up to one of sixteen steps between powers of two.
+
+    >>> [whole(n) for n in (1, 100, 1000, 36_000, 37_000)]
+    [64, 128, 1024, 36864, 38912]
+    """
+    grain = max(64, (1 << (tokens - 1).bit_length()) >> 5)
+    return -(-tokens // grain) * grain
+
+
+class Packer:
+    """All examples of a fleet, ready to be laid end to end."""
+
+    def __init__(
+        self, sets: Sequence[Sequence[Example]], device: torch.device, longest: int
+    ) -> None:
+        examples = [example for members in sets for example in members]
+        self._device = device
+        self._instances = len(sets)
+        self._filling = min(longest, FILLING)
+        self._first = np.cumsum([0, *(len(members) for members in sets)])
+        self._lengths = np.array([len(example.tokens) for example in examples], dtype=np.int64)
+        self._starts = np.concatenate([[0], np.cumsum(self._lengths)])
+        self._tokens = np.zeros(self._starts[-1], dtype=np.int64)
+        self._targets = np.full(self._starts[-1], IGNORED, dtype=np.int64)
+        for start, example in zip(self._starts.tolist(), examples, strict=False):
+            end, first = start + len(example.tokens), max(example.prompt, 1)
+            self._tokens[start:end] = example.tokens
+            self._targets[start + first - 1 : end - 1] = example.tokens[first:]
+
+    def packs(self, chosen: Sequence[NDArray[np.int64]], at_once: int) -> Iterator[Pack]:
+        """Lay a step's examples out, in as few packs of about `at_once` tokens as it takes.
+
+        `chosen[i]` are positions in set i.
+        """
+        rows = np.concatenate([p + first for p, first in zip(chosen, self._first, strict=False)])
+        owner = np.repeat(np.arange(len(chosen)), [len(p) for p in chosen])
+        if not len(rows):
+            return
+        ends = np.cumsum(np.maximum(self._lengths[rows], SHORTEST))
+        parts = -(-int(ends[-1]) // at_once)
+        cuts = np.searchsorted(ends, ends[-1] / parts * np.arange(1, parts))
+        for part in np.split(np.arange(len(rows)), np.unique(cuts)):
+            if len(part):
+                yield self._pack(rows[part], owner[part])
+
+    def _pack(self, rows: NDArray[np.int64], owner: NDArray[np.int64]) -> Pack:
+        lengths = self._lengths[rows]
+        used = int(lengths.sum())
+        n = whole(max(used, SHORTEST * len(rows)))
+        places = n // SHORTEST + n // self._filling + 1
+        sizes = np.zeros(places, dtype=np.int64)
+        sizes[: len(rows)] = lengths
+        full, rest = divmod(n - used, self._filling)
+        sizes[len(rows) : len(rows) + full] = self._filling
+        sizes[len(rows) + full] = rest
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        text = np.repeat(np.arange(places), sizes)
+        position = np.arange(n) - offsets[text]
+        source = np.repeat(self._starts[rows], lengths) + position[:used]
+        tokens, targets = np.zeros(n, dtype=np.int64), np.full(n, IGNORED, dtype=np.int64)
+        tokens[:used], targets[:used] = self._tokens[source], self._targets[source]
+        whose = np.full(n, owner[-1])
+        whose[:used] = np.repeat(owner, lengths)
+        spans = np.searchsorted(whose[:used], np.arange(self._instances + 1))
+        trained = targets != IGNORED
+        share = trained / np.maximum(np.bincount(text, trained, places), 1)[text]
+        wanted = -(-max(int(trained.sum()), 1) // (n // EIGHTHS)) * (n // EIGHTHS)
+        labelled = np.argsort(~trained, kind="stable")[:wanted]
+        return Pack(
+            tokens=self._there(tokens),
+            position=self._there(position, np.int32),
+            owner=self._there(whose, np.int32),
+            text=self._there(text),
+            offsets=self._there(offsets, np.int32),
+            spans=self._there(spans, np.int32),
+            rows=self._there(labelled),
+            targets=self._there(targets[labelled].clip(min=0)),
+            share=self._there(share[labelled], np.float32),
+        )
+
+    def _there(self, array: NDArray[Any], kind: type = np.int64) -> Tensor:
+        """Copy to the device; the host does not wait for it."""
+        tensor = torch.from_numpy(array.astype(kind))
+        if self._device.type != "cuda":
+            return tensor
+        return tensor.pin_memory().to(self._device, non_blocking=True)
