@@ -1,12 +1,12 @@
 """GPU kernels of a packed fleet: what happens between the products with frozen weights.
 
-All texts of a step lie one behind the other, sorted by instance, so a tile of rows meets one or two
-instances, and the matrices of an adapter are read where they lie: no example has a copy of its own.
-What is added to a product by an adapter is added where the product is next read.
+All texts of a step lie end to end, sorted by instance. A tile is some rows of one instance, so the
+matrices of its adapter are read where they lie: no example has a copy of its own. What an adapter
+adds to a product is added where the product is next read.
 
-A tile of an adapter's matrix is [BN, W]: columns of the layer by columns of the low rank. `place`
-says where the low-rank columns begin and `STRIDE` how far apart neighbouring columns of the layer
-are, so A, B and stacks of several A are all read the same way.
+A part of an adapter's matrix is [BN, W]: columns of the layer by columns of the low rank. `place`
+says where the low-rank columns begin, and `STRIDE` how far apart neighbouring columns of the layer
+are, so that A, B and stacks of several A are all read the same way.
 
 `tests/releases/fleet/test_packed.py` holds all of it against the plain pass.
 """
@@ -18,14 +18,12 @@ import triton.language as tl
 
 
 @triton.jit
-def _rows(block, owner, n, BM: tl.constexpr):
-    """Return the rows of a tile, which are real, whose they are, and the first and last owner."""
-    rows = block * BM + tl.arange(0, BM)
-    real = rows < n
-    own = tl.load(owner + rows, mask=real, other=-1)
-    first = tl.load(owner + block * BM)
-    last = tl.load(owner + tl.minimum(block * BM + BM, n) - 1)
-    return rows.to(tl.int64), real, own, first, last
+def _rows(tiles, live, size, BM: tl.constexpr):
+    """Return the rows of a tile, which are real, and the adapter of its instance."""
+    tile = tiles + tl.program_id(0) * 3
+    rows = tl.load(tile) + tl.arange(0, BM)
+    real = rows < tl.load(tile + 1)
+    return rows.to(tl.int64), real, live + tl.load(tile + 2).to(tl.int64) * size
 
 
 @triton.jit
@@ -38,29 +36,19 @@ def _stack(start0, start1, start2, WIDTH: tl.constexpr, R: tl.constexpr, W: tl.c
 
 
 @triton.jit
-def _narrow(acc, x, own, first, last, live, size, place, used, cols, STRIDE: tl.constexpr):
-    """Add x [BM, BN] times each row's own matrix [BN, W] to acc [BM, W]."""
-    matrix = live + first.to(tl.int64) * size
-    for instance in range(first, last + 1):
-        at = matrix + cols[:, None] * STRIDE + place[None, :]
-        tile = tl.load(at, mask=used[None, :], other=0.0)
-        mine = tl.where((own == instance)[:, None], x, 0.0).to(tile.dtype)
-        acc += tl.dot(mine, tile, input_precision="ieee")
-        matrix += size
-    return acc
+def _narrow(acc, x, adapter, place, used, cols, STRIDE: tl.constexpr):
+    """Add x [BM, BN] times a matrix [BN, W] to acc [BM, W]."""
+    at = adapter + cols[:, None] * STRIDE + place[None, :]
+    matrix = tl.load(at, mask=used[None, :], other=0.0)
+    return tl.dot(x, matrix, acc, input_precision="ieee")
 
 
 @triton.jit
-def _widen(acc, low, own, first, last, live, size, place, used, cols, STRIDE: tl.constexpr):
-    """Add low [BM, W] times each row's own matrix, transposed, to acc [BM, BN]."""
-    matrix = live + first.to(tl.int64) * size
-    for instance in range(first, last + 1):
-        at = matrix + cols[None, :] * STRIDE + place[:, None]
-        tile = tl.load(at, mask=used[:, None], other=0.0)
-        mine = tl.where((own == instance)[:, None], low, 0.0).to(tile.dtype)
-        acc += tl.dot(mine, tile, input_precision="ieee")
-        matrix += size
-    return acc
+def _widen(low, adapter, place, used, cols, STRIDE: tl.constexpr):
+    """Return low [BM, W] times a matrix [BN, W], transposed."""
+    at = adapter + cols[None, :] * STRIDE + place[:, None]
+    matrix = tl.load(at, mask=used[:, None], other=0.0)
+    return tl.dot(low, matrix, input_precision="ieee")
 
 
 @triton.jit
@@ -71,19 +59,18 @@ def _low(x, rows, real, first, width, USED: tl.constexpr, W: tl.constexpr):
     return tl.load(x + rows[:, None] * width + first + low[None, :], mask=ok, other=0.0)
 
 
-@triton.jit(do_not_specialize=["n"])
+@triton.jit
 def norm_forward(
     before,
     added,
     inner,
     live,
-    owner,
+    tiles,
     weight,
     after,
     normed,
     spread,
     below,
-    n,
     size,
     b,
     a0,
@@ -100,7 +87,7 @@ def norm_forward(
     BN: tl.constexpr,
 ):
     """Add a layer's product and adapter to the residual, normalise, and multiply by the next A."""
-    rows, real, own, first, last = _rows(tl.program_id(0), owner, n, BM)
+    rows, real, adapter = _rows(tiles, live, size, BM)
     low, rank = tl.arange(0, W), tl.arange(0, R)
     squares = tl.zeros([BM], tl.float32)
     if ADD:
@@ -110,10 +97,9 @@ def norm_forward(
         at = rows[:, None] * WIDTH + cols[None, :]
         x = tl.load(before + at, mask=real[:, None], other=0.0)
         if ADD:
-            more = tl.zeros([BM, BN], tl.float32)
-            more = _widen(more, up, own, first, last, live, size, b + rank, rank < R, cols, R)
             y = tl.load(added + at, mask=real[:, None], other=0.0).to(tl.float32)
-            x = (x.to(tl.float32) + (y + scale * more)).to(x.dtype)
+            y += scale * _widen(up, adapter, b + rank, rank < R, cols, R)
+            x = (x.to(tl.float32) + y).to(x.dtype)
             tl.store(after + at, x, mask=real[:, None])
         squares += tl.sum(x.to(tl.float32) * x.to(tl.float32), axis=1)
     root = 1.0 / tl.sqrt(squares / WIDTH + tiny)
@@ -130,26 +116,25 @@ def norm_forward(
         h = (x.to(tl.float32) * root[:, None] * w[None, :]).to(x.dtype)
         tl.store(normed + at, h, mask=real[:, None])
         if STACK:
-            acc = _narrow(acc, h, own, first, last, live, size, place, low < STACK * R, cols, 1)
+            acc = _narrow(acc, h, adapter, place, low < STACK * R, cols, 1)
     if STACK:
         ok = real[:, None] & (low < STACK * R)[None, :]
         at = rows[:, None] * (STACK * R) + low[None, :]
         tl.store(below + at, acc.to(below.dtype.element_ty), mask=ok)
 
 
-@triton.jit(do_not_specialize=["n"])
+@triton.jit
 def norm_backward(
     slope,
     below,
     live,
-    owner,
+    tiles,
     x,
     spread,
     weight,
     more,
     out,
     inner,
-    n,
     size,
     b,
     a0,
@@ -168,7 +153,7 @@ def norm_backward(
 
     `inner` receives the result times the B of the layer whose product was added before the norm.
     """
-    rows, real, own, first, last = _rows(tl.program_id(0), owner, n, BM)
+    rows, real, adapter = _rows(tiles, live, size, BM)
     low, rank = tl.arange(0, W), tl.arange(0, R)
     root = tl.load(spread + rows, mask=real, other=0.0)
     if STACK:
@@ -180,7 +165,7 @@ def norm_backward(
         at = rows[:, None] * WIDTH + cols[None, :]
         g = tl.load(slope + at, mask=real[:, None], other=0.0).to(tl.float32)
         if STACK:
-            g = _widen(g, down, own, first, last, live, size, place, low < STACK * R, cols, 1)
+            g += _widen(down, adapter, place, low < STACK * R, cols, 1)
         g *= tl.load(weight + cols).to(tl.float32)[None, :]
         unit = tl.load(x + at, mask=real[:, None], other=0.0).to(tl.float32) * root[:, None]
         along += tl.sum(g * unit, axis=1)
@@ -191,7 +176,7 @@ def norm_backward(
         at = rows[:, None] * WIDTH + cols[None, :]
         g = tl.load(slope + at, mask=real[:, None], other=0.0).to(tl.float32)
         if STACK:
-            g = _widen(g, down, own, first, last, live, size, place, low < STACK * R, cols, 1)
+            g += _widen(down, adapter, place, low < STACK * R, cols, 1)
         g *= tl.load(weight + cols).to(tl.float32)[None, :]
         unit = tl.load(x + at, mask=real[:, None], other=0.0).to(tl.float32) * root[:, None]
         d = (g - unit * along[:, None]) * root[:, None]
@@ -199,20 +184,19 @@ def norm_backward(
             d += tl.load(more + at, mask=real[:, None], other=0.0).to(tl.float32)
         made = d.to(out.dtype.element_ty)
         tl.store(out + at, made, mask=real[:, None])
-        acc = _narrow(acc, made, own, first, last, live, size, b + rank, rank < R, cols, R)
+        acc = _narrow(acc, made, adapter, b + rank, rank < R, cols, R)
     at = rows[:, None] * R + rank[None, :]
     tl.store(inner + at, (scale * acc).to(inner.dtype.element_ty), mask=real[:, None])
 
 
-@triton.jit(do_not_specialize=["n"])
+@triton.jit
 def gate_forward(
     both,
     inner,
     live,
-    owner,
+    tiles,
     out,
     below,
-    n,
     size,
     b0,
     b1,
@@ -224,7 +208,7 @@ def gate_forward(
     BN: tl.constexpr,
 ):
     """Return silu(gate) · up with both adapters added, and its product with the next A."""
-    rows, real, own, first, last = _rows(tl.program_id(0), owner, n, BM)
+    rows, real, adapter = _rows(tiles, live, size, BM)
     rank = tl.arange(0, R)
     all_of = rank < R
     of_gate = _low(inner, rows, real, 0, 2 * R, R, R)
@@ -233,29 +217,26 @@ def gate_forward(
     for start in range(0, WIDTH, BN):
         cols = start + tl.arange(0, BN)
         at = rows[:, None] * (2 * WIDTH) + cols[None, :]
-        more = tl.zeros([BM, BN], tl.float32)
-        more = _widen(more, of_gate, own, first, last, live, size, b0 + rank, all_of, cols, R)
-        g = tl.load(both + at, mask=real[:, None], other=0.0).to(tl.float32) + scale * more
-        more = tl.zeros([BM, BN], tl.float32)
-        more = _widen(more, of_up, own, first, last, live, size, b1 + rank, all_of, cols, R)
-        u = tl.load(both + at + WIDTH, mask=real[:, None], other=0.0).to(tl.float32) + scale * more
+        g = tl.load(both + at, mask=real[:, None], other=0.0).to(tl.float32)
+        u = tl.load(both + at + WIDTH, mask=real[:, None], other=0.0).to(tl.float32)
+        g += scale * _widen(of_gate, adapter, b0 + rank, all_of, cols, R)
+        u += scale * _widen(of_up, adapter, b1 + rank, all_of, cols, R)
         z = (g * tl.sigmoid(g) * u).to(out.dtype.element_ty)
         tl.store(out + rows[:, None] * WIDTH + cols[None, :], z, mask=real[:, None])
-        acc = _narrow(acc, z, own, first, last, live, size, a + rank * WIDTH, all_of, cols, 1)
+        acc = _narrow(acc, z, adapter, a + rank * WIDTH, all_of, cols, 1)
     at = rows[:, None] * R + rank[None, :]
     tl.store(below + at, acc.to(below.dtype.element_ty), mask=real[:, None])
 
 
-@triton.jit(do_not_specialize=["n"])
+@triton.jit
 def gate_backward(
     slope,
     below,
     both,
     inner,
     live,
-    owner,
+    tiles,
     back,
-    n,
     size,
     b0,
     b1,
@@ -267,7 +248,7 @@ def gate_backward(
     BN: tl.constexpr,
 ):
     """Write the gradients of gate and up over their products, and return them times each B."""
-    rows, real, own, first, last = _rows(tl.program_id(0), owner, n, BM)
+    rows, real, adapter = _rows(tiles, live, size, BM)
     rank = tl.arange(0, R)
     all_of = rank < R
     of_gate = _low(inner, rows, real, 0, 2 * R, R, R)
@@ -277,37 +258,33 @@ def gate_backward(
     for start in range(0, WIDTH, BN):
         cols = start + tl.arange(0, BN)
         at = rows[:, None] * (2 * WIDTH) + cols[None, :]
-        more = tl.zeros([BM, BN], tl.float32)
-        more = _widen(more, of_gate, own, first, last, live, size, b0 + rank, all_of, cols, R)
-        g = tl.load(both + at, mask=real[:, None], other=0.0).to(tl.float32) + scale * more
-        more = tl.zeros([BM, BN], tl.float32)
-        more = _widen(more, of_up, own, first, last, live, size, b1 + rank, all_of, cols, R)
-        u = tl.load(both + at + WIDTH, mask=real[:, None], other=0.0).to(tl.float32) + scale * more
+        g = tl.load(both + at, mask=real[:, None], other=0.0).to(tl.float32)
+        u = tl.load(both + at + WIDTH, mask=real[:, None], other=0.0).to(tl.float32)
+        g += scale * _widen(of_gate, adapter, b0 + rank, all_of, cols, R)
+        u += scale * _widen(of_up, adapter, b1 + rank, all_of, cols, R)
         dz = tl.load(slope + rows[:, None] * WIDTH + cols[None, :], mask=real[:, None], other=0.0)
-        dz = dz.to(tl.float32)
-        dz = _widen(dz, down, own, first, last, live, size, a + rank * WIDTH, all_of, cols, 1)
+        dz = dz.to(tl.float32) + _widen(down, adapter, a + rank * WIDTH, all_of, cols, 1)
         share = tl.sigmoid(g)
         dg = (dz * u * share * (1.0 + g * (1.0 - share))).to(both.dtype.element_ty)
         du = (dz * g * share).to(both.dtype.element_ty)
         tl.store(both + at, dg, mask=real[:, None])
         tl.store(both + at + WIDTH, du, mask=real[:, None])
-        gates = _narrow(gates, dg, own, first, last, live, size, b0 + rank, all_of, cols, R)
-        ups = _narrow(ups, du, own, first, last, live, size, b1 + rank, all_of, cols, R)
+        gates = _narrow(gates, dg, adapter, b0 + rank, all_of, cols, R)
+        ups = _narrow(ups, du, adapter, b1 + rank, all_of, cols, R)
     at = rows[:, None] * (2 * R) + rank[None, :]
     tl.store(back + at, (scale * gates).to(back.dtype.element_ty), mask=real[:, None])
     tl.store(back + at + R, (scale * ups).to(back.dtype.element_ty), mask=real[:, None])
 
 
-@triton.jit(do_not_specialize=["n"])
+@triton.jit
 def turn(
     qkv,
     inner,
     live,
-    owner,
+    tiles,
     position,
     cosine,
     sine,
-    n,
     size,
     b0,
     b1,
@@ -320,7 +297,7 @@ def turn(
     BM: tl.constexpr,
 ):
     """Add the adapters to queries, keys and values, and turn queries and keys, in place."""
-    rows, real, own, first, last = _rows(tl.program_id(0), owner, n, BM)
+    rows, real, adapter = _rows(tiles, live, size, BM)
     head = tl.program_id(1)
     rank, cols = tl.arange(0, R), tl.arange(0, HALF)
     kind = (head >= HEADS).to(tl.int32) + (head >= HEADS + KEYS).to(tl.int32)
@@ -330,12 +307,10 @@ def turn(
     low = _low(inner, rows, real, kind * R, 3 * R, R, R)
     at = rows[:, None] * ((HEADS + 2 * KEYS) * 2 * HALF) + (head * 2 * HALF + cols)[None, :]
     place = start + rank
-    more = tl.zeros([BM, HALF], tl.float32)
-    more = _widen(more, low, own, first, last, live, size, place, rank < R, cols, R)
-    x = tl.load(qkv + at, mask=real[:, None], other=0.0).to(tl.float32) + scale * more
-    more = tl.zeros([BM, HALF], tl.float32)
-    more = _widen(more, low, own, first, last, live, size, place, rank < R, cols + HALF, R)
-    y = tl.load(qkv + at + HALF, mask=real[:, None], other=0.0).to(tl.float32) + scale * more
+    x = tl.load(qkv + at, mask=real[:, None], other=0.0).to(tl.float32)
+    y = tl.load(qkv + at + HALF, mask=real[:, None], other=0.0).to(tl.float32)
+    x += scale * _widen(low, adapter, place, rank < R, cols, R)
+    y += scale * _widen(low, adapter, place, rank < R, cols + HALF, R)
     if kind < 2:
         c, s = _angle(position, cosine, sine, rows, real, HALF)
         x, y = x * c - y * s, y * c + x * s
@@ -350,13 +325,12 @@ def _angle(position, cosine, sine, rows, real, HALF: tl.constexpr):
     return tl.load(cosine + at).to(tl.float32), tl.load(sine + at).to(tl.float32)
 
 
-@triton.jit(do_not_specialize=["n"])
+@triton.jit
 def project(
     x,
     live,
-    owner,
+    tiles,
     out,
-    n,
     size,
     start,
     scale,
@@ -374,7 +348,7 @@ def project(
 
     Rows of x are `across` columns apart, those of `out` `apart`.
     """
-    rows, real, own, first, last = _rows(tl.program_id(0), owner, n, BM)
+    rows, real, adapter = _rows(tiles, live, size, BM)
     rank = tl.arange(0, R)
     acc = tl.zeros([BM, R], tl.float32)
     for c in range(0, width, BN):
@@ -383,9 +357,9 @@ def project(
         tile = tl.load(x + at, mask=real[:, None], other=0.0)
         if A:
             place = start + rank * width
-            acc = _narrow(acc, tile, own, first, last, live, size, place, rank < R, cols, 1)
+            acc = _narrow(acc, tile, adapter, place, rank < R, cols, 1)
         else:
-            acc = _narrow(acc, tile, own, first, last, live, size, start + rank, rank < R, cols, R)
+            acc = _narrow(acc, tile, adapter, start + rank, rank < R, cols, R)
     at = rows[:, None] * apart + (column + rank)[None, :]
     tl.store(out + at, (scale * acc).to(out.dtype.element_ty), mask=real[:, None])
 
@@ -446,7 +420,9 @@ def attend_forward(
             top = higher
         rows = (start + tokens).to(tl.int64)
         ok = tokens < length
-        at = rows[:, None] * (HEADS * 2 * HALF) + (head * 2 * HALF + tl.arange(0, 2 * HALF))[None, :]
+        at = (
+            rows[:, None] * (HEADS * 2 * HALF) + (head * 2 * HALF + tl.arange(0, 2 * HALF))[None, :]
+        )
         tl.store(out + at, (mixed / mass[:, None]).to(out.dtype.element_ty), mask=ok[:, None])
         tl.store(logsum + rows * HEADS + head, top + tl.log(mass), mask=ok)
 
@@ -472,7 +448,7 @@ def _slope(
     d = _head(slope, start, tokens, length, head * 2 * HALF, width, 2 * HALF)
     low = _head(inner, start, tokens, length, 0, R, R)
     cols = head * 2 * HALF + tl.arange(0, 2 * HALF)
-    matrix = live + tl.load(owner + start).to(tl.int64) * size + a
+    matrix = live + tl.load(owner + tl.program_id(0)).to(tl.int64) * size + a
     tile = tl.load(matrix + tl.arange(0, R)[:, None] * width + cols[None, :])
     return tl.dot(low, tile, d.to(tl.float32), input_precision="ieee").to(d.dtype)
 
@@ -516,9 +492,7 @@ def attend_queries(
         key = (HEADS + head // (HEADS // KEYS)) * 2 * HALF
         q1 = _head(qkv, start, tokens, length, head * 2 * HALF, width, HALF)
         q2 = _head(qkv, start, tokens, length, head * 2 * HALF + HALF, width, HALF)
-        d = _slope(
-            slope, inner, live, owner, size, a, start, tokens, length, head, HEADS, HALF, R
-        )
+        d = _slope(slope, inner, live, owner, size, a, start, tokens, length, head, HEADS, HALF, R)
         o = _head(out, start, tokens, length, head * 2 * HALF, HEADS * 2 * HALF, 2 * HALF)
         rows = (start + tokens).to(tl.int64)
         ok = tokens < length
@@ -638,8 +612,8 @@ def attend_next(
     home = (tl.load(slot + row).to(tl.int64) * KEYS + group) * room * 2 * HALF
     tl.store(keys + home + position * 2 * HALF + cols, k)
     tl.store(values + home + position * 2 * HALF + cols, v)
-    at = ((group * shared + member) * 2 * HALF)[:, None] + cols[None, :]
-    q = tl.load(base + at, mask=(member < shared)[:, None], other=0.0)
+    heads = ((group * shared + member) * 2 * HALF)[:, None] + cols[None, :]
+    q = tl.load(base + heads, mask=(member < shared)[:, None], other=0.0)
     own = scale * tl.sum(q.to(tl.float32) * k.to(tl.float32)[None, :], axis=1)
     top, mass = own, tl.full([G], 1.0, tl.float32)
     mixed = tl.zeros([G, 2 * HALF], tl.float32) + v.to(tl.float32)[None, :]
@@ -657,17 +631,17 @@ def attend_next(
         old = tl.load(values + at, mask=past, other=0.0)
         mixed = tl.dot(p.to(old.dtype), old, mixed * shrink[:, None], input_precision="ieee")
         top = higher
-    at = row * HEADS * 2 * HALF + ((group * shared + member) * 2 * HALF)[:, None] + cols[None, :]
     made = (mixed / mass[:, None]).to(out.dtype.element_ty)
-    tl.store(out + at, made, mask=(member < shared)[:, None])
+    tl.store(out + row * HEADS * 2 * HALF + heads, made, mask=(member < shared)[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["row", "texts"])
 def squares(
     low,
     wide,
     offsets,
     out,
+    row,
     texts,
     factor,
     s0,
@@ -700,7 +674,7 @@ def squares(
             v = _head(wide, start, tokens, length, c, width, BN)
             acc = tl.dot(tl.trans(u), v, acc, input_precision="ieee")
         total += tl.sum(acc * acc, axis=0)
-    tl.store(out + part * texts + tl.program_id(0), factor * tl.sum(total, axis=0))
+    tl.store(out + (row + part) * texts + tl.program_id(0), factor * tl.sum(total, axis=0))
 
 
 @triton.jit

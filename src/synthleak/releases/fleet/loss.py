@@ -18,7 +18,7 @@ CHUNK = 4096
 def slopes_of(
     states: Tensor, head: Tensor, targets: Tensor, losses: Tensor | None = None
 ) -> Tensor:
-    """Return the gradient of each token's loss with respect to its state; fill `losses` if given."""
+    """Return the gradient of each token's loss by its state; fill `losses` if given."""
     slopes = torch.empty_like(states)
     for start in range(0, len(states), CHUNK):
         part = slice(start, start + CHUNK)

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -26,13 +28,16 @@ from torch import Tensor
 
 from synthleak.releases.fleet.adapters import Adapters, FleetLinear, Slot
 from synthleak.releases.fleet.loss import slopes_of
-from synthleak.releases.fleet.packs import Pack
+from synthleak.releases.fleet.packs import ROWS, Pack
+
+OPTIONS: dict[str, dict[str, int]] = {
+    name: {"num_warps": 2, "num_stages": 1}
+    for name in ("attend_forward", "attend_queries", "attend_keys", "attend_next")
+}
+"""How kernels are compiled, where Triton's own way is not the fastest."""
 
 Factors = Callable[[Tensor], Tensor]
 """From the norms of texts to what each text's gradient is multiplied by."""
-
-ROWS = 32
-"""Rows of a tile."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,9 @@ def packable(model: Any, rank: int) -> bool:
 
 def head_size(config: Any) -> int:
     """Return the width of one head."""
-    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+    return int(
+        getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    )
 
 
 def tile_of(config: Any) -> int:
@@ -146,7 +153,8 @@ class Packed:
         self._blocks = -(-longest // self._block)
         self._rotary = model.model.rotary_emb
         self.reach(longest)
-        self._room = 0
+        self._compiling = False
+        self.room = 0
         self._kept: list[dict[str, Tensor]] = []
 
     def _layer(self, layer: Any) -> Layer:
@@ -195,25 +203,44 @@ class Packed:
             for name, width in widths.items()
         }
 
-    def make_room(self, tokens: int) -> bool:
-        """Make room for a pass of so many tokens; say whether it was there."""
-        if tokens <= self._room:
-            return True
+    def _launch(self, name: str, grid: tuple[int, ...], *args: Any, **sides: Any) -> None:
+        kernel = getattr(self._kernels, name)
+        sides |= OPTIONS.get(name, {})
+        if self._compiling:
+            kernel.warmup(*args, grid=grid, **sides)
+        else:
+            kernel[grid](*args, **sides)
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Compile the kernels that are launched meanwhile side by side, and launch none."""
+        import triton
+
+        together = getattr(triton, "AsyncCompileMode", nullcontext)
+        self._compiling = True
+        try:
+            with ThreadPoolExecutor() as threads, together(threads):
+                yield
+        finally:
+            self._compiling = False
+
+    def make_room(self, tokens: int) -> None:
+        """Make room for passes of so many tokens; graphs that were recorded before are void."""
         self._kept = []
         self._kept = [self.buffers(self.kept(), tokens) for _ in self.layers]
         self._kept.append(self.buffers(self.shared(), tokens))
-        self._room = tokens
-        return False
+        self.room = tokens
 
     @torch.no_grad()
     def add(self, pack: Pack, factors: Factors | None, total: Tensor) -> None:
         """Add each instance's sum of gradients, times the factors, to its row of `total`."""
         n = len(pack.tokens)
-        self.make_room(n)
+        if n > self.room:
+            self.make_room(n)
         *kept, shared = [SimpleNamespace(**{k: v[:n] for k, v in b.items()}) for b in self._kept]
         self.forward(
             pack.tokens,
-            pack.owner,
+            pack.tiles,
             pack.position,
             kept,
             shared,
@@ -230,7 +257,7 @@ class Packed:
     def forward(
         self,
         tokens: Tensor,
-        owner: Tensor,
+        tiles: Tensor,
         position: Tensor,
         kept: Sequence[Any],
         shared: Any,
@@ -241,47 +268,47 @@ class Packed:
         before, inner, above = kept[0].x1, shared.i, None
         for number, (layer, own) in enumerate(zip(self.layers, kept, strict=True)):
             out = own.x1, own.h1, own.s1, own.i_qkv
-            self._normalise(owner, layer.first, before, shared.y, inner, above, layer.qkv, out)
+            self._normalise(tiles, layer.first, before, shared.y, inner, above, layer.qkv, out)
             torch.mm(own.h1, layer.qkv.weight.T, out=own.qkv)
-            self._turn(owner, position, own, layer.qkv)
+            self._turn(tiles, position, own, layer.qkv)
             attend(number, own)
             slot = layer.o.slots[0]
-            self._project(owner, own.o, own.i_o, slot.start, slot.inputs, below=True)
+            self._project(tiles, own.o, own.i_o, slot.start, slot.inputs, below=True)
             torch.mm(own.o, layer.o.weight.T, out=shared.y)
             out = own.x2, own.h2, own.s2, own.i_both
             self._normalise(
-                owner, layer.second, own.x1, shared.y, own.i_o, layer.o, layer.both, out
+                tiles, layer.second, own.x1, shared.y, own.i_o, layer.o, layer.both, out
             )
             torch.mm(own.h2, layer.both.weight.T, out=own.both)
-            self._gate(owner, own, layer)
+            self._gate(tiles, own, layer)
             torch.mm(own.z, layer.down.weight.T, out=shared.y)
             before, inner, above = own.x2, own.i_down, layer.down
         out = shared.x, shared.h, shared.s, shared.i
-        self._normalise(owner, self._norm, before, shared.y, inner, above, None, out)
+        self._normalise(tiles, self._norm, before, shared.y, inner, above, None, out)
 
     def _backward(self, pack: Pack, kept: Sequence[Any], shared: Any) -> None:
         """Leave the gradient of every product, and that times B, in the buffers."""
-        owner = pack.owner
+        tiles = pack.tiles
         states = shared.h.index_select(0, pack.rows)
         slopes = slopes_of(states, self.head, pack.targets)
         shared.g.zero_().index_copy_(0, pack.rows, slopes.mul_(pack.share[:, None]))
         last = kept[-1]
         inputs = shared.x, shared.s, shared.g, shared.i, None
         out = last.g2, last.d_down
-        self._normalise_back(owner, self._norm, inputs, None, self.layers[-1].down, out)
+        self._normalise_back(tiles, self._norm, inputs, None, self.layers[-1].down, out)
         for number in reversed(range(len(kept))):
             layer, own = self.layers[number], kept[number]
             torch.mm(own.g2, layer.down.weight, out=shared.g_z)
-            self._gate_back(owner, shared.g_z, own, layer)
+            self._gate_back(tiles, shared.g_z, own, layer)
             torch.mm(own.both, layer.both.weight, out=shared.g)
             inputs = own.x2, own.s2, shared.g, own.d_both, own.g2
             out = own.g1, own.d_o
-            self._normalise_back(owner, layer.second, inputs, layer.both, layer.o, out)
+            self._normalise_back(tiles, layer.second, inputs, layer.both, layer.o, out)
             torch.mm(own.g1, layer.o.weight, out=shared.g_o)
             self._attend_back(pack, own, shared, layer.o.slots[0].start)
             for part, slot in enumerate(layer.qkv.slots):
                 self._project(
-                    owner,
+                    tiles,
                     own.g_qkv,
                     own.d_qkv,
                     slot.middle,
@@ -296,7 +323,7 @@ class Packed:
             inputs = own.x1, own.s1, shared.g, own.d_qkv, own.g1
             out = before.g2, before.d_down
             above = self.layers[number - 1].down
-            self._normalise_back(owner, layer.first, inputs, layer.qkv, above, out)
+            self._normalise_back(tiles, layer.first, inputs, layer.qkv, above, out)
 
     def _squares(self, pack: Pack, kept: Sequence[Any]) -> Tensor:
         """Return the squared norm of each text's gradient, part by part."""
@@ -311,11 +338,14 @@ class Packed:
                     (d, x, 1, 1.0, (0, width, width, width), stack * rank),
                     (inner, g, stack, scale**2, group.bounds, rank),
                 ):
-                    self._kernels.squares[(texts, parts)](
+                    self._launch(
+                        "squares",
+                        (texts, parts),
                         low,
                         wide,
                         pack.offsets,
-                        found[row],
+                        found,
+                        row,
                         texts,
                         factor,
                         *bounds,
@@ -338,7 +368,9 @@ class Packed:
                     (d, x, 1.0, group.below, len(group.slots) * rank, True),
                     (inner, g, self.adapters.scale, group.above, rank, False),
                 ):
-                    self._kernels.add_sums[(wide.shape[1] // self._tile, len(total))](
+                    self._launch(
+                        "add_sums",
+                        (wide.shape[1] // self._tile, len(total)),
                         low,
                         wide,
                         weight,
@@ -360,7 +392,7 @@ class Packed:
 
     def _normalise(
         self,
-        owner: Tensor,
+        tiles: Tensor,
         norm: Any,
         before: Tensor,
         y: Tensor,
@@ -370,16 +402,17 @@ class Packed:
         out: tuple[Tensor, Tensor, Tensor, Tensor],
     ) -> None:
         """Finish the product y of the layer above, add it, normalise, begin the layer below."""
-        n, stack = len(owner), len(below.slots) if below else 0
-        self._kernels.norm_forward[(_tiles(n),)](
+        stack = len(below.slots) if below else 0
+        self._launch(
+            "norm_forward",
+            (len(tiles),),
             before,
             y,
             inner,
             self.adapters.live,
-            owner,
+            tiles,
             norm.weight,
             *out,
-            n,
             self.adapters.size,
             above.above[0] if above else 0,
             *(below.below if below else (0, 0, 0)),
@@ -396,7 +429,7 @@ class Packed:
 
     def _normalise_back(
         self,
-        owner: Tensor,
+        tiles: Tensor,
         norm: Any,
         inputs: tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None],
         below: Group | None,
@@ -409,18 +442,19 @@ class Packed:
         below times B, and the gradient that goes past.
         """
         x, spread, g, d, past = inputs
-        n, stack = len(owner), len(below.slots) if below else 0
-        self._kernels.norm_backward[(_tiles(n),)](
+        stack = len(below.slots) if below else 0
+        self._launch(
+            "norm_backward",
+            (len(tiles),),
             g,
             d,
             self.adapters.live,
-            owner,
+            tiles,
             x,
             spread,
             norm.weight,
             g if past is None else past,
             *out,
-            n,
             self.adapters.size,
             above.above[0],
             *(below.below if below else (0, 0, 0)),
@@ -434,16 +468,16 @@ class Packed:
             BN=self._tile,
         )
 
-    def _gate(self, owner: Tensor, own: Any, layer: Layer) -> None:
-        n = len(owner)
-        self._kernels.gate_forward[(_tiles(n),)](
+    def _gate(self, tiles: Tensor, own: Any, layer: Layer) -> None:
+        self._launch(
+            "gate_forward",
+            (len(tiles),),
             own.both,
             own.i_both,
             self.adapters.live,
-            owner,
+            tiles,
             own.z,
             own.i_down,
-            n,
             self.adapters.size,
             *layer.both.above[:2],
             layer.down.below[0],
@@ -454,17 +488,17 @@ class Packed:
             BN=self._tile,
         )
 
-    def _gate_back(self, owner: Tensor, g: Tensor, own: Any, layer: Layer) -> None:
-        n = len(owner)
-        self._kernels.gate_backward[(_tiles(n),)](
+    def _gate_back(self, tiles: Tensor, g: Tensor, own: Any, layer: Layer) -> None:
+        self._launch(
+            "gate_backward",
+            (len(tiles),),
             g,
             own.d_down,
             own.both,
             own.i_both,
             self.adapters.live,
-            owner,
+            tiles,
             own.d_both,
-            n,
             self.adapters.size,
             *layer.both.above[:2],
             layer.down.below[0],
@@ -475,16 +509,16 @@ class Packed:
             BN=self._tile,
         )
 
-    def _turn(self, owner: Tensor, position: Tensor, own: Any, group: Group) -> None:
-        n = len(owner)
-        self._kernels.turn[(_tiles(n), self.heads + 2 * self.keys)](
+    def _turn(self, tiles: Tensor, position: Tensor, own: Any, group: Group) -> None:
+        self._launch(
+            "turn",
+            (len(tiles), self.heads + 2 * self.keys),
             own.qkv,
             own.i_qkv,
             self.adapters.live,
-            owner,
+            tiles,
             position,
             *self._angles,
-            n,
             self.adapters.size,
             *group.above,
             self.adapters.scale,
@@ -497,7 +531,7 @@ class Packed:
 
     def _project(
         self,
-        owner: Tensor,
+        tiles: Tensor,
         x: Tensor,
         out: Tensor,
         start: int,
@@ -508,13 +542,13 @@ class Packed:
         below: bool = False,
     ) -> None:
         """Multiply `width` columns of x, from `skip` on, by each row's own A (`below`) or B."""
-        n = len(owner)
-        self._kernels.project[(_tiles(n),)](
+        self._launch(
+            "project",
+            (len(tiles),),
             x,
             self.adapters.live,
-            owner,
+            tiles,
             out,
-            n,
             self.adapters.size,
             start,
             1.0 if below else self.adapters.scale,
@@ -530,7 +564,9 @@ class Packed:
         )
 
     def _attend(self, pack: Pack, own: Any) -> None:
-        self._kernels.attend_forward[(len(pack.offsets) - 1, self.heads, self._blocks)](
+        self._launch(
+            "attend_forward",
+            (len(pack.offsets) - 1, self.heads, self._blocks),
             own.qkv,
             pack.offsets,
             own.o,
@@ -560,15 +596,18 @@ class Packed:
         )
         sides = {"HEADS": self.heads, "KEYS": self.keys, "HALF": self.size // 2}
         sides |= {"R": self._rank, "BT": self._block}
-        queries, keys = self._kernels.attend_queries, self._kernels.attend_keys
-        queries[(texts, self.heads, self._blocks)](own.qkv, own.o, *rest, **sides)
-        keys[(texts, self.keys, self._blocks)](own.qkv, *rest, **sides)
+        grid = texts, self.heads, self._blocks
+        self._launch("attend_queries", grid, own.qkv, own.o, *rest, **sides)
+        grid = texts, self.keys, self._blocks
+        self._launch("attend_keys", grid, own.qkv, *rest, **sides)
 
     def attend_next(
         self, own: Any, keys: Tensor, values: Tensor, slot: Tensor, position: int
     ) -> None:
         """Attend from one new position of every row to all before it, kept in `keys`, `values`."""
-        self._kernels.attend_next[(len(slot), self.keys)](
+        self._launch(
+            "attend_next",
+            (len(slot), self.keys),
             own.qkv,
             keys,
             values,
@@ -582,12 +621,7 @@ class Packed:
             HALF=self.size // 2,
             G=max(16, _power(self.heads // self.keys)),
             BT=32,
-            num_warps=2,
         )
-
-
-def _tiles(n: int) -> int:
-    return -(-n // ROWS)
 
 
 def _power(number: int) -> int:

@@ -7,7 +7,7 @@ remember.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from synthleak.releases.fleet.choice import Decoding, choose
 from synthleak.releases.fleet.packed import Packed
+from synthleak.releases.fleet.packs import tile_rows
 from synthleak.releases.fleet.sampling import Sampler, Tokens
 
 
@@ -40,7 +41,7 @@ class PackedSampler(Sampler):
         texts = _Texts(prompts, chance, self._decoding, self._packed.head.device)
         memory = _Memory(self._packed, len(texts.row), texts.steps)
         for step in range(texts.steps):
-            memory.read(texts.tokens, texts.owner, texts.slot, step)
+            memory.read(texts, step)
             if step + 1 < texts.shortest:
                 texts.go_on(step)
             else:
@@ -75,8 +76,9 @@ class _Texts:
         self._prompts = torch.from_numpy(table).to(device)
         self._lengths = torch.from_numpy(lengths).to(device)
         self._chance = torch.from_numpy(chance.reshape(len(flat), -1)).to(device)
-        owner = np.repeat(np.arange(len(prompts), dtype=np.int32), [len(own) for own in prompts])
-        self.owner = torch.from_numpy(owner).to(device)
+        self._owner = np.repeat(np.arange(len(prompts)), [len(own) for own in prompts])
+        self._instances = len(prompts)
+        self.tiles = self._tiled().to(device)
         self.row = torch.arange(len(flat), device=device)
         self.slot = self.row.int()
         self.tokens = self._prompts[:, 0]
@@ -113,9 +115,14 @@ class _Texts:
         if len(left) < len(self._alive):
             self._prompts, self._lengths = self._prompts[left], self._lengths[left]
             self._chance, self._alive = self._chance[left], self._alive[left]
-            self.owner, self.row, self.slot = self.owner[left], self.row[left], self.slot[left]
-            self.tokens = self.tokens[left]
+            self.row, self.slot, self.tokens = self.row[left], self.slot[left], self.tokens[left]
+            self._owner = self._owner[left.cpu().numpy()]
+            self.tiles = self._tiled().to(left.device)
         return len(left) > 0
+
+    def _tiled(self) -> Tensor:
+        counts = np.bincount(self._owner, minlength=self._instances)
+        return torch.from_numpy(tile_rows(counts).astype(np.int32))
 
     def made(self, each: int) -> Iterator[tuple[int, int, Tokens]]:
         """Yield (instance, position, tokens) of every text, without its end token."""
@@ -136,20 +143,20 @@ class _Memory:
         self._shared = packed.buffers(packed.shared(), texts)
         self._position = torch.zeros(texts, dtype=torch.int32, device=live.device)
 
-    def read(self, tokens: Tensor, owner: Tensor, slot: Tensor, position: int) -> None:
+    def read(self, texts: _Texts, position: int) -> None:
         """Read one token of every text."""
-        n = len(tokens)
+        n = len(texts.tokens)
         own, shared = (
             SimpleNamespace(**{name: buffer[:n] for name, buffer in some.items()})
             for some in (self._own, self._shared)
         )
 
         def attend(number: int, own: Any) -> None:
-            self._packed.attend_next(own, *self._kept[number], slot, position)
+            self._packed.attend_next(own, *self._kept[number], texts.slot, position)
 
         kept = [own] * len(self._packed.layers)
         where = self._position[:n].fill_(position)
-        self._packed.forward(tokens, owner, where, kept, shared, attend)
+        self._packed.forward(texts.tokens, texts.tiles, where, kept, shared, attend)
 
     def states(self, n: int) -> Tensor:
         """Return the last states of every text."""

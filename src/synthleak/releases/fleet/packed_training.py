@@ -14,7 +14,7 @@ from torch import Tensor
 
 from synthleak.releases.fleet.batches import Example
 from synthleak.releases.fleet.packed import Packed
-from synthleak.releases.fleet.packs import Pack, Packer
+from synthleak.releases.fleet.packs import Pack, Packer, whole
 from synthleak.releases.fleet.training import Course, Trainer
 
 
@@ -52,6 +52,7 @@ class PackedTrainer(Trainer):
         self._first = torch.zeros_like(master)
         self._second = torch.zeros_like(master)
         self._total = torch.zeros_like(master)
+        self._compiled = False
         self._seen: set[tuple[int, int]] = set()
         self._recordings: dict[tuple[int, int], _Recording] = {}
 
@@ -70,7 +71,7 @@ class PackedTrainer(Trainer):
         chosen: Sequence[NDArray[np.int64]],
         generators: Sequence[torch.Generator],
     ) -> Tensor:
-        """Return each instance's clipped sum with its noise, which is drawn first: one look less."""
+        """Return each instance's clipped sum on top of its noise, which is drawn first."""
         spread = self._course.sigma * (self._course.clip or 0.0)
         if not spread:
             return self.clipped_sum(library, chosen)
@@ -85,12 +86,14 @@ class PackedTrainer(Trainer):
 
     def _pass(self, pack: Pack) -> None:
         n, _ = shape = pack.shape
-        if not self._packed.make_room(n):
-            self._seen.clear()
+        # Batches vary: an eighth more room than the first needs is enough for most that follow.
+        if n > self._packed.room:
             self._recordings.clear()
+            self._packed.make_room(max(n, min(whole(n + n // 8), self._at_once)))
         if not self._recorded or shape not in self._seen:
             self._seen.add(shape)
-            self._add(pack)
+            self._compile(pack)
+            self._add_pack(pack)
             return
         if shape not in self._recordings:
             self._recordings[shape] = self._record(pack)
@@ -99,15 +102,22 @@ class PackedTrainer(Trainer):
             place.copy_(part)
         recording.graph.replay()
 
+    def _compile(self, pack: Pack) -> None:
+        """Compile all kernels before the first pass, several at a time."""
+        if self._recorded and not self._compiled:
+            with self._packed.compiling():
+                self._add_pack(pack)
+            self._compiled = True
+
     def _record(self, pack: Pack) -> _Recording:
         places = Pack(*(part.clone() for part in pack.parts()))
         pool = next((kept.graph.pool() for kept in self._recordings.values()), None)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=pool):
-            self._add(places)
+            self._add_pack(places)
         return _Recording(graph, places)
 
-    def _add(self, pack: Pack) -> None:
+    def _add_pack(self, pack: Pack) -> None:
         clipped = self._course.clip is not None
         self._packed.add(pack, self._factors if clipped else None, self._total)
 

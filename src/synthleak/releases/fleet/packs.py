@@ -14,6 +14,8 @@ from torch import Tensor
 from synthleak.releases.fleet.batches import Example
 from synthleak.releases.fleet.loss import IGNORED
 
+ROWS = 32
+"""Rows of a tile."""
 SHORTEST = 16
 """A pack of n tokens has places for n / SHORTEST texts: shorter ones take the room of this many."""
 FILLING = 64
@@ -26,15 +28,16 @@ EIGHTHS = 8
 class Pack:
     """Texts end to end, sorted by instance, then texts without a label up to a round number.
 
-    `owner` and `text` say whose each token is and in which text, `offsets` where texts begin and
-    `spans` where instances do. `rows` are the labelled tokens, with others up to a round number,
-    whose `share` in the mean loss of their text is zero.
+    `text` says in which text each token is, `owner` whose each text is, `offsets` where texts begin
+    and `spans` where instances do; `tiles` are those of `tile_rows`. `rows` are the labelled tokens,
+    with others up to a round number, whose `share` in the mean loss of their text is zero.
     """
 
     tokens: Tensor
     position: Tensor
-    owner: Tensor
     text: Tensor
+    owner: Tensor
+    tiles: Tensor
     offsets: Tensor
     spans: Tensor
     rows: Tensor
@@ -59,6 +62,26 @@ def whole(tokens: int) -> int:
     """
     grain = max(64, (1 << (tokens - 1).bit_length()) >> 5)
     return -(-tokens // grain) * grain
+
+
+def tile_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Cut rows into tiles: [first row, end, instance]. `counts[i]` rows in a row are instance i's.
+
+    How many tiles there are depends on the number of rows and instances alone; some are empty.
+
+    >>> tile_rows(np.array([40, 0, 5])).tolist()
+    [[0, 32, 0], [32, 40, 0], [40, 45, 2], [0, 0, 0], [0, 0, 0]]
+    """
+    parts = -(-counts // ROWS)
+    made = np.zeros((-(-int(counts.sum()) // ROWS) + len(counts), 3), dtype=np.int64)
+    instance = np.repeat(np.arange(len(counts)), parts)
+    number = np.arange(len(instance)) - (np.cumsum(parts) - parts)[instance]
+    start = (np.cumsum(counts) - counts)[instance]
+    used = made[: len(instance)]
+    used[:, 0] = start + number * ROWS
+    used[:, 1] = np.minimum(used[:, 0] + ROWS, start + counts[instance])
+    used[:, 2] = instance
+    return made
 
 
 class Packer:
@@ -113,9 +136,11 @@ class Packer:
         source = np.repeat(self._starts[rows], lengths) + position[:used]
         tokens, targets = np.zeros(n, dtype=np.int64), np.full(n, IGNORED, dtype=np.int64)
         tokens[:used], targets[:used] = self._tokens[source], self._targets[source]
-        whose = np.full(n, owner[-1])
-        whose[:used] = np.repeat(owner, lengths)
-        spans = np.searchsorted(whose[:used], np.arange(self._instances + 1))
+        whose = np.full(places, owner[-1])
+        whose[: len(rows)] = owner
+        counts = np.bincount(owner, lengths, self._instances).astype(np.int64)
+        spans = np.concatenate([[0], np.cumsum(counts)])
+        counts[owner[-1]] += n - used
         trained = targets != IGNORED
         share = trained / np.maximum(np.bincount(text, trained, places), 1)[text]
         wanted = -(-max(int(trained.sum()), 1) // (n // EIGHTHS)) * (n // EIGHTHS)
@@ -123,8 +148,9 @@ class Packer:
         return Pack(
             tokens=self._there(tokens),
             position=self._there(position, np.int32),
-            owner=self._there(whose, np.int32),
             text=self._there(text),
+            owner=self._there(whose, np.int32),
+            tiles=self._there(tile_rows(counts), np.int32),
             offsets=self._there(offsets, np.int32),
             spans=self._there(spans, np.int32),
             rows=self._there(labelled),
