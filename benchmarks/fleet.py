@@ -45,7 +45,7 @@ from synthleak.spec import load_spec
 
 RESULTS = Path(__file__).parent / "results"
 STUDY = Path(__file__).parents[1] / "studies" / "goemotions-dpgen" / "audit.toml"
-INSTANCES, EXAMPLES, TOKENS, RANK = 104, 16, 24, 16
+INSTANCES, EXAMPLES, TOKENS, LONGEST, RANK = 104, 16, 24, 64, 16
 COURSE = Course(steps=1, rate=1.0, batch=EXAMPLES, learning_rate=1e-3, clip=1.0, sigma=1.0)
 
 
@@ -139,11 +139,12 @@ def fleet_step(crew: Crew, instances: int, fleet: Any) -> Callable[[], None]:
         crew.backbone.head,
         adapters,
         COURSE,
+        longest=LONGEST,
         tokens_at_once=fleet.tokens,
         examples_at_once=fleet.examples,
     )
     sets = fleet_examples(crew.backbone.head.shape[0], instances)
-    library = Library(sets, crew.device)
+    library = Library(sets, crew.device, LONGEST)
     everyone = [np.arange(EXAMPLES)] * instances
     noise = [torch.Generator(crew.device).manual_seed(i) for i in range(instances)]
 
@@ -184,7 +185,7 @@ def sampling(crew: Crew, instances: int, fleet: Any, each: int, longest: int) ->
 def measure(shape: str, device: str, dtype: torch.dtype, instances: int) -> dict[str, Any]:
     crew = Crew(Backbone(shape, build(shape, device, dtype), None, 2, 512))
     fleet = plan_fleet(
-        crew.shape(RANK), memory_of(crew.device), wanted=instances, batch=EXAMPLES, longest=64
+        crew.shape(RANK), memory_of(crew.device), wanted=instances, batch=EXAMPLES, longest=LONGEST
     )
     found: dict[str, Any] = {"plan": vars(fleet)}
     if device == "cuda":

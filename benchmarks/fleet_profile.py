@@ -189,12 +189,13 @@ def training(crew: Crew, instances: int, peak: float) -> None:
     noise = [torch.Generator(crew.device).manual_seed(i) for i in range(instances)]
     for title, draw in (("16 x 24 tokens", even), ("Poisson batches", poisson)):
         sets, chosen = draw(crew.backbone.head.shape[0], instances)
-        library = Library(sets, crew.device)
+        library = Library(sets, crew.device, LONGEST)
         trainer = Trainer(
             crew.decode,
             crew.backbone.head,
             adapters,
             COURSE,
+            longest=LONGEST,
             tokens_at_once=fleet.tokens,
             examples_at_once=fleet.examples,
         )

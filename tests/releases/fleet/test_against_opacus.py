@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("opacus")
 
-from test_fleet_gradients import crew_of, examples, shaken, tiny_llama  # noqa: E402
+from test_fleet_gradients import ONE_WIDTH, crew_of, examples, shaken, tiny_llama  # noqa: E402
 
 from synthleak.releases.claim import Claim, GaussianEvent  # noqa: E402
 from synthleak.releases.fleet.adapters import Mixed  # noqa: E402
@@ -41,7 +41,7 @@ def test_per_example_gradients_equal_opacus() -> None:
     crew = crew_of(tiny_llama())
     adapters = shaken(crew, instances=1)
     sets = [examples([9, 9, 9, 9])]
-    (portion,) = Library(sets, torch.device("cpu")).portions([np.arange(4)], 1000, 100)
+    (portion,) = Library(sets, torch.device("cpu"), 64).portions([np.arange(4)], ONE_WIDTH.cut)
     with adapters.collecting(Mixed(torch.zeros(4, dtype=torch.long))) as grads:
         losses = example_losses(crew.decode(portion.tokens), crew.backbone.head, portion.labels)
         losses.sum().backward()

@@ -61,9 +61,9 @@ def test_texts_begin_as_the_tokenizer_begins_them(
     prompted: list[Any] = []
 
     class Watched(Library):
-        def __init__(self, sets: Any, device: Any) -> None:
+        def __init__(self, sets: Any, *rest: Any) -> None:
             trained.extend(example for own in sets for example in own)
-            super().__init__(sets, device)
+            super().__init__(sets, *rest)
 
     def sample(self: Sampler, prompts: Any, *args: Any) -> Any:
         prompted.extend(prompt for own in prompts for prompt in own)

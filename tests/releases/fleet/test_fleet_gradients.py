@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,11 +13,15 @@ transformers = pytest.importorskip("transformers")
 
 from synthleak.releases.backbone import Backbone  # noqa: E402
 from synthleak.releases.fleet.adapters import Adapters, Even, Mixed  # noqa: E402
-from synthleak.releases.fleet.batches import Example, Library, cut_shapes  # noqa: E402
+from synthleak.releases.fleet.batches import Example, Library, Shapes  # noqa: E402
 from synthleak.releases.fleet.crew import Crew, fuse_norms  # noqa: E402
+from synthleak.releases.fleet.full import clipped_total  # noqa: E402
 from synthleak.releases.fleet.loss import IGNORED, example_losses  # noqa: E402
 from synthleak.releases.fleet.passes import Passes  # noqa: E402
-from synthleak.releases.fleet.training import Course, Trainer  # noqa: E402
+from synthleak.releases.fleet.training import MARGIN, Course, Trainer, weighted_sum  # noqa: E402
+
+ONE_WIDTH = Shapes((64,), 10_000, 100)
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 def tiny_llama(dtype: torch.dtype = torch.float64) -> torch.nn.Module:
@@ -90,8 +95,8 @@ def test_per_example_gradients_equal_a_naive_loop() -> None:
     crew = crew_of(tiny_llama())
     adapters = shaken(crew)
     sets = [examples([5, 9], 1), examples([3], 2), examples([7, 4, 6], 3)]
-    (portion,) = Library(sets, torch.device("cpu")).portions(
-        [np.arange(2), np.arange(1), np.arange(3)], 10_000, 100
+    (portion,) = Library(sets, torch.device("cpu"), 64).portions(
+        [np.arange(2), np.arange(1), np.arange(3)], ONE_WIDTH.cut
     )
     with adapters.collecting(Mixed(torch.from_numpy(portion.instances))) as grads:
         losses = example_losses(crew.decode(portion.tokens), crew.backbone.head, portion.labels)
@@ -129,11 +134,11 @@ def test_portions_of_few_shapes_hold_every_example_and_give_the_same_gradients()
     crew = crew_of(tiny_llama())
     adapters = shaken(crew)
     sets = [examples([5, 9], 1), examples([3], 2), examples([7, 4, 6], 3)]
-    library = Library(sets, torch.device("cpu"))
+    library = Library(sets, torch.device("cpu"), 16)
     everyone = [np.arange(2), np.arange(1), np.arange(3)]
     passes = Passes(crew.decode, crew.backbone.head, adapters, recorded=False)
     seen = []
-    for portion in library.portions(everyone, 48, 4, cut_shapes):
+    for portion in library.portions(everyone, Shapes((4, 8, 16), 48, 4, 16).cut):
         grads = passes(portion)
         assert torch.equal(grads[len(portion.instances) :].abs().sum(), torch.tensor(0.0).to(grads))
         for row, instance in enumerate(portion.instances.tolist()):
@@ -145,42 +150,49 @@ def test_portions_of_few_shapes_hold_every_example_and_give_the_same_gradients()
     assert len(set(seen)) == 6
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="recording needs a GPU")
+@NEEDS_GPU
 def test_recorded_passes_equal_plain_ones() -> None:
     crew = crew_of(tiny_llama().to("cuda", torch.float32))
     adapters = shaken(crew)
     rng = np.random.default_rng(5)
     sets = [examples(rng.integers(2, 30, 20).tolist(), seed) for seed in range(3)]
-    library = Library(sets, torch.device("cuda"))
+    library = Library(sets, torch.device("cuda"), 32)
     everyone = [np.arange(20)] * 3
     recording, plain = (
         Passes(crew.decode, crew.backbone.head, adapters, recorded=flag) for flag in (True, False)
     )
     for turn in range(4):
         adapters.live.mul_(1 + 0.1 * turn)
-        for portion in library.portions(everyone, 64, 8, cut_shapes):
+        for portion in library.portions(everyone, Shapes((8, 16, 32), 64, 8, 32).cut):
             expected = plain(portion)
             assert (recording(portion) - expected).norm() < 1e-4 * expected.norm()
 
 
 def _collected(crew: Crew, adapters: Adapters, sets: list[list[Example]]) -> torch.Tensor:
-    library = Library(sets, torch.device("cpu"))
-    (portion,) = library.portions([np.arange(len(own)) for own in sets], 10_000, 100)
+    library = Library(sets, torch.device("cpu"), 64)
+    (portion,) = library.portions([np.arange(len(own)) for own in sets], ONE_WIDTH.cut)
     with adapters.collecting(Mixed(torch.from_numpy(portion.instances))) as grads:
         losses = example_losses(crew.decode(portion.tokens), crew.backbone.head, portion.labels)
         losses.sum().backward()
     return grads
 
 
-def trainer(crew: Crew, adapters: Adapters, **course: float | None) -> Trainer:
+def trainer(
+    crew: Crew,
+    adapters: Adapters,
+    tokens_at_once: int = 40,
+    examples_at_once: int = 3,
+    **course: float | None,
+) -> Trainer:
     settings = {"steps": 4, "rate": 0.4, "batch": 2.0, "learning_rate": 0.01} | course
     return Trainer(
         crew.decode,
         crew.backbone.head,
         adapters,
         Course(**settings),  # type: ignore[arg-type]
-        tokens_at_once=40,
-        examples_at_once=3,
+        longest=64,
+        tokens_at_once=tokens_at_once,
+        examples_at_once=examples_at_once,
     )
 
 
@@ -191,7 +203,7 @@ def test_clipped_sums_equal_the_sum_of_naive_gradients(clip: float | None) -> No
     sets = [examples([5, 9, 12], 1), [], examples([7, 4, 6, 11, 3], 3)]
     chosen = [np.array([0, 2]), np.array([], dtype=np.int64), np.array([1, 2, 3, 4])]
     total = trainer(crew, adapters, clip=clip).clipped_sum(
-        Library(sets, torch.device("cpu")), chosen
+        Library(sets, torch.device("cpu"), 64), chosen
     )
     for instance, positions in enumerate(chosen):
         expected = torch.zeros_like(total[0])
@@ -282,12 +294,74 @@ def test_the_loss_equals_cross_entropy_and_skips_what_is_ignored() -> None:
     assert torch.allclose(hidden.grad, again.grad)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_one_record_more_leaves_the_bits_of_the_others_alone(dtype: torch.dtype) -> None:
+    crew = crew_of(tiny_llama(dtype))
+    adapters = shaken(crew, 1)
+    made = trainer(crew, adapters, clip=0.05, tokens_at_once=4096, examples_at_once=100)
+    lengths = np.random.default_rng(4).integers(3, 41, 40).tolist()
+    sets = [[*examples(lengths), *examples([64], 7), *examples([3], 8), *examples([20], 9)]]
+    library = Library(sets, torch.device("cpu"), 64)
+
+    def contributions(chosen: list[int]) -> dict[bytes, torch.Tensor]:
+        found = {}
+        for part in library.portions([np.array(chosen)], made.shapes.cut):
+            grads = made._passes(part)
+            clipped = grads * made._weights(grads)[:, None]
+            for row in range(len(part.instances)):
+                found[np.trim_zeros(part.tokens[row].numpy(), "b").tobytes()] = clipped[row].clone()
+        return found
+
+    drawn = list(range(0, 40, 3))
+    without = contributions(drawn)
+    assert len(without) == len(drawn)
+    for more in (40, 41, 42):
+        with_it = contributions([*drawn, more])
+        assert len(with_it) == len(drawn) + 1
+        for key, clipped in without.items():
+            assert torch.equal(clipped, with_it[key])
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_GPU)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sums_are_added_up_in_single_precision(dtype: torch.dtype, device: str) -> None:
+    generator = torch.Generator().manual_seed(2)
+    grads = torch.randn(40, 1000, generator=generator).to(device, dtype)
+    weight = torch.rand(40, generator=generator).bfloat16().float().to(device)
+    exact = weight.double() @ grads.double()
+    total = weighted_sum(weight, grads)
+    assert total.dtype == torch.float32
+    assert (total - exact).norm() < 1e-6 * exact.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_clipped_norms_stay_below_the_bound_in_millions_of_values(dtype: torch.dtype) -> None:
+    crew = crew_of(tiny_llama())
+    made = trainer(crew, crew.adapters([1], rank=3, scale=2.0), clip=1.0)
+    grads = torch.randn(3, 5_000_000, generator=torch.Generator().manual_seed(1)).to(dtype)
+    made._adapters.master = made._adapters.master.float()
+    clipped = grads.double() * made._weights(grads).to(dtype).double()[:, None]
+    norms = clipped.norm(dim=1)
+    assert (norms <= 1).all()
+    assert (norms > 0.97).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_full_fine_tuning_never_exceeds_the_clip(dtype: torch.dtype) -> None:
+    crew = crew_of(tiny_llama(dtype))
+    weights = [weight.requires_grad_() for weight in crew.backbone.model.parameters()]
+    library = Library([examples([9])], torch.device("cpu"))
+    totals = clipped_total(crew, weights, library, np.arange(1), 0.01)
+    norm = math.sqrt(sum(float(total.double().square().sum()) for total in totals))
+    assert 0.0097 < norm <= 0.01 * (1 - MARGIN / 2)
+
+
 def test_half_precision_never_exceeds_the_clip() -> None:
     crew = crew_of(tiny_llama(torch.bfloat16))
     adapters = crew.adapters([0, 1], rank=3, scale=2.0)
     made = trainer(crew, adapters, clip=0.01)
     sets = [examples([n], n) for n in (5, 9)]
-    total = made.clipped_sum(Library(sets, torch.device("cpu")), [np.arange(1)] * 2)
+    total = made.clipped_sum(Library(sets, torch.device("cpu"), 64), [np.arange(1)] * 2)
     assert (total.norm(dim=1) <= 0.01).all()
     assert (total.norm(dim=1) > 0.0095).all()
 

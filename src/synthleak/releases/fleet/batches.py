@@ -30,79 +30,98 @@ class Block:
     width: int
 
 
-Cut = Callable[[Sequence[int], int, int], list[Block]]
-"""(falling lengths, most tokens, most examples) -> blocks."""
-
-PORTION_COST = 10_000
-"""What a portion costs beside its tokens, in tokens: launching all kernels of a pass."""
-
-
-def cut_lengths(lengths: Sequence[int], tokens_at_once: int, examples_at_once: int) -> list[Block]:
-    """Cut falling lengths so that padding and launches together cost least.
-
-    >>> [block.end for block in cut_lengths([60] * 1000 + [10] * 1000, 1_000_000, 1_000_000)]
-    [1000, 2000]
-    >>> cut_lengths([60, 10, 10], 1_000_000, 1_000_000)
-    [Block(end=3, rows=3, width=60)]
-    """
-    falls = [i for i in range(1, len(lengths)) if lengths[i] < lengths[i - 1]]
-    stops = [0, *falls, len(lengths)] if lengths else [0]
-    best: list[tuple[float, list[int]]] = [(0.0, [])]
-    for end in stops[1:]:
-        options = []
-        for (cost, cuts), start in zip(best, stops, strict=False):
-            fits = max(1, min(tokens_at_once // lengths[start], examples_at_once))
-            inner = [*range(start + fits, end, fits), end]
-            spent = len(inner) * PORTION_COST + (end - start) * lengths[start]
-            options.append((cost + spent, [*cuts, *inner]))
-        best.append(min(options, key=lambda option: option[0]))
-    ends = best[-1][1]
-    return [
-        Block(end, end - start, lengths[start])
-        for start, end in zip([0, *ends], ends, strict=False)
-    ]
-
+Cut = Callable[[NDArray[np.int64]], list[Block]]
+"""Cuts falling lengths into blocks."""
 
 PASS_TOKENS = 16_384
 """Tokens of one recorded pass: enough to fill a GPU (measured with SmolLM2 on an H200)."""
 
-SHORT = 16
-"""Shorter texts do not make a pass larger in examples: each has a gradient of its own."""
+FLOOR = 2_048
+"""Tokens of a recorded pass below which fewer take no less time: it has thousands of kernels."""
 
 
-def cut_shapes(lengths: Sequence[int], tokens_at_once: int, examples_at_once: int) -> list[Block]:
-    """Cut falling lengths into few different shapes, since every shape is recorded once.
+@dataclass(frozen=True)
+class Shapes:
+    """The shapes that a step is computed in.
 
-    Widths are rounded up by an eighth at most; how many rows a full portion has depends on
-    its width alone, and the last portion may be a half, a quarter, … of one.
-
-    >>> for block in cut_shapes([60] * 300 + [9] * 400, 1_000_000, 1_000_000):
-    ...     print(block)
-    Block(end=273, rows=273, width=60)
-    Block(end=546, rows=273, width=60)
-    Block(end=700, rows=256, width=12)
+    Kernels add up in an order that depends on the shape, so one record must not decide the shape
+    of another (design/claim-dpsgd.md). A text is padded to the narrowest of `widths` that it fits,
+    whatever the others are; `widths` come from public settings, and the last is the longest that
+    a text may be. How many rows a block has depends on how many texts have its width: with
+    `floor` they are filled up to that many tokens and to few numbers, since every shape is recorded
+    once.
     """
-    blocks, start = [], 0
-    while start < len(lengths):
-        width = rounded(lengths[start])
-        most = min(tokens_at_once, PASS_TOKENS) // max(width, SHORT)
-        rows = max(1, min(most, examples_at_once))
-        left = len(lengths) - start
-        while rows // 2 >= left:
-            rows //= 2
-        start = min(start + rows, len(lengths))
-        blocks.append(Block(start, rows, width))
-    return blocks
+
+    widths: tuple[int, ...]
+    tokens: int
+    examples: int
+    floor: int = 0
+
+    def cut(self, lengths: NDArray[np.int64]) -> list[Block]:
+        """Cut falling lengths into blocks of one width, no larger than `tokens` and `examples`.
+
+        >>> shapes = Shapes((16, 32, 64), tokens=4096, examples=100, floor=512)
+        >>> for block in shapes.cut(np.array([60] * 70 + [9] * 3)):
+        ...     print(block)
+        Block(end=64, rows=64, width=64)
+        Block(end=70, rows=8, width=64)
+        Block(end=73, rows=32, width=16)
+        """
+        blocks, start = [], 0
+        counts = np.bincount(np.searchsorted(self.widths, lengths), minlength=len(self.widths))
+        for width, count in zip(reversed(self.widths), counts[::-1].tolist(), strict=True):
+            stop = start + count
+            while start < stop:
+                rows = self._rows(width, stop - start)
+                start = min(start + rows, stop)
+                blocks.append(Block(start, rows, width))
+        return blocks
+
+    def _rows(self, width: int, wanted: int) -> int:
+        most = max(1, min(self.tokens // width, self.examples))
+        return min(most, max(self.floor // width, rounded(wanted)) if self.floor else wanted)
 
 
-def rounded(length: int) -> int:
-    """Round a length up to one of eight steps between powers of two.
+def plan_shapes(
+    longest: int, expected: float, *, tokens: int, examples: int, recorded: bool
+) -> Shapes:
+    """Plan the shapes of `expected` texts of at most `longest` tokens: public numbers, all of them.
+
+    Recorded passes below the floor cost as much as a full one, so few texts get few widths.
+
+    >>> plan_shapes(64, 104 * 16, tokens=65536, examples=2496, recorded=True).widths
+    (16, 20, 24, 28, 32, 40, 48, 56, 64)
+    >>> plan_shapes(64, 16, tokens=65536, examples=24, recorded=True).widths
+    (64,)
+    """
+    if not recorded:
+        return Shapes(_ladder(longest, 4), tokens, examples)
+    passes = expected * longest / 2 / FLOOR
+    ladders = [_ladder(longest, steps) for steps in (4, 2, 1)]
+    widths = next((some for some in ladders if len(some) <= passes), (longest,))
+    return Shapes(widths, min(tokens, PASS_TOKENS), examples, FLOOR)
+
+
+def _ladder(longest: int, steps: int) -> tuple[int, ...]:
+    """Return widths up to the longest, from 16 in equal steps between powers of two."""
+    powers = [16 << n for n in range(longest.bit_length())]
+    rungs = {power + power * step // steps for power in powers for step in range(steps)}
+    return (*sorted(rung for rung in rungs if rung < longest), longest)
+
+
+def one_by_one(lengths: NDArray[np.int64]) -> list[Block]:
+    """Cut into single texts, as long as they are."""
+    return [Block(end, 1, length) for end, length in enumerate(lengths.tolist(), 1)]
+
+
+def rounded(number: int) -> int:
+    """Round a number up to one of eight steps between powers of two.
 
     >>> [rounded(n) for n in (1, 9, 27, 33, 60, 65, 200)]
     [4, 12, 28, 36, 60, 72, 208]
     """
-    grain = max(4, (1 << (length - 1).bit_length()) >> 4)
-    return -(-length // grain) * grain
+    grain = max(4, (1 << (number - 1).bit_length()) >> 4)
+    return -(-number // grain) * grain
 
 
 @dataclass(frozen=True)
@@ -122,15 +141,18 @@ class Library:
 
     Padding stands on the right. A decoder looks back only, so no text sees the padding after it,
     and padding has no label: it changes no loss and no gradient. The end token is an ordinary
-    label, so that the model learns to stop. The last row is empty: it fills up portions.
+    label, so that the model learns to stop. The last row is empty: it fills up portions. `longest`
+    is how wide a portion may be, whatever the examples are.
     """
 
-    def __init__(self, sets: Sequence[Sequence[Example]], device: torch.device) -> None:
+    def __init__(
+        self, sets: Sequence[Sequence[Example]], device: torch.device, longest: int = 1
+    ) -> None:
         examples = [example for members in sets for example in members]
         self._first = np.cumsum([0, *(len(members) for members in sets)])
         self._lengths = np.array([len(example.tokens) for example in examples], dtype=np.int64)
         self._empty = len(examples)
-        longest = int(self._lengths.max(initial=1))
+        longest = int(self._lengths.max(initial=longest))
         tokens = np.zeros((len(examples) + 1, longest), dtype=np.int64)
         labels = np.full((len(examples) + 1, longest), IGNORED, dtype=np.int64)
         for row, example in enumerate(examples):
@@ -140,19 +162,13 @@ class Library:
         self._tokens = torch.from_numpy(tokens).to(device)
         self._labels = torch.from_numpy(labels).to(device)
 
-    def portions(
-        self,
-        chosen: Sequence[NDArray[np.int64]],
-        tokens_at_once: int,
-        examples_at_once: int,
-        cut: Cut = cut_lengths,
-    ) -> Iterator[Portion]:
-        """Cut a step's examples into portions that fit, the long with the long."""
+    def portions(self, chosen: Sequence[NDArray[np.int64]], cut: Cut) -> Iterator[Portion]:
+        """Cut a step's examples into portions, the long with the long."""
         rows = np.concatenate([p + first for p, first in zip(chosen, self._first, strict=False)])
         instances = np.repeat(np.arange(len(chosen)), [len(p) for p in chosen])
         order = np.argsort(-self._lengths[rows], kind="stable")
         start = 0
-        for block in cut(self._lengths[rows[order]].tolist(), tokens_at_once, examples_at_once):
+        for block in cut(self._lengths[rows[order]]):
             part = np.sort(order[start : block.end])
             wanted = np.full(block.rows, self._empty)
             wanted[: len(part)] = rows[part]

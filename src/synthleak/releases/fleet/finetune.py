@@ -106,6 +106,7 @@ def _one_fleet(
         crew.backbone.head,
         adapters,
         course,
+        longest=longest,
         tokens_at_once=fleet.tokens,
         examples_at_once=fleet.examples,
     )

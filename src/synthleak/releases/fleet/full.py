@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from synthleak.releases.fleet.batches import Example, Library
+from synthleak.releases.fleet.batches import Example, Library, one_by_one
 from synthleak.releases.fleet.crew import Crew
 from synthleak.releases.fleet.loss import IGNORED
-from synthleak.releases.fleet.training import Course
+from synthleak.releases.fleet.training import Course, share_of_clip
 from synthleak.seeds import derive, stream
 
 
@@ -79,14 +79,15 @@ def clipped_total(
     """Return the sum of clipped gradients of the chosen examples, one backward pass for each."""
     wide = torch.float64 if weights[0].dtype == torch.float64 else torch.float32
     totals = [torch.zeros_like(weight, dtype=wide) for weight in weights]
-    for portion in library.portions([chosen], 1, 1):
+    for portion in library.portions([chosen], one_by_one):
         logits = crew.backbone.model(input_ids=portion.tokens, use_cache=False).logits[0]
         loss = torch.nn.functional.cross_entropy(
             logits.to(wide), portion.labels[0], ignore_index=IGNORED
         )
         grads = torch.autograd.grad(loss, list(weights))
         norm = math.sqrt(sum(float(grad.to(wide).square().sum()) for grad in grads))
-        factor = 1.0 if clip is None else min(1.0, clip / max(norm, 1e-30))
+        highest = share_of_clip(grads[0].dtype)
+        factor = 1.0 if clip is None else min(highest, clip * highest / max(norm, 1e-30))
         for total, grad in zip(totals, grads, strict=True):
             total.add_(grad.to(wide), alpha=factor)
     return totals

@@ -45,7 +45,7 @@ class PackedTrainer(Trainer):
         self._packed = packed
         self._adapters = packed.adapters
         self._course = course
-        self._longest = longest
+        self.longest = longest
         self._at_once = tokens_at_once
         master = packed.adapters.master
         self._recorded = master.is_cuda if recorded is None else recorded
@@ -58,7 +58,7 @@ class PackedTrainer(Trainer):
 
     def library(self, sets: Sequence[Sequence[Example]]) -> Any:
         """Return the examples, ready to be laid end to end."""
-        return Packer(sets, self._total.device, self._longest)
+        return Packer(sets, self._total.device, self.longest)
 
     def clipped_sum(self, library: Any, chosen: Sequence[NDArray[np.int64]]) -> Tensor:
         """Return each instance's sum of clipped per-example gradients; it holds until the next."""
@@ -119,14 +119,7 @@ class PackedTrainer(Trainer):
 
     def _add_pack(self, pack: Pack) -> None:
         clipped = self._course.clip is not None
-        self._packed.add(pack, self._factors if clipped else None, self._total)
-
-    def _factors(self, norms: Tensor) -> Tensor:
-        """Return what brings a gradient of each norm to `clip` at most."""
-        clip = self._course.clip or 0.0
-        half = self._adapters.live.dtype not in (torch.float32, torch.float64)
-        highest = 1 - 2**-6 if half else 1.0
-        return (clip * highest / norms.clamp(min=1e-30)).clamp(max=highest)
+        self._packed.add(pack, self.factors if clipped else None, self._total)
 
     def update(self, total: Tensor, step: int) -> None:
         """Take one AdamW step with all instances at once, as the plain trainer does."""

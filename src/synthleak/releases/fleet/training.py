@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.releases.fleet.adapters import Adapters
-from synthleak.releases.fleet.batches import Example, Library, Portion, cut_lengths, cut_shapes
+from synthleak.releases.fleet.batches import Example, Library, Portion, plan_shapes
 from synthleak.releases.fleet.passes import Passes
 from synthleak.seeds import derive, stream
 
@@ -40,8 +40,35 @@ class Course:
     tiny: float = 1e-8
 
 
+MARGIN = 2**-6
+"""How far below its bound a gradient is clipped, as a share of the bound.
+
+It covers what rounding does to norms, factors and sums, and what one example more does to the bits
+of the others (design/claim-dpsgd.md), so that the sum never moves by more than was accounted for.
+"""
+
+
+def share_of_clip(dtype: torch.dtype) -> float:
+    """Return which share of the bound a clipped gradient of this type has; double needs none."""
+    return 1.0 if dtype == torch.float64 else 1 - MARGIN
+
+
+def weighted_sum(weight: Tensor, grads: Tensor) -> Tensor:
+    """Return the sum of rows times their weights, added up and kept in the weights' own type.
+
+    A product of half-precision matrices is rounded to half precision unless asked otherwise, and
+    where it cannot be asked the rows are widened first.
+    """
+    if grads.dtype == weight.dtype:
+        return torch.matmul(weight, grads)
+    if grads.is_cuda and "dtype" in torch.ops.aten.mm.overloads():
+        product: Tensor = torch.mm(weight[None].to(grads.dtype), grads, out_dtype=weight.dtype)
+        return product[0]
+    return torch.matmul(weight.to(grads.dtype).to(weight.dtype), grads.to(weight.dtype))
+
+
 class Trainer:
-    """Trains the adapters of a fleet."""
+    """Trains the adapters of a fleet on texts of at most `longest` tokens."""
 
     def __init__(
         self,
@@ -50,13 +77,21 @@ class Trainer:
         adapters: Adapters,
         course: Course,
         *,
+        longest: int,
         tokens_at_once: int,
         examples_at_once: int,
     ) -> None:
         self._passes = Passes(decoder, head, adapters)
         self._adapters = adapters
         self._course = course
-        self._at_once = (tokens_at_once, examples_at_once)
+        self.longest = longest
+        self.shapes = plan_shapes(
+            longest,
+            course.batch * len(adapters.master),
+            tokens=tokens_at_once,
+            examples=examples_at_once,
+            recorded=self._passes.recorded,
+        )
         self._first = torch.zeros_like(adapters.master)
         self._second = torch.zeros_like(adapters.master)
 
@@ -81,7 +116,7 @@ class Trainer:
 
     def library(self, sets: Sequence[Sequence[Example]]) -> Library:
         """Return the examples, ready to be drawn from."""
-        return Library(sets, self._adapters.master.device)
+        return Library(sets, self._adapters.master.device, self.longest)
 
     def noised_sum(
         self,
@@ -107,8 +142,7 @@ class Trainer:
         `chosen[i]` are positions in set i.
         """
         total = torch.zeros_like(self._adapters.master)
-        cut = cut_shapes if self._passes.recorded else cut_lengths
-        for part in library.portions(chosen, *self._at_once, cut):
+        for part in library.portions(chosen, self.shapes.cut):
             self._add(part, total)
         return total
 
@@ -118,20 +152,20 @@ class Trainer:
         present, starts = np.unique(part.instances, return_index=True)
         ends = [*starts[1:].tolist(), len(part.instances)]
         for instance, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
-            total[instance] += torch.matmul(weight[start:end], grads[start:end])
+            total[instance] += weighted_sum(weight[start:end], grads[start:end])
 
     def _weights(self, grads: Tensor) -> Tensor:
-        """Return the factor that brings each example's gradient to norm `clip` at most.
+        """Return the factor that brings each example's gradient to norm `clip` at most."""
+        wide = self._adapters.master.dtype
+        if self._course.clip is None:
+            return torch.ones(len(grads), dtype=wide, device=grads.device)
+        return self.factors(torch.linalg.vector_norm(grads, dim=1, dtype=wide))
 
-        In half precision the factor is lowered by more than its rounding, so that rounding can
-        never lift a clipped gradient above the bound that the accountant was told.
-        """
-        clip = self._course.clip
-        if clip is None:
-            return torch.ones(len(grads), dtype=grads.dtype, device=grads.device)
-        norms = torch.linalg.vector_norm(grads, dim=1)
-        margin = 1.0 if grads.dtype in (torch.float32, torch.float64) else 1 - 2**-6
-        return (clip * margin / norms.clamp(min=1e-30)).clamp(max=margin)
+    def factors(self, norms: Tensor) -> Tensor:
+        """Return what brings gradients of these norms to `clip` at most."""
+        clip = self._course.clip or 0.0
+        highest = share_of_clip(self._adapters.live.dtype)
+        return (clip * highest / norms.clamp(min=1e-30)).clamp(max=highest)
 
     def update(self, total: Tensor, step: int) -> None:
         """Take one AdamW step with all instances at once, by the sum over the expected batch."""
