@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,8 +119,8 @@ class PackedTrainer(Trainer):
         return _Recording(graph, places)
 
     def _add_pack(self, pack: Pack) -> None:
-        clipped = self._course.clip is not None
-        self._packed.add(pack, self.factors if clipped else None, self._total)
+        factors = partial(self.factors, dtype=self._adapters.live.dtype)
+        self._packed.add(pack, None if self._course.clip is None else factors, self._total)
 
     def update(self, total: Tensor, step: int) -> None:
         """Take one AdamW step with all instances at once, as the plain trainer does."""

@@ -159,12 +159,11 @@ class Trainer:
         wide = self._adapters.master.dtype
         if self._course.clip is None:
             return torch.ones(len(grads), dtype=wide, device=grads.device)
-        return self.factors(torch.linalg.vector_norm(grads, dim=1, dtype=wide))
+        return self.factors(torch.linalg.vector_norm(grads, dim=1, dtype=wide), grads.dtype)
 
-    def factors(self, norms: Tensor) -> Tensor:
-        """Return what brings gradients of these norms to `clip` at most."""
-        clip = self._course.clip or 0.0
-        highest = share_of_clip(self._adapters.live.dtype)
+    def factors(self, norms: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return what brings gradients of a type that have these norms to `clip` at most."""
+        clip, highest = self._course.clip or 0.0, share_of_clip(dtype)
         return (clip * highest / norms.clamp(min=1e-30)).clamp(max=highest)
 
     def update(self, total: Tensor, step: int) -> None:
