@@ -12,8 +12,13 @@ from torch import Tensor
 from synthleak.errors import GeneratorError
 from synthleak.releases.backbone import Backbone, load_backbone
 from synthleak.releases.fleet.adapters import Adapters, FleetLinear, convert
-from synthleak.releases.fleet.memory import Shape
-from synthleak.releases.fleet.sampling import Decoder
+from synthleak.releases.fleet.choice import Decoding
+from synthleak.releases.fleet.memory import Fleet, Shape
+from synthleak.releases.fleet.packed import Packed, packable
+from synthleak.releases.fleet.packed_sampling import PackedSampler
+from synthleak.releases.fleet.packed_training import PackedTrainer
+from synthleak.releases.fleet.sampling import Decoder, Sampler
+from synthleak.releases.fleet.training import Course, Trainer
 from synthleak.seeds import derive
 
 
@@ -97,7 +102,32 @@ class Crew:
             parameters=sum(p.numel() for p in self.backbone.model.parameters()),
             adapter=sum(rank * (layer.inputs + layer.outputs) for layer in self.layers),
             bytes=weight.element_size(),
+            packed=packable(self.backbone.model, rank),
         )
+
+    def trainer(self, adapters: Adapters, course: Course, *, longest: int, fleet: Fleet) -> Trainer:
+        """Return what trains these adapters: packed where the backbone and device allow it."""
+        model = self.backbone.model
+        if packable(model, adapters.rank):
+            packed = Packed(model, adapters, longest)
+            return PackedTrainer(packed, course, longest=longest, tokens_at_once=fleet.tokens)
+        return Trainer(
+            self.decode,
+            self.backbone.head,
+            adapters,
+            course,
+            longest=longest,
+            tokens_at_once=fleet.tokens,
+            examples_at_once=fleet.examples,
+        )
+
+    def sampler(self, adapters: Adapters, decoding: Decoding, *, fleet: Fleet) -> Sampler:
+        """Return what samples from these adapters: packed where that is possible."""
+        model = self.backbone.model
+        if packable(model, adapters.rank):
+            packed = Packed(model, adapters, decoding.longest)
+            return PackedSampler(packed, decoding, texts_at_once=fleet.texts)
+        return Sampler(self.decoder(), adapters, decoding, texts_at_once=fleet.texts)
 
 
 class FusedNorm(torch.nn.Module):

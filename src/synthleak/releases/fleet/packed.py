@@ -143,7 +143,7 @@ class Packed:
         self.head = model.get_output_embeddings().weight
         self.heads, self.keys = config.num_attention_heads, config.num_key_value_heads
         self.size = head_size(config)
-        self._rank = adapters.slots[0].rank
+        self._rank = adapters.rank
         self._embedding = model.get_input_embeddings().weight
         self._hidden, self._inner = config.hidden_size, config.intermediate_size
         self._tile = tile_of(config)

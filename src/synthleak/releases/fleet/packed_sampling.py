@@ -152,7 +152,8 @@ class _Memory:
         )
 
         def attend(number: int, own: Any) -> None:
-            self._packed.attend_next(own, *self._kept[number], texts.slot, position)
+            keys, values = self._kept[number]
+            self._packed.attend_next(own, keys, values, texts.slot, position)
 
         kept = [own] * len(self._packed.layers)
         where = self._position[:n].fill_(position)

@@ -29,8 +29,8 @@ class Pack:
     """Texts end to end, sorted by instance, then texts without a label up to a round number.
 
     `text` says in which text each token is, `owner` whose each text is, `offsets` where texts begin
-    and `spans` where instances do; `tiles` are those of `tile_rows`. `rows` are the labelled tokens,
-    with others up to a round number, whose `share` in the mean loss of their text is zero.
+    and `spans` where instances do; `tiles` are those of `tile_rows`. `rows` are the labelled
+    tokens, with others up to a round number, whose `share` in their text's mean loss is zero.
     """
 
     tokens: Tensor
