@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -35,7 +35,7 @@ import torch
 
 from synthleak.corpus.corpus import Record
 from synthleak.corpus.demo import write_demo
-from synthleak.releases.fleet.batches import Block, Cut, Example, Library, Shapes, rounded
+from synthleak.releases.fleet.batches import Block, Cut, Example, Library, Portion, Shapes, rounded
 from synthleak.releases.fleet.crew import Crew, crew_of, memory_of
 from synthleak.releases.fleet.memory import plan_fleet
 from synthleak.releases.fleet.passes import Passes
@@ -50,6 +50,7 @@ BY_LONGEST, AS_IT_IS = "by longest", "as it is"
 NO_SPLIT, FIXED_ROWS = "no split-K", "fixed rows"
 REDUCTION = "allow_bf16_reduced_precision_reduction"
 Key = tuple[int, bytes]
+Add = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -177,10 +178,7 @@ class Bench:
             for row, instance in enumerate(part.instances.tolist()):
                 key = (instance, np.trim_zeros(tokens[row], "b").tobytes())
                 made.records[key] = (grads[row].clone(), weight[row].clone())
-            present, starts = np.unique(part.instances, return_index=True)
-            ends = [*starts[1:].tolist(), len(part.instances)]
-            for instance, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
-                made.sums[instance] += weighted_sum(weight[start:end], grads[start:end])
+            add_up(part, grads, weight, made.sums, weighted_sum)
         return made
 
     def rounding(self, world: World) -> tuple[float, float]:
@@ -194,15 +192,17 @@ class Bench:
         gap = torch.linalg.vector_norm(world.sums[0].double() - exact)
         return largest / CLIP, float(gap) / CLIP
 
-    def seconds(self, chosen: Sequence[np.ndarray], cut: Cut) -> float:
-        """Return how long the gradients of one step take, recorded where that is usual."""
+    def seconds(self, chosen: Sequence[np.ndarray], cut: Cut, add: Add = weighted_sum) -> float:
+        """Return how long the clipped sums of one step take, recorded where that is usual."""
         passes = Passes(self.crew.decode, self.crew.backbone.head, self.adapters)
+        total = torch.zeros_like(self.adapters.master)
         taken = []
         for _ in range(6):
             settle(self.crew.device)
             began = time.perf_counter()
             for part in self.library.portions(chosen, cut):
-                self.trainer._weights(passes(part))
+                grads = passes(part)
+                add_up(part, grads, self.trainer._weights(grads), total, add)
             settle(self.crew.device)
             taken.append(time.perf_counter() - began)
         del passes
@@ -227,6 +227,21 @@ def moves(without: World, with_it: World, added: Key | None = None) -> Moves:
     made.own = float(norms[0])
     made.elsewhere = float(norms[1:].max()) if len(norms) > 1 else 0.0
     return made
+
+
+def add_up(
+    part: Portion, grads: torch.Tensor, weight: torch.Tensor, total: torch.Tensor, add: Add
+) -> None:
+    """Add a portion's clipped gradients to the sums of their instances."""
+    present, starts = np.unique(part.instances, return_index=True)
+    ends = [*starts[1:].tolist(), len(part.instances)]
+    for instance, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
+        total[instance] += add(weight[start:end], grads[start:end])
+
+
+def rounded_sum(weight: torch.Tensor, grads: torch.Tensor) -> torch.Tensor:
+    """Return a sum that is rounded to the type of the gradients: what float32 is timed against."""
+    return torch.matmul(weight.to(grads.dtype), grads)
 
 
 def settle(device: torch.device) -> None:
@@ -312,9 +327,12 @@ def timed(bench: Bench, dtype: str) -> str:
     for name, cut in cuts(bench, True, dtype).items():
         with reductions(name):
             found.append(f"{name} {bench.seconds(chosen, cut) * 1e3:.0f} ms")
-    larger = fixed_rows(bench.trainer.shapes, 4096)
-    found.append(f"fixed rows of 4,096 tokens {bench.seconds(chosen, larger) * 1e3:.0f} ms")
-    return "gradients of one step: " + ", ".join(found)
+    shapes = bench.trainer.shapes
+    larger = bench.seconds(chosen, fixed_rows(shapes, 4096))
+    narrow = bench.seconds(chosen, shapes.cut, rounded_sum)
+    found.append(f"fixed rows of 4,096 tokens {larger * 1e3:.0f} ms")
+    found.append(f"as it is with sums rounded to {dtype} {narrow * 1e3:.0f} ms")
+    return "clipped sums of one step: " + ", ".join(found)
 
 
 HEAD = (

@@ -37,7 +37,7 @@ PASS_TOKENS = 16_384
 """Tokens of one recorded pass: enough to fill a GPU (measured with SmolLM2 on an H200)."""
 
 FLOOR = 2_048
-"""Tokens of a recorded pass below which fewer take no less time: it has thousands of kernels."""
+"""Tokens that a recorded pass is filled up to: its thousands of small kernels take time anyway."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def plan_shapes(
 ) -> Shapes:
     """Plan the shapes of `expected` texts of at most `longest` tokens: public numbers, all of them.
 
-    Recorded passes below the floor cost as much as a full one, so few texts get few widths.
+    Recorded passes are filled up to the floor, so few texts get few widths.
 
     >>> plan_shapes(64, 104 * 16, tokens=65536, examples=2496, recorded=True).widths
     (16, 20, 24, 28, 32, 40, 48, 56, 64)
