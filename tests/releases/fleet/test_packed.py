@@ -27,6 +27,7 @@ from synthleak.releases.fleet.packed_sampling import PackedSampler  # noqa: E402
 from synthleak.releases.fleet.packed_training import PackedTrainer  # noqa: E402
 from synthleak.releases.fleet.packs import Packer, tile_rows, whole  # noqa: E402
 from synthleak.releases.fleet.sampling import Sampler  # noqa: E402
+from synthleak.releases.fleet.self_check import packed_works  # noqa: E402
 from synthleak.releases.fleet.training import Course, Trainer  # noqa: E402
 
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")
@@ -107,7 +108,7 @@ def test_clipped_sums_equal_the_plain_ones(crew: Crew, clip: float | None, at_on
     expected = plain.clipped_sum(plain.library(SETS), chosen)
     made = packed_trainer(crew, adapters, course, at_once)
     library = made.library(SETS)
-    assert len(list(library.packs(chosen, at_once))) == (1 if at_once > 64 else 3)
+    assert len(list(library.packs(chosen))) == (1 if at_once > 64 else 2)
     for _ in range(3 if ON_GPU else 1):  # unrecorded, recorded, replayed
         total = made.clipped_sum(library, chosen)
         assert not total[1].any()
@@ -150,10 +151,13 @@ def test_texts_equal_the_plain_ones(crew: Crew) -> None:
     assert max(lengths) == 4
 
 
+def packer(sets: list[list[Example]], rate: float = 1.0, at_once: int = 65_536) -> Packer:
+    return Packer(sets, torch.device("cpu"), longest=LONGEST, rate=rate, at_once=at_once)
+
+
 def test_a_pack_holds_every_text_and_is_filled_up_without_labels() -> None:
-    library = Packer(SETS, torch.device("cpu"), LONGEST)
-    (pack,) = library.packs([np.arange(3), np.arange(0), np.arange(4)], 1000)
-    assert pack.shape == (128, 96)
+    (pack,) = packer(SETS).packs([np.arange(3), np.arange(0), np.arange(4)])
+    assert pack.shape == (256, 224)
     offsets = pack.offsets.tolist()
     flat = [example for own in SETS for example in own]
     for number, example in enumerate(flat):
@@ -164,31 +168,49 @@ def test_a_pack_holds_every_text_and_is_filled_up_without_labels() -> None:
     assert pack.owner[: len(flat)].tolist() == [0, 0, 0, 2, 2, 2, 2]
     assert pack.spans.tolist() == [0, 54, 54, 108]
     assert float(pack.share.sum()) == pytest.approx(len(flat))
-    assert len(set(pack.rows.tolist())) == 96
+    assert len(set(pack.rows.tolist())) == 224
     for row, target in zip(pack.rows.tolist(), pack.targets.tolist(), strict=True):
         if row + 1 < 108 and target:
             assert int(pack.tokens[row + 1]) == target
 
 
-def test_one_text_more_leaves_the_shape_of_a_pack_as_it_was() -> None:
+def test_no_batch_decides_the_shape_of_a_pack() -> None:
     rng = np.random.default_rng(2)
     sets = [examples(rng.integers(4, 40, 400).tolist(), n) for n in range(4)]
-    library = Packer(sets, torch.device("cpu"), LONGEST)
-    changed = 0
-    for _ in range(40):
-        chosen = [np.flatnonzero(rng.random(399) < 0.5) for _ in sets]
-        more = [np.append(chosen[0], 399), *chosen[1:]]
-        shapes = [[pack.shape for pack in library.packs(c, 65_536)] for c in (chosen, more)]
-        changed += shapes[0] != shapes[1]
-    assert changed < 6
+    library = packer(sets, rate=0.1)
+    shapes = [
+        pack.shape
+        for _ in range(60)
+        for pack in library.packs([np.flatnonzero(rng.random(400) < 0.1) for _ in sets])
+    ]
+    assert set(shapes) == {shapes[0]}
+    assert 60 <= len(shapes) < 65
+    assert 1.1 < shapes[0][0] / (0.1 * 1600 * 22) < 1.4
+    everyone = list(library.packs([np.arange(400)] * 4))
+    assert {pack.shape[0] for pack in everyone} == {shapes[0][0]}
+    assert sum(float(pack.share.sum()) for pack in everyone) == pytest.approx(1600)
+
+
+@pytest.mark.parametrize("at_once", [40, 300, 2000])
+def test_packs_are_no_larger_than_planned(at_once: int) -> None:
+    rng = np.random.default_rng(4)
+    sets = [examples(rng.integers(2, 40, 100).tolist(), 1)]
+    library = packer(sets, at_once=at_once)
+    assert library.size <= whole(at_once + LONGEST)
+    found = list(library.packs([np.arange(100)]))
+    assert sum(float(pack.share.sum()) for pack in found) == pytest.approx(100)
 
 
 def test_short_texts_have_a_place_each() -> None:
-    library = Packer([examples([2] * 300, 1)], torch.device("cpu"), LONGEST)
-    (pack,) = library.packs([np.arange(300)], 10_000)
-    assert len(pack.tokens) == whole(16 * 300)
+    (pack,) = packer([examples([2] * 300, 1)]).packs([np.arange(300)])
+    assert len(pack.tokens) == whole(16 * 300 + LONGEST)
     assert len(pack.offsets) > 300
     assert int(pack.offsets[-1]) == len(pack.tokens)
+
+
+def test_a_text_that_is_too_long_is_refused() -> None:
+    with pytest.raises(ValueError, match="more than 40 tokens"):
+        packer([examples([41], 1)])
 
 
 @pytest.mark.parametrize("counts", [[1], [64, 1, 0, 33], [0, 0, 5], [31, 32, 33]])
@@ -214,6 +236,20 @@ def test_tiles_cover_each_instance_alone(counts: list[int]) -> None:
 )
 def test_other_sides_take_the_plain_pass(changes: dict[str, Any], rank: int) -> None:
     assert not packable(small_llama(**changes), rank)
+
+
+@pytest.mark.parametrize("broken", [lambda *some: None, lambda *some: 1 / 0])
+def test_wrong_kernels_are_found_before_they_are_used(
+    crew: Crew, broken: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    adapters = shaken(crew)
+    assert packed_works(crew, 16)
+    assert not caplog.messages
+    monkeypatch.setattr(Packed, "_turn", broken)
+    assert not packed_works(crew, 16)
+    (message,) = caplog.messages
+    assert "does not work here" in message
+    assert all(layer.adapters is adapters for layer in crew.layers)
 
 
 def test_a_crew_packs_on_a_gpu_only(crew: Crew) -> None:

@@ -18,6 +18,7 @@ from synthleak.releases.fleet.packed import Packed, packable
 from synthleak.releases.fleet.packed_sampling import PackedSampler
 from synthleak.releases.fleet.packed_training import PackedTrainer
 from synthleak.releases.fleet.sampling import Decoder, Sampler
+from synthleak.releases.fleet.self_check import packed_works
 from synthleak.releases.fleet.training import Course, Trainer
 from synthleak.seeds import derive
 
@@ -33,6 +34,7 @@ class Crew:
         # cuDNN plans its attention anew for every shape, and no two steps of a fleet have the same.
         torch.backends.cuda.enable_cudnn_sdp(False)
         self._base = model.base_model
+        self._packs: dict[int, bool] = {}
 
     @property
     def device(self) -> torch.device:
@@ -102,14 +104,19 @@ class Crew:
             parameters=sum(p.numel() for p in self.backbone.model.parameters()),
             adapter=sum(rank * (layer.inputs + layer.outputs) for layer in self.layers),
             bytes=weight.element_size(),
-            packed=packable(self.backbone.model, rank),
+            packed=self.packs(rank),
         )
 
+    def packs(self, rank: int) -> bool:
+        """Say whether adapters of this rank take the packed pass, which is tried out once."""
+        if rank not in self._packs:
+            self._packs[rank] = packable(self.backbone.model, rank) and packed_works(self, rank)
+        return self._packs[rank]
+
     def trainer(self, adapters: Adapters, course: Course, *, longest: int, fleet: Fleet) -> Trainer:
-        """Return what trains these adapters: packed where the backbone and device allow it."""
-        model = self.backbone.model
-        if packable(model, adapters.rank):
-            packed = Packed(model, adapters, longest)
+        """Return what trains these adapters: packed where that is possible."""
+        if self.packs(adapters.rank):
+            packed = Packed(self.backbone.model, adapters, longest)
             return PackedTrainer(packed, course, longest=longest, tokens_at_once=fleet.tokens)
         return Trainer(
             self.decode,
@@ -123,9 +130,8 @@ class Crew:
 
     def sampler(self, adapters: Adapters, decoding: Decoding, *, fleet: Fleet) -> Sampler:
         """Return what samples from these adapters: packed where that is possible."""
-        model = self.backbone.model
-        if packable(model, adapters.rank):
-            packed = Packed(model, adapters, decoding.longest)
+        if self.packs(adapters.rank):
+            packed = Packed(self.backbone.model, adapters, decoding.longest)
             return PackedSampler(packed, decoding, texts_at_once=fleet.texts)
         return Sampler(self.decoder(), adapters, decoding, texts_at_once=fleet.texts)
 

@@ -16,12 +16,16 @@ CHUNK = 4096
 
 
 def slopes_of(
-    states: Tensor, head: Tensor, targets: Tensor, losses: Tensor | None = None
+    states: Tensor,
+    head: Tensor,
+    targets: Tensor,
+    losses: Tensor | None = None,
+    piece: int = CHUNK,
 ) -> Tensor:
     """Return the gradient of each token's loss by its state; fill `losses` if given."""
     slopes = torch.empty_like(states)
-    for start in range(0, len(states), CHUNK):
-        part = slice(start, start + CHUNK)
+    for start in range(0, len(states), piece):
+        part = slice(start, start + piece)
         # Softmax adds up in single precision at least, whatever the type of its input.
         chance = torch.softmax(torch.matmul(states[part], head.T), dim=1)
         right = targets[part, None]

@@ -28,13 +28,16 @@ from torch import Tensor
 
 from synthleak.releases.fleet.adapters import Adapters, FleetLinear, Slot
 from synthleak.releases.fleet.loss import slopes_of
-from synthleak.releases.fleet.packs import ROWS, Pack
+from synthleak.releases.fleet.packs import EIGHTHS, ROWS, Pack
 
 OPTIONS: dict[str, dict[str, int]] = {
     name: {"num_warps": 2, "num_stages": 1}
     for name in ("attend_forward", "attend_queries", "attend_keys", "attend_next")
 }
 """How kernels are compiled, where Triton's own way is not the fastest."""
+
+BLOCK = 32
+"""Tokens of a text that attention looks at together."""
 
 Factors = Callable[[Tensor], Tensor]
 """From the norms of texts to what each text's gradient is multiplied by."""
@@ -102,7 +105,8 @@ def packable(model: Any, rank: int) -> bool:
     if type(model).__name__ != "LlamaForCausalLM" or not importlib.util.find_spec("triton"):
         return False
     plain = config.hidden_act == "silu" and not config.attention_bias and not config.mlp_bias
-    turned = config.rope_parameters["rope_type"] in ("default", "linear", "llama3")
+    rope = getattr(config, "rope_parameters", None) or {}
+    turned = rope.get("rope_type", "default") in ("default", "linear", "llama3")
     sides = head_size(config) in (32, 64, 128) and rank in (16, 32, 64) and tile_of(config) > 0
     return plain and turned and sides and model.device.type == "cuda"
 
@@ -149,8 +153,7 @@ class Packed:
         self._tile = tile_of(config)
         self._norm = model.model.norm
         self.layers = [self._layer(layer) for layer in model.model.layers]
-        self._block = 32 if longest <= 128 else 64
-        self._blocks = -(-longest // self._block)
+        self._blocks = -(-longest // BLOCK)
         self._rotary = model.model.rotary_emb
         self.reach(longest)
         self._compiling = False
@@ -290,7 +293,8 @@ class Packed:
         """Leave the gradient of every product, and that times B, in the buffers."""
         tiles = pack.tiles
         states = shared.h.index_select(0, pack.rows)
-        slopes = slopes_of(states, self.head, pack.targets)
+        # All pieces of the output layer have one shape, whichever a text's tokens come to be in.
+        slopes = slopes_of(states, self.head, pack.targets, piece=len(pack.tokens) // EIGHTHS)
         shared.g.zero_().index_copy_(0, pack.rows, slopes.mul_(pack.share[:, None]))
         last = kept[-1]
         inputs = shared.x, shared.s, shared.g, shared.i, None
@@ -575,7 +579,7 @@ class Packed:
             HEADS=self.heads,
             KEYS=self.keys,
             HALF=self.size // 2,
-            BT=self._block,
+            BT=BLOCK,
         )
 
     def _attend_back(self, pack: Pack, own: Any, shared: Any, start: int) -> None:
@@ -595,7 +599,7 @@ class Packed:
             self.size**-0.5,
         )
         sides = {"HEADS": self.heads, "KEYS": self.keys, "HALF": self.size // 2}
-        sides |= {"R": self._rank, "BT": self._block}
+        sides |= {"R": self._rank, "BT": BLOCK}
         grid = texts, self.heads, self._blocks
         self._launch("attend_queries", grid, own.qkv, own.o, *rest, **sides)
         grid = texts, self.keys, self._blocks

@@ -39,9 +39,9 @@ class PackedSampler(Sampler):
         self, prompts: Sequence[Sequence[Tokens]], chance: NDArray[np.float32]
     ) -> Iterator[tuple[int, int, Tokens]]:
         texts = _Texts(prompts, chance, self._decoding, self._packed.head.device)
-        memory = _Memory(self._packed, len(texts.row), texts.steps)
+        memory = Memory(self._packed, len(texts.row), texts.steps)
         for step in range(texts.steps):
-            memory.read(texts, step)
+            memory.read(texts.tokens, texts.tiles, texts.slot, step)
             if step + 1 < texts.shortest:
                 texts.go_on(step)
             else:
@@ -130,7 +130,7 @@ class _Texts:
             yield row // each, row % each, tuple(made[made >= 0].tolist())
 
 
-class _Memory:
+class Memory:
     """Keys and values of all texts, and the buffers of one step."""
 
     def __init__(self, packed: Packed, texts: int, positions: int) -> None:
@@ -143,9 +143,9 @@ class _Memory:
         self._shared = packed.buffers(packed.shared(), texts)
         self._position = torch.zeros(texts, dtype=torch.int32, device=live.device)
 
-    def read(self, texts: _Texts, position: int) -> None:
-        """Read one token of every text."""
-        n = len(texts.tokens)
+    def read(self, tokens: Tensor, tiles: Tensor, slot: Tensor, position: int) -> None:
+        """Read one token of every text; `slot` says where its keys and values lie."""
+        n = len(tokens)
         own, shared = (
             SimpleNamespace(**{name: buffer[:n] for name, buffer in some.items()})
             for some in (self._own, self._shared)
@@ -153,11 +153,11 @@ class _Memory:
 
         def attend(number: int, own: Any) -> None:
             keys, values = self._kept[number]
-            self._packed.attend_next(own, keys, values, texts.slot, position)
+            self._packed.attend_next(own, keys, values, slot, position)
 
         kept = [own] * len(self._packed.layers)
         where = self._position[:n].fill_(position)
-        self._packed.forward(texts.tokens, texts.tiles, where, kept, shared, attend)
+        self._packed.forward(tokens, tiles, where, kept, shared, attend)
 
     def states(self, n: int) -> Tensor:
         """Return the last states of every text."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from synthleak.releases.fleet.batches import Example
 from synthleak.releases.fleet.packed import Packed
-from synthleak.releases.fleet.packs import Pack, Packer, whole
+from synthleak.releases.fleet.packs import Pack, Packer
 from synthleak.releases.fleet.training import Course, Trainer
 
 
@@ -59,7 +59,13 @@ class PackedTrainer(Trainer):
 
     def library(self, sets: Sequence[Sequence[Example]]) -> Any:
         """Return the examples, ready to be laid end to end."""
-        return Packer(sets, self._total.device, self.longest)
+        return Packer(
+            sets,
+            self._total.device,
+            longest=self.longest,
+            rate=self._course.rate,
+            at_once=self._at_once,
+        )
 
     def clipped_sum(self, library: Any, chosen: Sequence[NDArray[np.int64]]) -> Tensor:
         """Return each instance's sum of clipped per-example gradients; it holds until the next."""
@@ -81,16 +87,15 @@ class PackedTrainer(Trainer):
         return self._with_sums(library, chosen)
 
     def _with_sums(self, library: Packer, chosen: Sequence[NDArray[np.int64]]) -> Tensor:
-        for pack in library.packs(chosen, self._at_once):
+        for pack in library.packs(chosen):
             self._pass(pack)
         return self._total
 
     def _pass(self, pack: Pack) -> None:
-        n, _ = shape = pack.shape
-        # Batches vary: an eighth more room than the first needs is enough for most that follow.
-        if n > self._packed.room:
+        shape = pack.shape
+        if shape[0] > self._packed.room:
             self._recordings.clear()
-            self._packed.make_room(max(n, min(whole(n + n // 8), self._at_once)))
+            self._packed.make_room(shape[0])
         if not self._recorded or shape not in self._seen:
             self._seen.add(shape)
             self._compile(pack)

@@ -1,7 +1,13 @@
-"""Packs: the texts of a step end to end, without padding between them."""
+"""Packs: the texts of a step end to end, without padding between them.
+
+A pack has a fixed number of rows, so that no text decides the shape that another is computed in
+(design/claim-dpsgd.md). It is planned once for all steps: what a step takes on average, and two and
+a half standard deviations. A step that takes more has more packs of the same size.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -22,6 +28,8 @@ FILLING = 64
 """Tokens of the texts without a label that fill a pack up."""
 EIGHTHS = 8
 """The labelled tokens of a pack are rounded up to eighths of it."""
+SPARE = 2.5
+"""Standard deviations of what a step takes that a pack has room for."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +62,21 @@ class Pack:
         return [getattr(self, field.name) for field in fields(self)]
 
 
-def whole(tokens: int) -> int:
+def whole(tokens: float) -> int:
     """Round a number of tokens up to one of sixteen steps between powers of two.
 
     >>> [whole(n) for n in (1, 100, 1000, 36_000, 37_000)]
     [64, 128, 1024, 36864, 38912]
     """
+    tokens = max(1, math.ceil(tokens))
     grain = max(64, (1 << (tokens - 1).bit_length()) >> 5)
     return -(-tokens // grain) * grain
+
+
+def _usual(sizes: NDArray[np.int64], rate: float) -> float:
+    """Return what a Poisson sample of these sizes seldom exceeds."""
+    spread = math.sqrt(rate * (1 - rate) * float(np.square(sizes).sum()))
+    return rate * float(sizes.sum()) + SPARE * spread
 
 
 def tile_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -85,12 +100,23 @@ def tile_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class Packer:
-    """All examples of a fleet, ready to be laid end to end."""
+    """All examples of a fleet, ready to be laid end to end.
+
+    `rate` is how likely each is drawn, `at_once` the most tokens of a pack.
+    """
 
     def __init__(
-        self, sets: Sequence[Sequence[Example]], device: torch.device, longest: int
+        self,
+        sets: Sequence[Sequence[Example]],
+        device: torch.device,
+        *,
+        longest: int,
+        rate: float,
+        at_once: int,
     ) -> None:
         examples = [example for members in sets for example in members]
+        if any(len(example.tokens) > longest for example in examples):
+            raise ValueError(f"a text has more than {longest} tokens")
         self._device = device
         self._instances = len(sets)
         self._filling = min(longest, FILLING)
@@ -103,18 +129,21 @@ class Packer:
             end, first = start + len(example.tokens), max(example.prompt, 1)
             self._tokens[start:end] = example.tokens
             self._targets[start + first - 1 : end - 1] = example.tokens[first:]
+        taken = _usual(np.maximum(self._lengths, SHORTEST), rate)
+        self._longest = longest
+        self.size = whole(taken / max(1, math.ceil(taken / at_once)) + longest)
+        trained = np.array([len(e.tokens) - max(e.prompt, 1) for e in examples], dtype=np.int64)
+        share = _usual(trained, rate) / max(_usual(self._lengths, rate), 1)
+        self._labelled = min(EIGHTHS, math.ceil(share * EIGHTHS)) * (self.size // EIGHTHS)
 
-    def packs(self, chosen: Sequence[NDArray[np.int64]], at_once: int) -> Iterator[Pack]:
-        """Lay a step's examples out, in as few packs of about `at_once` tokens as it takes.
-
-        `chosen[i]` are positions in set i.
-        """
+    def packs(self, chosen: Sequence[NDArray[np.int64]]) -> Iterator[Pack]:
+        """Lay a step's examples out, in as few packs as it takes; `chosen[i]` are from set i."""
         rows = np.concatenate([p + first for p, first in zip(chosen, self._first, strict=False)])
         owner = np.repeat(np.arange(len(chosen)), [len(p) for p in chosen])
         if not len(rows):
             return
         ends = np.cumsum(np.maximum(self._lengths[rows], SHORTEST))
-        parts = -(-int(ends[-1]) // at_once)
+        parts = math.ceil(int(ends[-1]) / (self.size - self._longest))
         cuts = np.searchsorted(ends, ends[-1] / parts * np.arange(1, parts))
         for part in np.split(np.arange(len(rows)), np.unique(cuts)):
             if len(part):
@@ -122,8 +151,7 @@ class Packer:
 
     def _pack(self, rows: NDArray[np.int64], owner: NDArray[np.int64]) -> Pack:
         lengths = self._lengths[rows]
-        used = int(lengths.sum())
-        n = whole(max(used, SHORTEST * len(rows)))
+        n, used = self.size, int(lengths.sum())
         places = n // SHORTEST + n // self._filling + 1
         sizes = np.zeros(places, dtype=np.int64)
         sizes[: len(rows)] = lengths
@@ -143,7 +171,7 @@ class Packer:
         counts[owner[-1]] += n - used
         trained = targets != IGNORED
         share = trained / np.maximum(np.bincount(text, trained, places), 1)[text]
-        wanted = -(-max(int(trained.sum()), 1) // (n // EIGHTHS)) * (n // EIGHTHS)
+        wanted = self._labelled if trained.sum() <= self._labelled else n
         labelled = np.argsort(~trained, kind="stable")[:wanted]
         return Pack(
             tokens=self._there(tokens),
