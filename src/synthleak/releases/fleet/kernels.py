@@ -665,15 +665,25 @@ def squares(
     begin = tl.where(part == 0, s0, tl.where(part == 1, s1, s2))
     end = tl.where(part == 0, s1, tl.where(part == 1, s2, s3))
     total = tl.zeros([BN], tl.float32)
-    for c in range(begin, end, BN):
-        acc = tl.zeros([W, BN], tl.float32)
-        for t in range(0, length, BT):
-            tokens = t + tl.arange(0, BT)
-            rows = (start + tokens).to(tl.int64)
-            u = _low(low, rows, tokens < length, part * W, narrow, USED, W)
+    tokens = tl.arange(0, BT)
+    rows = (start + tokens).to(tl.int64)
+    u = _low(low, rows, tokens < length, part * W, narrow, USED, W)
+    if length <= BT:  # most texts are short: their low ranks are read once
+        for c in range(begin, end, BN):
             v = _head(wide, start, tokens, length, c, width, BN)
-            acc = tl.dot(tl.trans(u), v, acc, input_precision="ieee")
-        total += tl.sum(acc * acc, axis=0)
+            acc = tl.dot(tl.trans(u), v, input_precision="ieee")
+            total += tl.sum(acc * acc, axis=0)
+    else:
+        for c in range(begin, end, BN):
+            v = _head(wide, start, tokens, length, c, width, BN)
+            acc = tl.dot(tl.trans(u), v, input_precision="ieee")
+            for t in range(BT, length, BT):
+                later = t + tl.arange(0, BT)
+                rows = (start + later).to(tl.int64)
+                more = _low(low, rows, later < length, part * W, narrow, USED, W)
+                v = _head(wide, start, later, length, c, width, BN)
+                acc = tl.dot(tl.trans(more), v, acc, input_precision="ieee")
+            total += tl.sum(acc * acc, axis=0)
     tl.store(out + (row + part) * texts + tl.program_id(0), factor * tl.sum(total, axis=0))
 
 

@@ -198,11 +198,14 @@ class Packed:
         return shared | {"s": 1, "along": self.heads}
 
     def buffers(self, widths: dict[str, int], tokens: int) -> dict[str, Tensor]:
-        """Return buffers of so many tokens; those of norms and softmax in single precision."""
+        """Return buffers of so many tokens; those of norms and softmax in single precision.
+
+        They are zero at first: rows that no text has are multiplied too, and must be finite.
+        """
         full = ("s", "s1", "s2", "logsum", "along")
         live = self.adapters.live
         return {
-            name: live.new_empty(tokens, width, dtype=torch.float32 if name in full else None)
+            name: live.new_zeros(tokens, width, dtype=torch.float32 if name in full else None)
             for name, width in widths.items()
         }
 

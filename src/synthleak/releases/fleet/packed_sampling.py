@@ -122,7 +122,7 @@ class _Texts:
 
     def _tiled(self) -> Tensor:
         counts = np.bincount(self._owner, minlength=self._instances)
-        return torch.from_numpy(tile_rows(counts).astype(np.int32))
+        return torch.from_numpy(tile_rows(counts, len(self._owner)).astype(np.int32))
 
     def made(self, each: int) -> Iterator[tuple[int, int, Tokens]]:
         """Yield (instance, position, tokens) of every text, without its end token."""

@@ -22,10 +22,6 @@ from synthleak.releases.fleet.loss import IGNORED
 
 ROWS = 32
 """Rows of a tile."""
-SHORTEST = 16
-"""A pack of n tokens has places for n / SHORTEST texts: shorter ones take the room of this many."""
-FILLING = 64
-"""Tokens of the texts without a label that fill a pack up."""
 EIGHTHS = 8
 """The labelled tokens of a pack are rounded up to eighths of it."""
 SPARE = 2.5
@@ -34,8 +30,9 @@ SPARE = 2.5
 
 @dataclass(frozen=True)
 class Pack:
-    """Texts end to end, sorted by instance, then texts without a label up to a round number.
+    """Texts end to end, sorted by instance, then rows of no text up to the size of all packs.
 
+    Those rows hold anything finite: no other row is computed from them.
     `text` says in which text each token is, `owner` whose each text is, `offsets` where texts begin
     and `spans` where instances do; `tiles` are those of `tile_rows`. `rows` are the labelled
     tokens, with others up to a round number, whose `share` in their text's mean loss is zero.
@@ -79,16 +76,16 @@ def _usual(sizes: NDArray[np.int64], rate: float) -> float:
     return rate * float(sizes.sum()) + SPARE * spread
 
 
-def tile_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def tile_rows(counts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """Cut rows into tiles: [first row, end, instance]. `counts[i]` rows in a row are instance i's.
 
-    How many tiles there are depends on the number of rows and instances alone; some are empty.
+    As many tiles as `most` rows may need; some are empty.
 
-    >>> tile_rows(np.array([40, 0, 5])).tolist()
+    >>> tile_rows(np.array([40, 0, 5]), 64).tolist()
     [[0, 32, 0], [32, 40, 0], [40, 45, 2], [0, 0, 0], [0, 0, 0]]
     """
     parts = -(-counts // ROWS)
-    made = np.zeros((-(-int(counts.sum()) // ROWS) + len(counts), 3), dtype=np.int64)
+    made = np.zeros((-(-most // ROWS) + len(counts), 3), dtype=np.int64)
     instance = np.repeat(np.arange(len(counts)), parts)
     number = np.arange(len(instance)) - (np.cumsum(parts) - parts)[instance]
     start = (np.cumsum(counts) - counts)[instance]
@@ -119,7 +116,6 @@ class Packer:
             raise ValueError(f"a text has more than {longest} tokens")
         self._device = device
         self._instances = len(sets)
-        self._filling = min(longest, FILLING)
         self._first = np.cumsum([0, *(len(members) for members in sets)])
         self._lengths = np.array([len(example.tokens) for example in examples], dtype=np.int64)
         self._starts = np.concatenate([[0], np.cumsum(self._lengths)])
@@ -129,48 +125,44 @@ class Packer:
             end, first = start + len(example.tokens), max(example.prompt, 1)
             self._tokens[start:end] = example.tokens
             self._targets[start + first - 1 : end - 1] = example.tokens[first:]
-        taken = _usual(np.maximum(self._lengths, SHORTEST), rate)
-        self._longest = longest
-        self.size = whole(taken / max(1, math.ceil(taken / at_once)) + longest)
+        taken = _usual(self._lengths, rate)
+        parts = max(1, math.ceil(taken / at_once))
+        self.size = whole(taken / parts + longest)
+        self._texts = math.ceil(_usual(np.ones_like(self._lengths), rate) / parts) + 1
         trained = np.array([len(e.tokens) - max(e.prompt, 1) for e in examples], dtype=np.int64)
-        share = _usual(trained, rate) / max(_usual(self._lengths, rate), 1)
+        share = _usual(trained, rate) / max(taken, 1)
         self._labelled = min(EIGHTHS, math.ceil(share * EIGHTHS)) * (self.size // EIGHTHS)
 
     def packs(self, chosen: Sequence[NDArray[np.int64]]) -> Iterator[Pack]:
         """Lay a step's examples out, in as few packs as it takes; `chosen[i]` are from set i."""
         rows = np.concatenate([p + first for p, first in zip(chosen, self._first, strict=False)])
         owner = np.repeat(np.arange(len(chosen)), [len(p) for p in chosen])
-        if not len(rows):
-            return
-        ends = np.cumsum(np.maximum(self._lengths[rows], SHORTEST))
-        parts = math.ceil(int(ends[-1]) / (self.size - self._longest))
-        cuts = np.searchsorted(ends, ends[-1] / parts * np.arange(1, parts))
-        for part in np.split(np.arange(len(rows)), np.unique(cuts)):
-            if len(part):
-                yield self._pack(rows[part], owner[part])
+        ends, start = np.cumsum(self._lengths[rows]), 0
+        while start < len(rows):
+            full = int(ends[start - 1] if start else 0) + self.size
+            stop = min(int(np.searchsorted(ends, full, side="right")), start + self._texts)
+            yield self._pack(rows[start:stop], owner[start:stop])
+            start = stop
 
     def _pack(self, rows: NDArray[np.int64], owner: NDArray[np.int64]) -> Pack:
         lengths = self._lengths[rows]
         n, used = self.size, int(lengths.sum())
-        places = n // SHORTEST + n // self._filling + 1
-        sizes = np.zeros(places, dtype=np.int64)
+        sizes = np.zeros(self._texts + 1, dtype=np.int64)  # the last text has no token
         sizes[: len(rows)] = lengths
-        full, rest = divmod(n - used, self._filling)
-        sizes[len(rows) : len(rows) + full] = self._filling
-        sizes[len(rows) + full] = rest
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        text = np.repeat(np.arange(places), sizes)
-        position = np.arange(n) - offsets[text]
+        text = np.full(n, self._texts)
+        text[:used] = np.repeat(np.arange(len(rows)), lengths)
+        position = np.zeros(n, dtype=np.int64)
+        position[:used] = np.arange(used) - offsets[text[:used]]
         source = np.repeat(self._starts[rows], lengths) + position[:used]
         tokens, targets = np.zeros(n, dtype=np.int64), np.full(n, IGNORED, dtype=np.int64)
         tokens[:used], targets[:used] = self._tokens[source], self._targets[source]
-        whose = np.full(places, owner[-1])
+        whose = np.zeros(self._texts + 1, dtype=np.int64)
         whose[: len(rows)] = owner
         counts = np.bincount(owner, lengths, self._instances).astype(np.int64)
         spans = np.concatenate([[0], np.cumsum(counts)])
-        counts[owner[-1]] += n - used
         trained = targets != IGNORED
-        share = trained / np.maximum(np.bincount(text, trained, places), 1)[text]
+        share = trained / np.maximum(np.bincount(text, trained), 1)[text]
         wanted = self._labelled if trained.sum() <= self._labelled else n
         labelled = np.argsort(~trained, kind="stable")[:wanted]
         return Pack(
@@ -178,7 +170,7 @@ class Packer:
             position=self._there(position, np.int32),
             text=self._there(text),
             owner=self._there(whose, np.int32),
-            tiles=self._there(tile_rows(counts), np.int32),
+            tiles=self._there(tile_rows(counts, n), np.int32),
             offsets=self._there(offsets, np.int32),
             spans=self._there(spans, np.int32),
             rows=self._there(labelled),

@@ -90,7 +90,7 @@ def _states(crew: Crew, adapters: Adapters) -> tuple[Tensor, Tensor]:
     """Return the last states of a short text of each instance, read step by step and at once."""
     texts = len(LENGTHS)
     tokens = torch.arange(texts * STEPS, device=crew.device).view(texts, STEPS)
-    tiles = tile_rows(np.ones(texts, dtype=np.int64)).astype(np.int32)
+    tiles = tile_rows(np.ones(texts, dtype=np.int64), texts).astype(np.int32)
     memory = Memory(Packed(crew.backbone.model, adapters, LONGEST), texts, STEPS)
     slot = torch.arange(texts, dtype=torch.int32, device=crew.device)
     for step in range(STEPS):
