@@ -29,61 +29,23 @@ from typing import Any
 
 import numpy as np
 import torch
-import transformers
 
+from _shapes import build
 from synthleak import run
 from synthleak.engine.progress import Lines
 from synthleak.releases.backbone import Backbone, load_backbone
 from synthleak.releases.fleet import crew as crews
-from synthleak.releases.fleet.batches import Example, Library
+from synthleak.releases.fleet.batches import Example
 from synthleak.releases.fleet.choice import Decoding
 from synthleak.releases.fleet.crew import Crew, memory_of
 from synthleak.releases.fleet.memory import plan_fleet
-from synthleak.releases.fleet.sampling import Sampler
-from synthleak.releases.fleet.training import Course, Trainer
+from synthleak.releases.fleet.training import Course
 from synthleak.spec import load_spec
 
 RESULTS = Path(__file__).parent / "results"
 STUDY = Path(__file__).parents[1] / "studies" / "goemotions-dpgen" / "audit.toml"
-SHAPES: dict[str, dict[str, Any]] = {
-    "1b": {
-        "vocab_size": 128_256,
-        "hidden_size": 2048,
-        "intermediate_size": 8192,
-        "num_hidden_layers": 16,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 64,
-    },
-    "smollm2": {
-        "vocab_size": 49_152,
-        "hidden_size": 576,
-        "intermediate_size": 1536,
-        "num_hidden_layers": 30,
-        "num_attention_heads": 9,
-        "num_key_value_heads": 3,
-    },
-    "tiny": {
-        "vocab_size": 500,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-    },
-}
 INSTANCES, EXAMPLES, TOKENS, LONGEST, RANK = 104, 16, 24, 64, 16
 COURSE = Course(steps=1, rate=1.0, batch=EXAMPLES, learning_rate=1e-3, clip=1.0, sigma=1.0)
-
-
-def build(shape: str, device: str, dtype: torch.dtype) -> Any:
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        **SHAPES[shape], max_position_embeddings=512, tie_word_embeddings=True, eos_token_id=2
-    )
-    with torch.device(device):
-        model = transformers.LlamaForCausalLM(config)
-    return model.to(dtype).eval().requires_grad_(False)
 
 
 def timed(work: Callable[[], None], repeats: int, device: str) -> float:
@@ -171,24 +133,14 @@ def fleet_examples(vocabulary: int, instances: int) -> list[list[Example]]:
 def fleet_step(crew: Crew, instances: int, fleet: Any) -> Callable[[], None]:
     """Return one DP-SGD step of a whole fleet, as training takes it."""
     adapters = crew.adapters(range(instances), rank=RANK, scale=2.0)
-    trainer = Trainer(
-        crew.decode,
-        crew.backbone.head,
-        adapters,
-        COURSE,
-        longest=LONGEST,
-        tokens_at_once=fleet.tokens,
-        examples_at_once=fleet.examples,
-    )
+    trainer = crew.trainer(adapters, COURSE, longest=LONGEST, fleet=fleet)
     sets = fleet_examples(crew.backbone.head.shape[0], instances)
-    library = Library(sets, crew.device, LONGEST)
+    library = trainer.library(sets)
     everyone = [np.arange(EXAMPLES)] * instances
     noise = [torch.Generator(crew.device).manual_seed(i) for i in range(instances)]
 
     def step() -> None:
-        total = trainer.clipped_sum(library, everyone)
-        trainer.noise(total, noise)
-        trainer.update(total, 10)
+        trainer.update(trainer.noised_sum(library, everyone, noise), 10)
 
     return step
 
@@ -213,7 +165,7 @@ def sampling(crew: Crew, instances: int, fleet: Any, each: int, longest: int) ->
     """Return tokens a second, all instances together, every text to its full length."""
     adapters = crew.adapters(range(instances), rank=RANK, scale=2.0)
     decoding = Decoding(end=(), longest=longest)
-    sampler = Sampler(crew.decoder(), adapters, decoding, texts_at_once=fleet.texts)
+    sampler = crew.sampler(adapters, decoding, fleet=fleet)
     prompts = [[(5, 6, 7, 8, 9, 10)] * each for _ in range(instances)]
     seconds = timed(lambda: sampler.sample(prompts, range(instances)) and None, 1, crew.device.type)
     return instances * each * longest / seconds

@@ -2,33 +2,32 @@
 
     python benchmarks/padding.py
 
-A step computes its records in portions. Kernels may add up in an order that depends on the shape of
-a portion, so a record that changes the shape may change the bits of the others' gradients. The
-claim of `dpsgd` bounds how far a record moves the sum, so what it does to the *others* counts
-(design/claim-dpsgd.md).
+Kernels may add up in an order that depends on the shape of a batch, so a record that changes the
+shape may change the bits of the others' gradients. The claim of `dpsgd` bounds how far a record
+moves the sum, so what it does to the *others* counts (design/claim-dpsgd.md).
 
 Poisson batches of a fleet are computed with SmolLM2 on invented messages, then with one record more
 in the first instance: longer than all others, shorter, or typical. The clipped gradients of all
 others are compared bit by bit, and the sums, less the record's own contribution, by norm.
 
-| shapes | |
+| pass | |
 |---|---|
-| by longest | a portion is padded to its longest record |
-| as it is | what training does: a record's own length decides its width, its peers the rows |
-| no split-K | the same on a GPU, with kernels that do not split the inner dimension |
-| fixed rows | all rows are filled up too, so that nothing depends on other records |
+| packed | texts end to end in packs of a fixed size: what training does on a GPU |
+| plain | portions of texts of one width, by their own length: what it does elsewhere |
+| by longest | portions as wide as their longest text: what it once did, on a CPU |
 
-Controls: the same batch again, and the same batch replayed from a recorded graph. On a GPU the
-milliseconds of a step are printed for all of them.
+A packed gradient is never written down: what it is computed from is compared, all inputs and
+gradients of all layers, token by token. Controls: the same batch again, replayed from a recorded
+graph, and in packs of the next size.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -38,6 +37,8 @@ from synthleak.corpus.demo import write_demo
 from synthleak.releases.fleet.batches import Block, Cut, Example, Library, Portion, Shapes, rounded
 from synthleak.releases.fleet.crew import Crew, crew_of, memory_of
 from synthleak.releases.fleet.memory import plan_fleet
+from synthleak.releases.fleet.packed_training import PackedTrainer
+from synthleak.releases.fleet.packs import EIGHTHS, Pack, Packer, whole
 from synthleak.releases.fleet.passes import Passes
 from synthleak.releases.fleet.training import MARGIN, Course, Trainer, weighted_sum
 from synthleak.releases.generators.dpsgd import example_of
@@ -46,11 +47,8 @@ LONGEST = 64
 RECORDS, BATCH = 500, 16
 CLIP = 1.0
 KINDS = ("longer", "shorter", "typical")
-BY_LONGEST, AS_IT_IS = "by longest", "as it is"
-NO_SPLIT, FIXED_ROWS = "no split-K", "fixed rows"
-REDUCTION = "allow_bf16_reduced_precision_reduction"
+BY_LONGEST, PLAIN, PACKED = "by longest", "plain", "packed"
 Key = tuple[int, bytes]
-Add = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Setting:
     trials: int
 
 
-GPU = (Setting("bfloat16", 104, 2), Setting("bfloat16", 1, 4), Setting("float32", 8, 1))
+GPU = (Setting("bfloat16", 104, 2), Setting("bfloat16", 1, 4))
 CPU = (Setting("float32", 1, 3), Setting("bfloat16", 1, 3))
 
 
@@ -81,30 +79,6 @@ def by_longest(shapes: Shapes) -> Cut:
         return blocks
 
     return cut
-
-
-def fixed_rows(shapes: Shapes, tokens: int) -> Cut:
-    """Return a cut like training's own, with as many rows as fit into so many tokens, always."""
-
-    def cut(lengths: np.ndarray) -> list[Block]:
-        return [
-            Block(block.end, max(1, min(tokens // block.width, shapes.examples)), block.width)
-            for block in replace(shapes, tokens=tokens, floor=0).cut(lengths)
-        ]
-
-    return cut
-
-
-@contextmanager
-def reductions(name: str) -> Iterator[None]:
-    """Choose the kernels of matrix products."""
-    if name == NO_SPLIT:
-        setattr(torch.backends.cuda.matmul, REDUCTION, (False, False))
-    try:
-        yield
-    finally:
-        if name == NO_SPLIT:
-            setattr(torch.backends.cuda.matmul, REDUCTION, True)
 
 
 @dataclass
@@ -154,19 +128,21 @@ class Bench:
             crew.shape(16), memory_of(crew.device), wanted=instances, batch=BATCH, longest=LONGEST
         )
         head = crew.backbone.head
+        course = Course(1, BATCH / RECORDS, BATCH, 1e-3, CLIP, 1.0)
         self.eager = Passes(crew.decode, head, self.adapters, recorded=False)
-        self.usual = Passes(crew.decode, head, self.adapters)
         self.trainer = Trainer(
             crew.decode,
             head,
             self.adapters,
-            Course(1, BATCH / RECORDS, BATCH, 1e-3, CLIP, 1.0),
+            course,
             longest=LONGEST,
             tokens_at_once=self.fleet.tokens,
             examples_at_once=self.fleet.examples,
         )
         self.sets = examples(crew, instances)
         self.library = Library(self.sets, crew.device, LONGEST)
+        packed = crew.trainer(self.adapters, course, longest=LONGEST, fleet=self.fleet)
+        self.packed = PackedBench(packed, self.sets) if isinstance(packed, PackedTrainer) else None
 
     def world(self, chosen: Sequence[np.ndarray], cut: Cut, passes: Passes) -> World:
         """Compute a batch as the trainer does, and keep every record's contribution."""
@@ -178,7 +154,7 @@ class Bench:
             for row, instance in enumerate(part.instances.tolist()):
                 key = (instance, np.trim_zeros(tokens[row], "b").tobytes())
                 made.records[key] = (grads[row].clone(), weight[row].clone())
-            add_up(part, grads, weight, made.sums, weighted_sum)
+            add_up(part, grads, weight, made.sums)
         return made
 
     def rounding(self, world: World) -> tuple[float, float]:
@@ -192,7 +168,7 @@ class Bench:
         gap = torch.linalg.vector_norm(world.sums[0].double() - exact)
         return largest / CLIP, float(gap) / CLIP
 
-    def seconds(self, chosen: Sequence[np.ndarray], cut: Cut, add: Add = weighted_sum) -> float:
+    def seconds(self, chosen: Sequence[np.ndarray], cut: Cut) -> float:
         """Return how long the clipped sums of one step take, recorded where that is usual."""
         passes = Passes(self.crew.decode, self.crew.backbone.head, self.adapters)
         total = torch.zeros_like(self.adapters.master)
@@ -202,7 +178,7 @@ class Bench:
             began = time.perf_counter()
             for part in self.library.portions(chosen, cut):
                 grads = passes(part)
-                add_up(part, grads, self.trainer._weights(grads), total, add)
+                add_up(part, grads, self.trainer._weights(grads), total)
             settle(self.crew.device)
             taken.append(time.perf_counter() - began)
         del passes
@@ -229,19 +205,12 @@ def moves(without: World, with_it: World, added: Key | None = None) -> Moves:
     return made
 
 
-def add_up(
-    part: Portion, grads: torch.Tensor, weight: torch.Tensor, total: torch.Tensor, add: Add
-) -> None:
+def add_up(part: Portion, grads: torch.Tensor, weight: torch.Tensor, total: torch.Tensor) -> None:
     """Add a portion's clipped gradients to the sums of their instances."""
     present, starts = np.unique(part.instances, return_index=True)
     ends = [*starts[1:].tolist(), len(part.instances)]
     for instance, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
-        total[instance] += add(weight[start:end], grads[start:end])
-
-
-def rounded_sum(weight: torch.Tensor, grads: torch.Tensor) -> torch.Tensor:
-    """Return a sum that is rounded to the type of the gradients: what float32 is timed against."""
-    return torch.matmul(weight.to(grads.dtype), grads)
+        total[instance] += weighted_sum(weight[start:end], grads[start:end])
 
 
 def settle(device: torch.device) -> None:
@@ -271,72 +240,218 @@ def draw(bench: Bench, trials: int) -> Iterator[list[np.ndarray]]:
         yield [np.flatnonzero(rng.random(RECORDS) < BATCH / RECORDS) for _ in bench.sets]
 
 
-def cuts(bench: Bench, gpu: bool, dtype: str) -> dict[str, Cut]:
+@dataclass(frozen=True)
+class Before:
+    """What a packed batch was computed from."""
+
+    pack: Pack
+    weight: torch.Tensor
+    sums: torch.Tensor
+    kept: list[torch.Tensor]
+
+    @property
+    def first(self) -> int:
+        """Return how many tokens the first instance has."""
+        return int(self.pack.spans[1])
+
+    @property
+    def used(self) -> int:
+        """Return how many tokens all have."""
+        return int(self.pack.spans[-1])
+
+    def texts(self, tokens: int) -> int:
+        """Return how many texts so many tokens are."""
+        return int(self.pack.text[tokens - 1]) + 1 if tokens else 0
+
+    def rows(self, text: int) -> slice:
+        """Return the tokens of a text."""
+        return slice(*self.pack.offsets[text : text + 2].tolist())
+
+
+class PackedBench:
+    """The packed pass: what every gradient is computed from, before and after."""
+
+    MOST = 16
+    """Moved records whose distance is computed."""
+
+    def __init__(self, trainer: PackedTrainer, sets: Sequence[Sequence[Example]]) -> None:
+        self.trainer = trainer
+        self.library: Packer = trainer.library(sets)
+        self.pack: Pack
+        self.weight: torch.Tensor
+
+    def sums(self, chosen: Sequence[np.ndarray]) -> torch.Tensor:
+        """Compute a batch, which one pack must hold, and keep its pack and factors."""
+        (self.pack,) = self.library.packs(chosen)
+        dtype = self.trainer._adapters.live.dtype
+
+        def factors(norms: torch.Tensor) -> torch.Tensor:
+            self.weight = self.trainer.factors(norms, dtype)
+            return self.weight
+
+        self.trainer._total.zero_()
+        self.trainer._packed.add(self.pack, factors, self.trainer._total)
+        return self.trainer._total
+
+    def buffers(self) -> Iterator[torch.Tensor]:
+        """Yield all that gradients are computed from, a row for each token."""
+        packed, n = self.trainer._packed, len(self.pack.tokens)
+        for layer, own in zip(packed.layers, packed._kept, strict=False):
+            for _, *four in layer.pairs(SimpleNamespace(**own)):
+                for buffer in four:
+                    yield buffer[:n]
+
+    def contribution(
+        self, rows: slice, kept: Sequence[torch.Tensor], weight: float
+    ) -> torch.Tensor:
+        """Return the clipped gradient of one text, from the rows of its tokens."""
+        adapters, packed = self.trainer._adapters, self.trainer._packed
+        made = torch.zeros(1, adapters.size, dtype=torch.float64, device=adapters.live.device)
+        fours = iter(kept)
+        for layer in packed.layers:
+            for group, *_ in layer.pairs(SimpleNamespace(**packed._kept[0])):
+                x, inner, g, d = (next(fours)[rows] for _ in range(4))
+                # Factors are multiplied into the low ranks, and that is rounded to their type.
+                d, inner = ((low.float() * weight).to(low.dtype).double() for low in (d, inner))
+                for part, slot in enumerate(group.slots):
+                    a, b = slot.split(made)
+                    ranks = slice(part * slot.rank, (part + 1) * slot.rank)
+                    outputs = slice(*group.bounds[part : part + 2])
+                    a[0] = d[:, ranks].T @ x.double()
+                    b[0] = adapters.scale * g[:, outputs].double().T @ inner[:, ranks]
+        return made[0]
+
+    def measure(self, chosen: Sequence[np.ndarray], found: dict[tuple[str, str], Moves]) -> float:
+        """Add what moves; return the largest clipped norm of the first instance."""
+        sums = self.sums(chosen).clone()
+        before = Before(self.pack, self.weight.clone(), sums, [b.clone() for b in self.buffers()])
+        self.sums(chosen)
+        self.note(before, found, "none, again")
+        for _ in range(3):  # the second time is recorded, the third replayed
+            self.trainer.clipped_sum(self.library, chosen)
+        self.note(before, found, "none, replayed")
+        usual = self.library.size, self.library._labelled
+        self.library.size = whole(usual[0] + 1)
+        self.library._labelled = usual[1] * EIGHTHS // usual[0] * self.library.size // EIGHTHS
+        self.sums(chosen)
+        self.note(before, found, "none, larger")
+        self.trainer._recordings.clear()  # the larger pack took new buffers
+        self.library.size, self.library._labelled = usual
+        for number, kind in enumerate(KINDS):
+            self.sums([np.append(chosen[0], RECORDS + number), *chosen[1:]])
+            self.note(before, found, kind)
+        return self.rounding(before)
+
+    def note(self, before: Before, found: dict[tuple[str, str], Moves], kind: str) -> None:
+        """Compare with what was computed last, which may have a text more in the first instance."""
+        seen = found.setdefault((PACKED, kind), Moves())
+        device = before.weight.device
+        tokens, texts = torch.arange(before.used, device=device), before.texts(before.used)
+        extra = int(self.pack.spans[1]) - before.first
+        there = tokens + extra * (tokens >= before.first)
+        differ = torch.zeros(before.used, dtype=torch.bool, device=device)
+        now = list(self.buffers())
+        for old, new in zip(before.kept, now, strict=True):
+            differ |= (old[: before.used] != new.index_select(0, there)).any(dim=1)
+        numbers = torch.arange(texts, device=device)
+        own = before.texts(before.first)  # where the text more is, if there is one
+        others = numbers + (numbers >= own) * (extra > 0)
+        changed = before.weight[:texts] != self.weight[others]
+        changed[before.pack.text[: before.used][differ]] = True
+        seen.others += texts
+        seen.moved += int(changed.sum())
+        for number in changed.nonzero().flatten().tolist()[: self.MOST]:
+            here = before.rows(number)
+            away = extra if here.start >= before.first else 0
+            then = slice(here.start + away, here.stop + away)
+            old = self.contribution(here, before.kept, float(before.weight[number]))
+            new = self.contribution(then, now, float(self.weight[int(others[number])]))
+            seen.one = max(seen.one, float(torch.linalg.vector_norm(old - new)) / CLIP)
+        gap = self.trainer._total.double() - before.sums.double()
+        if extra:
+            rows = slice(before.first, before.first + extra)
+            gap[0] -= self.contribution(rows, now, float(self.weight[own]))
+        norms = torch.linalg.vector_norm(gap, dim=1) / CLIP
+        seen.own = max(seen.own, float(norms[0]))
+        seen.elsewhere = max(seen.elsewhere, float(norms[1:].max()) if len(norms) > 1 else 0.0)
+
+    def rounding(self, before: Before) -> float:
+        """Return the largest clipped norm of the first instance; print what its sum is off by."""
+        largest, exact = 0.0, torch.zeros_like(before.sums[0], dtype=torch.float64)
+        for number in range(before.texts(before.first)):
+            weight = float(before.weight[number])
+            clipped = self.contribution(before.rows(number), before.kept, weight)
+            largest = max(largest, float(torch.linalg.vector_norm(clipped)) / CLIP)
+            exact += clipped
+        gap = float(torch.linalg.vector_norm(before.sums[0].double() - exact)) / CLIP
+        print(f"packed: sum less the sum in double precision {gap:.1e} C", flush=True)
+        return largest
+
+    def seconds(self, chosen: Sequence[np.ndarray]) -> float:
+        """Return how long the clipped sums of one step take."""
+        taken = []
+        for _ in range(6):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            self.trainer.clipped_sum(self.library, chosen)
+            torch.cuda.synchronize()
+            taken.append(time.perf_counter() - began)
+        return min(taken)
+
+
+def cuts(bench: Bench, gpu: bool) -> dict[str, Cut]:
     shapes = bench.trainer.shapes
-    named: dict[str, Cut] = {BY_LONGEST: by_longest(shapes), AS_IT_IS: shapes.cut}
-    if gpu:
-        matmul = torch.backends.cuda.matmul
-        if dtype == "bfloat16" and hasattr(matmul, f"{REDUCTION}_split_k"):
-            named[NO_SPLIT] = shapes.cut
-        named[FIXED_ROWS] = fixed_rows(shapes, 2048)
-    return named
+    return {PLAIN: shapes.cut} if gpu else {BY_LONGEST: by_longest(shapes), PLAIN: shapes.cut}
 
 
 def measure(bench: Bench, setting: Setting, gpu: bool) -> list[str]:
     """Return the rows of one setting's table."""
     found: dict[tuple[str, str], Moves] = {}
+    usual = PLAIN if bench.packed is None else PACKED
     largest = gap = 0.0
     for trial, chosen in enumerate(draw(bench, setting.trials)):
-        for name, cut in cuts(bench, gpu, setting.dtype).items():
-            if name == FIXED_ROWS and trial:  # the slowest, and the least in doubt
+        if bench.packed is not None:
+            largest = max(largest, bench.packed.measure(chosen, found))
+            if trial and setting.instances > 1:  # the plain pass of a fleet is slow
                 continue
-            with reductions(name):
-                without = bench.world(chosen, cut, bench.eager)
-                again = bench.world(chosen, cut, bench.eager)
-                found.setdefault((name, "none, again"), Moves()).add(moves(without, again))
-                del again
-                if name == AS_IT_IS:
-                    errors = bench.rounding(without)
-                    largest, gap = max(largest, errors[0]), max(gap, errors[1])
-                    if gpu:
-                        for _ in range(3):  # the second time is recorded, the third replayed
-                            replayed = bench.world(chosen, cut, bench.usual)
-                        seen = found.setdefault((name, "none, replayed"), Moves())
-                        seen.add(moves(without, replayed))
-                        del replayed
-                for number, kind in enumerate(KINDS):
-                    more = [np.append(chosen[0], RECORDS + number), *chosen[1:]]
-                    added = np.array(bench.sets[0][RECORDS + number].tokens).tobytes()
-                    with_it = bench.world(more, cut, bench.eager)
-                    seen = found.setdefault((name, kind), Moves())
-                    seen.add(moves(without, with_it, (0, added)))
-                    del with_it
-    worst = max(seen.own for (name, _), seen in found.items() if name == AS_IT_IS)
+        for name, cut in cuts(bench, gpu).items():
+            without = bench.world(chosen, cut, bench.eager)
+            again = bench.world(chosen, cut, bench.eager)
+            found.setdefault((name, "none, again"), Moves()).add(moves(without, again))
+            del again
+            if name == usual:
+                errors = bench.rounding(without)
+                largest, gap = max(largest, errors[0]), max(gap, errors[1])
+            for number, kind in enumerate(KINDS):
+                more = [np.append(chosen[0], RECORDS + number), *chosen[1:]]
+                added = np.array(bench.sets[0][RECORDS + number].tokens).tobytes()
+                with_it = bench.world(more, cut, bench.eager)
+                seen = found.setdefault((name, kind), Moves())
+                seen.add(moves(without, with_it, (0, added)))
+                del with_it
+    worst = max(seen.own for (name, _), seen in found.items() if name == usual)
+    lines = [HEAD, *(row_of(name, kind, seen) for (name, kind), seen in sorted(found.items()))]
+    if usual == PLAIN:
+        lines.append(f"sum less the sum in double precision {gap:.1e} C")
     return [
-        HEAD,
-        *(row_of(name, kind, seen) for (name, kind), seen in found.items()),
-        f"largest clipped norm {largest:.4f} C; sum less the sum in double precision {gap:.1e} C",
-        f"as it is, the sum moves by at most {largest + worst:.4f} C for one record (clipped to"
-        f" {1 - MARGIN:.4f} C): {'within' if largest + worst <= 1 else 'MORE THAN'} C",
+        *lines,
+        f"{usual}: largest clipped norm {largest:.4f} C; the sum moves by at most"
+        f" {largest + worst:.4f} C for one record (clipped to {1 - MARGIN:.4f} C):"
+        f" {'within' if largest + worst <= 1 else 'MORE THAN'} C",
     ]
 
 
-def timed(bench: Bench, dtype: str) -> str:
+def timed(bench: Bench) -> str:
     (chosen,) = draw(bench, 1)
-    found = []
-    for name, cut in cuts(bench, True, dtype).items():
-        with reductions(name):
-            found.append(f"{name} {bench.seconds(chosen, cut) * 1e3:.0f} ms")
-    shapes = bench.trainer.shapes
-    larger = bench.seconds(chosen, fixed_rows(shapes, 4096))
-    narrow = bench.seconds(chosen, shapes.cut, rounded_sum)
-    found.append(f"fixed rows of 4,096 tokens {larger * 1e3:.0f} ms")
-    found.append(f"as it is with sums rounded to {dtype} {narrow * 1e3:.0f} ms")
-    return "clipped sums of one step: " + ", ".join(found)
+    plain = bench.seconds(chosen, bench.trainer.shapes.cut)
+    line = f"clipped sums of one step: plain {plain * 1e3:.0f} ms"
+    if bench.packed is not None:
+        line += f", packed {bench.packed.seconds(chosen) * 1e3:.0f} ms"
+    return line
 
 
 HEAD = (
-    f"{'shapes':10} {'one more':14} {'others':>7} {'moved':>6} {'one / C':>9}"
+    f"{'pass':10} {'one more':14} {'others':>7} {'moved':>6} {'one / C':>9}"
     f" {'own sum / C':>12} {'other sums / C':>15}"
 )
 
@@ -370,7 +485,7 @@ def main() -> None:
             *measure(bench, setting, gpu),
         ]
         if gpu:
-            lines.append(timed(bench, setting.dtype))
+            lines.append(timed(bench))
         del bench
         crew.dismiss()
         if gpu:

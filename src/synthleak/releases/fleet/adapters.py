@@ -63,6 +63,7 @@ class Adapters:
         full: torch.dtype = torch.float32,
     ) -> None:
         self.scale = scale
+        self.rank = rank
         self.slots: list[Slot] = []
         end = 0
         for layer in layers:

@@ -12,8 +12,14 @@ from torch import Tensor
 from synthleak.errors import GeneratorError
 from synthleak.releases.backbone import Backbone, load_backbone
 from synthleak.releases.fleet.adapters import Adapters, FleetLinear, convert
-from synthleak.releases.fleet.memory import Shape
-from synthleak.releases.fleet.sampling import Decoder
+from synthleak.releases.fleet.choice import Decoding
+from synthleak.releases.fleet.memory import Fleet, Shape
+from synthleak.releases.fleet.packed import Packed, packable
+from synthleak.releases.fleet.packed_sampling import PackedSampler
+from synthleak.releases.fleet.packed_training import PackedTrainer
+from synthleak.releases.fleet.sampling import Decoder, Sampler
+from synthleak.releases.fleet.self_check import packed_works
+from synthleak.releases.fleet.training import Course, Trainer
 from synthleak.seeds import derive
 
 
@@ -28,6 +34,7 @@ class Crew:
         # cuDNN plans its attention anew for every shape, and no two steps of a fleet have the same.
         torch.backends.cuda.enable_cudnn_sdp(False)
         self._base = model.base_model
+        self._packs: dict[int, bool] = {}
 
     @property
     def device(self) -> torch.device:
@@ -97,7 +104,36 @@ class Crew:
             parameters=sum(p.numel() for p in self.backbone.model.parameters()),
             adapter=sum(rank * (layer.inputs + layer.outputs) for layer in self.layers),
             bytes=weight.element_size(),
+            packed=self.packs(rank),
         )
+
+    def packs(self, rank: int) -> bool:
+        """Say whether adapters of this rank take the packed pass, which is tried out once."""
+        if rank not in self._packs:
+            self._packs[rank] = packable(self.backbone.model, rank) and packed_works(self, rank)
+        return self._packs[rank]
+
+    def trainer(self, adapters: Adapters, course: Course, *, longest: int, fleet: Fleet) -> Trainer:
+        """Return what trains these adapters: packed where that is possible."""
+        if self.packs(adapters.rank):
+            packed = Packed(self.backbone.model, adapters, longest)
+            return PackedTrainer(packed, course, longest=longest, tokens_at_once=fleet.tokens)
+        return Trainer(
+            self.decode,
+            self.backbone.head,
+            adapters,
+            course,
+            longest=longest,
+            tokens_at_once=fleet.tokens,
+            examples_at_once=fleet.examples,
+        )
+
+    def sampler(self, adapters: Adapters, decoding: Decoding, *, fleet: Fleet) -> Sampler:
+        """Return what samples from these adapters: packed where that is possible."""
+        if self.packs(adapters.rank):
+            packed = Packed(self.backbone.model, adapters, decoding.longest)
+            return PackedSampler(packed, decoding, texts_at_once=fleet.texts)
+        return Sampler(self.decoder(), adapters, decoding, texts_at_once=fleet.texts)
 
 
 class FusedNorm(torch.nn.Module):

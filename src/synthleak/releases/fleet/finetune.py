@@ -14,7 +14,6 @@ from synthleak.releases.fleet.crew import Crew, halving, memory_of
 from synthleak.releases.fleet.full import trained_in_full
 from synthleak.releases.fleet.memory import Fleet, plan_fleet
 from synthleak.releases.fleet.sampling import Sampler
-from synthleak.releases.fleet.training import Trainer
 from synthleak.releases.release import Request, Synthetic
 from synthleak.seeds import derive
 
@@ -69,12 +68,7 @@ def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator
                 batch=generator.expected_batch,
                 longest=longest,
             )
-            sampler = Sampler(
-                crew.decoder(),
-                unchanged,
-                _decoding(generator, crew, longest),
-                texts_at_once=fleet.texts,
-            )
+            sampler = crew.sampler(unchanged, _decoding(generator, crew, longest), fleet=fleet)
             yield from sampled(crew, sampler, [generator.classes(request)], [seed])
         crew.dismiss()
 
@@ -101,21 +95,12 @@ def _one_fleet(
     seeds = [derive(request.seed, "dpsgd") for request in requests]
     adapters = crew.adapters(seeds, rank=generator.rank, scale=generator.scale)
     course = generator.course(requests[0])
-    trainer = Trainer(
-        crew.decode,
-        crew.backbone.head,
-        adapters,
-        course,
-        longest=longest,
-        tokens_at_once=fleet.tokens,
-        examples_at_once=fleet.examples,
-    )
+    trainer = crew.trainer(adapters, course, longest=longest, fleet=fleet)
     start = time.monotonic()
     trainer.train(sets, seeds, counted("training", len(requests), course.steps, "step"))
     del trainer
     trained = time.monotonic()
-    decoding = _decoding(generator, crew, longest)
-    sampler = Sampler(crew.decoder(), adapters, decoding, texts_at_once=fleet.texts)
+    sampler = crew.sampler(adapters, _decoding(generator, crew, longest), fleet=fleet)
     made = sampled(crew, sampler, [generator.classes(r) for r in requests], seeds)
     log.info(
         "%d instances: trained in %.1f s, sampled in %.1f s",

@@ -17,6 +17,12 @@ HEADROOM = 0.88
 FULL = 4
 """Bytes of a value in full precision."""
 
+PACKED_RANKS = 512
+"""Values of low rank that a packed layer keeps of a token, at most for ranks up to 32."""
+
+PROMPT = 32
+"""Tokens of a prompt that sampling plans with."""
+
 MOST_TOKENS = 65_536
 MOST_TEXTS = 32_768
 
@@ -33,6 +39,7 @@ class Shape:
     parameters: int
     adapter: int
     bytes: int
+    packed: bool = False
 
     @property
     def weights(self) -> int:
@@ -41,12 +48,18 @@ class Shape:
 
     @property
     def instance(self) -> int:
-        """One instance: master, two moments, sum, one temporary each of noise and step; live."""
-        return self.adapter * (6 * FULL + self.bytes)
+        """One instance: master, two moments, sum and live; unpacked, noise and step as well."""
+        return self.adapter * ((4 if self.packed else 6) * FULL + self.bytes)
 
     @property
     def token(self) -> int:
-        """One token of training: what every layer keeps for the backward pass."""
+        """One token of training: what every layer keeps for the backward pass.
+
+        Packed, that is known: `Packed.kept`, with some more for low ranks and for what is shared.
+        """
+        if self.packed:
+            kept = 9 * self.hidden + 4 * self.keys + 3 * self.inner + PACKED_RANKS
+            return (self.layers + 2) * kept * self.bytes
         norms = 2 * (2 * FULL + self.bytes) * self.hidden
         attention = 8 * self.hidden * self.bytes
         inner = 5 * self.inner * self.bytes
@@ -55,7 +68,7 @@ class Shape:
     @property
     def example(self) -> int:
         """One example of training: its copy of the adapter, and its own gradient."""
-        return 2 * self.adapter * self.bytes
+        return 0 if self.packed else 2 * self.adapter * self.bytes
 
     @property
     def head(self) -> int:
@@ -72,7 +85,14 @@ class Shape:
         return 2 * self.keys * self.bytes * positions
 
     def text(self, longest: int) -> int:
-        """One text of sampling: keys and values (twice, while they grow) and its logits."""
+        """One text of sampling: keys and values (unpacked twice, while they grow) and its logits.
+
+        Packed, a prompt has a place of its own, and a step its buffers.
+        """
+        if self.packed:
+            return (
+                self.layers * self.layer(longest + PROMPT) + self.token // self.layers + self.logits
+            )
         return 2 * self.layers * self.layer(longest) + self.logits
 
 

@@ -103,7 +103,7 @@ class Trainer:
     ) -> None:
         """Train one adapter per set; `seeds[i]` decides the batches and the noise of instance i."""
         course, device = self._course, self._adapters.master.device
-        library = Library(sets, device, self.longest)
+        library = self.library(sets)
         coins = [stream(seed, "batches") for seed in seeds]
         noise = [torch.Generator(device).manual_seed(derive(seed, "noise")) for seed in seeds]
         for step in range(1, course.steps + 1):
@@ -111,10 +111,23 @@ class Trainer:
                 np.flatnonzero(coin.random(len(examples)) < course.rate)
                 for examples, coin in zip(sets, coins, strict=True)
             ]
-            total = self.clipped_sum(library, chosen)
-            self.noise(total, noise)
-            self.update(total, step)
+            self.update(self.noised_sum(library, chosen, noise), step)
             advance(1)
+
+    def library(self, sets: Sequence[Sequence[Example]]) -> Library:
+        """Return the examples, ready to be drawn from."""
+        return Library(sets, self._adapters.master.device, self.longest)
+
+    def noised_sum(
+        self,
+        library: Library,
+        chosen: Sequence[NDArray[np.int64]],
+        generators: Sequence[torch.Generator],
+    ) -> Tensor:
+        """Return what a step is allowed to see: each instance's clipped sum with its noise."""
+        total = self.clipped_sum(library, chosen)
+        self.noise(total, generators)
+        return total
 
     def noise(self, total: Tensor, generators: Sequence[torch.Generator]) -> None:
         """Add noise to each instance's sum, from its own generator."""
@@ -143,11 +156,14 @@ class Trainer:
 
     def _weights(self, grads: Tensor) -> Tensor:
         """Return the factor that brings each example's gradient to norm `clip` at most."""
-        clip, wide = self._course.clip, self._adapters.master.dtype
-        if clip is None:
+        wide = self._adapters.master.dtype
+        if self._course.clip is None:
             return torch.ones(len(grads), dtype=wide, device=grads.device)
-        norms = torch.linalg.vector_norm(grads, dim=1, dtype=wide)
-        highest = share_of_clip(grads.dtype)
+        return self.factors(torch.linalg.vector_norm(grads, dim=1, dtype=wide), grads.dtype)
+
+    def factors(self, norms: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return what brings gradients of a type that have these norms to `clip` at most."""
+        clip, highest = self._course.clip or 0.0, share_of_clip(dtype)
         return (clip * highest / norms.clamp(min=1e-30)).clamp(max=highest)
 
     def update(self, total: Tensor, step: int) -> None:

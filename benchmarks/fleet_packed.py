@@ -1,0 +1,350 @@
+"""The packed pass on a GPU: is it right, how fast is it, and where does its time go.
+
+python benchmarks/fleet_packed.py [--minutes 2.8]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+import transformers
+
+from _shapes import SHAPES, build
+from fleet_profile import (
+    BATCH,
+    COURSE,
+    INSTANCES,
+    LONGEST,
+    RANK,
+    ceilings,
+    even,
+    peak_memory,
+    poisson,
+    seconds,
+    work_of,
+)
+from synthleak.releases.backbone import Backbone
+from synthleak.releases.fleet import packed as packing
+from synthleak.releases.fleet import packs
+from synthleak.releases.fleet.adapters import Adapters
+from synthleak.releases.fleet.choice import Decoding
+from synthleak.releases.fleet.crew import Crew
+from synthleak.releases.fleet.packed import Packed
+from synthleak.releases.fleet.packed_sampling import PackedSampler
+from synthleak.releases.fleet.packed_training import PackedTrainer
+from synthleak.releases.fleet.sampling import Sampler
+from synthleak.releases.fleet.training import Course, Trainer
+
+DEVICE = torch.device("cuda")
+BEGAN = time.perf_counter()
+SMALL = {
+    "vocab_size": 1000,
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+
+
+def stamp(what: str = "") -> None:
+    torch.cuda.synchronize()
+    print(f"  [{time.perf_counter() - BEGAN:.0f} s] {what}", flush=True)
+
+
+def crew_of(model: Any) -> Crew:
+    return Crew(Backbone("random", model, None, 2, 512))
+
+
+def small(dtype: torch.dtype) -> Any:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        **SMALL,
+        max_position_embeddings=512,
+        tie_word_embeddings=True,
+        eos_token_id=2,
+        initializer_range=0.08,
+    )
+    model = transformers.LlamaForCausalLM(config)
+    for name, parameter in model.named_parameters():
+        if "norm" in name:
+            torch.nn.init.uniform_(parameter, 0.5, 2.0)
+    return model.to(DEVICE, dtype).eval().requires_grad_(False)
+
+
+def trained(crew: Crew, instances: int) -> Adapters:
+    """Adapters as after some training: at the start B is zero."""
+    made = crew.adapters(range(instances), rank=RANK, scale=2.0)
+    generator = torch.Generator(crew.device).manual_seed(1)
+    for slot in made.slots:
+        slot.split(made.master)[1].normal_(0.0, 0.02, generator=generator)
+    made.master.copy_(made.master.bfloat16())  # the same in every precision
+    made.publish()
+    return made
+
+
+def plain_trainer(crew: Crew, adapters: Adapters, course: Course) -> Trainer:
+    return Trainer(
+        crew.decode,
+        crew.backbone.head,
+        adapters,
+        course,
+        longest=LONGEST,
+        tokens_at_once=65_536,
+        examples_at_once=2_000,
+    )
+
+
+def packed_trainer(crew: Crew, adapters: Adapters, course: Course, at_once: int) -> PackedTrainer:
+    packed = Packed(crew.backbone.model, adapters, LONGEST)
+    return PackedTrainer(packed, course, longest=LONGEST, tokens_at_once=at_once)
+
+
+def gap(made: torch.Tensor, expected: torch.Tensor) -> float:
+    norms = torch.linalg.vector_norm(made.double() - expected.double(), dim=1)
+    return float((norms / torch.linalg.vector_norm(expected.double(), dim=1)).max())
+
+
+def sums_agree() -> None:
+    """Compare clipped sums: packed and plain, in single and half precision."""
+    for title, make, instances in (
+        ("small", small, 5),
+        ("smollm2", lambda dtype: build("smollm2", "cuda", dtype), 4),
+    ):
+        for clip in (1e-3, None):
+            course = Course(1, BATCH / 500, BATCH, 1e-3, clip, 0.0)
+            found: dict[tuple[str, str], torch.Tensor] = {}
+            for dtype in (torch.float32, torch.bfloat16):
+                crew = crew_of(make(torch.bfloat16).to(dtype))
+                sets, chosen = poisson(crew.backbone.head.shape[0], instances)
+                adapters = trained(crew, instances)
+                plain = plain_trainer(crew, adapters, course)
+                kind = str(dtype).split(".")[1]
+                found["plain", kind] = plain.clipped_sum(plain.library(sets), chosen).clone()
+                if title == "smollm2" and dtype is torch.float32:
+                    continue  # the reference is enough
+                fast = packed_trainer(crew, adapters, course, 65_536)
+                library = fast.library(sets)
+                found["packed", kind] = fast.clipped_sum(library, chosen).clone()
+                fast.clipped_sum(library, chosen)
+                again = fast.clipped_sum(library, chosen)
+                same = torch.equal(again, found["packed", kind])
+            right = found["plain", "float32"]
+            gaps = {" ".join(k): f"{gap(v, right):.1e}" for k, v in found.items()}
+            print(f"  {title}, clip {clip}: {gaps}; replays equal the eager pass: {same}")
+    stamp("sums")
+
+
+def steps_agree() -> None:
+    """Compare texts and adapters after some steps in single precision."""
+    crew = crew_of(small(torch.float32))
+    course = Course(4, BATCH / 500, BATCH, 1e-3, 0.5, 0.3)
+    sets, _ = poisson(1000, 3)
+    made = []
+    for packed in (False, True):
+        adapters = trained(crew, 3)
+        trainer = (
+            packed_trainer(crew, adapters, course, 65_536)
+            if packed
+            else plain_trainer(crew, adapters, course)
+        )
+        before = adapters.master.clone()
+        trainer.train(sets, [1, 2, 3])
+        made.append((adapters.master - before, adapters))
+    print(f"  after 4 steps: {gap(made[1][0], made[0][0]):.1e}")
+    adapters = made[1][1]
+    for layer in crew.layers:
+        layer.adapters = adapters
+    prompts = [[tuple(range(5, 6 + r % 5)) for r in range(30)] for _ in range(3)]
+    how = Decoding(end=tuple(range(2, 60)), longest=40, least=1)
+    expected = Sampler(crew.decoder(), adapters, how, texts_at_once=999).sample(prompts, [4, 5, 6])
+    drawn = PackedSampler(
+        Packed(crew.backbone.model, adapters, LONGEST), how, texts_at_once=50
+    ).sample(prompts, [4, 5, 6])
+    flat = ([text for own in some for text in own] for some in (expected, drawn))
+    pairs = list(zip(*flat, strict=True))
+    lengths = sorted({len(a) for a, _ in pairs})
+    print(f"  equal texts: {sum(a == b for a, b in pairs)} of {len(pairs)}, lengths {lengths}")
+    stamp("steps and texts")
+
+
+def kernels(title: str, work: Callable[[], None], most: int = 26) -> dict[str, float]:
+    """Print and return the milliseconds of each kernel."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        work()
+        torch.cuda.synchronize()
+    times: dict[str, float] = defaultdict(float)
+    counts: dict[str, int] = defaultdict(int)
+    for event in profile.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            times[event.name] += event.device_time_total / 1e3
+            counts[event.name] += 1
+    if title:
+        print(f"\n{title}: kernels {sum(times.values()):.1f} ms")
+        for name, took in sorted(times.items(), key=lambda item: -item[1])[:most]:
+            print(f"  {took:8.2f} ms {counts[name]:6d}  {name[:110]}")
+    return times
+
+
+def training(crew: Crew, peak: float, at_once: int) -> None:
+    adapters = trained(crew, INSTANCES)
+    generators = [torch.Generator(DEVICE).manual_seed(i) for i in range(INSTANCES)]
+    for title, draw in (("16 x 24 tokens", even), ("Poisson batches", poisson)):
+        course = replace(COURSE, rate=1.0) if draw is even else COURSE
+        trainer = packed_trainer(crew, adapters, course, at_once)
+        sets, chosen = draw(crew.backbone.head.shape[0], INSTANCES)
+        library = trainer.library(sets)
+
+        def step(trainer: Any = trainer, library: Any = library, chosen: Any = chosen) -> None:
+            trainer.update(trainer.noised_sum(library, chosen, generators), 10)
+
+        step()
+        stamp("first step, with compilation")
+        step()
+        stamp("second step, recorded")
+        wall = seconds(step)
+        begin = time.perf_counter()
+        for _ in range(5):
+            step()
+        host = (time.perf_counter() - begin) / 5
+        torch.cuda.synchronize()
+        back_to_back = (time.perf_counter() - begin) / 5
+        tokens = sum(len(s[p].tokens) for s, own in zip(sets, chosen, strict=True) for p in own)
+        share = work_of(crew, tokens) / back_to_back / peak
+        print(
+            f"\n{title}: {tokens} tokens, step {wall * 1e3:.1f} ms alone, {back_to_back * 1e3:.1f}"
+            f" back to back (host {host * 1e3:.1f}), {share:.1%} of peak, {peak_memory():.1f} GiB"
+        )
+        kernels(title, step)
+        del trainer, step, library
+    stamp()
+
+
+def plain_training(crew: Crew) -> None:
+    """Time a Poisson step of the plain pass."""
+    adapters = trained(crew, INSTANCES)
+    trainer = plain_trainer(crew, adapters, COURSE)
+    generators = [torch.Generator(DEVICE).manual_seed(i) for i in range(INSTANCES)]
+    sets, chosen = poisson(crew.backbone.head.shape[0], INSTANCES)
+    library = trainer.library(sets)
+
+    def step() -> None:
+        trainer.update(trainer.noised_sum(library, chosen, generators), 10)
+
+    wall = seconds(step, 3, 2)
+    print(f"\nplain, Poisson batches: step {wall * 1e3:.1f} ms, {peak_memory():.1f} GiB")
+    stamp()
+
+
+def sampling(crew: Crew, each: int, longest: int) -> None:
+    adapters = trained(crew, INSTANCES)
+    prompts = [[(5, 6, 7, 8)] * each for _ in range(INSTANCES)]
+    sampler = PackedSampler(
+        Packed(crew.backbone.model, adapters, LONGEST),
+        Decoding(end=(), longest=longest),
+        texts_at_once=32_768,
+    )
+    plain = Sampler(
+        crew.decoder(), adapters, Decoding(end=(), longest=longest), texts_at_once=32_768
+    )
+    wall = seconds(lambda: plain.sample(prompts, range(INSTANCES)), 1, 0)
+    print(f"\nplain sampling: {wall * 1e3:.0f} ms")
+    sampler.sample(prompts, range(INSTANCES))
+    stamp("first sampling")
+    wall = seconds(lambda: sampler.sample(prompts, range(INSTANCES)), 1, 0)
+    print(f"\nsampling {INSTANCES} x {each} x {longest}: {wall * 1e3:.0f} ms,", end=" ")
+    print(f"{INSTANCES * each * longest / wall:,.0f} tokens/s, {peak_memory():.1f} GiB")
+    kernels("sampling", lambda: sampler.sample(prompts, range(INSTANCES)) and None, 14)
+    stamp()
+
+
+def sweep(crew: Crew) -> None:
+    """Print the time of every kernel under other ways of compiling it."""
+    adapters = trained(crew, INSTANCES)
+    sets, chosen = poisson(crew.backbone.head.shape[0], INSTANCES)
+    names = [n for n in dir(packing_kernels()) if not n.startswith("_")]
+    found: dict[str, dict[str, float]] = {}
+    before = {k: dict(v) for k, v in packing.OPTIONS.items()}
+    for title, rows, options in (
+        ("as it is", 32, None),
+        ("2 warps", 32, {"num_warps": 2, "num_stages": 3}),
+        ("2 stages", 32, {"num_warps": 4, "num_stages": 2}),
+        ("64 rows, 8 warps", 64, {"num_warps": 8, "num_stages": 3}),
+        ("1 stage", 32, {"num_warps": 4, "num_stages": 1}),
+        ("64 rows, 4 warps", 64, {"num_warps": 4, "num_stages": 3}),
+        ("16 rows, 2 warps", 16, {"num_warps": 2, "num_stages": 3}),
+    ):
+        packing.OPTIONS.clear()
+        packing.OPTIONS.update(before if options is None else dict.fromkeys(names, options))
+        packing.ROWS = packs.ROWS = rows
+        try:
+            trainer = packed_trainer(crew, adapters, COURSE, 65_536)
+            library = trainer.library(sets)
+            trainer.clipped_sum(library, chosen)
+            pack = next(iter(library.packs(chosen)))
+            times = kernels("", partial(trainer._add_pack, pack))
+            found[title] = {n: times.get(n, 0.0) for n in names}
+        except Exception:
+            traceback.print_exc(limit=3)
+        stamp(title)
+    packing.ROWS = packs.ROWS = 32
+    packing.OPTIONS.clear()
+    packing.OPTIONS.update(before)
+    print("\nmilliseconds by kernel: " + " | ".join(found))
+    for name in names:
+        row = [times[name] for times in found.values()]
+        if any(row):
+            print(f"  {name:16s} " + " | ".join(f"{took:6.2f}" for took in row))
+
+
+def packing_kernels() -> Any:
+    from synthleak.releases.fleet import kernels as made
+
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sweep", action="store_true")
+    options = parser.parse_args()
+    peak, copying = ceilings("cuda", 8192)
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}: {peak / 1e12:.0f} TFLOP/s,")
+    print(f"copies {copying / 1e12:.2f} TB/s")
+    crews: dict[str, Crew] = {}
+
+    def crew(shape: str) -> Crew:
+        if shape not in crews:
+            crews.clear()
+            torch.cuda.empty_cache()
+            crews[shape] = crew_of(build(shape, "cuda", torch.bfloat16))
+        return crews[shape]
+
+    for work in (
+        sums_agree,
+        steps_agree,
+        lambda: training(crew("smollm2"), peak, 65_536),
+        lambda: sampling(crew("smollm2"), 100, 40),
+        lambda: plain_training(crew("smollm2")),
+        lambda: training(crew("1b"), peak, 61_440),
+        lambda: sweep(crew("smollm2")) if options.sweep else None,
+    ):
+        try:
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+            work()
+        except Exception:
+            traceback.print_exc(limit=8)
+            stamp("failed")
+
+
+if __name__ == "__main__":
+    assert SHAPES
+    main()
