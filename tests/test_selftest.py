@@ -6,10 +6,12 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from synthleak.engine.progress import Silent
-from synthleak.selftest import running
+from synthleak.selftest import checks, running
+from synthleak.selftest.games import ByHash, Game, targets_of
 from synthleak.selftest.judging import binomial_limit, check
 from synthleak.selftest.playing import audit
 from synthleak.selftest.rows import ROWS, Outcome, Row
@@ -28,28 +30,28 @@ QUIET = Outcome(
 )
 LOUD = replace(QUIET, p=0.005, crossfit_p=0.05)
 CHANCE = [QUIET] * 40
+HALF = "echo of half the pool p = 1, cohort"
+RESPONSE = "randomised response claims"
 
 
-def row_of(kind: str, design: str = "cohort", **more: object) -> Row:
-    return next(
-        row
-        for row in ROWS
-        if row.kind == kind
-        and row.design == design
-        and all(getattr(row, key) == value for key, value in more.items())
-    )
+def row_of(name: str) -> Row:
+    return next(row for row in ROWS if row.name == name)
 
 
 def test_every_promise_is_tested_in_every_design_it_is_made_for() -> None:
     names = [row.name for row in ROWS]
-    assert len(set(names)) == len(names) == 13
+    assert len(set(names)) == len(names) == 25
     for design in ("lone", "cohort"):
-        generators = {row.generator for row in ROWS if row.design == design}
+        own = [row for row in ROWS if row.design == design and isinstance(row.audit, Game)]
+        generators = {row.audit.generator for row in own if isinstance(row.audit, Game)}
         assert {"constant", "bystander", "echo", "ngram"} <= generators
+        assert {"null", "echo", "claim", "found"} <= {row.limit for row in own}
+    checks = [row for row in ROWS if row.design == "given"]
+    assert [row.limit for row in checks] == ["null"] * 4 + ["claim", "exceeded"]
 
 
 def test_false_alarms_pass_up_to_the_binomial_limit_and_fail_above() -> None:
-    row, limit = row_of("null"), binomial_limit(100)
+    row, limit = row_of("bystander, cohort"), binomial_limit(100)
     for alarms, passed in ((limit, True), (limit + 1, False)):
         made = check(row, [LOUD] * alarms + [QUIET] * (100 - alarms), CHANCE)
         assert made.passed is passed and made.found == alarms / 100
@@ -57,18 +59,30 @@ def test_false_alarms_pass_up_to_the_binomial_limit_and_fail_above() -> None:
     assert silent.passed and silent.value == 0
     # An alarm of the deployable figure alone counts as well.
     assert not check(row, [replace(QUIET, crossfit_p=0.05)] * 50, CHANCE).passed
+    # And so does a bound above what was claimed.
+    assert not check(row, [replace(QUIET, epsilon_lower=1.5)] * 50, CHANCE).passed
 
 
 def test_a_bound_above_its_claim_counts_against_the_auditor() -> None:
-    row = row_of("claim")
+    row = row_of("ngram ε = 1, cohort")
     broken = replace(QUIET, epsilon_lower=1.5)
     assert check(row, [broken] * 3 + [QUIET] * 97, CHANCE).passed
     assert not check(row, [broken] * 30 + [QUIET] * 70, CHANCE).passed
     assert check(row, [replace(broken, epsilon_claim=None)] * 50, CHANCE).passed
 
 
+def test_leaks_and_claims_that_are_too_small_must_be_found() -> None:
+    leak, small = (
+        row_of(name) for name in ("deterministic, lone", f"{RESPONSE} 1, not 1.73, check")
+    )
+    broken = replace(QUIET, epsilon_lower=1.5)
+    for row, found in ((leak, LOUD), (small, broken)):
+        assert check(row, [found] * 51 + [QUIET] * 49, ()).passed
+        assert not check(row, [found] * 50 + [QUIET] * 50, ()).passed
+
+
 def test_echo_is_held_to_its_closed_form() -> None:
-    row = row_of("echo", p=0.5)
+    row = row_of("echo p = 0.5, cohort")
     spread = (-0.02, 0.02)
     right = [replace(QUIET, auc=0.75 + d, tpr=0.55 + d) for d in spread] * 20
     assert check(row, right, CHANCE).passed
@@ -80,31 +94,104 @@ def test_echo_is_held_to_its_closed_form() -> None:
 
 
 def test_named_records_are_held_to_the_rate_and_must_be_named() -> None:
-    row = row_of("named")
+    row = row_of(HALF)
     assert check(row, [replace(QUIET, named=10, wrong=0)] * 30, CHANCE).passed
     assert not check(row, [replace(QUIET, named=10, wrong=3)] * 30, CHANCE).passed
     assert not check(row, [QUIET] * 30, CHANCE).passed
 
 
-def test_audits_walk_the_corridor_and_repeat() -> None:
-    row = row_of("echo", p=1.0)
+def test_audits_go_all_the_way_and_repeat() -> None:
+    row = row_of("echo p = 1, cohort")
     one = audit(row, 3)
     assert one == audit(row, 3)
     assert one.auc == one.tpr == 1.0 and one.p == 0.005
     assert one.named == 20 and one.epsilon_lower is not None and one.epsilon_lower > 1
-    quiet = audit(row_of("claim", "lone"), 3)
+    quiet = audit(row_of("ngram ε = 1, lone"), 3)
     assert quiet.epsilon_claim == pytest.approx(1.0, abs=1e-3)
-    half = audit(row_of("named"), 4)
+    half = audit(row_of(HALF), 4)
     assert half.named - half.wrong >= 8
 
 
+def test_a_deterministic_generator_ignores_the_seed_and_the_spared() -> None:
+    bench = row_of("deterministic, blind to the targets, cohort").audit.bench(3)
+    (cell,) = bench.cells
+    _, generator = bench.generator_of(cell)
+    first, second = (bench.request(cell, item) for item in bench.plans["pool"].sets[:2])
+    made = generator.generate(first)
+    assert made == generator.generate(replace(first, seed=99)) != generator.generate(second)
+    assert len(made) == first.size
+    released, ids = {item.text for item in made}, set(targets_of(bench))
+    copied = [record for record in first.records if record.text in released]
+    assert 20 < len(copied) < 80 and not any(record.id in ids for record in copied)
+    assert any(record.id in ids for record in first.records)
+    leaking = ByHash().generate(first)
+    assert any(r.id in ids and r.text in {item.text for item in leaking} for r in first.records)
+
+
+def test_repeated_texts_stand_in_several_blocks_on_both_sides() -> None:
+    files = checks.repeated_texts(3)
+    repeated = files.release[0]
+    sides = [[row["text"] for row in side] for side in (files.members, files.holdout)]
+    assert [len(side) for side in sides] == [550, 550]
+    assert sum(side.count(repeated) for side in sides) == 60
+    assert all(side.count(repeated) > 15 for side in sides)
+    others = set(files.release[1:]) | set(files.reference)
+    assert len(others) == 119 and not others & {text for side in sides for text in side}
+    tossed = checks.repeated_texts_with_coins(3)
+    assert len(tossed.members) + len(tossed.holdout) == 1100 != 2 * len(tossed.members)
+
+
+def test_the_records_of_a_person_share_half_of_their_evidence() -> None:
+    """ICC 0.5: what the release shares with a record, between persons and within them."""
+    shares = []
+    for seed in range(12):
+        files = checks.several_records_each(seed)
+        rows = [*files.members, *files.holdout]
+        texts = [text.split(" ") for text in files.release]
+        starts = {" ".join(words[:8]) for words in texts}
+        held = np.array([" ".join(row["text"].split(" ")[:8]) in starts for row in rows])
+        shares.append(held.reshape(60, 8))
+    held = np.concatenate(shares).astype(float)
+    within = held.var(axis=1, ddof=1).mean()
+    between = held.mean(axis=1).var(ddof=1) - within / 8
+    assert between / (between + within) == pytest.approx(0.5, abs=0.1)
+    sides = [{row["group"] for row in side} for side in (files.members, files.holdout)]
+    assert not sides[0] & sides[1] and len(sides[0]) == len(sides[1]) == 30
+
+
+def test_one_torn_group_is_left_out_of_a_check() -> None:
+    bench = row_of("one torn group, check").audit.bench(3)
+    assert len(bench.pools["pool"].targets) == 480 - 17
+    assert len(set(bench.plans["pool"].blocks)) == 29
+
+
+def test_randomised_response_has_the_epsilon_that_it_is_said_to_have() -> None:
+    answers = np.zeros((2, 2))
+    for seed in range(10):
+        files = checks.randomised_response(seed)
+        released = set(files.release)
+        for inside, side in ((1, files.members), (0, files.holdout)):
+            for row in side:
+                answers[inside, int(row["text"] in released)] += 1
+    rates = answers[:, 1] / answers.sum(axis=1)
+    assert np.log(rates[1] / rates[0]) == pytest.approx(checks.EPSILON, abs=0.15)
+    assert np.log((1 - rates[0]) / (1 - rates[1])) == pytest.approx(checks.EPSILON, abs=0.15)
+
+
+def test_a_check_compares_the_claim_as_it_is_stated() -> None:
+    small = audit(row_of(f"{RESPONSE} 1, not 1.73, check"), 3)
+    assert small.epsilon_claim == pytest.approx(1.0) and small.p == pytest.approx(0.02, abs=0.02)
+    assert small.broken and small.epsilon_lower is not None and small.epsilon_lower < 1.73
+
+
 def test_a_selftest_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = [row for row in ROWS if row.p == 0.1 or row.by_chance]
+    few = [row for row in ROWS if row.p == 0.1 or row.by_chance or row.name.startswith("one torn")]
     monkeypatch.setattr(running, "ROWS", few)
     made = run_selftest(full=False, workers=1, progress=Silent(), audits=2)
-    assert [row.audits for row in made.rows] == [2, 2, 2, 2]
+    assert [row.audits for row in made.rows] == [2, 2, 2, 2, 2]
     content = json.loads(json.dumps(report_of(made)))
     assert content["rows"][0]["row"] == "bystander, lone"
+    assert content["settings"]["first_seed"] == 10_000
     assert content["passed"] == made.passed
     assert "of cohort audits" in content["comparison"]
     assert not Selftest([replace(made.rows[0], passed=False)], 1.0).passed

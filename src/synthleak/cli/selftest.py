@@ -23,11 +23,11 @@ EXIT_FAILED = 1
 @quiet_option
 @json_option
 def selftest(full: bool, out: Path | None, workers: int, quiet: bool, as_json: bool) -> None:
-    """Audit generators whose leak is known, many times, and hold this auditor to its promises.
+    """Play audits whose outcome is known, many times, and hold this auditor to its promises.
 
-    False alarms on generators that cannot leak, closed forms on one that copies at a known rate,
-    bounds on ε against a claim, records named wrongly: each in both designs where it applies. Exits
-    1 if a limit is passed. Takes a minute or two; in full, half an hour.
+    False alarms where nothing can leak, closed forms where copies are made at a known rate, bounds
+    on ε against claims that are honoured or broken, records named wrongly; in games and in checks.
+    Exits 1 if a limit is passed. Takes two minutes on two cores; in full, 40 minutes.
     """
     from synthleak.engine.progress import duration
     from synthleak.selftest.running import report_of, run_selftest

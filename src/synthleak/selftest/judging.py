@@ -9,7 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthleak.metrics.nulls import LEVEL
-from synthleak.selftest.rows import RATE, TARGETS, Outcome, Row
+from synthleak.selftest.games import TARGETS
+from synthleak.selftest.rows import RATE, Outcome, Row
+
+MOST = 0.5
+"""How often a leak, or a claim that is too small, must be found."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Checked:
 def check(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Checked:
     """Hold the outcomes of a row to its limit; `chance` are those of `bystander` in its design."""
     found = float(np.mean([_small(outcome.p) for outcome in outcomes]))
-    checked, value, limit, passed = _CHECKS[row.kind](row, outcomes, chance)
+    checked, value, limit, passed = _CHECKS[row.limit](row, outcomes, chance)
     width = float(np.mean([outcome.width for outcome in outcomes]))
     return Checked(row.name, len(outcomes), found, checked, value, limit, passed, width)
 
@@ -52,27 +56,37 @@ def binomial_limit(audits: int, rate: float = LEVEL) -> int:
     return int(binom.ppf(0.999, audits, rate))
 
 
+def _at_most(title: str, worst: int, audits: int) -> Judged:
+    limit = binomial_limit(audits)
+    return title, worst / audits, f"≤ {limit / audits:.3f}", worst <= limit
+
+
+def _at_least(title: str, found: int, audits: int) -> Judged:
+    return title, found / audits, f"> {MOST:g}", found > MOST * audits
+
+
 def _null(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
-    verdicts = sum(_small(outcome.p) for outcome in outcomes)
-    deployed = sum(_small(outcome.crossfit_p) for outcome in outcomes)
-    worst, limit = max(verdicts, deployed), binomial_limit(len(outcomes))
-    return "false alarms", worst / len(outcomes), f"≤ {limit / len(outcomes):.3f}", worst <= limit
+    """Count verdicts, deployable figures and bounds on ε that are false alarms."""
+    alarms = (
+        sum(_small(outcome.p) for outcome in outcomes),
+        sum(_small(outcome.crossfit_p) for outcome in outcomes),
+        sum(outcome.broken for outcome in outcomes),
+    )
+    return _at_most("false alarms", max(alarms), len(outcomes))
 
 
 def _claim(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
-    above = sum(
-        outcome.epsilon_lower is not None
-        and outcome.epsilon_claim is not None
-        and outcome.epsilon_lower > outcome.epsilon_claim
-        for outcome in outcomes
-    )
-    limit = binomial_limit(len(outcomes))
-    return (
-        "bound above claim",
-        above / len(outcomes),
-        f"≤ {limit / len(outcomes):.3f}",
-        (above <= limit),
-    )
+    broken = sum(outcome.broken for outcome in outcomes)
+    return _at_most("bound above claim", broken, len(outcomes))
+
+
+def _exceeded(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
+    broken = sum(outcome.broken for outcome in outcomes)
+    return _at_least("bound above claim", broken, len(outcomes))
+
+
+def _found(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
+    return _at_least("leak found", sum(_small(o.p) for o in outcomes), len(outcomes))
 
 
 def _echo(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
@@ -82,9 +96,9 @@ def _echo(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> J
     n negatives that lets k of them through, but scores are tied and a tied block passes whole or
     not at all.
     """
-    aucs = [outcome.auc for outcome in outcomes]
-    rates = [outcome.tpr for outcome in outcomes]
-    lucky = [outcome.tpr for outcome in chance]
+    aucs = [outcome.auc for outcome in outcomes if outcome.auc is not None]
+    rates = [outcome.tpr for outcome in outcomes if outcome.tpr is not None]
+    lucky = [outcome.tpr for outcome in chance if outcome.tpr is not None]
     auc = (1 + row.p) / 2
     tpr = row.p + (1 - row.p) * float(np.mean(lucky))
     reach = math.hypot(_reach(rates), (1 - row.p) * _reach(lucky))
@@ -113,8 +127,15 @@ def _discoveries(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome
         f"wrongly named, {right:.0%} of leaking named",
         mean,
         f"≤ {RATE:g}",
-        mean <= RATE + _reach(shares) and right > 0.5,
+        mean <= RATE + _reach(shares) and right > MOST,
     )
 
 
-_CHECKS = {"null": _null, "claim": _claim, "echo": _echo, "named": _discoveries}
+_CHECKS = {
+    "null": _null,
+    "claim": _claim,
+    "exceeded": _exceeded,
+    "found": _found,
+    "echo": _echo,
+    "named": _discoveries,
+}

@@ -2,88 +2,143 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
-from synthleak.releases.generators.echo import Echo
-from synthleak.releases.release import Request, Synthetic
+from synthleak.selftest.checks import (
+    EMBEDDED,
+    EPSILON,
+    Check,
+    one_torn_group,
+    randomised_response,
+    repeated_texts,
+    repeated_texts_with_coins,
+    several_records_each,
+)
+from synthleak.selftest.games import ByHash, Game, PartialEcho, half_of, targets_of
 
-TARGETS = 20
-RECORDS = {"lone": 60, "cohort": 100}
-"""N = 60; a cohort of 20 targets needs 100, since those who join may be a tenth of N at most."""
-INSTANCES = 20
 REDRAWS = 199
 CROSSFIT_REDRAWS = 19
-FAMILIES = ("char_overlap", "bm25")
+FIRST_SEED = 10_000
+"""Rows are judged on seeds that no setting was tuned on: this one and those after it."""
 COPIED = "containment_max"
 RATE = 0.1
 """The false-discovery rate at which records are named."""
 
-Kind = Literal["null", "echo", "claim", "named"]
+Limit = Literal["null", "echo", "claim", "named", "found", "exceeded"]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One kind of audit, repeated; `p` is how often `echo` copies a record."""
+    """One kind of audit, repeated, and the limit that its outcomes are held to.
 
-    kind: Kind
-    design: str
-    generator: str
+    `p` is how often `echo` copies a record.
+    """
+
+    name: str
+    limit: Limit
+    audit: Game | Check
     p: float = 0.0
-    epsilon: float = math.inf
-    adjacency: str = "replace"
 
     @property
-    def name(self) -> str:
-        """How the row is called in tables."""
-        detail = f" p = {self.p:g}" if self.kind in ("echo", "named") else ""
-        detail += f" ε = {self.epsilon:g}" if math.isfinite(self.epsilon) else ""
-        return f"{self.generator}{detail}, {self.design}"
+    def design(self) -> str:
+        """The design that is played."""
+        return self.audit.design if isinstance(self.audit, Game) else "given"
 
     @property
     def by_chance(self) -> bool:
         """Whether its TPR is what records that were not copied reach in this design."""
-        return self.generator == "bystander"
+        return isinstance(self.audit, Game) and self.audit.generator == "bystander"
 
 
-def _rows() -> list[Row]:
-    rows = []
-    for design in ("lone", "cohort"):
-        rows += [Row("null", design, generator) for generator in ("constant", "bystander")]
-        rows += [Row("echo", design, "echo", p=p) for p in (1.0, 0.5, 0.1)]
-        rows.append(Row("claim", design, "ngram", epsilon=1.0, adjacency="add"))
-    return [*rows, Row("named", "cohort", "echo of half the pool", p=1.0)]
+def echo_name(p: float, design: str) -> str:
+    """Return how an echo's row is called."""
+    return f"echo p = {p:g}, {design}"
 
 
-ROWS = _rows()
+def _games(design: str) -> Iterator[Row]:
+    for generator in ("constant", "bystander"):
+        yield Row(f"{generator}, {design}", "null", Game(design, generator))
+    for p in (1.0, 0.5, 0.1):
+        yield Row(echo_name(p, design), "echo", Game(design, "echo", {"p": p}), p)
+    yield Row(
+        f"ngram ε = 1, {design}", "claim", Game(design, "ngram", epsilon=1.0, adjacency="add")
+    )
+    yield Row(
+        f"copies all but the targets, {design}",
+        "null",
+        Game(design, "echo", instead=lambda bench: PartialEcho(spared=targets_of(bench))),
+    )
+    yield Row(
+        f"deterministic, {design}",
+        "found",
+        Game(design, "echo", instead=lambda bench: ByHash()),
+    )
+    yield Row(
+        f"deterministic, blind to the targets, {design}",
+        "null",
+        Game(
+            design,
+            "echo",
+            adjacency="add",
+            instead=lambda bench: ByHash(spared=targets_of(bench)),
+        ),
+    )
 
 
-class PartialEcho(Echo):
-    """Copies private records at a known rate, but never the spared ones."""
+def _checks() -> Iterator[Row]:
+    yield Row("repeated texts, check", "null", Check(repeated_texts, families=EMBEDDED))
+    yield Row(
+        "repeated texts and coins, check",
+        "null",
+        Check(repeated_texts_with_coins, "coins", epsilon=0.01, families=EMBEDDED),
+    )
+    yield Row("several records each, check", "null", Check(several_records_each))
+    yield Row("one torn group, check", "null", Check(one_torn_group))
+    yield Row(
+        f"randomised response claims its ε = {EPSILON:g}, check",
+        "claim",
+        Check(randomised_response, "coins", epsilon=EPSILON),
+    )
+    yield Row(
+        f"randomised response claims 1, not {EPSILON:g}, check",
+        "exceeded",
+        Check(randomised_response, "coins", epsilon=1.0),
+    )
 
-    spared: tuple[str, ...] = ()
 
-    def generate(self, request: Request) -> Sequence[Synthetic]:
-        """Echo what is left when the spared are taken out."""
-        kept = tuple(record for record in request.records if record.id not in self.spared)
-        return super().generate(replace(request, records=kept))
-
-
-PartialEcho.kind, PartialEcho.version = "partial echo", 1
+ROWS = [
+    *_games("lone"),
+    *_games("cohort"),
+    Row(
+        "echo of half the pool p = 1, cohort",
+        "named",
+        Game("cohort", "echo", instead=lambda bench: PartialEcho(spared=half_of(bench))),
+    ),
+    *_checks(),
+]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one audit said. Figures of the copied-text proxy are those of scenario S1."""
+    """What one audit said. AUC and TPR are those of the copied-text proxy in scenario S1."""
 
     p: float | None
     crossfit_p: float | None
-    auc: float
-    tpr: float
+    auc: float | None
+    tpr: float | None
     width: float
     epsilon_lower: float | None
     epsilon_claim: float | None
     named: int
     wrong: int
+
+    @property
+    def broken(self) -> bool:
+        """Whether the bound on ε exceeds the claim."""
+        return (
+            self.epsilon_lower is not None
+            and self.epsilon_claim is not None
+            and self.epsilon_lower > self.epsilon_claim
+        )

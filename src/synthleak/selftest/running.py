@@ -17,18 +17,17 @@ import synthleak
 from synthleak.engine.local import run_units
 from synthleak.engine.progress import Progress
 from synthleak.runtime import available_cores
+from synthleak.selftest import checks
+from synthleak.selftest.games import FAMILIES, INSTANCES, RECORDS, TARGETS
 from synthleak.selftest.judging import Checked, check
 from synthleak.selftest.playing import audit
 from synthleak.selftest.rows import (
     CROSSFIT_REDRAWS,
-    FAMILIES,
-    INSTANCES,
-    RECORDS,
+    FIRST_SEED,
     REDRAWS,
     ROWS,
-    TARGETS,
     Outcome,
-    Row,
+    echo_name,
 )
 from synthleak.store import FolderStore
 
@@ -67,7 +66,7 @@ class Selftest:
     def comparison(self) -> str:
         """What a cohort gains over lone at equal releases, on `echo` with p = 0.1."""
         lone, cohort = (
-            next(row for row in self.rows if row.row == Row("echo", design, "echo", p=0.1).name)
+            next(row for row in self.rows if row.row == echo_name(0.1, design))
             for design in ("lone", "cohort")
         )
         return (
@@ -92,6 +91,15 @@ def report_of(made: Selftest) -> dict[str, Any]:
             "redraws": REDRAWS,
             "crossfit_redraws": CROSSFIT_REDRAWS,
             "families": FAMILIES,
+            "first_seed": FIRST_SEED,
+            "checks": {
+                "repeated texts": [checks.REPEATED, checks.COPIES],
+                "families with repeated texts": checks.EMBEDDED,
+                "persons and records each": [checks.PERSONS, checks.EACH],
+                "persons and records each, one torn": [checks.TORN_PERSONS, checks.TORN_EACH],
+                "coins": checks.COINS,
+                "epsilon": checks.EPSILON,
+            },
         },
         "seconds": round(made.seconds, 1),
         "passed": made.passed,
@@ -122,7 +130,8 @@ def run_selftest(
     started, commit = time.monotonic(), _commit()
     with tempfile.TemporaryDirectory(prefix="synthleak-selftest-") as folder:
         ground = Ground(FolderStore(folder))
-        units = [Unit(row, seed) for seed in range(count) for row in range(len(ROWS))]
+        seeds = range(FIRST_SEED, FIRST_SEED + count)
+        units = [Unit(row, seed) for seed in seeds for row in range(len(ROWS))]
         run_units(
             play_one,
             ground,
@@ -133,11 +142,14 @@ def run_selftest(
             steps=len(units),
         )
         outcomes = [
-            [Outcome(**json.loads(ground.store.get(_place(row, seed)))) for seed in range(count)]
+            [Outcome(**json.loads(ground.store.get(_place(row, seed)))) for seed in seeds]
             for row in range(len(ROWS))
         ]
     chance = {row.design: made for row, made in zip(ROWS, outcomes, strict=True) if row.by_chance}
-    rows = [check(row, made, chance[row.design]) for row, made in zip(ROWS, outcomes, strict=True)]
+    rows = [
+        check(row, made, chance.get(row.design, ()))
+        for row, made in zip(ROWS, outcomes, strict=True)
+    ]
     return Selftest(rows, time.monotonic() - started, commit)
 
 

@@ -1,0 +1,175 @@
+"""Checks of the self-test: releases that tell nothing of who was in, or a known amount.
+
+Members stand first, as files list them, and who is a member is drawn before the release is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.corpus.demo import write_demo
+from synthleak.corpus.sources import Rows
+from synthleak.seeds import stream
+from synthleak.selftest.games import FAMILIES
+from synthleak.spec import LoadedSpec, parse_spec
+from synthleak.store import MemoryStore
+from synthleak.workbench import Workbench, set_up
+
+REPEATED, COPIES = 1100, 60
+"""Records, more than two blocks of 512, and how many of them have the same text."""
+PERSONS, EACH = 60, 8
+SHARING = 0.6
+"""How many of a person's records hold the words that they share: an ICC of 0.5 in the evidence."""
+TORN_PERSONS, TORN_EACH = 30, 16
+COINS, EPSILON, DELTA = 800, 1.73, 1e-9
+REFERENCE, OTHERS = 60, 60
+"""Records that S2 knows, and texts of a release that nobody else holds."""
+
+EMBEDDED = ("rare_ngram", "dot", "cos", "csls", "mahalanobis")
+"""Families whose last digits once told one block of records from another."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """What a check is given: rows of text, with a group where there are persons."""
+
+    members: Sequence[dict[str, str]]
+    holdout: Sequence[dict[str, str]]
+    release: Sequence[str]
+    reference: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: files made from a seed, what is declared of them, and what is claimed."""
+
+    files: Callable[[int], Files]
+    declared: str = "random"
+    epsilon: float = math.inf
+    families: tuple[str, ...] = FAMILIES
+
+    def bench(self, seed: int) -> Workbench:
+        """Set up the check with records and a release of this seed."""
+        files = self.files(seed)
+        claim = {"epsilon": self.epsilon, "delta": DELTA, "private": True}
+        corpus: dict[str, Any] = {
+            "reader": "split",
+            "members": Rows(tuple(files.members)),
+            "holdout": Rows(tuple(files.holdout)),
+            "declared": self.declared,
+        }
+        if files.reference:
+            corpus["reference"] = Rows(tuple(files.reference))
+        spec = {
+            "seed": seed,
+            "corpus": corpus,
+            "encoders": {"pools": "hashing", "evidence": "hashing"},
+            "pool": [{"name": "pool", "rule": "all"}],
+            "game": {"design": "given", "instances": 1},
+            "generator": [
+                {
+                    "kind": "given",
+                    "path": Rows(tuple(files.release)),
+                    **(claim if math.isfinite(self.epsilon) else {}),
+                }
+            ],
+            "evidence": {"families": list(self.families)},
+        }
+        return set_up(LoadedSpec(parse_spec(spec)), MemoryStore())
+
+
+def repeated_texts(seed: int) -> Files:
+    """Repeat one text many times on both sides, and hold it once in an independent release."""
+    rng = stream(seed, "repeated texts")
+    repeated, *others = _texts(REPEATED - COPIES + OTHERS + REFERENCE, seed, rng)
+    cut = REPEATED - COPIES
+    records = [*[repeated] * COPIES, *others[:cut]]
+    inside = rng.permutation(np.arange(REPEATED) % 2 == 0)
+    return _split(
+        [{"text": text} for text in records],
+        inside,
+        [repeated, *others[cut : cut + OTHERS - 1]],
+        others[cut + OTHERS - 1 :],
+    )
+
+
+def repeated_texts_with_coins(seed: int) -> Files:
+    """Repeat one text many times, and toss a coin for every record."""
+    made = repeated_texts(seed)
+    records = [*made.members, *made.holdout]
+    return _split(records, _tossed(len(records), seed), made.release, made.reference)
+
+
+def several_records_each(seed: int) -> Files:
+    """Give each person several records that are alike, whole persons on one side."""
+    return _persons(seed, PERSONS, EACH)
+
+
+def one_torn_group(seed: int) -> Files:
+    """Give one record of the holdout the name of a member."""
+    made = _persons(seed, TORN_PERSONS, TORN_EACH)
+    first, *others = made.holdout
+    torn = {**first, "group": made.members[0]["group"]}
+    return Files(made.members, [torn, *others], made.release)
+
+
+def randomised_response(seed: int) -> Files:
+    """Release the records that answer yes, each with the truth at odds of e^ε.
+
+    Whether a record is in changes the odds of its answer by e^ε, whatever the others do: the
+    release is (ε, 0)-private under add/remove, and for no smaller ε.
+    """
+    rng = stream(seed, "randomised response")
+    texts = _texts(COINS, seed, rng)
+    inside = _tossed(COINS, seed)
+    true = rng.random(COINS) < 1 / (1 + math.exp(-EPSILON))
+    released = [text for text, yes in zip(texts, inside == true, strict=True) if yes]
+    return _split([{"text": text} for text in texts], inside, released)
+
+
+def _persons(seed: int, persons: int, each: int) -> Files:
+    """Write records of persons, and a release that shares words with a third of them.
+
+    Whose words it shares is drawn apart from who was in, so that it tells nothing of that.
+    """
+    rng = stream(seed, "persons")
+    texts = _texts(persons * (each + 2) + OTHERS, seed, rng)
+    shared, rest = texts[:persons], iter(texts[persons:])
+    rows = [
+        {
+            "text": f"{shared[person]} {next(rest)}" if rng.random() < SHARING else next(rest),
+            "group": str(person),
+        }
+        for person in range(persons)
+        for _ in range(each)
+    ]
+    inside = np.repeat(rng.permutation(np.arange(persons) % 2 == 0), each)
+    known = rng.permutation(persons)[: persons // 3].tolist()
+    return _split(rows, inside, [*(f"{shared[who]} {next(rest)}" for who in known), *rest])
+
+
+def _texts(count: int, seed: int, rng: np.random.Generator) -> list[str]:
+    """Return different texts in a drawn order."""
+    texts = [record.text for record in write_demo(count, seed)]
+    return [texts[place] for place in rng.permutation(count)]
+
+
+def _tossed(count: int, seed: int) -> NDArray[np.bool_]:
+    return stream(seed, "coins").integers(0, 2, size=count).astype(np.bool_)
+
+
+def _split(
+    rows: Sequence[dict[str, str]],
+    inside: NDArray[np.bool_],
+    release: Sequence[str],
+    reference: Sequence[str] = (),
+) -> Files:
+    members = [row for row, yes in zip(rows, inside, strict=True) if yes]
+    holdout = [row for row, yes in zip(rows, inside, strict=True) if not yes]
+    return Files(members, holdout, release, reference)
