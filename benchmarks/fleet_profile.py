@@ -16,12 +16,13 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from _shapes import build
 
+from _shapes import build
 from synthleak.releases.backbone import Backbone
 from synthleak.releases.fleet.batches import Example, Library
 from synthleak.releases.fleet.choice import Decoding
@@ -115,40 +116,42 @@ class _Never:
         pass
 
 
+COPIES = ("aten::index_select", "aten::copy_", "aten::cat", "aten::index", "aten::gather")
+
+
 def kind_of(name: str, shapes: Sequence[Any], crew: Crew, size: int) -> str:
-    """Return which work an operation belongs to, by its name and the shapes it takes."""
+    """Return which work an operation belongs to, by its name and the shapes it takes.
+
+    The first row that fits decides.
+    """
     dims = [tuple(s) for s in shapes if isinstance(s, (list, tuple)) and s]
     flat = {d for shape in dims for d in shape}
-    vocabulary = crew.backbone.head.shape[0]
-    if name in ("aten::mm", "aten::addmm", "aten::matmul", "aten::linear"):
-        if vocabulary in flat:
-            return "loss and head: products"
-        return "weighted sums" if size in flat else "frozen products"
-    if name in ("aten::bmm", "aten::baddbmm_", "aten::baddbmm"):
-        if RANK not in flat:
-            return "attention"
-        if name == "aten::bmm" and len(dims) == 3:  # written into the buffer of gradients
-            return "per-example gradients"
-        return "adapter products"
-    if size in flat:
-        if name.endswith("norm") or "vector_norm" in name:
-            return "per-example norms"
-        if name in ("aten::mv", "aten::addmv", "aten::addmv_", "aten::dot"):
-            return "weighted sums"
-        if "normal" in name or "index_select" in name:
-            return "noise" if "normal" in name else "adapter copies"
-        return "optimiser, sums of noise and portions"
-    if "attention" in name:
-        return "attention"
-    if vocabulary in flat:
-        return "loss and head: rest"
-    if "norm" in name:
-        return "layer norms"
-    if name in ("aten::index_select", "aten::copy_", "aten::cat", "aten::index", "aten::gather"):
-        return f"copies ({name.split('::')[1]})"
-    if name.startswith("aten::"):
-        return "elementwise"
-    return f"kernels of {name}"
+    head, whole, rank = crew.backbone.head.shape[0] in flat, size in flat, RANK in flat
+    product = name in ("aten::mm", "aten::addmm", "aten::matmul", "aten::linear")
+    batched = name in ("aten::bmm", "aten::baddbmm_", "aten::baddbmm")
+    rows = (
+        (product and head, "loss and head: products"),
+        (product and whole, "weighted sums"),
+        (product, "frozen products"),
+        (batched and not rank, "attention"),
+        # Written into the buffer of gradients.
+        (name == "aten::bmm" and len(dims) == 3, "per-example gradients"),
+        (batched, "adapter products"),
+        (whole and (name.endswith("norm") or "vector_norm" in name), "per-example norms"),
+        (
+            whole and name in ("aten::mv", "aten::addmv", "aten::addmv_", "aten::dot"),
+            "weighted sums",
+        ),
+        (whole and "normal" in name, "noise"),
+        (whole and "index_select" in name, "adapter copies"),
+        (whole, "optimiser, sums of noise and portions"),
+        ("attention" in name, "attention"),
+        (head, "loss and head: rest"),
+        ("norm" in name, "layer norms"),
+        (name in COPIES, f"copies ({name.removeprefix('aten::')})"),
+        (name.startswith("aten::"), "elementwise"),
+    )
+    return next((kind for fits, kind in rows if fits), f"kernels of {name}")
 
 
 def table(title: str, work: Callable[[], None], crew: Crew, size: int, wall: float) -> None:
@@ -351,10 +354,10 @@ def main() -> None:
         crew = Crew(Backbone(shape, build(shape, device, dtype), None, 2, 512))
         print(f"\n=== {shape}")
         for part in (
-            lambda: products(crew, tokens, peak),
-            lambda: training(crew, instances, peak),
-            lambda: sampling(crew, instances, 2 if options.tiny else 100, 40),
-            lambda: optimiser(crew, instances),
+            partial(products, crew, tokens, peak),
+            partial(training, crew, instances, peak),
+            partial(sampling, crew, instances, 2 if options.tiny else 100, 40),
+            partial(optimiser, crew, instances),
         ):
             if device == "cuda":
                 torch.cuda.empty_cache()

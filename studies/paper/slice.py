@@ -54,7 +54,7 @@ from synthleak.work.releases import (
 )
 from synthleak.workbench import Workbench, set_up
 
-VOLUME = 15 * 2**20
+VOLUME = 13 * 2**20
 """Bytes of artefacts in one archive, before compression."""
 
 NAME = re.compile(r"(pool|plan|release|text|evidence|utility|attributes)/[0-9a-f]+(\.\w+)+")
@@ -346,7 +346,7 @@ def _listed(bench: Workbench) -> str:
 
 
 class Archive:
-    """Volumes of at most 15 MiB of artefacts; each is rewritten whole, never half-written."""
+    """Volumes of at most 13 MiB of artefacts, each rewritten whole, never half-written."""
 
     def __init__(self, folder: Path, stem: str, ending: str) -> None:
         self.folder, self.stem, self.ending = folder, stem, ending
