@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from _definitions import Case
-from synthleak.text import tokens
+from synthleak.core.text import tokens
 
 NAMES = ("sdmetrics", "mostlyai", "nemo", "domias", "canary")
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}

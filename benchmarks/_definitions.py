@@ -16,11 +16,11 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
-from synthleak.encoders.shelf.static import Static
-from synthleak.evidence.kernel import log_densities, principal
+from synthleak.encoders.builtin.static import Static
+from synthleak.evidence.fast.bigram_model import ngram_logprob
+from synthleak.evidence.fast.kernel import log_densities, principal
 from synthleak.evidence.observation import Observation, Targets
-from synthleak.evidence.whole_model import ngram_logprob
-from synthleak.metrics.nulls import p_value
+from synthleak.metrics.null import p_value
 from synthleak.metrics.roc import auc
 
 PERMUTATIONS = 499

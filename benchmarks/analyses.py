@@ -31,24 +31,24 @@ import numpy as np
 
 from synthleak.analyses.analysis import analyses
 from synthleak.analyses.cells import Cell
-from synthleak.engine.local import run_units
-from synthleak.engine.progress import Silent
+from synthleak.audit.folder import RunFolder
+from synthleak.audit.result import Audit
+from synthleak.audit.setup import Setup, set_up
+from synthleak.audit.steps.measurements import claim_of, measurements_key, scores_of
+from synthleak.audit.steps.observations import evidence_keys, observations
+from synthleak.audit.steps.releases import release_name, wanted_sets
+from synthleak.audit.steps.stages import FUSION, STAGES, Stage
+from synthleak.core.engine.local import run_units
+from synthleak.core.engine.progress import Silent
+from synthleak.core.identity import digest
+from synthleak.core.runtime import available_cores
+from synthleak.core.seeds import stream
+from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.core.store import name_of
 from synthleak.evidence.table import put_evidence
-from synthleak.findings import Audit
-from synthleak.folder import RunFolder
-from synthleak.identity import digest
-from synthleak.metrics.figures import assess
+from synthleak.metrics.measure import measure
 from synthleak.plan.plan import designs
 from synthleak.releases.release import Header
-from synthleak.runtime import available_cores
-from synthleak.seeds import stream
-from synthleak.spec import LoadedSpec, parse_spec
-from synthleak.store import name_of
-from synthleak.work.figures import claim_of, figures_key, scores_of
-from synthleak.work.observations import evidence_keys, observations
-from synthleak.work.releases import release_name, wanted_sets
-from synthleak.work.stages import FUSION, STAGES, Stage
-from synthleak.workbench import Workbench, set_up
 
 BOUNDS = {"analyses": 180.0, "meta": 1200.0}
 BUDGETS = ["inf", 4, 2, 1, 0.5]
@@ -75,55 +75,55 @@ def spec_of(design: str) -> LoadedSpec:
     )
 
 
-def prepare(bench: Workbench, cell: Cell) -> None:
-    put_evidence_of(bench, cell)
-    put_figures(bench, cell)
+def prepare(setup: Setup, cell: Cell) -> None:
+    put_evidence_of(setup, cell)
+    put_figures(setup, cell)
 
 
-def put_evidence_of(bench: Workbench, cell: Cell) -> None:
+def put_evidence_of(setup: Setup, cell: Cell) -> None:
     """Put releases that nobody made, and evidence on them: noise, and more for members."""
-    plan, targets = bench.plans[cell.pool], bench.targets(cell.pool)
-    for _, item in wanted_sets(bench, cell):
-        claim = bench.generator_of(cell)[1].claim(bench.request(cell, item))
+    plan, targets = setup.plans[cell.pool], setup.targets(cell.pool)
+    for _, item in wanted_sets(setup, cell):
+        claim = setup.generator_of(cell)[1].claim(setup.request(cell, item))
         text = digest("nothing", cell.pool, cell.generator, repr(cell.epsilon), item.name)
         header = Header(text, plan.release_size, claim, plan.release_size)
-        bench.store.put(release_name(bench, cell, item), header.to_bytes())
+        setup.store.put(release_name(setup, cell, item), header.to_bytes())
     joined = np.zeros((len(plan.sets), len(plan.targets)))
     member = plan.trials.member
     joined[plan.trials.set[member], plan.trials.target[member]] = 1.0
     leak = 0.4 / (1 + 1 / cell.epsilon)
-    for place, (text, _) in enumerate(observations(bench, cell)):
+    for place, (text, _) in enumerate(observations(setup, cell)):
         [block] = targets.blocks()
         rng = stream(1, text)
         common = rng.normal(size=(len(plan.targets), 1)) + leak * joined[place][:, None]
-        for family, key in evidence_keys(bench, block, text):
+        for family, key in evidence_keys(setup, block, text):
             noise = rng.normal(size=(len(plan.targets), len(family.proxies)))
-            put_evidence(bench.store, key, np.exp(0.3 * (common + noise)))
+            put_evidence(setup.store, key, np.exp(0.3 * (common + noise)))
 
 
-def put_figures(bench: Workbench, cell: Cell) -> None:
+def put_figures(setup: Setup, cell: Cell) -> None:
     """Make the figures of a cell with few redraws, and put them where a finished audit has them."""
-    plan = bench.plans[cell.pool]
-    made = assess(
-        scores_of(bench, cell),
+    plan = setup.plans[cell.pool]
+    made = measure(
+        scores_of(setup, cell),
         designs.get(plan.design).plugin,
         plan,
-        bench.spec.game,
-        claim_of(bench, cell),
+        setup.spec.game,
+        claim_of(setup, cell),
         (1, cell.pool, cell.generator, repr(cell.epsilon)),
         redraws=39,
         crossfit_redraws=1,
         spreads=False,
     )
-    bench.store.put(name_of("figures", figures_key(bench, cell)), made.to_bytes())
+    setup.store.put(name_of("figures", measurements_key(setup, cell)), made.to_bytes())
 
 
 def at_work(
-    bench: Workbench, task: Callable[[Workbench, Any], int], units: list[Any], workers: int
+    setup: Setup, task: Callable[[Setup, Any], int], units: list[Any], workers: int
 ) -> tuple[float, float]:
     """Do the units, and return the seconds that passed and those of this process alone."""
     started, own = time.perf_counter(), time.process_time()
-    run_units(task, bench, units, workers=workers, progress=Silent(), title="-", steps=len(units))
+    run_units(task, setup, units, workers=workers, progress=Silent(), title="-", steps=len(units))
     return time.perf_counter() - started, time.process_time() - own
 
 
@@ -143,15 +143,15 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="synthleak-analyses-") as name:
         folder = RunFolder(Path(name) / "run")
-        bench = set_up(spec_of(arguments.design), folder.store)
-        folder.begin(bench, new=True)
-        prepared, _ = timed(lambda: [prepare(bench, cell) for cell in bench.cells])
+        setup = set_up(spec_of(arguments.design), folder.store)
+        folder.begin(setup, new=True)
+        prepared, _ = timed(lambda: [prepare(setup, cell) for cell in setup.cells])
         load = os.getloadavg()[0]
         profiles: Stage = next(stage for stage in STAGES if stage.title == "profiles")
         seconds = {
-            "profiles": at_work(bench, profiles.task, profiles.missing(bench), arguments.workers)
+            "profiles": at_work(setup, profiles.task, profiles.missing(setup), arguments.workers)
         }
-        audit = Audit(bench, folder)
+        audit = Audit(setup, folder)
         seconds["tables"] = timed(lambda: (audit.cells, audit.proxies))
         seconds["opening"] = timed(lambda: audit.study)
         seconds["analyses"] = timed(lambda: audit.outcomes)
@@ -161,9 +161,9 @@ def main() -> None:
                 fresh = replace(audit.study)
                 each[entry.name] = round(timed(partial(entry.plugin.outcome, fresh))[1], 2)
         if arguments.meta:
-            some = bench.cells[:: len(bench.cells) // arguments.meta][: arguments.meta]
-            took = at_work(bench, FUSION.task, some, arguments.workers)
-            times = len(bench.cells) / len(some)
+            some = setup.cells[:: len(setup.cells) // arguments.meta][: arguments.meta]
+            took = at_work(setup, FUSION.task, some, arguments.workers)
+            times = len(setup.cells) / len(some)
             seconds[f"meta, scaled up from {len(some)} cells"] = (took[0] * times, took[1] * times)
         rows = {outcome.name: len(outcome.rows) for outcome in audit.outcomes}
     parts = [seconds[name] for name in ("profiles", "opening", "analyses")]

@@ -23,14 +23,14 @@ from pathlib import Path
 from scipy.stats import binom
 
 from analyses import put_figures
-from synthleak.audit import fill
-from synthleak.engine.progress import Silent
-from synthleak.findings import Audit
-from synthleak.folder import RunFolder
-from synthleak.runtime import Runtime
-from synthleak.spec import LoadedSpec, parse_spec
-from synthleak.work.stages import STAGES
-from synthleak.workbench import set_up
+from synthleak.audit.folder import RunFolder
+from synthleak.audit.result import Audit
+from synthleak.audit.run import fill
+from synthleak.audit.setup import set_up
+from synthleak.audit.steps.stages import STAGES
+from synthleak.core.engine.progress import Silent
+from synthleak.core.runtime import Runtime
+from synthleak.core.spec import LoadedSpec, parse_spec
 
 LEVEL = 0.05
 
@@ -64,12 +64,12 @@ def spec_of(design: str, seed: int) -> LoadedSpec:
 def audited(loaded: LoadedSpec, folder: Path) -> Audit:
     """Run an audit up to its evidence; its figures, which analyses only quote, with few redraws."""
     run = RunFolder(folder)
-    bench = set_up(loaded, run.store)
+    setup = set_up(loaded, run.store)
     looks = [stage for stage in STAGES if stage.of == "observation"]
-    fill(bench, Runtime(workers=1), Silent(), [], looks)
-    for cell in bench.cells:
-        put_figures(bench, cell)
-    return Audit(bench, run)
+    fill(setup, Runtime(workers=1), Silent(), [], looks)
+    for cell in setup.cells:
+        put_figures(setup, cell)
+    return Audit(setup, run)
 
 
 def alarms(audit: Audit) -> tuple[Counter[str], Counter[str]]:

@@ -50,8 +50,8 @@ from check_level import (
     paraphraser,
 )
 from synthleak.analyses.copies import find_copies
+from synthleak.core.seeds import stream
 from synthleak.metrics.roc import auc
-from synthleak.seeds import stream
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -29,23 +29,23 @@ from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
 from synthleak.analyses.copies import find_copies
-from synthleak.calibration.scenarios import calibrate
+from synthleak.calibration import calibrate
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection
+from synthleak.core.text import tokens
 from synthleak.corpus.readers.demo import Demo
-from synthleak.encoders.shelf.static import Static
+from synthleak.encoders.builtin.static import Static
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import Evidence, chosen_families, look
+from synthleak.metrics.assignment import assignment_of, redraw_assignments
 from synthleak.metrics.blind import UNFAIR, blind_test
-from synthleak.metrics.compare import comparison_of
-from synthleak.metrics.dealt import dealt, redeal
-from synthleak.metrics.exposure import member_p_values
-from synthleak.metrics.nulls import min_p_test
+from synthleak.metrics.comparing.choose import comparison_of
+from synthleak.metrics.null import min_p_test
+from synthleak.metrics.records.exposure import member_p_values
 from synthleak.metrics.roc import auc
 from synthleak.plan.given import GivenSplit, trials_of
 from synthleak.plan.plan import Plan
 from synthleak.pools.pool import Given, Pool
-from synthleak.seeds import stream
-from synthleak.spec import GameSection
-from synthleak.text import tokens
 
 RESULTS = Path(__file__).parent / "results"
 SIDE, RELEASED, KNOWN = 1000, 1000, 500
@@ -99,9 +99,9 @@ def p_values(
     plan = plan_of(evidence, members[0])
     scores = calibrate(evidence, plan.baselines)
     values = np.concatenate([table.values[:1] for table in scores], axis=2)
-    hands = [dealt(trials_of(member), len(member)) for member in members]
-    hands += redeal(GivenSplit(), plan, GAME, stream(*name, "redraws"), REDRAWS)
-    found = comparison_of(GivenSplit(), plan, values).statistics(hands).values
+    assignments = [assignment_of(trials_of(member), len(member)) for member in members]
+    assignments += redraw_assignments(GivenSplit(), plan, GAME, stream(*name, "redraws"), REDRAWS)
+    found = comparison_of(GivenSplit(), plan, values).statistics(assignments).values
     observed, null = np.split(found, [len(members)], axis=1)
     tests = [
         min_p_test(np.concatenate([observed[:, [split]], null], axis=1))

@@ -20,13 +20,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from synthleak.core.runtime import available_cores
+from synthleak.core.store import MemoryStore
 from synthleak.corpus.corpus import Corpus, assemble, readers
 from synthleak.corpus.demo import write_demo
 from synthleak.encoders.encoder import encode_once, encoders
 from synthleak.pools.pool import Pool, rules
 from synthleak.pools.selection import PoolOrder, select_all
-from synthleak.runtime import available_cores
-from synthleak.store import MemoryStore
 
 SECONDS, GIB = 120.0, 3.0
 POOLS: list[dict[str, Any]] = [

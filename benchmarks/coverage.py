@@ -30,15 +30,15 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from synthleak.calibration.scenarios import Scores
+from synthleak.calibration import Scores
+from synthleak.core.runtime import available_cores
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection
 from synthleak.evidence.family import Proxy
-from synthleak.metrics.figures import assess
+from synthleak.metrics.measure import measure
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Given, Pool
 from synthleak.releases.claim import no_claim
-from synthleak.runtime import available_cores
-from synthleak.seeds import stream
-from synthleak.spec import GameSection
 
 SIGNALS, RELATED, SHARED = 4, 0.5, 0.5
 ENOUGH, TOO_MUCH = 0.93, 0.97
@@ -114,7 +114,7 @@ def checked(case: Case, seed: int) -> list[list[float]]:
     tables = [Scores("fixed", scores[..., :1], PROXIES[:1]), Scores("all", scores, PROXIES)]
     made = []
     for own in (plan, replace(plan, blocks=())) if plan.blocks else (plan,):
-        figures = assess(
+        figures = measure(
             tables,
             designs.get("given").plugin,
             own,

@@ -40,20 +40,20 @@ from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import LocalOutlierFactor
 from threadpoolctl import threadpool_limits
 
+from synthleak.core.runtime import available_cores
+from synthleak.core.seeds import stream
+from synthleak.core.text import char_grams, entities, fold, tokens
 from synthleak.corpus.demo import write_demo
 from synthleak.encoders.encoder import Vectors, encoders
 from synthleak.evidence.family import families
-from synthleak.evidence.grams import text_grams
+from synthleak.evidence.fast.grams import text_grams
+from synthleak.evidence.fast.retrieval import retrieve
+from synthleak.evidence.fast.subsequence import common_words
+from synthleak.evidence.fast.words import words
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.prior.canary import Canary
 from synthleak.evidence.prior.domias import Domias
-from synthleak.evidence.retrieval import retrieve
-from synthleak.evidence.subsequence import common_words
 from synthleak.evidence.table import look
-from synthleak.evidence.words import words
-from synthleak.runtime import available_cores
-from synthleak.seeds import stream
-from synthleak.text import char_grams, entities, fold, tokens
 
 WORKERS = 2
 RECORDS, TARGETS, RETRIEVED = 500, 60, 50

@@ -32,15 +32,15 @@ import torch
 
 from _shapes import build
 from synthleak import run
-from synthleak.engine.progress import Lines
-from synthleak.releases.backbone import Backbone, load_backbone
-from synthleak.releases.fleet import crew as crews
-from synthleak.releases.fleet.batches import Example
-from synthleak.releases.fleet.choice import Decoding
-from synthleak.releases.fleet.crew import Crew, memory_of
-from synthleak.releases.fleet.memory import plan_fleet
-from synthleak.releases.fleet.training import Course
-from synthleak.spec import load_spec
+from synthleak.core.engine.progress import Lines
+from synthleak.core.spec import load_spec
+from synthleak.releases.lm.backbone import Backbone, load_backbone
+from synthleak.releases.lm.fleet import crew as crews
+from synthleak.releases.lm.fleet.batches import Example
+from synthleak.releases.lm.fleet.choice import Decoding
+from synthleak.releases.lm.fleet.crew import Crew, memory_of
+from synthleak.releases.lm.fleet.memory import plan_fleet
+from synthleak.releases.lm.fleet.training import Course
 
 RESULTS = Path(__file__).parent / "results"
 STUDY = Path(__file__).parents[1] / "studies" / "goemotions-dpgen" / "audit.toml"

@@ -31,17 +31,17 @@ from fleet_profile import (
     seconds,
     work_of,
 )
-from synthleak.releases.backbone import Backbone
-from synthleak.releases.fleet import packed as packing
-from synthleak.releases.fleet import packs
-from synthleak.releases.fleet.adapters import Adapters
-from synthleak.releases.fleet.choice import Decoding
-from synthleak.releases.fleet.crew import Crew
-from synthleak.releases.fleet.packed import Packed
-from synthleak.releases.fleet.packed_sampling import PackedSampler
-from synthleak.releases.fleet.packed_training import PackedTrainer
-from synthleak.releases.fleet.sampling import Sampler
-from synthleak.releases.fleet.training import Course, Trainer
+from synthleak.releases.lm.backbone import Backbone
+from synthleak.releases.lm.fleet import packed as packing
+from synthleak.releases.lm.fleet import packs
+from synthleak.releases.lm.fleet.adapters import Adapters
+from synthleak.releases.lm.fleet.choice import Decoding
+from synthleak.releases.lm.fleet.crew import Crew
+from synthleak.releases.lm.fleet.packed import Packed
+from synthleak.releases.lm.fleet.packed_sampling import PackedSampler
+from synthleak.releases.lm.fleet.packed_training import PackedTrainer
+from synthleak.releases.lm.fleet.sampling import Sampler
+from synthleak.releases.lm.fleet.training import Course, Trainer
 
 DEVICE = torch.device("cuda")
 BEGAN = time.perf_counter()
@@ -306,7 +306,7 @@ def sweep(crew: Crew) -> None:
 
 
 def packing_kernels() -> Any:
-    from synthleak.releases.fleet import kernels as made
+    from synthleak.releases.lm.fleet import kernels as made
 
     return made
 

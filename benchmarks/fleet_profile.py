@@ -23,14 +23,14 @@ import numpy as np
 import torch
 
 from _shapes import build
-from synthleak.releases.backbone import Backbone
-from synthleak.releases.fleet.batches import Example, Library
-from synthleak.releases.fleet.choice import Decoding
-from synthleak.releases.fleet.crew import Crew, memory_of
-from synthleak.releases.fleet.memory import plan_fleet
-from synthleak.releases.fleet.passes import Passes
-from synthleak.releases.fleet.sampling import Sampler
-from synthleak.releases.fleet.training import Course, Trainer
+from synthleak.releases.lm.backbone import Backbone
+from synthleak.releases.lm.fleet.batches import Example, Library
+from synthleak.releases.lm.fleet.choice import Decoding
+from synthleak.releases.lm.fleet.crew import Crew, memory_of
+from synthleak.releases.lm.fleet.memory import plan_fleet
+from synthleak.releases.lm.fleet.passes import Passes
+from synthleak.releases.lm.fleet.sampling import Sampler
+from synthleak.releases.lm.fleet.training import Course, Trainer
 
 INSTANCES, RECORDS, BATCH, RANK, LONGEST = 104, 500, 16, 16, 64
 # Tokens of a GoEmotions record with its labels, by twentieths.

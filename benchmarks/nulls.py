@@ -19,35 +19,35 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from synthleak.core.runtime import available_cores
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection
+from synthleak.metrics.assignment import Assignment, redraw_assignments
 from synthleak.metrics.by_record import record_statistics
-from synthleak.metrics.dealt import Dealt, redeal
 from synthleak.metrics.pooled import pooled_statistics
 from synthleak.metrics.ranks import ranks_of
 from synthleak.plan.plan import designs
 from synthleak.pools.pool import Pool
-from synthleak.runtime import available_cores
-from synthleak.seeds import stream
-from synthleak.spec import GameSection
 
 TARGETS, SIGNALS, SECONDS = 60, 96, 10.0
 POOL = Pool("p", tuple(range(60)), ("p",) * 60, tuple(range(60, 760)), tuple(range(760, 1460)))
 
 
-def deals(design: str, redraws: int) -> list[Dealt]:
+def deals(design: str, redraws: int) -> list[Assignment]:
     game = GameSection(design=design, records=400)
     plugin = designs.get(design).plugin
-    return redeal(plugin, plugin.draw(POOL, game, 1), game, stream(1, design), redraws)
+    return redraw_assignments(plugin, plugin.draw(POOL, game, 1), game, stream(1, design), redraws)
 
 
-def peer(values: np.ndarray, hand: Dealt, signals: int) -> tuple[np.ndarray, float]:
+def peer(values: np.ndarray, assignment: Assignment, signals: int) -> tuple[np.ndarray, float]:
     """Mean AUC over rounds by scikit-learn for some signals, and the seconds it took."""
     started = time.perf_counter()
-    truth = np.repeat([1, 0], [len(hand.members), hand.others.shape[1]])
+    truth = np.repeat([1, 0], [len(assignment.members), assignment.others.shape[1]])
     found = [
         np.mean(
             [
-                roc_auc_score(truth, values[np.concatenate([hand.members, others]), signal])
-                for others in hand.others
+                roc_auc_score(truth, values[np.concatenate([assignment.members, others]), signal])
+                for others in assignment.others
             ]
         )
         for signal in range(signals)
@@ -63,15 +63,15 @@ def main() -> None:
     values = stream(2).normal(size=(100 * TARGETS, SIGNALS))
 
     started = time.perf_counter()
-    hands = deals("lone", arguments.redraws)
-    made = pooled_statistics(ranks_of(values), hands)
+    assignments = deals("lone", arguments.redraws)
+    made = pooled_statistics(ranks_of(values), assignments)
     lone = time.perf_counter() - started
 
     started = time.perf_counter()
     record_statistics(values.reshape(100, TARGETS, SIGNALS), deals("cohort", arguments.redraws))
     cohort = time.perf_counter() - started
 
-    expected, took = peer(values, hands[0], 4)
+    expected, took = peer(values, assignments[0], 4)
     assert np.abs(made.auc[0, :4] - expected).max() < 1e-12
     by_peer = took / 4 * SIGNALS * arguments.redraws
     result = {

@@ -34,14 +34,22 @@ import torch
 
 from synthleak.corpus.corpus import Record
 from synthleak.corpus.demo import write_demo
-from synthleak.releases.fleet.batches import Block, Cut, Example, Library, Portion, Shapes, rounded
-from synthleak.releases.fleet.crew import Crew, crew_of, memory_of
-from synthleak.releases.fleet.memory import plan_fleet
-from synthleak.releases.fleet.packed_training import PackedTrainer
-from synthleak.releases.fleet.packs import EIGHTHS, Pack, Packer, whole
-from synthleak.releases.fleet.passes import Passes
-from synthleak.releases.fleet.training import MARGIN, Course, Trainer, weighted_sum
 from synthleak.releases.generators.dpsgd import example_of
+from synthleak.releases.lm.fleet.batches import (
+    Block,
+    Cut,
+    Example,
+    Library,
+    Portion,
+    Shapes,
+    rounded,
+)
+from synthleak.releases.lm.fleet.crew import Crew, crew_of, memory_of
+from synthleak.releases.lm.fleet.memory import plan_fleet
+from synthleak.releases.lm.fleet.packed_training import PackedTrainer
+from synthleak.releases.lm.fleet.packs import EIGHTHS, Pack, Packer, whole
+from synthleak.releases.lm.fleet.passes import Passes
+from synthleak.releases.lm.fleet.training import MARGIN, Course, Trainer, weighted_sum
 
 LONGEST = 64
 RECORDS, BATCH = 500, 16
@@ -234,10 +242,10 @@ def examples(crew: Crew, instances: int) -> list[list[Example]]:
     return sets
 
 
-def draw(bench: Bench, trials: int) -> Iterator[list[np.ndarray]]:
+def draw(setup: Bench, trials: int) -> Iterator[list[np.ndarray]]:
     rng = np.random.default_rng(11)
     for _ in range(trials):
-        yield [np.flatnonzero(rng.random(RECORDS) < BATCH / RECORDS) for _ in bench.sets]
+        yield [np.flatnonzero(rng.random(RECORDS) < BATCH / RECORDS) for _ in setup.sets]
 
 
 @dataclass(frozen=True)
@@ -399,33 +407,33 @@ class PackedBench:
         return min(taken)
 
 
-def cuts(bench: Bench, gpu: bool) -> dict[str, Cut]:
-    shapes = bench.trainer.shapes
+def cuts(setup: Bench, gpu: bool) -> dict[str, Cut]:
+    shapes = setup.trainer.shapes
     return {PLAIN: shapes.cut} if gpu else {BY_LONGEST: by_longest(shapes), PLAIN: shapes.cut}
 
 
-def measure(bench: Bench, setting: Setting, gpu: bool) -> list[str]:
+def measure(setup: Bench, setting: Setting, gpu: bool) -> list[str]:
     """Return the rows of one setting's table."""
     found: dict[tuple[str, str], Moves] = {}
-    usual = PLAIN if bench.packed is None else PACKED
+    usual = PLAIN if setup.packed is None else PACKED
     largest = gap = 0.0
-    for trial, chosen in enumerate(draw(bench, setting.trials)):
-        if bench.packed is not None:
-            largest = max(largest, bench.packed.measure(chosen, found))
+    for trial, chosen in enumerate(draw(setup, setting.trials)):
+        if setup.packed is not None:
+            largest = max(largest, setup.packed.measure(chosen, found))
             if trial and setting.instances > 1:  # the plain pass of a fleet is slow
                 continue
-        for name, cut in cuts(bench, gpu).items():
-            without = bench.world(chosen, cut, bench.eager)
-            again = bench.world(chosen, cut, bench.eager)
+        for name, cut in cuts(setup, gpu).items():
+            without = setup.world(chosen, cut, setup.eager)
+            again = setup.world(chosen, cut, setup.eager)
             found.setdefault((name, "none, again"), Moves()).add(moves(without, again))
             del again
             if name == usual:
-                errors = bench.rounding(without)
+                errors = setup.rounding(without)
                 largest, gap = max(largest, errors[0]), max(gap, errors[1])
             for number, kind in enumerate(KINDS):
                 more = [np.append(chosen[0], RECORDS + number), *chosen[1:]]
-                added = np.array(bench.sets[0][RECORDS + number].tokens).tobytes()
-                with_it = bench.world(more, cut, bench.eager)
+                added = np.array(setup.sets[0][RECORDS + number].tokens).tobytes()
+                with_it = setup.world(more, cut, setup.eager)
                 seen = found.setdefault((name, kind), Moves())
                 seen.add(moves(without, with_it, (0, added)))
                 del with_it
@@ -441,12 +449,12 @@ def measure(bench: Bench, setting: Setting, gpu: bool) -> list[str]:
     ]
 
 
-def timed(bench: Bench) -> str:
-    (chosen,) = draw(bench, 1)
-    plain = bench.seconds(chosen, bench.trainer.shapes.cut)
+def timed(setup: Bench) -> str:
+    (chosen,) = draw(setup, 1)
+    plain = setup.seconds(chosen, setup.trainer.shapes.cut)
     line = f"clipped sums of one step: plain {plain * 1e3:.0f} ms"
-    if bench.packed is not None:
-        line += f", packed {bench.packed.seconds(chosen) * 1e3:.0f} ms"
+    if setup.packed is not None:
+        line += f", packed {setup.packed.seconds(chosen) * 1e3:.0f} ms"
     return line
 
 
@@ -477,16 +485,16 @@ def main() -> None:
         setting = replace(usual, trials=options.trials or usual.trials)
         began = time.perf_counter()
         crew = crew_of("smollm2", options.device, setting.dtype)
-        bench = Bench(crew, setting.instances)
+        setup = Bench(crew, setting.instances)
         lines += [
             "",
             f"{where}, {setting.dtype}, {setting.instances} instances, {setting.trials} batches,"
             f" torch {torch.__version__}",
-            *measure(bench, setting, gpu),
+            *measure(setup, setting, gpu),
         ]
         if gpu:
-            lines.append(timed(bench))
-        del bench
+            lines.append(timed(setup))
+        del setup
         crew.dismiss()
         if gpu:
             torch.cuda.empty_cache()

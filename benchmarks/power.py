@@ -25,24 +25,25 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom, norm
 
-from synthleak.ahead.power import scores_without_leak
-from synthleak.engine.progress import Silent
-from synthleak.metrics.compare import comparison_of
-from synthleak.metrics.dealt import Dealt, dealt, redeal
-from synthleak.metrics.nulls import LEVEL, min_p_test, p_value
+from synthleak.audit.setup import Setup, set_up
+from synthleak.core.engine.progress import Silent
+from synthleak.core.runtime import available_cores
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection, LoadedSpec, parse_spec
+from synthleak.core.store import MemoryStore
+from synthleak.core.verdict import LEVEL
+from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
+from synthleak.metrics.comparing.choose import comparison_of
+from synthleak.metrics.null import min_p_test, p_value
 from synthleak.metrics.power import PlantedLeaks, estimate_power
 from synthleak.metrics.statistics import Statistics
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Given, Pool
-from synthleak.runtime import available_cores
-from synthleak.seeds import stream
-from synthleak.spec import GameSection, LoadedSpec, parse_spec
-from synthleak.store import MemoryStore
-from synthleak.workbench import Workbench, set_up
+from synthleak.preflight.power import scores_without_leak
 
 SIGNALS, RELATED, REDRAWS = 32, 0.5, 499
 Rng = np.random.Generator
-Plant = Callable[[np.ndarray, Dealt, Rng], None]
+Plant = Callable[[np.ndarray, Assignment, Rng], None]
 """Puts a leak into `scores[set, target, signal]`."""
 
 
@@ -56,15 +57,15 @@ class Case:
     wanted: float | None = None
 
 
-def nothing(scores: np.ndarray, hand: Dealt, rng: Rng) -> None:
+def nothing(scores: np.ndarray, assignment: Assignment, rng: Rng) -> None:
     """Leave the scores as they are."""
 
 
 def shift(auc: float) -> Plant:
     """Raise the members in the first signal, to this AUC."""
 
-    def plant(scores: np.ndarray, hand: Dealt, rng: Rng) -> None:
-        scores.reshape(-1, SIGNALS)[hand.members, 0] += math.sqrt(2) * norm.ppf(auc)
+    def plant(scores: np.ndarray, assignment: Assignment, rng: Rng) -> None:
+        scores.reshape(-1, SIGNALS)[assignment.members, 0] += math.sqrt(2) * norm.ppf(auc)
 
     return plant
 
@@ -72,8 +73,8 @@ def shift(auc: float) -> Plant:
 def copied(share: float) -> Plant:
     """Let a share of the members score highest of all, in every signal."""
 
-    def plant(scores: np.ndarray, hand: Dealt, rng: Rng) -> None:
-        chosen = rng.permutation(hand.members)[: round(share * len(hand.members))]
+    def plant(scores: np.ndarray, assignment: Assignment, rng: Rng) -> None:
+        chosen = rng.permutation(assignment.members)[: round(share * len(assignment.members))]
         scores.reshape(-1, SIGNALS)[chosen] += 20
 
     return plant
@@ -82,10 +83,10 @@ def copied(share: float) -> Plant:
 def few_records(share: float, auc: float) -> Plant:
     """Raise a share of the records wherever they joined, in the first signal."""
 
-    def plant(scores: np.ndarray, hand: Dealt, rng: Rng) -> None:
+    def plant(scores: np.ndarray, assignment: Assignment, rng: Rng) -> None:
         targets = scores.shape[1]
         leaking = rng.permutation(targets)[: round(share * targets)]
-        cells = hand.members[np.isin(hand.members % targets, leaking)]
+        cells = assignment.members[np.isin(assignment.members % targets, leaking)]
         scores.reshape(-1, SIGNALS)[cells, 0] += math.sqrt(2) * norm.ppf(auc)
 
     return plant
@@ -139,10 +140,10 @@ def audited(case: Case, seed: int) -> tuple[float, float]:
     shared = rng.normal(size=(sets, targets, 1))
     own = rng.normal(size=(sets, targets, SIGNALS))
     scores = math.sqrt(RELATED) * shared + math.sqrt(1 - RELATED) * own
-    observed = dealt(plan.trials, targets)
+    observed = assignment_of(plan.trials, targets)
     case.plant(scores, observed, rng)
-    hands = [observed, *redeal(plugin, plan, game, rng, REDRAWS)]
-    statistics = comparison_of(plugin, plan, scores).statistics(hands)
+    assignments = [observed, *redraw_assignments(plugin, plan, game, rng, REDRAWS)]
+    statistics = comparison_of(plugin, plan, scores).statistics(assignments)
     test = min_p_test(statistics.values)
     assert test is not None
     return test.p, former(statistics)
@@ -187,7 +188,7 @@ DESIGNS: tuple[tuple[str, int, int, list[str] | str], ...] = (
 
 def bench_of(
     design: str, instances: int, targets: int, families: Sequence[str] | str, seed: int
-) -> Workbench:
+) -> Setup:
     spec = {
         "seed": seed,
         "corpus": {"reader": "demo", "size": 900, "seed": seed},
@@ -199,7 +200,7 @@ def bench_of(
     return set_up(LoadedSpec(parse_spec(spec)), MemoryStore())
 
 
-def played(
+def cell_data(
     scores: np.ndarray, plan: Plan, game: GameSection, auc: float, trials: int, seed: int
 ) -> float:
     """Return how often a leak of this AUC is found in audits with coins of their own."""
@@ -213,10 +214,10 @@ def compare_designs(audits: int) -> list[dict[str, Any]]:
     rows = []
     corpora = 4
     for place, (design, instances, targets, families) in enumerate(DESIGNS):
-        bench = bench_of(design, instances, targets, families, place)
-        plan, game = bench.plans["pool"], bench.spec.game
+        setup = bench_of(design, instances, targets, families, place)
+        plan, game = setup.plans["pool"], setup.spec.game
         plugin = designs.get(design).plugin
-        scores = scores_without_leak(bench, "pool", Silent())
+        scores = scores_without_leak(setup, "pool", Silent())
         planned = estimate_power(scores, plugin, plan, game, stream("plan", place))
         assert planned.auc is not None and planned.confirmed is not None
         shares = []
@@ -224,7 +225,7 @@ def compare_designs(audits: int) -> list[dict[str, Any]]:
             other = bench_of(design, instances, targets, families, 100 + 10 * place + draw)
             plan, game = other.plans["pool"], other.spec.game
             made = scores_without_leak(other, "pool", Silent())
-            shares.append(played(made, plan, game, planned.auc, audits // corpora, draw))
+            shares.append(cell_data(made, plan, game, planned.auc, audits // corpora, draw))
         found = float(np.mean(shares))
         rows.append(
             {

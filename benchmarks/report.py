@@ -30,13 +30,13 @@ import numpy as np
 
 from synthleak import Runtime, run
 from synthleak.analyses.cells import Cell, RecordRow
-from synthleak.metrics.curve import SortedV
+from synthleak.core.runtime import available_cores
+from synthleak.core.seeds import stream
+from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.metrics.curves import SortedV
 from synthleak.report.figures.vulnerability import vulnerability_figure
 from synthleak.report.html import page
 from synthleak.report.page.material import Material, material_of
-from synthleak.runtime import available_cores
-from synthleak.seeds import stream
-from synthleak.spec import LoadedSpec, parse_spec
 
 GENERATORS, POOLS = ("dpsgd", "augpe", "epsvec"), ("outlier", "rare", "random-1", "random-2")
 BUDGETS = (math.inf, 4.0, 2.0, 1.0, 0.5)

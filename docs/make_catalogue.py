@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from synthleak.cli.listing import SHELVES, rows_of
+from synthleak.cli.listing import REGISTRIES, rows_of
 
 
 def catalogue() -> str:
     """Return the page."""
     parts = ["# Catalogue\n\nWritten by `make docs` from the registries.\n"]
-    for shelf in SHELVES:
+    for shelf in REGISTRIES:
         rows = rows_of(shelf)
         head = list(rows[0])
         lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from material import tiny_spec
-from synthleak.spec import LoadedSpec, parse_spec
+from support.specs import tiny_spec
+from synthleak.core.spec import LoadedSpec, parse_spec
 
 
 @pytest.fixture

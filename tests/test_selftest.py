@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from synthleak.engine.progress import Silent
+from synthleak.core.engine.progress import Silent
 from synthleak.selftest import checks, running
 from synthleak.selftest.games import ByHash, Game, targets_of
 from synthleak.selftest.judging import binomial_limit, check
@@ -113,14 +113,14 @@ def test_audits_go_all_the_way_and_repeat() -> None:
 
 
 def test_a_deterministic_generator_ignores_the_seed_and_the_spared() -> None:
-    bench = row_of("deterministic, blind to the targets, cohort").audit.bench(3)
-    (cell,) = bench.cells
-    _, generator = bench.generator_of(cell)
-    first, second = (bench.request(cell, item) for item in bench.plans["pool"].sets[:2])
+    setup = row_of("deterministic, blind to the targets, cohort").audit.setup(3)
+    (cell,) = setup.cells
+    _, generator = setup.generator_of(cell)
+    first, second = (setup.request(cell, item) for item in setup.plans["pool"].sets[:2])
     made = generator.generate(first)
     assert made == generator.generate(replace(first, seed=99)) != generator.generate(second)
     assert len(made) == first.size
-    released, ids = {item.text for item in made}, set(targets_of(bench))
+    released, ids = {item.text for item in made}, set(targets_of(setup))
     copied = [record for record in first.records if record.text in released]
     assert 20 < len(copied) < 80 and not any(record.id in ids for record in copied)
     assert any(record.id in ids for record in first.records)
@@ -160,9 +160,9 @@ def test_the_records_of_a_person_share_half_of_their_evidence() -> None:
 
 
 def test_one_torn_group_is_left_out_of_a_check() -> None:
-    bench = row_of("one torn group, check").audit.bench(3)
-    assert len(bench.pools["pool"].targets) == 480 - 17
-    assert len(set(bench.plans["pool"].blocks)) == 29
+    setup = row_of("one torn group, check").audit.setup(3)
+    assert len(setup.pools["pool"].targets) == 480 - 17
+    assert len(set(setup.plans["pool"].blocks)) == 29
 
 
 def test_randomised_response_has_the_epsilon_that_it_is_said_to_have() -> None:

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from synthleak.audit.setup import Setup, set_up
+from synthleak.audit.steps.releases import wanted_sets
+from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.core.store import MemoryStore
 from synthleak.evidence.attack import attack_key
 from synthleak.evidence.table import evidence_key
-from synthleak.spec import LoadedSpec, parse_spec
-from synthleak.store import MemoryStore
-from synthleak.work.releases import wanted_sets
-from synthleak.workbench import Workbench, set_up
 
 KEYS: dict[str, Any] = json.loads((Path(__file__).parent / "stored_keys.json").read_text("utf-8"))
 GENERATORS = [
@@ -34,7 +34,7 @@ GENERATORS = [
 ]
 
 
-def bench_of(design: str) -> Workbench:
+def bench_of(design: str) -> Setup:
     spec = {
         "seed": 3,
         "corpus": {"reader": "demo", "size": 400},
@@ -51,32 +51,32 @@ def bench_of(design: str) -> Workbench:
 
 
 def keys_of(design: str) -> dict[str, Any]:
-    bench = bench_of(design)
-    stored = sorted(bench.store.list(""))
-    encoder = bench.plugins.encoder.identity()
-    targets = bench.targets("outlier")
+    setup = bench_of(design)
+    stored = sorted(setup.store.list(""))
+    encoder = setup.plugins.encoder.identity()
+    targets = setup.targets("outlier")
     releases = [
-        bench.release_key(cell, item)
-        for cell in bench.cells
-        for _, item in wanted_sets(bench, cell)
+        setup.release_key(cell, item)
+        for cell in setup.cells
+        for _, item in wanted_sets(setup, cell)
     ]
     return {
         "stored by set-up": [name for name in stored if not name.startswith("vectors")],
         "releases": hashlib.sha256("".join(releases).encode()).hexdigest(),
         "first release of each generator": {
-            f"{cell.generator} {cell.epsilon:g}": bench.release_key(
-                cell, wanted_sets(bench, cell)[0][1]
+            f"{cell.generator} {cell.epsilon:g}": setup.release_key(
+                cell, wanted_sets(setup, cell)[0][1]
             )
-            for cell in bench.cells
+            for cell in setup.cells
             if cell.pool == "outlier"
         },
         "evidence": {
             member.name: evidence_key(member, encoder, targets, "text")
-            for member in bench.plugins.families
+            for member in setup.plugins.families
         },
         "prior attacks": {
             attack.kind: attack_key(attack, encoder, targets, "text", ("one", "two"))
-            for attack in bench.plugins.attacks
+            for attack in setup.plugins.attacks
         },
     }
 

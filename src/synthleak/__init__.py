@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
-    from synthleak.audit import analyse, run
+    from synthleak.audit.result import Audit, open_run
+    from synthleak.audit.run import analyse, run
+    from synthleak.checks.check import check
+    from synthleak.core.errors import SynthleakError, UserError
+    from synthleak.core.runtime import Runtime
+    from synthleak.core.spec import Spec, load_spec, parse_spec
     from synthleak.corpus.corpus import Corpus, Record
-    from synthleak.errors import SynthleakError, UserError
-    from synthleak.findings import Audit, open_run
-    from synthleak.given.check import check
     from synthleak.metrics.estimate import Estimate
     from synthleak.releases.claim import Claim
     from synthleak.report.compare.comparison import compare
     from synthleak.report.explain.explanation import explain
-    from synthleak.runtime import Runtime
-    from synthleak.spec import Spec, load_spec, parse_spec
 
 __version__ = "0.1.0.dev0"
 
 _HOME = {
-    "Audit": "synthleak.findings",
+    "Audit": "synthleak.audit.result",
     "Cell": "synthleak.analyses.cells",
     "CellRow": "synthleak.analyses.cells",
     "Claim": "synthleak.releases.claim",
@@ -36,18 +36,18 @@ _HOME = {
     "ProxyRow": "synthleak.analyses.cells",
     "Record": "synthleak.corpus.corpus",
     "RecordRow": "synthleak.analyses.cells",
-    "Runtime": "synthleak.runtime",
-    "Spec": "synthleak.spec",
-    "SynthleakError": "synthleak.errors",
-    "UserError": "synthleak.errors",
-    "analyse": "synthleak.audit",
-    "check": "synthleak.given.check",
+    "Runtime": "synthleak.core.runtime",
+    "Spec": "synthleak.core.spec",
+    "SynthleakError": "synthleak.core.errors",
+    "UserError": "synthleak.core.errors",
+    "analyse": "synthleak.audit.run",
+    "check": "synthleak.checks.check",
     "compare": "synthleak.report.compare.comparison",
     "explain": "synthleak.report.explain.explanation",
-    "load_spec": "synthleak.spec",
-    "open_run": "synthleak.findings",
-    "parse_spec": "synthleak.spec",
-    "run": "synthleak.audit",
+    "load_spec": "synthleak.core.spec",
+    "open_run": "synthleak.audit.result",
+    "parse_spec": "synthleak.core.spec",
+    "run": "synthleak.audit.run",
 }
 
 __all__ = [

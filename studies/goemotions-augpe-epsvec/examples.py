@@ -10,8 +10,8 @@ import sys
 from dataclasses import asdict
 
 from synthleak.analyses.cells import Cell
-from synthleak.findings import Audit, open_run
-from synthleak.seeds import stream
+from synthleak.audit.result import Audit, open_run
+from synthleak.core.seeds import stream
 
 RELEASES = 6
 TASK = re.compile(
@@ -25,8 +25,8 @@ def shares(audit: Audit, cell: Cell) -> dict[str, float]:
     """Return shares of the texts of a cell's first releases."""
     found: list[tuple[bool, ...]] = []
     for number in range(RELEASES):
-        item = audit.bench.plans[cell.pool].sets[number]
-        private = {record.text for record in audit.bench.request(cell, item).records}
+        item = audit.setup.plans[cell.pool].sets[number]
+        private = {record.text for record in audit.setup.request(cell, item).records}
         for record in audit.release(cell, number):
             words = set(re.findall(r"\w+", record.text.lower()))
             found.append(
@@ -47,7 +47,7 @@ def shares(audit: Audit, cell: Cell) -> dict[str, float]:
 
 
 audit = open_run(sys.argv[1])
-for cell in audit.bench.cells:
+for cell in audit.setup.cells:
     release = audit.release(cell, 0)
     print(f"\n{cell.generator}, ε = {cell.epsilon:g}")
     for place in stream(0, "examples").choice(len(release), 12, replace=False):

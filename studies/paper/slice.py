@@ -35,16 +35,9 @@ from pathlib import Path
 from typing import Any
 
 from synthleak.analyses.cells import Cell
-from synthleak.engine.local import run_units
-from synthleak.engine.progress import Lines
-from synthleak.errors import UserError
-from synthleak.folder import STORE, RunFolder
-from synthleak.identity import digest
-from synthleak.releases.release import Header, load_texts
-from synthleak.runtime import Runtime, available_cores
-from synthleak.spec import LoadedSpec, load_spec
-from synthleak.store import FolderStore, StagedStore, Store, name_of
-from synthleak.work.releases import (
+from synthleak.audit.folder import STORE, RunFolder
+from synthleak.audit.setup import Setup, set_up
+from synthleak.audit.steps.releases import (
     digest_of,
     header_of,
     make_releases,
@@ -52,7 +45,14 @@ from synthleak.work.releases import (
     release_name,
     wanted_sets,
 )
-from synthleak.workbench import Workbench, set_up
+from synthleak.core.engine.local import run_units
+from synthleak.core.engine.progress import Lines
+from synthleak.core.errors import UserError
+from synthleak.core.identity import digest
+from synthleak.core.runtime import Runtime, available_cores
+from synthleak.core.spec import LoadedSpec, load_spec
+from synthleak.core.store import FolderStore, StagedStore, Store, name_of
+from synthleak.releases.release import Header, load_texts
 
 VOLUME = 13 * 2**20
 """Bytes of artefacts in one archive, before compression."""
@@ -81,34 +81,34 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def prepare(args: argparse.Namespace) -> None:
     """Select pools and draw plans here, and write what `make` needs of them elsewhere."""
-    bench = opened(args.spec, args.run)
+    setup = opened(args.spec, args.run)
     to = FolderStore(args.to / STORE)
     for kind in CHOSEN_ONCE:
-        for name in bench.store.list(f"{kind}/"):
-            to.put(name, bench.store.get(name))
+        for name in setup.store.list(f"{kind}/"):
+            to.put(name, setup.store.get(name))
     content = {
         "commit": _commit(),
-        "cells": {title(cell): key(bench, cell) for cell in bench.cells},
+        "cells": {title(cell): key(setup, cell) for cell in setup.cells},
     }
     (args.to / KEYS).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    for name, pool in bench.pools.items():
-        print(f"{name}: {len(pool.targets)} records of {len(bench.corpus)}")
-    print(f"prepared {len(bench.cells)} cells in {args.to}")
+    for name, pool in setup.pools.items():
+        print(f"{name}: {len(pool.targets)} records of {len(setup.corpus)}")
+    print(f"prepared {len(setup.cells)} cells in {args.to}")
 
 
 def make(args: argparse.Namespace) -> None:
     """Make the releases of the chosen cells, and pack them after every fleet."""
     began = time.monotonic()
-    bench = opened(args.spec, args.run, artefacts(args.prepared))
-    bench = hurried(bench, fleet=args.fleet, device=args.device)
-    facts = expected_keys(bench, args.prepared) | machine()
+    setup = opened(args.spec, args.run, artefacts(args.prepared))
+    setup = hurried(setup, fleet=args.fleet, device=args.device)
+    facts = expected_keys(setup, args.prepared) | machine()
     archive = Archive(args.pack, args.spec.stem, "releases.tar") if args.pack else None
-    cells = chosen(bench, args)
+    cells = chosen(setup, args)
     print(f"set up in {time.monotonic() - began:.1f} s; {len(cells)} cells", flush=True)
-    threading.Thread(target=account, args=(bench, cells), daemon=True).start()
+    threading.Thread(target=account, args=(setup, cells), daemon=True).start()
     longest = args.expect / 100
     for cell in cells:
-        for unit in missing_releases(replace(bench, only=(cell,))):
+        for unit in missing_releases(replace(setup, only=(cell,))):
             left = args.minutes * 60 - (time.monotonic() - began)
             if longest * len(unit.sets) > left:
                 print(f"stopped before {title(cell)}: {left:.0f} s are left", flush=True)
@@ -117,7 +117,7 @@ def make(args: argparse.Namespace) -> None:
             with heard() as lines:
                 run_units(
                     make_releases,
-                    bench,
+                    setup,
                     [unit],
                     workers=1,
                     progress=Lines(),
@@ -136,58 +136,58 @@ def make(args: argparse.Namespace) -> None:
             }
             note(row, args.run, args.pack)
             if archive:
-                archive.add(bench.store, names_of_releases(bench, cell, unit.sets))
+                archive.add(setup.store, names_of_releases(setup, cell, unit.sets))
         if args.score:
-            score(bench, cell, args)
+            score(setup, cell, args)
     print(f"done in {time.monotonic() - began:.1f} s", flush=True)
 
 
-def account(bench: Workbench, cells: Sequence[Cell]) -> None:
+def account(setup: Setup, cells: Sequence[Cell]) -> None:
     """Find the noise of every budget, which is remembered, while the device is busy elsewhere."""
     for cell in cells:
-        sigma = getattr(bench.generator_of(cell)[1], "sigma", None)
+        sigma = getattr(setup.generator_of(cell)[1], "sigma", None)
         if sigma and math.isfinite(cell.epsilon):
-            sigma(bench.request(cell, wanted_sets(bench, cell)[0][1]))
+            sigma(setup.request(cell, wanted_sets(setup, cell)[0][1]))
 
 
-def score(bench: Workbench, cell: Cell, args: argparse.Namespace) -> None:
+def score(setup: Setup, cell: Cell, args: argparse.Namespace) -> None:
     """Compute the evidence of one cell on the cores of this machine, and pack it."""
-    from synthleak.audit import fill
-    from synthleak.work.stages import STAGES
+    from synthleak.audit.run import fill
+    from synthleak.audit.steps.stages import STAGES
 
-    start, before = time.monotonic(), set(bench.store.list("evidence/"))
+    start, before = time.monotonic(), set(setup.store.list("evidence/"))
     stages = [stage for stage in STAGES if stage.of == "observation"]
-    alone = replace(bench, only=(cell,))
-    headers = [header_of(bench, cell, item) for _, item in wanted_sets(bench, cell)]
-    if not all(bench.store.exists(name_of("text", header.text)) for header in headers):
+    alone = replace(setup, only=(cell,))
+    headers = [header_of(setup, cell, item) for _, item in wanted_sets(setup, cell)]
+    if not all(setup.store.exists(name_of("text", header.text)) for header in headers):
         print(f"{title(cell)}: some releases were made elsewhere, so they are not scored here")
         return
     fill(alone, Runtime(workers=args.workers), Lines(), [], stages)
     row = {"spec": args.spec.stem, "cell": title(cell), "stage": "evidence"}
     note(row | {"seconds": round(time.monotonic() - start, 1)}, args.run, args.pack)
     if args.pack:
-        new = sorted(set(bench.store.list("evidence/")) - before)
-        Archive(args.pack, args.spec.stem, "evidence.tar.gz").add(bench.store, new)
+        new = sorted(set(setup.store.list("evidence/")) - before)
+        Archive(args.pack, args.spec.stem, "evidence.tar.gz").add(setup.store, new)
 
 
 def take(args: argparse.Namespace) -> None:
     """Put the artefacts of archives into the run folder, after checking that they belong there."""
     everything = [item for path in args.archives for item in members(path)]
     drawn = [item for item in everything if item[0].startswith(("pool/", "plan/"))]
-    bench = opened(args.spec, args.run, drawn)
+    setup = opened(args.spec, args.run, drawn)
     wanted = {
-        release_name(bench, cell, item)
-        for cell in bench.cells
-        for _, item in wanted_sets(bench, cell)
+        release_name(setup, cell, item)
+        for cell in setup.cells
+        for _, item in wanted_sets(setup, cell)
     }
     headers = {name: Header.from_bytes(data) for name, data in everything if name in wanted}
     wanted |= {name_of("text", header.text) for header in headers.values()}
     counts = {"new": 0, "kept": 0, "left out": 0}
     for name, data in everything:
         foreign = name.startswith(("release/", "text/")) and name not in wanted
-        counts["left out" if foreign else admitted(bench.store, name, data)] += 1
+        counts["left out" if foreign else admitted(setup.store, name, data)] += 1
     print("artefacts: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
-    bare = [h for h in headers.values() if not bench.store.exists(name_of("text", h.text))]
+    bare = [h for h in headers.values() if not setup.store.exists(name_of("text", h.text))]
     if bare:
         print(f"{len(bare)} releases came without their texts: their evidence must come too")
     status(args)
@@ -195,14 +195,14 @@ def take(args: argparse.Namespace) -> None:
 
 def status(args: argparse.Namespace) -> None:
     """Print how many releases of every cell are there."""
-    bench = read(args.spec, args.run)
-    for cell in bench.cells:
-        print(f"{title(cell):<28} {made(bench, cell):>4} of {len(wanted_sets(bench, cell))}")
+    setup = read(args.spec, args.run)
+    for cell in setup.cells:
+        print(f"{title(cell):<28} {made(setup, cell):>4} of {len(wanted_sets(setup, cell))}")
 
 
 def finish(args: argparse.Namespace) -> None:
     """Run the statistics of the chosen cells: an ordinary run, restricted to what was made."""
-    from synthleak.audit import run
+    from synthleak.audit.run import run
 
     whole = read(args.spec, args.run)
     missing = [
@@ -233,55 +233,55 @@ def pack(args: argparse.Namespace) -> None:
 # ---------------------------------------------------------------------------- run folders and cells
 
 
-def opened(spec: Path, run: Path, given: Iterable[tuple[str, bytes]] = ()) -> Workbench:
+def opened(spec: Path, run: Path, given: Iterable[tuple[str, bytes]] = ()) -> Setup:
     """Open the run folder of a spec, or begin it, with pools and plans as given from elsewhere."""
     folder = RunFolder(run)
     staged = StagedStore(folder.store)
     for name, data in given:
         if not staged.exists(name):
             staged.put(name, data)
-    bench = set_up(load_spec(spec), staged)
+    setup = set_up(load_spec(spec), staged)
     if folder.manifest() is None:
-        folder.admit(bench, extend=False)
-        folder.begin(bench, new=True)
+        folder.admit(setup, extend=False)
+        folder.begin(setup, new=True)
     staged.commit()
-    return replace(bench, store=folder.store)
+    return replace(setup, store=folder.store)
 
 
-def read(spec: Path, run: Path) -> Workbench:
+def read(spec: Path, run: Path) -> Setup:
     """Open the run folder of a spec without writing anything."""
     return set_up(load_spec(spec), StagedStore(RunFolder(run).store))
 
 
-def hurried(bench: Workbench, **speed: Any) -> Workbench:
+def hurried(setup: Setup, **speed: Any) -> Setup:
     """Set how fast releases are made: fleet and device, which are no part of any key."""
     speed = {name: value for name, value in speed.items() if value is not None}
     pairs = tuple(
         (section, generator.model_copy(update=speed))
-        for section, generator in bench.plugins.generators
+        for section, generator in setup.plugins.generators
     )
-    return replace(bench, plugins=replace(bench.plugins, generators=pairs))
+    return replace(setup, plugins=replace(setup.plugins, generators=pairs))
 
 
-def chosen(bench: Workbench, args: argparse.Namespace) -> list[Cell]:
+def chosen(setup: Setup, args: argparse.Namespace) -> list[Cell]:
     """Return the cells that the options name, budget by budget in the order in which they do."""
-    pools = args.pools or list(bench.pools)
-    budgets = args.epsilon or list(dict.fromkeys(cell.epsilon for cell in bench.cells))
+    pools = args.pools or list(setup.pools)
+    budgets = args.epsilon or list(dict.fromkeys(cell.epsilon for cell in setup.cells))
     cells = [
         cell
         for pool in pools
         for epsilon in budgets
-        for cell in bench.cells
+        for cell in setup.cells
         if (cell.pool, cell.epsilon) == (pool, epsilon)
     ]
     known = {cell.pool for cell in cells}, {cell.epsilon for cell in cells}
     for option, asked, there in zip(("--pools", "--epsilon"), (pools, budgets), known, strict=True):
         if strange := [item for item in asked if item not in there]:
-            raise UserError(f"the spec has no {strange[0]}", option, f"it has {_listed(bench)}")
+            raise UserError(f"the spec has no {strange[0]}", option, f"it has {_listed(setup)}")
     return cells
 
 
-def restricted(args: argparse.Namespace, whole: Workbench) -> LoadedSpec:
+def restricted(args: argparse.Namespace, whole: Setup) -> LoadedSpec:
     """Return the spec with the chosen pools and budgets only; the pools must stay what they are.
 
     A random pool is drawn apart from those above it, so pools can be left out from below only.
@@ -311,23 +311,23 @@ def title(cell: Cell) -> str:
     return f"{cell.pool} {cell.generator} {cell.epsilon:g}"
 
 
-def made(bench: Workbench, cell: Cell) -> int:
-    sets = wanted_sets(bench, cell)
-    return sum(bench.store.exists(release_name(bench, cell, item)) for _, item in sets)
+def made(setup: Setup, cell: Cell) -> int:
+    sets = wanted_sets(setup, cell)
+    return sum(setup.store.exists(release_name(setup, cell, item)) for _, item in sets)
 
 
-def key(bench: Workbench, cell: Cell) -> str:
+def key(setup: Setup, cell: Cell) -> str:
     """Return the key of a cell's releases together."""
-    return digest([bench.release_key(cell, item) for _, item in wanted_sets(bench, cell)])
+    return digest([setup.release_key(cell, item) for _, item in wanted_sets(setup, cell)])
 
 
-def expected_keys(bench: Workbench, prepared: Path | None) -> dict[str, Any]:
+def expected_keys(setup: Setup, prepared: Path | None) -> dict[str, Any]:
     """Stop before anything is spent where this machine would make other releases than prepared."""
     if prepared is None:
         return {}
     content = json.loads((prepared / KEYS).read_text(encoding="utf-8"))
-    for cell in bench.cells:
-        if content["cells"].get(title(cell)) != key(bench, cell):
+    for cell in setup.cells:
+        if content["cells"].get(title(cell)) != key(setup, cell):
             raise UserError(
                 f"the releases of {title(cell)} have other keys here than where they were prepared",
                 str(prepared / KEYS),
@@ -336,9 +336,9 @@ def expected_keys(bench: Workbench, prepared: Path | None) -> dict[str, Any]:
     return {"commit": content["commit"]}
 
 
-def _listed(bench: Workbench) -> str:
+def _listed(setup: Setup) -> str:
     return ", ".join(
-        [*bench.pools, *(f"{e:g}" for e in dict.fromkeys(c.epsilon for c in bench.cells))]
+        [*setup.pools, *(f"{e:g}" for e in dict.fromkeys(c.epsilon for c in setup.cells))]
     )
 
 
@@ -420,11 +420,11 @@ def artefacts(prepared: Path | None) -> Iterator[tuple[str, bytes]]:
         yield from ((name, store.get(name)) for name in store.list(""))
 
 
-def names_of_releases(bench: Workbench, cell: Cell, sets: Sequence[int]) -> list[str]:
+def names_of_releases(setup: Setup, cell: Cell, sets: Sequence[int]) -> list[str]:
     """Return texts before headers, so that a header never stands without its text."""
-    items = [bench.plans[cell.pool].sets[position] for position in sets]
-    texts = [name_of("text", header_of(bench, cell, item).text) for item in items]
-    return [*texts, *(release_name(bench, cell, item) for item in items)]
+    items = [setup.plans[cell.pool].sets[position] for position in sets]
+    texts = [name_of("text", header_of(setup, cell, item).text) for item in items]
+    return [*texts, *(release_name(setup, cell, item) for item in items)]
 
 
 # ---------------------------------------------------------------------------- what it cost

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from oracles.planted import Ground, Planted, raised
+from support.oracles.planted import Ground, Planted, raised
 from synthleak.analyses.analysis import Analysis, Study, analyses, analysis, outcomes_of
 from synthleak.analyses.views import ViewRow, views
-from synthleak.errors import ContractError
+from synthleak.core.errors import ContractError
 from synthleak.report.tables import read_parquet, to_csv, to_parquet
 from synthleak.testing import check_analysis, tiny_study
 
@@ -77,7 +77,7 @@ def test_every_analysis_of_a_whole_study_gives_rows_that_can_be_written_and_read
 ) -> None:
     study = whole_study(design)
     outcomes = {outcome.name: outcome for outcome in outcomes_of(study)}
-    lacking = {name for name, outcome in outcomes.items() if outcome.lacks is not None}
+    lacking = {name for name, outcome in outcomes.items() if outcome.unavailable is not None}
     assert lacking == {"merged", "prior_attacks"}
     for name, outcome in outcomes.items():
         plugin = analyses.get(name).plugin

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from synthleak.analyses.copies import NEAR, Copies, find_copies, surplus_p
-from synthleak.seeds import stream
-from synthleak.text import char_grams
+from synthleak.core.seeds import stream
+from synthleak.core.text import char_grams
 
 TEXTS = [
     "The nurse at Dunnock Vale wrote down 40 mg twice a day.",

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom, spearmanr
 
-from oracles import analyses as oracle
-from oracles.planted import Ground, Leak, Planted, nothing, raised
-from synthleak.analyses.analysis import Lacking, Study
+from support.oracles import analyses as oracle
+from support.oracles.planted import Ground, Leak, Planted, nothing, raised
+from synthleak.analyses.analysis import Study, Unavailable
 from synthleak.analyses.attributes import (
     attributes,
     detection_floor,
     matrices,
 )
 from synthleak.analyses.attributes_combined import attributes_combined
+from synthleak.analyses.cell_data import ATTRIBUTES
 from synthleak.analyses.chosen import RULES, groups_of
 from synthleak.analyses.consistency import consistency
-from synthleak.analyses.played import ATTRIBUTES
 from synthleak.analyses.record_attributes import nearest_cosine, rare_bigram_density
 from synthleak.analyses.selection_rules import selection_rules
 
@@ -204,13 +204,13 @@ def test_consistency_is_the_correlation_of_v_with_the_first_generators_pair() ->
 
 def test_shared_coins_alone_give_a_correlation_that_its_band_knows_of() -> None:
     """Scores that two generators share make V agree where nothing leaks: the band moves along."""
-    played, _ = GROUND.cell("odd", nothing, generator="a")
+    cell_data, _ = GROUND.cell("odd", nothing, generator="a")
     other, _ = GROUND.cell("odd", nothing, generator="b")
-    mixed = 0.9 * played.scores() + 0.1 * other.scores()
+    mixed = 0.9 * cell_data.scores() + 0.1 * other.scores()
     twin = replace(other, load_scores=lambda: mixed)
     row = next(
         row
-        for row in consistency(Study((), (), played=(played, twin)))
+        for row in consistency(Study((), (), cell_data=(cell_data, twin)))
         if row.across == "generators"
     )
     assert row.null_mean is not None and row.null_mean > 0.8
@@ -219,14 +219,14 @@ def test_shared_coins_alone_give_a_correlation_that_its_band_knows_of() -> None:
 
 def test_they_say_what_they_lack() -> None:
     alone = Planted(Ground(instances=20, records=16, scenarios=("S1",))).add("odd").study()
-    with pytest.raises(Lacking, match="a second generator, budget or scenario"):
+    with pytest.raises(Unavailable, match="a second generator, budget or scenario"):
         consistency(alone)
     few = Planted(Ground(design="lone", instances=4, records=3)).add("odd")
     few.describe("odd", [1.0, 2.0, 3.0])
     for call in (attributes, attributes_combined, selection_rules, consistency):
-        with pytest.raises(Lacking, match="fewer than 4 records"):
+        with pytest.raises(Unavailable, match="fewer than 4 records"):
             call(few.study())
-        with pytest.raises(Lacking):
+        with pytest.raises(Unavailable):
             call(Study((), ()))
 
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from oracles.planted import Ground, Planted, controlled, nothing, raised
-from synthleak.analyses.analysis import Lacking
+from support.oracles.planted import Ground, Planted, controlled, nothing, raised
+from synthleak.analyses.analysis import Unavailable
 from synthleak.analyses.control_gap import control_gap
 from synthleak.analyses.dp_removal import dp_removal
 from synthleak.analyses.gaps import Difference, combine, controls_of, holm_levels
-from synthleak.metrics.nulls import holm
+from synthleak.metrics.null import holm
 
 GROUND = Ground(instances=30, records=16)
 LONE = Ground(design="lone", instances=60, records=16)
@@ -33,7 +33,7 @@ def test_a_pool_that_leaks_more_is_flagged_and_one_that_leaks_alike_is_not(groun
 
 def test_the_gap_is_this_pool_minus_the_mean_of_its_controls() -> None:
     study = controlled(LONE, raised(2.0), raised(0.5)).study()
-    odd, *controls = study.played
+    odd, *controls = study.cell_data
     row = next(row for row in control_gap(study) if row.scenario == "S2")
     place = odd.scenarios.index("S2")
     expected = odd.figures.rows[place].crossfit.value - np.mean(  # type: ignore[union-attr]
@@ -75,16 +75,16 @@ def test_controls_share_no_record_and_those_made_for_a_pool_come_first() -> None
     made = controlled(GROUND, nothing, nothing).add("odd2", start=200)
     made.add("random9", rule="random", start=5)
     study = made.study()
-    names = [control.cell.pool for control in controls_of(study, study.played[0])]
+    names = [control.cell.pool for control in controls_of(study, study.cell_data[0])]
     assert names == ["random0", "random1", "random2"]
     matched = replace(
         study,
-        played=tuple(
+        cell_data=tuple(
             replace(p, pool=replace(p.pool, match="odd2")) if p.pool.name == "random1" else p
-            for p in study.played
+            for p in study.cell_data
         ),
     )
-    odd2 = next(cell for cell in matched.played if cell.pool.name == "odd2")
+    odd2 = next(cell for cell in matched.cell_data if cell.pool.name == "odd2")
     assert [control.cell.pool for control in controls_of(matched, odd2)] == ["random1"]
 
 
@@ -97,7 +97,7 @@ def test_dp_removes_what_was_planted_and_no_more_from_the_selected_pool() -> Non
     study = made.study()
     rows = {(row.pool, row.scenario): row for row in dp_removal(study)}
     row = rows["odd", "all"]
-    bare, private = study.played[0], study.played[4]
+    bare, private = study.cell_data[0], study.cell_data[4]
     assert row.removed == pytest.approx(
         bare.figures.crossfit.value - private.figures.crossfit.value  # type: ignore[union-attr]
     )
@@ -119,14 +119,14 @@ def test_where_both_budgets_leak_alike_the_removal_holds_zero() -> None:
 
 def test_they_say_what_they_lack() -> None:
     alone = Planted(GROUND).add("odd").study()
-    with pytest.raises(Lacking, match=r'needs random pools .* the rule "random"'):
+    with pytest.raises(Unavailable, match=r'needs random pools .* the rule "random"'):
         control_gap(alone)
-    with pytest.raises(Lacking, match="needs a pool that was selected"):
+    with pytest.raises(Unavailable, match="needs a pool that was selected"):
         control_gap(Planted(GROUND).add("random0", rule="random").study())
     elsewhere = Planted(GROUND).add("odd").add("r", rule="random", start=50, generator="h").study()
-    with pytest.raises(Lacking, match="no random pool shares"):
+    with pytest.raises(Unavailable, match="no random pool shares"):
         control_gap(elsewhere)
-    with pytest.raises(Lacking, match="both at ε = ∞ and at a finite ε"):
+    with pytest.raises(Unavailable, match="both at ε = ∞ and at a finite ε"):
         dp_removal(alone)
 
 
@@ -152,7 +152,7 @@ def test_a_difference_without_spread_is_certain_or_nothing() -> None:
 
 def test_without_folds_there_is_no_difference() -> None:
     made = Planted(Ground(design="lone", instances=2, records=6, scenarios=("S1",))).add("odd")
-    assert combine([(1.0, made.study().played[0])], "all") is None
+    assert combine([(1.0, made.study().cell_data[0])], "all") is None
 
 
 def test_a_generator_that_ignores_its_data_is_flagged_no_more_often_than_chance() -> None:

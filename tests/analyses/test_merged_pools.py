@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from synthleak.analyses.cell_data import Signal
 from synthleak.analyses.cells import Cell
 from synthleak.analyses.merged import MergedRow, merged_rows
-from synthleak.analyses.played import Signal
+from synthleak.core.spec import GameSection
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
-from synthleak.spec import GameSection
 
 SIGNALS = (
     Signal("S1", "a", "lexical"),

@@ -12,28 +12,28 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from conftest import tiny_spec
+from support.specs import tiny_spec
 from synthleak import Audit, Runtime, analyse, open_run
 from synthleak import run as walk
 from synthleak.analyses.cells import RecordRow
-from synthleak.audit import fill
+from synthleak.audit.folder import RunFolder
+from synthleak.audit.run import fill
+from synthleak.audit.setup import set_up
+from synthleak.audit.steps.stages import FOR_ANALYSES, STAGES
 from synthleak.cli.main import cli
-from synthleak.engine.progress import Silent
-from synthleak.errors import SpecError, UserError
-from synthleak.folder import RunFolder
+from synthleak.core.engine.progress import Silent
+from synthleak.core.errors import SpecError, UserError
+from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.core.store import MemoryStore
 from synthleak.report.tables import to_csv
-from synthleak.spec import LoadedSpec, parse_spec
-from synthleak.store import MemoryStore
-from synthleak.work.stages import FOR_ANALYSES, STAGES
-from synthleak.workbench import set_up
 
 FAVOURING = '''
 """Copies some records more often than others."""
 
 from synthleak.releases.generators.echo import Echo
 from synthleak.releases.release import Synthetic, generators
-from synthleak.seeds import stream
-from synthleak.text import tokens
+from synthleak.core.seeds import stream
+from synthleak.core.text import tokens
 
 
 @generators.register("favouring", version=1)
@@ -72,10 +72,10 @@ def run(loaded: LoadedSpec, folder: Path) -> Audit:
 
 def audited(loaded: LoadedSpec) -> Audit:
     """Do what analyses need of an audit, in memory, and write nothing."""
-    bench = set_up(loaded, MemoryStore())
+    setup = set_up(loaded, MemoryStore())
     looks = [stage for stage in STAGES if stage.of == "observation"]
-    fill(bench, Runtime(workers=1), Silent(), [], [*looks, *FOR_ANALYSES])
-    return Audit(bench, RunFolder(Path("nowhere")))
+    fill(setup, Runtime(workers=1), Silent(), [], [*looks, *FOR_ANALYSES])
+    return Audit(setup, RunFolder(Path("nowhere")))
 
 
 def spec_of(plugin: str, *generators: dict[str, Any], **changes: Any) -> LoadedSpec:
@@ -91,8 +91,8 @@ def spec_of(plugin: str, *generators: dict[str, Any], **changes: Any) -> LoadedS
 
 
 def targets_of(loaded: LoadedSpec, pool: str) -> list[str]:
-    bench = set_up(loaded, MemoryStore())
-    return [record.id for record in bench.records(bench.pools[pool].targets)]
+    setup = set_up(loaded, MemoryStore())
+    return [record.id for record in setup.records(setup.pools[pool].targets)]
 
 
 def rows_of(audit: Audit, name: str) -> Sequence[Any]:
@@ -103,7 +103,8 @@ def rows_of(audit: Audit, name: str) -> Sequence[Any]:
 def test_a_copy_probability_that_grows_with_length_shows_in_that_attribute(
     plugin: str,
 ) -> None:
-    audit = audited(spec_of(plugin, {"full_length": 24}))
+    game = {**GAME, "instances": 60}
+    audit = audited(spec_of(plugin, {"full_length": 24}, game=game))
     found = {row.attribute: row for row in rows_of(audit, "attributes")}
     assert found["length"].rho > 0.5
     assert found["length"].p_holm <= 0.05
@@ -174,8 +175,8 @@ def test_the_command_prints_what_is_there_and_what_is_lacking(plain: Path, tmp_p
     shown = CliRunner().invoke(cli, ["analyse", str(plain), "-q", "--out", str(tmp_path / "out")])
     assert shown.exit_code == 0, shown.output
     assert (tmp_path / "out/vulnerability.parquet").is_file()
-    lacks = json.loads((tmp_path / "out/analyses.json").read_text(encoding="utf-8"))
-    assert lacks["control_gap"]["rows"] == 0
+    unavailable = json.loads((tmp_path / "out/analyses.json").read_text(encoding="utf-8"))
+    assert unavailable["control_gap"]["rows"] == 0
     shown = CliRunner().invoke(cli, ["analyse", str(plain), "--workers", "1"])
     assert "control_gap: needs random pools" in shown.output
     assert "positive_share" in shown.output

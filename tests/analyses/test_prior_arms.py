@@ -10,8 +10,8 @@ import pytest
 
 from synthleak.analyses.cells import Cell
 from synthleak.analyses.prior import (
-    ArmFigures,
-    AttackFigures,
+    ArmMeasurements,
+    AttackMeasurements,
     attack_scores,
     compare,
     log_mean_probability,
@@ -89,12 +89,12 @@ def test_arms_that_need_references_are_left_out_where_there_are_none() -> None:
     assert {arm.scenario for arm in arms} == {"S2"}
 
 
-def figures(name: str, *aucs: float) -> AttackFigures:
+def figures(name: str, *aucs: float) -> AttackMeasurements:
     arms = tuple(
-        ArmFigures(f"{name}{place}", "S2", "lexical", auc, 0.1, 0.6)
+        ArmMeasurements(f"{name}{place}", "S2", "lexical", auc, 0.1, 0.6)
         for place, auc in enumerate(aucs)
     )
-    return AttackFigures(name, arms, 0.61, 0.02)
+    return AttackMeasurements(name, arms, 0.61, 0.02)
 
 
 class Ours:
@@ -131,7 +131,7 @@ def test_ties_between_arms_go_to_the_higher_tpr_and_then_to_the_first() -> None:
 
 def test_figures_survive_the_store_and_make_a_row_per_arm() -> None:
     made = figures("canary", 0.6, 0.7)
-    assert AttackFigures.from_bytes(made.to_bytes()) == made
+    assert AttackMeasurements.from_bytes(made.to_bytes()) == made
     rows = prior_rows(CELL, [made, figures("domias", 0.5)])
     assert [(row.family, row.arm, row.auc) for row in rows] == [
         ("canary", "canary0", 0.6),

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from oracles import analyses as oracle
-from oracles.planted import Ground, Planted, controlled, nothing, raised
-from synthleak.analyses.analysis import Analyse, Lacking, Study
-from synthleak.analyses.played import POOLS
+from support.oracles import analyses as oracle
+from support.oracles.planted import Ground, Planted, controlled, nothing, raised
+from synthleak.analyses.analysis import Analyse, Study, Unavailable
+from synthleak.analyses.cell_data import POOLS
 from synthleak.analyses.pool_overlap import pool_overlap
 from synthleak.analyses.prior import ComparisonRow
 from synthleak.analyses.prior_attacks import prior_attacks
@@ -35,7 +35,7 @@ def study() -> Study:
 
 
 def test_a_row_holds_the_shape_of_v_under_the_best_proxy_of_the_cell(study: Study) -> None:
-    for row, cell in zip(vulnerability(study), study.played, strict=True):
+    for row, cell in zip(vulnerability(study), study.cell_data, strict=True):
         best = max(
             (proxy for proxy in study.proxies if proxy.pool == row.pool),
             key=lambda proxy: (proxy.epsilon == row.epsilon, proxy.auc, proxy.tpr_at_fpr05),
@@ -64,19 +64,19 @@ def test_six_leaky_records_of_sixteen_are_called_concentrated_and_an_even_leak_i
 
 
 def test_records_are_ranked_and_the_top_tenth_is_marked(study: Study) -> None:
-    rows = record_rows(study.played[0])
+    rows = record_rows(study.cell_data[0])
     assert [row.record for row in rows] == [f"r{place}" for place in range(16)]
     ordered = sorted(rows, key=lambda row: -(row.v or 0.0))
     assert [row.v_rank for row in ordered] == list(range(1, 17))
     assert [row.record for row in ordered if row.top_tenth] == [r.record for r in ordered[:2]]
     assert all(row.joined + row.absent == 24 for row in rows)
-    compared = {row.target: row for row in study.played[0].figures.records}
+    compared = {row.target: row for row in study.cell_data[0].figures.records}
     assert [row.q_value for row in rows] == [compared[place].q for place in range(16)]
 
 
 def test_in_a_lone_game_records_have_v_but_no_p_of_their_own() -> None:
-    played, _ = Ground(design="lone", instances=20, records=12).cell("odd", raised(1.0))
-    rows = record_rows(played)
+    cell_data, _ = Ground(design="lone", instances=20, records=12).cell("odd", raised(1.0))
+    rows = record_rows(cell_data)
     assert any(row.v is not None for row in rows)
     for row in rows:
         assert row.auc is row.p_value is row.q_value is None
@@ -100,7 +100,7 @@ def test_steps_between_scenarios_are_differences_of_best_and_median(study: Study
         if row.pools == "all"
     }
     changes = []
-    for cell in study.played:
+    for cell in study.cell_data:
         own = [
             row
             for row in study.proxies
@@ -126,7 +126,7 @@ def of_pools(study: Study, pools: str) -> Study:
         cells=some(study.cells),
         proxies=some(study.proxies),
         comparison=some(study.comparison),
-        played=tuple(cell for cell in study.played if cell.cell.pool in wanted),
+        cell_data=tuple(cell for cell in study.cell_data if cell.cell.pool in wanted),
     )
 
 
@@ -143,7 +143,7 @@ def test_aggregates_are_given_for_selected_pools_and_controls(
             pool=cell.cell.pool,
             epsilon=cell.epsilon,
         )
-        for place, cell in enumerate(study.played)
+        for place, cell in enumerate(study.cell_data)
     ]
     union = replace(study.cells[0], pool="both", view="lexical")
     facts = replace(study.pools[0], name="both", rule="union")
@@ -171,7 +171,7 @@ def test_proxies_are_correlated_over_all_scores_of_a_cell(study: Study) -> None:
     row = rows["S2", "containment_max", "cos_max"]
     expected = [
         spearmanr(cell.scores()[:, :, 3].ravel(), cell.scores()[:, :, 5].ravel())[0]
-        for cell in study.played
+        for cell in study.cell_data
     ]
     assert row.rho == pytest.approx(np.mean(expected), abs=1e-9)
     assert (row.low, row.high) == pytest.approx((min(expected), max(expected)), abs=1e-9)
@@ -179,10 +179,10 @@ def test_proxies_are_correlated_over_all_scores_of_a_cell(study: Study) -> None:
 
 
 def test_proxies_that_rank_alike_form_a_group_and_wins_are_counted() -> None:
-    played, _ = GROUND.cell("odd", nothing)
-    twin = played.scores().copy()
+    cell_data, _ = GROUND.cell("odd", nothing)
+    twin = cell_data.scores().copy()
     twin[:, :, 1] = twin[:, :, 0]
-    study = Study((), (), played=(replace(played, load_scores=lambda: twin),))
+    study = Study((), (), cell_data=(replace(cell_data, load_scores=lambda: twin),))
     groups = {(row.scenario, row.proxy): row for row in proxy_groups(study)}
     assert groups["S1", "containment_max"].group == groups["S1", "jaccard_max"].group
     assert groups["S1", "containment_max"].size == 2
@@ -250,5 +250,5 @@ def test_each_says_what_it_lacks() -> None:
         (proxy_correlations, empty, "no cell"),
         (proxy_groups, empty, "no cell"),
     ):
-        with pytest.raises(Lacking, match=said):
+        with pytest.raises(Unavailable, match=said):
             call(which)

@@ -18,9 +18,9 @@ from synthleak.analyses.utility import (
     measure,
     top_label_accuracy,
 )
-from synthleak.audit import run
-from synthleak.encoders.shelf.hashing import Hashing
-from synthleak.spec import LoadedSpec
+from synthleak.audit.run import run
+from synthleak.core.spec import LoadedSpec
+from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.testing import tiny_corpus
 
 LABELLED = [(record.text, record.labels) for record in tiny_corpus(240).records]
@@ -131,9 +131,9 @@ def test_which_releases_are_measured_depends_on_no_coin(
     tiny: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
     audit = run(tiny(generator=[{"kind": "constant"}]), tmp_path / "run")
-    from synthleak.work.utility import _measured_sets
+    from synthleak.audit.steps.utility import _measured_sets
 
-    (cell,) = audit.bench.cells
-    names = [item.name for item in _measured_sets(audit.bench, cell)]
-    plan = audit.bench.plans[cell.pool]
+    (cell,) = audit.setup.cells
+    names = [item.name for item in _measured_sets(audit.setup, cell)]
+    plan = audit.setup.plans[cell.pool]
     assert names == [item.name for item in plan.sets if item.form == "release"][:RELEASES]

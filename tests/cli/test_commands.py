@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from material import tiny_spec
-from synthleak.toml import dump_toml
+from support.specs import tiny_spec
+from synthleak.core.toml import dump_toml
 
 
 def synthleak(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from synthleak.audit.layout import build_plugins
 from synthleak.cli.corpus import corpus
 from synthleak.cli.init import init
-from synthleak.errors import CorpusError, PoolError
-from synthleak.layout import build_plugins
-from synthleak.spec import load_spec
+from synthleak.core.errors import CorpusError, PoolError
+from synthleak.core.spec import load_spec
 
 PRESETS = ("psytar", "dmsafn", "n2c2", "eurlex")
 SPEC = """
@@ -96,7 +96,7 @@ def test_near_duplicates_are_not_looked_for_in_a_huge_corpus(
     tmp_path: Path, spec_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records(tmp_path)
-    monkeypatch.setattr("synthleak.ahead.survey.MOST_COMPARED", 10)
+    monkeypatch.setattr("synthleak.preflight.survey.MOST_COMPARED", 10)
     path = spec_file(SPEC)
     assert "not looked for" in CliRunner().invoke(corpus, [str(path)]).output
     found = json.loads(CliRunner().invoke(corpus, [str(path), "--json"]).output)

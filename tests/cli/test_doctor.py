@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from synthleak import machine
 from synthleak.cli.doctor import doctor
+from synthleak.preflight import doctor as machine
 
 
 def examine() -> dict[str, Any]:

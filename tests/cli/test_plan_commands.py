@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from material import tiny_spec
-from synthleak.ahead.cost import estimate
-from synthleak.ahead.probe import Timing
-from synthleak.runtime import Runtime
-from synthleak.spec import LoadedSpec, parse_spec
-from synthleak.toml import dump_toml
+from support.specs import tiny_spec
+from synthleak.core.runtime import Runtime
+from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.core.toml import dump_toml
+from synthleak.preflight.cost import estimate
+from synthleak.preflight.probe import Timing
 
 INF = float("inf")
 

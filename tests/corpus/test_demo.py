@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from synthleak.core.text import entities, fold, tokens
 from synthleak.corpus.corpus import Record, assemble, readers
 from synthleak.corpus.demo import LABELS, PLANTED_SHARE, write_demo
 from synthleak.corpus.demo_words import CLAUSES, DETAILS, PLANTED, WORDS
 from synthleak.corpus.readers.demo import Demo
-from synthleak.encoders.shelf.static import Static
-from synthleak.text import entities, fold, tokens
+from synthleak.encoders.builtin.static import Static
 
 SEEDS = (0, 1, 2, 3)
 

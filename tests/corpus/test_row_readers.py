@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from synthleak.core.errors import CorpusError, SpecError, UserError
 from synthleak.corpus.corpus import Corpus, Record, assemble, readers
-from synthleak.errors import CorpusError, SpecError, UserError
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "text": "one pill", "labels": ["x", "y"], "group": "p1", "site": "A", "age": 30},

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from synthleak.core.errors import CorpusError, UserError
 from synthleak.corpus.corpus import assemble
 from synthleak.corpus.language import looks_foreign
 from synthleak.corpus.readers.split import SplitFiles
 from synthleak.corpus.sources import Rows, numbered_rows, rows_in
-from synthleak.errors import CorpusError, UserError
 
 ROWS = [{"id": "1", "text": "one fish"}, {"id": "2", "text": "two fish"}]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from model_folder import write_model
 
+from support.model_folder import write_model
 from synthleak.encoders.encoder import Encoder, encoders
 
 TEXTS = [

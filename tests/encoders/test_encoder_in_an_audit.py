@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from model_folder import write_model
 
-from synthleak.audit import run
+from support.model_folder import write_model
+from synthleak.audit.run import run
+from synthleak.core.errors import MissingExtra
+from synthleak.core.runtime import Runtime
+from synthleak.core.spec import LoadedSpec
 from synthleak.encoders.packs import text_key
-from synthleak.errors import MissingExtra
-from synthleak.runtime import Runtime
-from synthleak.spec import LoadedSpec
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_no_text_is_encoded_twice(
         for start in range(0, len(data), 16)
     ]
     assert len(keys) == len(set(keys))
-    assert {text_key(record.text) for record in audit.bench.corpus.records} <= set(keys)
+    assert {text_key(record.text) for record in audit.setup.corpus.records} <= set(keys)
 
 
 def test_a_missing_encoder_is_found_before_anything_is_made(

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from synthleak.core.errors import ContractError, StoreError
+from synthleak.core.store import FolderStore, MemoryStore, StagedStore, Store
 from synthleak.encoders import encoder as encoder_module
+from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.encoders.encoder import Encoder, Vectors, encode_once
 from synthleak.encoders.packs import packs_of
-from synthleak.encoders.shelf.hashing import Hashing
-from synthleak.errors import ContractError, StoreError
-from synthleak.store import FolderStore, MemoryStore, StagedStore, Store
 
 
 class Counting(Encoder):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synthleak.encoders.shelf import static
-from synthleak.encoders.shelf.static import Static, count_tokens
+from synthleak.encoders.builtin import static
+from synthleak.encoders.builtin.static import Static, count_tokens
 
 
 def test_a_row_is_the_mean_of_its_token_vectors(monkeypatch: pytest.MonkeyPatch) -> None:

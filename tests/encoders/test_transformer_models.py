@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from model_folder import write_model
 
+from support.model_folder import write_model
+from synthleak.core.errors import MissingExtra, SpecError, UserError
 from synthleak.encoders.encoder import Encoder, encoders
-from synthleak.errors import MissingExtra, SpecError, UserError
 
 
 @pytest.fixture(scope="module")

@@ -9,17 +9,17 @@ from sklearn.ensemble import IsolationForest
 from sklearn.ensemble._iforest import _average_path_length
 from sklearn.neighbors import LocalOutlierFactor
 
-from oracles.evidence_embedding import embedding
+from support.oracles.evidence_embedding import embedding
+from synthleak.core.seeds import stream
 from synthleak.corpus.demo import write_demo
+from synthleak.encoders.builtin.static import Static
 from synthleak.encoders.encoder import Vectors
-from synthleak.encoders.shelf.static import Static
-from synthleak.evidence.density import ledoit_wolf
 from synthleak.evidence.family import families
-from synthleak.evidence.forest import expected_path, isolation_normality
+from synthleak.evidence.fast.density import ledoit_wolf
+from synthleak.evidence.fast.forest import expected_path, isolation_normality
+from synthleak.evidence.fast.outlier_factor import local_outlier_factor
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.evidence.outlier_factor import local_outlier_factor
 from synthleak.evidence.table import look
-from synthleak.seeds import stream
 
 EMBEDDING = [entry.plugin for entry in families if entry.plugin.view == "embedding"]
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthleak.corpus.demo import write_demo
-from synthleak.encoders.shelf.hashing import Hashing
+from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.evidence.family import families
 from synthleak.evidence.observation import Floats, Observation, Targets
 from synthleak.evidence.table import look

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synthleak.evidence import extremes
-from synthleak.evidence.extremes import GROUP, largest, smallest_places
-from synthleak.seeds import stream
+from synthleak.core.seeds import stream
+from synthleak.evidence.fast import extremes
+from synthleak.evidence.fast.extremes import GROUP, largest, smallest_places
 
 
 @pytest.mark.parametrize("wide", [1, 10**9])
@@ -32,7 +32,7 @@ def test_they_are_what_sorting_finds(
 
 
 def test_a_large_observation_sees_the_same_by_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    from synthleak.evidence.own import own_by_rows
+    from synthleak.evidence.fast.release_neighbours import own_by_rows
 
     vectors = stream("own by groups").normal(size=(21 * GROUP * 2, 3))
     directions = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

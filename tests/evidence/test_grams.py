@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracles.evidence_lexical import folded, grams, substring_length
-from synthleak.evidence.glance import own_vectors
-from synthleak.evidence.grams import Naming, distinct_grams, target_grams, text_grams
+from support.oracles.evidence_lexical import folded, grams, substring_length
+from synthleak.evidence.fast.glance import own_vectors
+from synthleak.evidence.fast.grams import Naming, distinct_grams, target_grams, text_grams
+from synthleak.evidence.fast.overlap import shared_grams
+from synthleak.evidence.fast.ragged import found, ragged
+from synthleak.evidence.fast.retrieval import retrieve
+from synthleak.evidence.fast.substring import longest_substrings
 from synthleak.evidence.observation import Observation, Targets
-from synthleak.evidence.overlap import shared_grams
-from synthleak.evidence.ragged import found, ragged
-from synthleak.evidence.retrieval import retrieve
-from synthleak.evidence.substring import longest_substrings
 
 # Few letters, so that long substrings repeat; and spaces, which fold.
 TEXT = st.text(alphabet="ab ", max_size=60)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import Demo
-from synthleak.encoders.shelf.hashing import Hashing
-from synthleak.evidence import neighbours, observation
-from synthleak.evidence.neighbours import nearest_distance
+from synthleak.encoders.builtin.hashing import Hashing
+from synthleak.evidence import observation
+from synthleak.evidence.fast import neighbours
+from synthleak.evidence.fast.neighbours import nearest_distance
+from synthleak.evidence.fast.release_neighbours import first_of_kind, own_by_rows
+from synthleak.evidence.fast.retrieval import first_ranked
 from synthleak.evidence.observation import Observation, Targets
-from synthleak.evidence.own import first_of_kind, own_by_rows
-from synthleak.evidence.retrieval import first_ranked
 from synthleak.evidence.table import chosen_families, look
-from synthleak.seeds import stream
 
 TEXTS = [record.text for record in Demo(size=260, seed=4).read()]
 ENCODE = Hashing().encode
@@ -28,7 +29,7 @@ def test_every_proxy_sees_the_same_in_a_large_observation(monkeypatch: pytest.Mo
 
     whole = values()
     monkeypatch.setattr(neighbours, "LARGE", 50)
-    monkeypatch.setattr("synthleak.evidence.own.CELLS", 1000)
+    monkeypatch.setattr("synthleak.evidence.fast.release_neighbours.CELLS", 1000)
     assert np.allclose(values(), whole, rtol=1e-9, atol=1e-9)
 
 

@@ -10,17 +10,17 @@ import pytest
 from rank_bm25 import BM25Okapi
 from rouge_score.rouge_scorer import RougeScorer
 
-from oracles.evidence_lexical import folded, lexical, words
+from support.oracles.evidence_lexical import folded, lexical, words
+from synthleak.core.seeds import stream
 from synthleak.corpus.demo import write_demo
 from synthleak.evidence.family import families
-from synthleak.evidence.glance import own_vectors
+from synthleak.evidence.fast.glance import own_vectors
+from synthleak.evidence.fast.retrieval import TOP, bm25, inverse_frequency, retrieve
+from synthleak.evidence.fast.subsequence import common_words
+from synthleak.evidence.fast.substring import longest_substrings
+from synthleak.evidence.fast.words import words as numbered
 from synthleak.evidence.observation import Observation, Targets
-from synthleak.evidence.retrieval import TOP, bm25, inverse_frequency, retrieve
-from synthleak.evidence.subsequence import common_words
-from synthleak.evidence.substring import longest_substrings
 from synthleak.evidence.table import look
-from synthleak.evidence.words import words as numbered
-from synthleak.seeds import stream
 
 LEXICAL = [entry.plugin for entry in families if entry.plugin.view == "lexical"]
 DEMO = [record.text for record in write_demo(260, seed=5)]

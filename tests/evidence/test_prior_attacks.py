@@ -11,19 +11,19 @@ from scipy.stats import gaussian_kde, multivariate_normal
 from sklearn.covariance import LedoitWolf
 from sklearn.decomposition import PCA
 
-from oracles.evidence_prior import ngram_logprob as oracle
+from support.oracles.evidence_prior import ngram_logprob as oracle
+from synthleak.core.errors import ContractError
+from synthleak.core.seeds import stream
 from synthleak.corpus.demo import write_demo
+from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.encoders.encoder import Vectors
-from synthleak.encoders.shelf.hashing import Hashing
-from synthleak.errors import ContractError
-from synthleak.evidence.attack import Attack, attack_key, attacks, strike
-from synthleak.evidence.density import Gaussian
-from synthleak.evidence.kernel import Kernel, log_densities, principal
+from synthleak.evidence.attack import Attack, attack_key, attacks, observe
+from synthleak.evidence.fast.bigram_model import ngram_logprob
+from synthleak.evidence.fast.density import Gaussian
+from synthleak.evidence.fast.kernel import Kernel, log_densities, principal
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 from synthleak.evidence.prior.canary import Canary
 from synthleak.evidence.prior.domias import Domias
-from synthleak.evidence.whole_model import ngram_logprob
-from synthleak.seeds import stream
 
 DEMO = [record.text for record in write_demo(120, seed=3)]
 ENCODE = Hashing(dimensions=16).encode
@@ -41,11 +41,11 @@ def test_the_ngram_model_of_the_whole_observation_is_that_of_the_oracle(order: i
 
 def test_canary_gives_support_and_the_mean_of_the_largest_cosines() -> None:
     targets, observation = Targets(DEMO[:5], ENCODE), Observation(DEMO[3:60], ENCODE)
-    values = strike(Canary(order=3, neighbours=7), targets, observation, None)
+    values = observe(Canary(order=3, neighbours=7), targets, observation, None)
     assert values[:, 0] == pytest.approx(ngram_logprob(targets, observation, 3))
     cosine = targets.directions @ observation.directions.T
     assert values[:, 1] == pytest.approx(np.sort(cosine, axis=1)[:, -7:].mean(axis=1))
-    few = strike(Canary(), targets, Observation(DEMO[:4], ENCODE), None)
+    few = observe(Canary(), targets, Observation(DEMO[:4], ENCODE), None)
     assert np.isfinite(few).all()  # fewer texts than neighbours
 
 
@@ -103,7 +103,7 @@ def test_domias_is_the_density_of_the_release_against_that_of_the_domain() -> No
     names, encode = numbered(points(150, 6, 5).astype(np.float32).astype(np.float64))
     targets = Targets(names[:10], encode, names[10:60])
     observation, references = Observation(names[5:80], encode), TextSet(names[80:], encode)
-    values = strike(Domias(components=2), targets, observation, references)
+    values = observe(Domias(components=2), targets, observation, references)
     for place, domain in enumerate((targets.auxiliary, references)):
         ours = values[:, 4 * place : 4 * place + 4]
         whole = log_densities(observation.vectors, targets.vectors)
@@ -118,7 +118,7 @@ def test_domias_is_the_density_of_the_release_against_that_of_the_domain() -> No
 
 def test_a_domain_like_the_release_gives_nothing_away() -> None:
     targets = Targets(DEMO[:5], ENCODE, DEMO[20:70])
-    values = strike(Domias(), targets, Observation(DEMO[20:70], ENCODE), None)
+    values = observe(Domias(), targets, Observation(DEMO[20:70], ENCODE), None)
     assert values[:, :4] == pytest.approx(np.zeros((5, 4)), abs=1e-6)
     assert not values[:, 4:].any()  # no references: these arms are left out of the scenarios
 
@@ -127,15 +127,15 @@ def test_a_domain_like_the_release_gives_nothing_away() -> None:
 @pytest.mark.parametrize("texts", [[], ["a"], [""] * 9, STRANGE, ["a red fox"] * 60], ids=repr)
 def test_strange_text_gives_finite_values(attack: Attack, texts: list[str]) -> None:
     targets = Targets(STRANGE, ENCODE, ["took 40 mg", "", "a red fox"])
-    values = strike(attack, targets, Observation(texts, ENCODE), TextSet(texts or [""], ENCODE))
+    values = observe(attack, targets, Observation(texts, ENCODE), TextSet(texts or [""], ENCODE))
     assert values.shape == (len(STRANGE), attack.columns)
 
 
 @pytest.mark.parametrize("attack", [Canary(), Domias()], ids=lambda attack: attack.kind)
 def test_the_order_of_the_observation_does_not_matter(attack: Attack) -> None:
     targets, references = Targets(DEMO[:4], ENCODE, DEMO[60:90]), TextSet(DEMO[90:], ENCODE)
-    there = strike(attack, targets, Observation(DEMO[4:60], ENCODE), references)
-    back = strike(attack, targets, Observation(DEMO[59:3:-1], ENCODE), references)
+    there = observe(attack, targets, Observation(DEMO[4:60], ENCODE), references)
+    back = observe(attack, targets, Observation(DEMO[59:3:-1], ENCODE), references)
     assert there.tolist() == back.tolist()
 
 
@@ -176,6 +176,6 @@ def test_an_attack_that_breaks_its_contract_is_named() -> None:
 
     targets, observation = Targets(["a"], ENCODE), Observation(["a"], ENCODE)
     with pytest.raises(ContractError, match="'broken' gave a value that is not finite"):
-        strike(Broken(), targets, observation, None)
+        observe(Broken(), targets, observation, None)
     with pytest.raises(ContractError, match="'broken' gave"):
-        strike(Broken(), Targets(["a", "b"], ENCODE), observation, None)
+        observe(Broken(), Targets(["a", "b"], ENCODE), observation, None)

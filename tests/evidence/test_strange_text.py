@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.encoders.encoder import Vectors
-from synthleak.encoders.shelf.hashing import Hashing
 from synthleak.evidence.family import Family, families
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import look

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import Demo
 from synthleak.metrics.blind import blind_test
-from synthleak.seeds import stream
 
 RECORDS = list(Demo(size=400, seed=2).read())
 TEXTS = [record.text for record in RECORDS]

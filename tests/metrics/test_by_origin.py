@@ -5,37 +5,37 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oracles.by_origin import rate, shared, wins
-from synthleak.metrics.by_origin import (
+from support.oracles.by_origin import rate, shared, wins
+from synthleak.core.spec import GameSection
+from synthleak.metrics.assignment import Assignment, assignment_of
+from synthleak.metrics.ranks import ranks_of
+from synthleak.metrics.records.by_origin import (
     Sides,
     against_own,
     against_redraws,
     by_kind,
-    origin_figures,
+    origin_measurements,
 )
-from synthleak.metrics.dealt import Dealt, dealt
-from synthleak.metrics.ranks import ranks_of
 from synthleak.plan.plan import designs
 from synthleak.pools.pool import Pool
-from synthleak.spec import GameSection
 
 TARGETS = 12
 FIRST = np.arange(TARGETS) < 5
 
 
-def hand_of(design: str, seed: int = 1) -> tuple[Dealt, int]:
+def hand_of(design: str, seed: int = 1) -> tuple[Assignment, int]:
     origins = tuple("one" if first else "two" for first in FIRST)
     pool = Pool("one+two", tuple(range(TARGETS)), origins, tuple(range(12, 200)), (200,) * 400)
     pool = Pool(pool.name, pool.targets, origins, pool.candidates, tuple(range(200, 400)))
     game = GameSection(design=design, instances=24, records=80, rounds=3, candidates=4)
     plan = designs.get(design).plugin.draw(pool, game, seed)
-    return dealt(plan.trials, TARGETS), int(plan.trials.set.max()) + 1
+    return assignment_of(plan.trials, TARGETS), int(plan.trials.set.max()) + 1
 
 
 def sides_of(design: str, *, levels: int, seed: int = 1) -> tuple[Sides, np.ndarray]:
-    hand, sets = hand_of(design, seed)
+    assignment, sets = hand_of(design, seed)
     values = np.random.default_rng(seed).integers(levels, size=sets * TARGETS).astype(float)
-    return Sides(ranks_of(values[:, None]).low[0], FIRST, hand), values
+    return Sides(ranks_of(values[:, None]).low[0], FIRST, assignment), values
 
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])
@@ -44,9 +44,9 @@ def test_figures_by_kind_agree_with_an_oracle_with_and_without_ties(
     design: str, levels: int
 ) -> None:
     sides, values = sides_of(design, levels=levels)
-    members = values[sides.hand.members].tolist()
-    kinds = FIRST[sides.hand.members % TARGETS].tolist()
-    expected = shared(members, kinds, values[sides.hand.others].tolist())
+    members = values[sides.assignment.members].tolist()
+    kinds = FIRST[sides.assignment.members % TARGETS].tolist()
+    expected = shared(members, kinds, values[sides.assignment.others].tolist())
     assert np.allclose(by_kind(sides), expected)
 
 
@@ -63,7 +63,7 @@ def test_each_kind_against_its_own_agrees_with_an_oracle_that_repeats_records(
             own = [c for c in cells.ravel().tolist() if FIRST[c % TARGETS] == kind]
             return [values[c] for c in own for _ in range(weight[c % TARGETS])]
 
-        inside, outside = repeated(sides.hand.members), repeated(sides.hand.others)
+        inside, outside = repeated(sides.assignment.members), repeated(sides.assignment.others)
         auc = sum(wins(score, outside) for score in inside) / (len(inside) * len(outside))
         found = against_own(sides, weight.astype(float))[place]
         assert np.allclose(found, [auc, rate(inside, outside)])
@@ -71,10 +71,10 @@ def test_each_kind_against_its_own_agrees_with_an_oracle_that_repeats_records(
 
 def test_the_bootstrap_keeps_the_trials_of_a_record_together() -> None:
     sides, _ = sides_of("cohort", levels=100_000)
-    doubled = Dealt(np.tile(sides.hand.members, 2), sides.hand.others)
+    doubled = Assignment(np.tile(sides.assignment.members, 2), sides.assignment.others)
     rng = np.random.default_rng
-    once = origin_figures([sides], rng(3))
-    twice = origin_figures([Sides(sides.low, FIRST, doubled)], rng(3))
+    once = origin_measurements([sides], rng(3))
+    twice = origin_measurements([Sides(sides.low, FIRST, doubled)], rng(3))
     for one, two in zip(once, twice, strict=True):
         assert (one.low, one.high) == pytest.approx((two.low, two.high))
         assert one.low <= one.delta <= one.high
@@ -89,15 +89,15 @@ def test_a_redraw_without_one_kind_counts_against_the_finding() -> None:
 
 def test_a_planted_difference_is_found_and_its_sign_is_kept() -> None:
     for design in ("lone", "cohort"):
-        hand, sets = hand_of(design)
+        assignment, sets = hand_of(design)
         values = np.random.default_rng(4).normal(size=sets * TARGETS)
-        cells = hand.members
+        cells = assignment.members
         values[cells[FIRST[cells % TARGETS]]] += 4
         low = ranks_of(values[:, None]).low[0]
-        auc, tpr = origin_figures([Sides(low, FIRST, hand)], np.random.default_rng(5))
+        auc, tpr = origin_measurements([Sides(low, FIRST, assignment)], np.random.default_rng(5))
         assert auc.low > 0
         assert tpr.low > 0
         assert auc.own_low is not None
         assert auc.own_low > 0
-        back = origin_figures([Sides(low, ~FIRST, hand)], np.random.default_rng(5))[0]
+        back = origin_measurements([Sides(low, ~FIRST, assignment)], np.random.default_rng(5))[0]
         assert back.delta == pytest.approx(-auc.delta)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from synthleak.core.seeds import stream
+from synthleak.metrics.assignment import Assignment, assignment_of, coins_of
 from synthleak.metrics.by_record import (
     doubled_ranks,
     idle,
@@ -14,25 +16,25 @@ from synthleak.metrics.by_record import (
     record_statistics,
     tenth,
 )
-from synthleak.metrics.dealt import Dealt, coins_of, dealt
-from synthleak.metrics.nulls import benjamini_hochberg
+from synthleak.metrics.null import benjamini_hochberg
 from synthleak.plan.cohort import toss, trials_of
-from synthleak.seeds import stream
 
 SETS, TARGETS = 14, 11
 
 
-def hands_of(count: int, seed: int = 1, sets: int = SETS, targets: int = TARGETS) -> list[Dealt]:
+def hands_of(
+    count: int, seed: int = 1, sets: int = SETS, targets: int = TARGETS
+) -> list[Assignment]:
     rng = stream(seed, "coins")
-    return [dealt(trials_of(toss(sets, targets, rng)), targets) for _ in range(count)]
+    return [assignment_of(trials_of(toss(sets, targets, rng)), targets) for _ in range(count)]
 
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_record_aucs_equal_scikit_learn(tied: bool) -> None:
     values = stream(2).normal(size=(SETS, TARGETS, 3))
     values = np.round(values) if tied else values
-    hands = hands_of(5)
-    coins = np.stack([coins_of(hand, SETS, TARGETS) for hand in hands])
+    assignments = hands_of(5)
+    coins = np.stack([coins_of(assignment, SETS, TARGETS) for assignment in assignments])
     found = record_aucs(doubled_ranks(values), coins)
     for d, x, s in np.ndindex(found.shape):
         expected = roc_auc_score(coins[d, :, x], values[:, x, s])
@@ -41,9 +43,9 @@ def test_record_aucs_equal_scikit_learn(tied: bool) -> None:
 
 def test_statistics_are_the_mean_and_the_mean_of_the_largest_tenth() -> None:
     values = stream(3).normal(size=(SETS, 25, 4))
-    hands = hands_of(130, targets=25)  # more than one block
-    made = record_statistics(values, hands)
-    coins = np.stack([coins_of(hand, SETS, 25) for hand in hands])
+    assignments = hands_of(130, targets=25)  # more than one block
+    made = record_statistics(values, assignments)
+    coins = np.stack([coins_of(assignment, SETS, 25) for assignment in assignments])
     shares = record_aucs(doubled_ranks(values), coins)
     assert made.names == ("auc", "top_tenth")
     assert made.auc == pytest.approx(shares.mean(axis=1))
@@ -58,14 +60,16 @@ def test_a_record_whose_coins_all_agree_leaves_the_mean() -> None:
     assert found[0, 0, 0] == 0.5 and idle(coins[None]).tolist() == [[True, False]]
     assert found[0, 1, 0] == 0.25
     agreed = np.ones((4, 2), dtype=bool)
-    made = record_statistics(values, [dealt(trials_of(coins), 2), dealt(trials_of(agreed), 2)])
+    made = record_statistics(
+        values, [assignment_of(trials_of(coins), 2), assignment_of(trials_of(agreed), 2)]
+    )
     assert made.auc[:, 0].tolist() == [0.25, 0.5]
 
 
 def test_a_pool_of_one_record_is_compared_over_its_releases() -> None:
     values = np.arange(12.0).reshape(12, 1, 1)
-    hand = dealt(trials_of(np.arange(12).reshape(12, 1) >= 6), 1)
-    made = record_statistics(values, [hand])
+    assignment = assignment_of(trials_of(np.arange(12).reshape(12, 1) >= 6), 1)
+    made = record_statistics(values, [assignment])
     assert made.values[:, 0, 0].tolist() == [1.0, 1.0]
 
 
@@ -74,11 +78,11 @@ def test_record_p_values_are_level_and_leaking_records_are_named() -> None:
     wrong, named, small = [], [], []
     for seed in range(40):
         rng = stream(seed, "fdr")
-        hands = hands_of(120, seed, sets=24, targets=16)
-        coins = coins_of(hands[0], 24, 16)
+        assignments = hands_of(120, seed, sets=24, targets=16)
+        coins = coins_of(assignments[0], 24, 16)
         values = rng.normal(size=(24, 16, 3))
         values[:, :8, 1] += 2.5 * coins[:, :8]
-        _, p = record_p_values(values, hands)
+        _, p = record_p_values(values, assignments)
         q = benjamini_hochberg(p)
         small += p[8:].tolist()
         named.append((q[:8] <= 0.2).sum())
@@ -90,12 +94,12 @@ def test_record_p_values_are_level_and_leaking_records_are_named() -> None:
 
 def test_a_tied_signal_is_weighed_by_what_it_could_reach() -> None:
     """A signal that differs in four releases of 24 is heard when all four were joined."""
-    hands = hands_of(400, 7, sets=24, targets=3)
-    coins = coins_of(hands[0], 24, 3)
+    assignments = hands_of(400, 7, sets=24, targets=3)
+    coins = coins_of(assignments[0], 24, 3)
     values = stream(11).normal(size=(24, 3, 2))
     values[..., 1] = 0.0
     joined = np.flatnonzero(coins[:, 0])[:6]
     values[joined, 0, 1] = 1.0
-    best, p = record_p_values(values, hands)
+    best, p = record_p_values(values, assignments)
     assert p[0] < 0.1 < p[1:].min()
     assert best[0] == pytest.approx(0.5 + 3 / coins[:, 0].sum())

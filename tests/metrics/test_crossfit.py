@@ -5,18 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oracles import crossfit as oracle
-from oracles import nulls as obvious
-from synthleak.metrics.compare import comparison_of
-from synthleak.metrics.crossfit import (
-    _held_tpr,
-    choose_in_folds,
-    crossfit,
-    fold_aucs,
-    take_chosen,
-    wins_of,
-)
-from synthleak.metrics.crossfit_records import (
+from support.oracles import crossfit as oracle
+from support.oracles import nulls as obvious
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection
+from synthleak.metrics.assignment import Assignment, assignment_of, coins_of, redraw_assignments
+from synthleak.metrics.comparing.choose import comparison_of
+from synthleak.metrics.comparing.whole_pool import WholePool, _spread
+from synthleak.metrics.comparing.within_records import WithinRecords
+from synthleak.metrics.crossfit.folds import split_folds
+from synthleak.metrics.crossfit.records import (
     choose_folds,
     fold_figures,
     folds_of,
@@ -26,17 +24,19 @@ from synthleak.metrics.crossfit_records import (
     resampled_instances,
     resampled_records,
 )
-from synthleak.metrics.dealt import Dealt, coins_of, dealt, redeal
+from synthleak.metrics.crossfit.units import (
+    _held_tpr,
+    choose_in_folds,
+    crossfit,
+    fold_aucs,
+    take_chosen,
+    wins_of,
+)
 from synthleak.metrics.estimate import interval
-from synthleak.metrics.folds import split_folds
 from synthleak.metrics.ranks import ranks_of
-from synthleak.metrics.whole_pool import WholePool, _spread
-from synthleak.metrics.within_records import WithinRecords
 from synthleak.plan.cohort import toss, trials_of
 from synthleak.plan.plan import designs
 from synthleak.pools.pool import Pool
-from synthleak.seeds import stream
-from synthleak.spec import GameSection
 
 TARGETS = 8
 POOL = Pool("p", tuple(range(8)), ("p",) * 8, tuple(range(8, 108)), tuple(range(108, 208)))
@@ -44,8 +44,8 @@ GAME = GameSection(instances=16, records=40, rounds=6, candidates=4)
 GROUPS = [np.array([0, 1]), np.array([2, 3, 4]), np.arange(5)]
 
 
-def lone_hand(seed: int = 1) -> Dealt:
-    return dealt(designs.get("lone").plugin.draw(POOL, GAME, seed).trials, TARGETS)
+def lone_hand(seed: int = 1) -> Assignment:
+    return assignment_of(designs.get("lone").plugin.draw(POOL, GAME, seed).trials, TARGETS)
 
 
 def table(tied: bool = False, seed: int = 2, sets: int = 16) -> np.ndarray:
@@ -55,38 +55,44 @@ def table(tied: bool = False, seed: int = 2, sets: int = 16) -> np.ndarray:
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_folds_of_a_pool_equal_loops(tied: bool) -> None:
-    hand, values = lone_hand(), table(tied).reshape(-1, 5)
+    assignment, values = lone_hand(), table(tied).reshape(-1, 5)
     ranks = ranks_of(values)
     inside = (split_folds(8, 4, stream(1), 3), split_folds(8, 4, stream(2), 3))
-    wins = wins_of(ranks, hand, TARGETS)
+    wins = wins_of(ranks, assignment, TARGETS)
     rest, held = fold_aucs(wins, inside)
     for group in GROUPS:
         chosen = choose_in_folds(rest, wins.signals, ranks, group)
-        rate = _held_tpr(ranks, hand, wins.signals, [chosen], inside)[0]
-        expected = oracle.pool(values, hand.members, hand.others, group.tolist(), *inside)
+        rate = _held_tpr(ranks, assignment, wins.signals, [chosen], inside)[0]
+        expected = oracle.pool(
+            values, assignment.members, assignment.others, group.tolist(), *inside
+        )
         assert take_chosen(held, chosen).mean() == pytest.approx(expected[0])
         assert rate == pytest.approx(expected[1])
 
 
 def test_wins_count_every_round_once() -> None:
-    hand, values = lone_hand(), table(tied=True).reshape(-1, 5)
-    wins = wins_of(ranks_of(values), hand, TARGETS)
+    assignment, values = lone_hand(), table(tied=True).reshape(-1, 5)
+    wins = wins_of(ranks_of(values), assignment, TARGETS)
     for u, v, s in np.ndindex(8, 8, 5):
-        scored = obvious.auc([values[hand.members[u], s]], values[hand.others[:, v], s].tolist())
+        scored = obvious.auc(
+            [values[assignment.members[u], s]], values[assignment.others[:, v], s].tolist()
+        )
         assert wins.doubled[s, u, v] == pytest.approx(2 * 6 * scored)
     assert wins.mass.tolist() == [6.0] * 8
 
 
 def test_a_unit_drawn_twice_equals_two_copies() -> None:
-    hand, values = lone_hand(), table().reshape(-1, 5)
+    assignment, values = lone_hand(), table().reshape(-1, 5)
     ranks = ranks_of(values)
     rows, columns = split_folds(8, 2, stream(1), 1), split_folds(8, 2, stream(2), 1)
     members = np.array([2, 1, 0, 1, 1, 1, 1, 1])
     others = np.array([1, 1, 3, 0, 0, 1, 1, 1])
     rest, held = fold_aucs(
-        wins_of(ranks, hand, TARGETS), (rows, columns), (members.astype(float), others * 1.0)
+        wins_of(ranks, assignment, TARGETS), (rows, columns), (members.astype(float), others * 1.0)
     )
-    copied = Dealt(np.repeat(hand.members, members), np.repeat(hand.others, others, axis=1))
+    copied = Assignment(
+        np.repeat(assignment.members, members), np.repeat(assignment.others, others, axis=1)
+    )
     inside = (np.repeat(rows, members, axis=0), np.repeat(columns, others, axis=0))
     again_rest, again_held = fold_aucs(wins_of(ranks, copied, TARGETS), inside)
     assert rest == pytest.approx(again_rest) and held == pytest.approx(again_held)
@@ -94,14 +100,16 @@ def test_a_unit_drawn_twice_equals_two_copies() -> None:
 
 def test_records_are_weighed_on_both_sides() -> None:
     """A record drawn 0 times leaves as a non-member; one drawn twice counts twice."""
-    hand, values = lone_hand(), table().reshape(-1, 5)
+    assignment, values = lone_hand(), table().reshape(-1, 5)
     weight = np.array([0, 2, 1, 1, 1, 1, 2, 1.0])
-    wins = wins_of(ranks_of(values), hand, TARGETS, weight)
+    wins = wins_of(ranks_of(values), assignment, TARGETS, weight)
     for v in range(8):
-        cells = [c for c in hand.others[:, v].tolist() for _ in range(int(weight[c % TARGETS]))]
+        cells = [
+            c for c in assignment.others[:, v].tolist() for _ in range(int(weight[c % TARGETS]))
+        ]
         assert wins.mass[v] == len(cells)
         if cells:
-            expected = obvious.auc([values[hand.members[3], 1]], values[cells, 1].tolist())
+            expected = obvious.auc([values[assignment.members[3], 1]], values[cells, 1].tolist())
             assert wins.doubled[1, 3, v] == pytest.approx(2 * len(cells) * expected)
 
 
@@ -197,11 +205,11 @@ def test_few_releases_in_a_fold_do_not_pull_a_perfect_leak_towards_chance() -> N
 def test_choosing_and_evaluating_apart_is_unbiased_where_the_best_of_many_is_not() -> None:
     best, apart = [], []
     for seed in range(60):
-        hand, values = lone_hand(seed), stream(seed, "noise").normal(size=(128, 12))
+        assignment, values = lone_hand(seed), stream(seed, "noise").normal(size=(128, 12))
         comparison = WholePool(values.reshape(16, TARGETS, 12))
-        best.append(comparison.statistics([hand]).auc.max())
-        inside = comparison.folds(hand, stream(seed), 4)
-        made = crossfit(comparison.ranks, hand, TARGETS, [np.arange(12)], inside)
+        best.append(comparison.statistics([assignment]).auc.max())
+        inside = comparison.folds(assignment, stream(seed), 4)
+        made = crossfit(comparison.ranks, assignment, TARGETS, [np.arange(12)], inside)
         assert made is not None
         apart.append(made.auc[0])
     assert np.mean(best) > 0.6
@@ -218,15 +226,15 @@ def test_a_planted_leak_is_deployable_and_its_interval_covers_it(design: str) ->
         plan = plugin.draw(POOL, game, seed)
         rng = stream(seed, "leak")
         values = rng.normal(size=(30, TARGETS, 4))
-        hand = dealt(plan.trials, TARGETS)
-        values.reshape(-1, 4)[hand.members, 2] += 1.2
+        assignment = assignment_of(plan.trials, TARGETS)
+        values.reshape(-1, 4)[assignment.members, 2] += 1.2
         comparison = comparison_of(plugin, plan, values)
         groups = [np.arange(4)]
-        made = comparison.deployable([hand], groups, rng)
-        spreads = comparison.spreads(hand, groups, rng)
+        made = comparison.deployable([assignment], groups, rng)
+        spreads = comparison.spreads(assignment, groups, rng)
         assert made is not None and spreads is not None and spreads.over == "instances"
         values_found.append(made.auc[0, 0])
-        low, high = interval(made.auc[0, 0], spreads.pool[0], comparison.sides(hand))
+        low, high = interval(made.auc[0, 0], spreads.pool[0], comparison.sides(assignment))
         covered += low < 0.802 < high
         assert 0 < spreads.records[0] < 0.3
     assert np.mean(values_found) == pytest.approx(0.80, abs=0.04)
@@ -253,9 +261,11 @@ def test_the_interval_of_a_cohort_is_several_times_narrower() -> None:
         plugin = designs.get(design).plugin
         plan = plugin.draw(POOL, game, 1)
         values = stream(2).normal(size=(40, TARGETS, 1))
-        hand = dealt(plan.trials, TARGETS)
-        values.reshape(-1, 1)[hand.members, 0] += 0.3
-        errors[design] = comparison_of(plugin, plan, values).standard_error(hand, 0, stream(3))
+        assignment = assignment_of(plan.trials, TARGETS)
+        values.reshape(-1, 1)[assignment.members, 0] += 0.3
+        errors[design] = comparison_of(plugin, plan, values).standard_error(
+            assignment, 0, stream(3)
+        )
     assert errors["lone"] > 2 * errors["cohort"]
 
 
@@ -266,19 +276,19 @@ def test_standard_errors_agree_with_redraws() -> None:
         plugin = designs.get(design).plugin
         plan = plugin.draw(POOL, game, 5)
         comparison = comparison_of(plugin, plan, stream(6).normal(size=(60, TARGETS, 1)))
-        hands = redeal(plugin, plan, game, stream(7), 300)
-        redrawn = comparison.statistics(hands).auc[:, 0].std()
-        resampled = np.mean([comparison.standard_error(h, 0, stream(8)) for h in hands[:8]])
+        assignments = redraw_assignments(plugin, plan, game, stream(7), 300)
+        redrawn = comparison.statistics(assignments).auc[:, 0].std()
+        resampled = np.mean([comparison.standard_error(h, 0, stream(8)) for h in assignments[:8]])
         assert resampled == pytest.approx(redrawn, rel=0.3)
 
 
 def test_too_little_to_fold_is_none() -> None:
-    hand = Dealt(np.array([0]), np.array([[3]]))
+    assignment = Assignment(np.array([0]), np.array([[3]]))
     values = np.arange(4.0).reshape(2, 2, 1)
     comparison = WholePool(values)
-    assert comparison.deployable([hand], [np.array([0])], stream(1)) is None
-    assert comparison.spreads(hand, [np.array([0])], stream(1)) is None
-    single = dealt(trials_of(np.array([[True], [False]])), 1)
+    assert comparison.deployable([assignment], [np.array([0])], stream(1)) is None
+    assert comparison.spreads(assignment, [np.array([0])], stream(1)) is None
+    single = assignment_of(trials_of(np.array([[True], [False]])), 1)
     within = WithinRecords(values[:, :1])
     assert within.deployable([single], [np.array([0])], stream(1)) is None
     assert within.spreads(single, [np.array([0])], stream(1)) is None
@@ -286,10 +296,10 @@ def test_too_little_to_fold_is_none() -> None:
 
 def test_few_instances_resample_records() -> None:
     values, rng = table(sets=4), stream(1)
-    hand = dealt(trials_of(toss(4, TARGETS, rng)), TARGETS)
+    assignment = assignment_of(trials_of(toss(4, TARGETS, rng)), TARGETS)
     within = WithinRecords(values)
-    spreads = within.spreads(hand, [np.arange(5)], rng)
+    spreads = within.spreads(assignment, [np.arange(5)], rng)
     assert spreads is not None and spreads.over == "records" and spreads.pool[0] > 0
-    assert within.standard_error(hand, 0, rng) > 0
-    coins = coins_of(hand, 4, TARGETS)
+    assert within.standard_error(assignment, 0, rng) > 0
+    coins = coins_of(assignment, 4, TARGETS)
     assert coins.shape == (4, TARGETS)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracles.curves import area, height, roc_points
-from synthleak.metrics.curve import GRID, TOLERANCE, drawable, read_curve, roc_curve, thinned
+from support.oracles.curves import area, height, roc_points
+from synthleak.metrics.curves import GRID, TOLERANCE, drawable, read_curve, roc_curve, thinned
 from synthleak.metrics.roc import auc
 
 SCORES = st.lists(st.integers(0, 12), min_size=1, max_size=30)

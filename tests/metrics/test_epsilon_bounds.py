@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from oracles import nulls as oracle
-from synthleak.metrics.epsilon import (
+from support.oracles import nulls as oracle
+from synthleak.core.seeds import stream
+from synthleak.metrics.epsilon.bounds import (
     clopper_pearson,
     epsilon_of_counts,
     gdp_delta,
@@ -17,13 +18,12 @@ from synthleak.metrics.epsilon import (
     gdp_mu,
     lone_epsilon,
 )
-from synthleak.metrics.one_run import (
+from synthleak.metrics.epsilon.one_run import (
     audit_delta,
     cohort_epsilon,
     one_run_epsilon,
     one_run_p_value,
 )
-from synthleak.seeds import stream
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 7), (1, 7), (4, 9), (50, 50), (13, 300)])

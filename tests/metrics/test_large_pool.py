@@ -5,96 +5,100 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synthleak.metrics.crossfit import crossfit, fold_aucs, wins_of
-from synthleak.metrics.dealt import Dealt
-from synthleak.metrics.exposure import member_p_values
-from synthleak.metrics.folds import split_folds
-from synthleak.metrics.large_pool import LargePool, fold_figures, folded
-from synthleak.metrics.whole_pool import WholePool
-from synthleak.seeds import stream
+from synthleak.core.seeds import stream
+from synthleak.metrics.assignment import Assignment
+from synthleak.metrics.comparing.large_pool import LargePool, fold_figures, folded
+from synthleak.metrics.comparing.whole_pool import WholePool
+from synthleak.metrics.crossfit.folds import split_folds
+from synthleak.metrics.crossfit.units import crossfit, fold_aucs, wins_of
+from synthleak.metrics.records.exposure import member_p_values
 
 GROUPS = [np.arange(3), np.arange(3, 6), np.arange(6)]
 
 
-def material(records: int = 160, seed: int = 1) -> tuple[np.ndarray, Dealt]:
+def material(records: int = 160, seed: int = 1) -> tuple[np.ndarray, Assignment]:
     rng = stream("large pool", seed)
     member = rng.permutation(np.arange(records) % 5 < 2)
     values = rng.normal(size=(1, records, 6)) + 0.6 * member[None, :, None]
     values[..., 1] = np.round(values[..., 1])  # ties
     values[..., 4] = values[..., 3]  # a signal twice
-    return values, Dealt(np.flatnonzero(member), np.flatnonzero(~member)[None])
+    return values, Assignment(np.flatnonzero(member), np.flatnonzero(~member)[None])
 
 
 def test_fold_figures_are_those_of_all_pairs() -> None:
-    values, hand = material()
+    values, assignment = material()
     small, rng = WholePool(values), stream("folds")
-    inside = tuple(split_folds(n, 5, rng, 3) for n in (len(hand.members), hand.others.shape[1]))
-    wins = wins_of(small.ranks, hand, 160)
+    inside = tuple(
+        split_folds(n, 5, rng, 3) for n in (len(assignment.members), assignment.others.shape[1])
+    )
+    wins = wins_of(small.ranks, assignment, 160)
     weight = tuple(rng.integers(0, 3, size=len(side)).astype(float) for side in inside)
     for weights in (None, weight):
         rest, held = fold_aucs(wins, inside, weights)
         for place, signal in enumerate(wins.signals.tolist()):
             drawn = None if weights is None else tuple(weight[None] for weight in weights)
-            found = fold_figures(small.ranks, signal, folded(hand, 160, inside, drawn))
+            found = fold_figures(small.ranks, signal, folded(assignment, 160, inside, drawn))
             assert np.allclose(found.rest[0], rest[place].ravel(), atol=1e-6)
             assert np.allclose(found.held[0], held[place].ravel(), atol=1e-6)
 
 
 def test_the_deployable_figure_is_that_of_all_pairs() -> None:
-    values, hand = material()
+    values, assignment = material()
     large, small = LargePool(values), WholePool(values)
-    found = large.deployable([hand], GROUPS, stream("deploy"))
-    inside = small.folds(hand, stream("deploy"), large.repeats)
-    expected = crossfit(small.ranks, hand, 160, GROUPS, inside)
+    found = large.deployable([assignment], GROUPS, stream("deploy"))
+    inside = small.folds(assignment, stream("deploy"), large.repeats)
+    expected = crossfit(small.ranks, assignment, 160, GROUPS, inside)
     assert found is not None and expected is not None
     assert np.allclose(found.auc[:, 0], expected.auc, atol=1e-9)
     assert np.allclose(found.tpr[:, 0], expected.tpr, atol=1e-9)
 
 
 def test_standard_errors_agree_with_those_of_all_pairs() -> None:
-    values, hand = material(300)
+    values, assignment = material(300)
     large, small = LargePool(values), WholePool(values)
-    errors = [item.standard_error(hand, 0, stream("error")) for item in (large, small)]
+    errors = [item.standard_error(assignment, 0, stream("error")) for item in (large, small)]
     assert errors[0] == pytest.approx(errors[1], rel=0.15)
-    spreads = [item.spreads(hand, GROUPS, stream("spreads")) for item in (large, small)]
+    spreads = [item.spreads(assignment, GROUPS, stream("spreads")) for item in (large, small)]
     assert np.allclose(spreads[0].pool, spreads[1].pool, rtol=0.4)
     assert np.allclose(spreads[0].records, spreads[1].records, rtol=0.4)
-    assert large.resampled(hand, GROUPS, stream("r"), 7).shape == (3, 7)
+    assert large.resampled(assignment, GROUPS, stream("r"), 7).shape == (3, 7)
 
 
 @pytest.mark.parametrize("kind", [LargePool, WholePool])
 def test_records_of_one_group_share_a_fold_and_a_draw(kind: type[WholePool]) -> None:
-    values, hand = material()
+    values, assignment = material()
     group = np.empty(160, dtype=np.int64)
-    for side in (hand.members, hand.others[0]):
+    for side in (assignment.members, assignment.others[0]):
         group[side] = side.min() + 1000 * (np.arange(len(side)) // 8)  # eight records a person
     pool = kind(values, group)
-    inside = pool.folds(hand, stream("groups"), 3)
+    inside = pool.folds(assignment, stream("groups"), 3)
     assert inside is not None
-    drawn = pool.drawn(hand, 20, stream("draws"))
-    for side, where, weight in zip((hand.members, hand.others[0]), inside, drawn, strict=True):
+    drawn = pool.drawn(assignment, 20, stream("draws"))
+    for side, where, weight in zip(
+        (assignment.members, assignment.others[0]), inside, drawn, strict=True
+    ):
         for name in np.unique(group[side]):
             own = group[side] == name
             assert np.ptp(where[own], axis=0).max() == 0
             assert np.ptp(weight[:, own], axis=1).max() == 0
-    assert pool.sides(hand) == (8, 12)  # 64 members and 96 others, 8 a person
+    assert pool.sides(assignment) == (8, 12)  # 64 members and 96 others, 8 a person
     # Records of a person that score alike say no more than one record would.
     alike = values.copy()
     for name in np.unique(group):
         own = np.flatnonzero(group == name)
         alike[0, own] = alike[0, own[0]]
     alone, together = kind(alike), kind(alike, group)
-    errors = [item.standard_error(hand, 0, stream("error")) for item in (alone, together)]
+    errors = [item.standard_error(assignment, 0, stream("error")) for item in (alone, together)]
     assert errors[1] > 2 * errors[0]
 
 
 def test_a_large_group_counts_for_less_than_its_records() -> None:
     """Members: 30 records of one person and 10 of one record; others: 40 of one record."""
     group = np.concatenate([np.zeros(30, dtype=np.int64), np.arange(1, 51)])
-    hand = Dealt(np.arange(40), np.arange(40, 80)[None])
-    sides = WholePool(np.zeros((1, 80, 1)), group).sides(hand)
+    assignment = Assignment(np.arange(40), np.arange(40, 80)[None])
+    sides = WholePool(np.zeros((1, 80, 1)), group).sides(assignment)
     assert sides == pytest.approx((40**2 / (30**2 + 10), 40))
-    assert WholePool(np.zeros((1, 80, 1))).sides(hand) == (40, 40)
+    assert WholePool(np.zeros((1, 80, 1))).sides(assignment) == (40, 40)
 
 
 def test_members_are_named_by_signals_that_other_groups_chose() -> None:
@@ -110,8 +114,10 @@ def test_members_are_named_by_signals_that_other_groups_chose() -> None:
 
 
 def test_few_records_cannot_be_folded() -> None:
-    hand = Dealt(np.array([0]), np.array([[1, 2]]))
-    assert LargePool(np.zeros((1, 3, 2))).deployable([hand], [np.arange(2)], stream("x")) is None
+    assignment = Assignment(np.array([0]), np.array([[1, 2]]))
+    assert (
+        LargePool(np.zeros((1, 3, 2))).deployable([assignment], [np.arange(2)], stream("x")) is None
+    )
 
 
 def test_members_that_outscore_the_holdout_come_first() -> None:

@@ -9,13 +9,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-import synthleak.metrics.meta as module
-from oracles.planted import Ground, nothing, raised
-from synthleak.metrics.compare import comparison_of
-from synthleak.metrics.dealt import dealt
-from synthleak.metrics.meta import Rows, balanced, fit, fuse, learning_rows, weighted_auc
+import synthleak.metrics.meta_classifier as module
+from support.oracles.planted import Ground, nothing, raised
+from synthleak.core.seeds import stream
+from synthleak.metrics.assignment import assignment_of
+from synthleak.metrics.comparing.choose import comparison_of
+from synthleak.metrics.meta_classifier import Rows, balanced, fit, fuse, learning_rows, weighted_auc
 from synthleak.plan.plan import Plan
-from synthleak.seeds import stream
 
 GROUND = Ground(design="lone", instances=40, records=15, scenarios=("S1",))
 
@@ -32,21 +32,25 @@ def scores_of(plan: Plan, proxies: int, amount: float) -> np.ndarray:
 def test_many_weak_proxies_together_beat_the_best_of_them(design: str) -> None:
     ground = Ground(design=design, instances=100 if design == "lone" else 20, records=15)
     plan = ground.plan("odd")
-    played, _ = ground.cell("odd", nothing)
+    cell_data, _ = ground.cell("odd", nothing)
     values = scores_of(plan, 8, 0.8)
-    made = fuse("S1", values, played.design, plan, stream(1))
-    single = comparison_of(played.design, plan, values).statistics([dealt(plan.trials, 15)]).auc[0]
+    made = fuse("S1", values, cell_data.design, plan, stream(1))
+    single = (
+        comparison_of(cell_data.design, plan, values)
+        .statistics([assignment_of(plan.trials, 15)])
+        .auc[0]
+    )
     assert made.auc > single.max()
     assert made.records == 15
-    again = fuse("S1", values, played.design, plan, stream(1))
+    again = fuse("S1", values, cell_data.design, plan, stream(1))
     assert again == made
 
 
 def test_noise_fused_is_chance() -> None:
     plan = GROUND.plan("odd")
-    played, _ = GROUND.cell("odd", nothing)
+    cell_data, _ = GROUND.cell("odd", nothing)
     found = [
-        fuse("S1", stream(seed).normal(size=(40, 15, 4)), played.design, plan, stream(seed)).auc
+        fuse("S1", stream(seed).normal(size=(40, 15, 4)), cell_data.design, plan, stream(seed)).auc
         for seed in range(5)
     ]
     assert abs(np.mean(found) - 0.5) < 0.12
@@ -54,7 +58,7 @@ def test_noise_fused_is_chance() -> None:
 
 def test_no_record_is_in_the_model_that_scores_it(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = GROUND.plan("odd")
-    played, _ = GROUND.cell("odd", nothing)
+    cell_data, _ = GROUND.cell("odd", nothing)
     seen: list[set[int]] = []
     scored: list[set[int]] = []
     plain_fit, plain_folds = module.fit, module._folds
@@ -71,7 +75,7 @@ def test_no_record_is_in_the_model_that_scores_it(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(module, "fit", watch_fit)
     monkeypatch.setattr(module, "_folds", watch_folds)
-    fuse("S1", scores_of(plan, 6, 0.5), played.design, plan, stream(1))
+    fuse("S1", scores_of(plan, 6, 0.5), cell_data.design, plan, stream(1))
     # The model that scores an outer fold learnt from the most records.
     assert len(scored) == 5
     finals = [
@@ -84,11 +88,11 @@ def test_no_record_is_in_the_model_that_scores_it(monkeypatch: pytest.MonkeyPatc
 
 def test_trials_are_every_member_and_every_non_member_by_its_rounds() -> None:
     plan = GROUND.plan("odd")
-    hand = dealt(plan.trials, 15)
-    rows = learning_rows(np.arange(40 * 15.0).reshape(40, 15, 1), hand)
+    assignment = assignment_of(plan.trials, 15)
+    rows = learning_rows(np.arange(40 * 15.0).reshape(40, 15, 1), assignment)
     assert rows.member.sum() == 20
     assert rows.weight[~rows.member].sum() == pytest.approx(20)
-    assert sorted(rows.x[rows.member, 0].tolist()) == sorted(hand.members.tolist())
+    assert sorted(rows.x[rows.member, 0].tolist()) == sorted(assignment.members.tolist())
     weight = balanced(rows)
     assert weight[rows.member].sum() == pytest.approx(weight[~rows.member].sum())
     assert weight.sum() == pytest.approx(rows.weight.sum())

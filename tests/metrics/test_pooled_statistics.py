@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from oracles import nulls as oracle
-from synthleak.errors import ContractError
-from synthleak.metrics.dealt import Dealt, dealt, redeal
+from support.oracles import nulls as oracle
+from synthleak.core.errors import ContractError
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection
+from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
 from synthleak.metrics.pooled import pooled_statistics
 from synthleak.metrics.ranks import ranks_of
 from synthleak.metrics.roc import auc, tpr_at_fpr
@@ -16,8 +18,6 @@ from synthleak.metrics.selection import choose, mean_tpr, pooled_auc
 from synthleak.plan.lone import toss, trials_of
 from synthleak.plan.plan import Plan, Trials, designs
 from synthleak.pools.pool import Pool
-from synthleak.seeds import stream
-from synthleak.spec import GameSection
 
 GAME = GameSection(instances=20, records=40, rounds=7, candidates=5)
 
@@ -45,16 +45,16 @@ def scores(cells: int, signals: int, *, tied: bool, seed: int = 0) -> np.ndarray
 def test_auc_equals_scikit_learn_on_every_round(tied: bool) -> None:
     plan = plan_of()
     values = scores(20 * 9, 4, tied=tied)
-    hand = dealt(plan.trials, 9)
+    assignment = assignment_of(plan.trials, 9)
     by_round = []
-    for others in hand.others:
-        fast = auc(values[hand.members], values[others])
-        truth = np.repeat([1, 0], [len(hand.members), len(others)])
-        listed = values[np.concatenate([hand.members, others])]
+    for others in assignment.others:
+        fast = auc(values[assignment.members], values[others])
+        truth = np.repeat([1, 0], [len(assignment.members), len(others)])
+        listed = values[np.concatenate([assignment.members, others])]
         expected = [roc_auc_score(truth, listed[:, s]) for s in range(4)]
         assert fast == pytest.approx(expected, abs=1e-12)
         by_round.append(expected)
-    pooled = pooled_statistics(ranks_of(values), [hand]).auc[0]
+    pooled = pooled_statistics(ranks_of(values), [assignment]).auc[0]
     assert pooled == pytest.approx(np.mean(by_round, axis=0), abs=1e-12)
 
 
@@ -63,39 +63,39 @@ def test_auc_equals_scikit_learn_on_every_round(tied: bool) -> None:
 def test_every_redraw_equals_the_oracle(tied: bool, limit: float) -> None:
     plan, design = plan_of(), designs.get("lone").plugin
     values = scores(20 * 9, 3, tied=tied)
-    hands = redeal(design, plan, GAME, stream(4), 70)  # more than one block
+    assignments = redraw_assignments(design, plan, GAME, stream(4), 70)  # more than one block
     ranks = ranks_of(values)
-    made = pooled_statistics(ranks, hands, {"tail": limit}).values
+    made = pooled_statistics(ranks, assignments, {"tail": limit}).values
     for i in (0, 3, 64, 69):
         for s in range(3):
-            members = values[hands[i].members, s].tolist()
-            others = values[hands[i].others, s].ravel().tolist()
+            members = values[assignments[i].members, s].tolist()
+            others = values[assignments[i].others, s].ravel().tolist()
             assert made[0, i, s] == pytest.approx(oracle.auc(members, others), abs=1e-12)
             assert made[1, i, s] == pytest.approx(oracle.tail(members, others, limit), abs=1e-12)
-            assert pooled_auc(ranks, hands[i], s) == pytest.approx(made[0, i, s], abs=1e-12)
+            assert pooled_auc(ranks, assignments[i], s) == pytest.approx(made[0, i, s], abs=1e-12)
 
 
 def test_the_tail_of_a_worked_case() -> None:
     """Ten others; members above 0, 1 and 3 of them: reached at FPR 0, 0.1 and 0.3."""
     others = np.arange(10.0)
     values = np.concatenate([[20.0, 8.5, 6.5], others])[:, None]
-    hand = Dealt(np.array([0, 1, 2]), np.arange(3, 13)[None])
-    tail = pooled_statistics(ranks_of(values), [hand], {"tail": 0.2}).values[1, 0, 0]
+    assignment = Assignment(np.array([0, 1, 2]), np.arange(3, 13)[None])
+    tail = pooled_statistics(ranks_of(values), [assignment], {"tail": 0.2}).values[1, 0, 0]
     assert tail == pytest.approx((1 + (1 - 0.1 / 0.2) + 0) / 3)
 
 
 def test_tied_scores_are_flagged_together() -> None:
     values = np.array([1.0, 1.0, 1.0, 0.0])[:, None]
-    hand = Dealt(np.array([0]), np.array([[1, 2, 3]]))
-    made = pooled_statistics(ranks_of(values), [hand])
+    assignment = Assignment(np.array([0]), np.array([[1, 2, 3]]))
+    made = pooled_statistics(ranks_of(values), [assignment])
     assert made.names == ("auc", "tail5", "tail1")
     assert made.auc[0, 0] == pytest.approx((0.5 + 0.5 + 1) / 3)
     assert made.values[1:, 0, 0].tolist() == [0.0, 0.0]
 
 
 def test_a_dealing_that_compares_nothing_is_chance() -> None:
-    nobody = Dealt(np.array([], dtype=np.int64), np.array([[0, 1]]))
-    everybody = Dealt(np.array([0, 1]), np.zeros((1, 0), dtype=np.int64))
+    nobody = Assignment(np.array([], dtype=np.int64), np.array([[0, 1]]))
+    everybody = Assignment(np.array([0, 1]), np.zeros((1, 0), dtype=np.int64))
     made = pooled_statistics(ranks_of(np.array([[1.0], [2.0]])), [nobody, everybody])
     assert made.auc.ravel().tolist() == [0.5, 0.5]
     assert (made.values[1:] == 0.0).all()
@@ -105,23 +105,25 @@ def test_signals_that_rank_alike_are_computed_once_and_shown_twice() -> None:
     values = scores(40, 1, tied=False)
     ranks = ranks_of(np.concatenate([values, -values, 3 * values + 1], axis=1))
     assert ranks.same.tolist() == [0, 1, 0]
-    hand = Dealt(np.arange(10), np.arange(10, 40)[None])
-    level = pooled_statistics(ranks, [hand]).auc[0]
+    assignment = Assignment(np.arange(10), np.arange(10, 40)[None])
+    level = pooled_statistics(ranks, [assignment]).auc[0]
     assert level[0] == level[2] == pytest.approx(1 - level[1])
 
 
 def test_tpr_of_the_chosen_signal_equals_the_oracle_per_round() -> None:
     values = scores(20 * 9, 5, tied=True)
-    hand = dealt(plan_of().trials, 9)
+    assignment = assignment_of(plan_of().trials, 9)
     ranks = ranks_of(values)
     for s in range(5):
         rates = [
-            oracle.tpr(values[hand.members, s].tolist(), values[others, s].tolist())
-            for others in hand.others
+            oracle.tpr(values[assignment.members, s].tolist(), values[others, s].tolist())
+            for others in assignment.others
         ]
-        assert mean_tpr(ranks, hand, s) == pytest.approx(np.mean(rates))
-        direct = [tpr_at_fpr(values[hand.members, s], values[o, s]) for o in hand.others]
-        assert mean_tpr(ranks, hand, s) == pytest.approx(np.mean(direct))
+        assert mean_tpr(ranks, assignment, s) == pytest.approx(np.mean(rates))
+        direct = [
+            tpr_at_fpr(values[assignment.members, s], values[o, s]) for o in assignment.others
+        ]
+        assert mean_tpr(ranks, assignment, s) == pytest.approx(np.mean(direct))
 
 
 def test_each_dealing_chooses_its_own_best_ties_by_tpr_then_order() -> None:
@@ -130,25 +132,25 @@ def test_each_dealing_chooses_its_own_best_ties_by_tpr_then_order() -> None:
     second = [8.0, 7.0, 0.5, 3.0, 2.0, 1.0]  # two ahead of all, the third behind all
     level = np.array([[2 / 3, 2 / 3, 0.1], [0.2, 0.3, 0.9]])
     ranks = ranks_of(np.array([first, second, first]).T)
-    hand = Dealt(np.array([0, 1, 2]), np.array([[3, 4, 5]]))
-    chosen = choose(ranks, [hand, hand], level, np.array([0, 1, 2]))
+    assignment = Assignment(np.array([0, 1, 2]), np.array([[3, 4, 5]]))
+    chosen = choose(ranks, [assignment, assignment], level, np.array([0, 1, 2]))
     assert chosen.signal.tolist() == [1, 2]
     assert chosen.tpr.tolist() == pytest.approx([2 / 3, 1 / 3])
-    assert choose(ranks, [hand], level[:1], np.array([2])).signal.tolist() == [2]
+    assert choose(ranks, [assignment], level[:1], np.array([2])).signal.tolist() == [2]
 
 
 def test_trials_are_cells_and_odd_designs_are_refused() -> None:
     coins = toss(("p",) * 9, GAME, stream(3))
-    hand = dealt(trials_of(coins), 9)
+    assignment = assignment_of(trials_of(coins), 9)
     negative = np.flatnonzero(~coins.member)
-    assert (hand.others // 9 == negative).all()
-    assert (hand.others % 9 == coins.candidate[negative].T).all()
+    assert (assignment.others // 9 == negative).all()
+    assert (assignment.others % 9 == coins.candidate[negative].T).all()
     trials = trials_of(coins)
     lame = Trials(trials.set, trials.target, trials.member, trials.round, trials.weight * 2)
     with pytest.raises(ContractError):
-        dealt(lame, 9)
+        assignment_of(lame, 9)
     keep = np.ones(len(trials), dtype=bool)
     keep[-1] = False
     columns = (trials.set, trials.target, trials.member, trials.round, trials.weight)
     with pytest.raises(ContractError):
-        dealt(Trials(*(column[keep] for column in columns)), 9)
+        assignment_of(Trials(*(column[keep] for column in columns)), 9)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection
 from synthleak.metrics.power import (
     PlantedLeaks,
     PowerEstimate,
@@ -14,8 +16,6 @@ from synthleak.metrics.power import (
 )
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
-from synthleak.seeds import stream
-from synthleak.spec import GameSection
 
 POOL = Pool("p", tuple(range(20)), ("p",) * 20, tuple(range(20, 220)), tuple(range(220, 420)))
 

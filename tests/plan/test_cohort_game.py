@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from synthleak.calibration.scenarios import expectation
-from synthleak.errors import PlanError
+from synthleak.calibration import expectation
+from synthleak.core.errors import PlanError
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection
 from synthleak.plan.cohort import toss
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
-from synthleak.seeds import stream
-from synthleak.spec import GameSection
 
 
 def cohort_pool(targets: int = 8) -> Pool:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from synthleak.core.errors import PlanError, PoolError
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection
+from synthleak.core.store import MemoryStore
 from synthleak.corpus.corpus import Corpus, Record, Split
-from synthleak.errors import PlanError, PoolError
 from synthleak.plan.given import GivenSplit, permuted
 from synthleak.plan.plan import Plan, play
 from synthleak.pools.groups import groups_of
 from synthleak.pools.pool import Pool, split
-from synthleak.seeds import stream
-from synthleak.spec import GameSection
-from synthleak.store import MemoryStore
 
 GAME = GameSection(design="given")
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from synthleak.errors import PlanError
+from synthleak.core.errors import PlanError
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection
 from synthleak.plan.lone import toss
 from synthleak.plan.plan import EVERY_ROUND, Plan, designs
 from synthleak.pools.pool import Pool
-from synthleak.seeds import stream
-from synthleak.spec import GameSection
 
 
 def pool_of(targets: int = 14, rest: int = 200, origins: tuple[str, ...] = ()) -> Pool:

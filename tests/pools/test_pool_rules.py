@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from sklearn.neighbors import LocalOutlierFactor
 
+from synthleak.core.errors import CorpusError, PoolError, SpecError
+from synthleak.core.store import MemoryStore, Store
 from synthleak.corpus.corpus import Corpus, Record
-from synthleak.errors import CorpusError, PoolError, SpecError
 from synthleak.pools.overlaps import overlaps_of
 from synthleak.pools.pool import Pool, rules
 from synthleak.pools.selection import PoolOrder, select_all
-from synthleak.store import MemoryStore, Store
 
 SITES, LABELS = "AAAAABBBCC", (("x",), ("x", "y"), ("z",), ())
 RNG = np.random.default_rng(4)

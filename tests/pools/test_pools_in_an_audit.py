@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from synthleak.audit import run
-from synthleak.errors import StoreError
-from synthleak.findings import open_run
-from synthleak.runtime import Runtime
-from synthleak.spec import LoadedSpec
+from synthleak.audit.result import open_run
+from synthleak.audit.run import run
+from synthleak.core.errors import StoreError
+from synthleak.core.runtime import Runtime
+from synthleak.core.spec import LoadedSpec
 
 
 def test_ids_where_and_union_in_one_audit(
@@ -28,12 +28,12 @@ def test_ids_where_and_union_in_one_audit(
         generator=[{"kind": "ngram"}],
     )
     audit = run(spec, tmp_path / "out", runtime=Runtime(workers=2))
-    pool = audit.bench.pools["both"]
+    pool = audit.setup.pools["both"]
     assert set(pool.origins) == {"mine", "elders"}
     assert {row.pool for row in audit.cells} == {"mine", "elders", "both"}
     monkeypatch.chdir("/")
     again = open_run(tmp_path / "out")
-    assert again.bench.pools == audit.bench.pools
+    assert again.setup.pools == audit.setup.pools
     assert again.cells == audit.cells
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from synthleak.errors import GeneratorError, SpecError
+from synthleak.core.errors import GeneratorError, SpecError
+from synthleak.core.text import fold
 from synthleak.releases.exchange import dump_training
 from synthleak.releases.generators.command import Command
 from synthleak.releases.release import generators
 from synthleak.testing import check_generator, tiny_request
-from synthleak.text import fold
 
 Make = Callable[..., Command]
 

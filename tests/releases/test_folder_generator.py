@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from material import tiny_spec
+from support.specs import tiny_spec
 from synthleak import Audit, open_run, run
-from synthleak.ahead.export import Exported, export_plan
-from synthleak.errors import GeneratorError, StoreError, UserError
-from synthleak.runtime import Runtime
-from synthleak.spec import LoadedSpec, load_spec
-from synthleak.toml import dump_toml
+from synthleak.core.errors import GeneratorError, StoreError, UserError
+from synthleak.core.runtime import Runtime
+from synthleak.core.spec import LoadedSpec, load_spec
+from synthleak.core.toml import dump_toml
+from synthleak.preflight.export import Exported, export_plan
 
 ONE = Runtime(workers=1)
 INF = float("inf")
@@ -101,7 +101,7 @@ def test_command_and_folder_give_identical_tables(desk: Desk) -> None:
     audit = desk.run()
     assert results(desk.root / "run") == results(by_command)
     assert (desk.root / "run/report.html").read_bytes() == (by_command / "report.html").read_bytes()
-    assert audit.claim(audit.bench.cells[1]).stated
+    assert audit.claim(audit.setup.cells[1]).stated
     assert open_run(by_command).cells == audit.cells
     assert "stated by the program" in (by_command / "report.html").read_text(encoding="utf-8")
 
@@ -136,8 +136,8 @@ def _texts(path: Path) -> list[str]:
 
 
 def test_games_and_references_are_mixed_in_the_order_of_names(desk: Desk) -> None:
-    from synthleak.store import MemoryStore
-    from synthleak.workbench import set_up
+    from synthleak.audit.setup import set_up
+    from synthleak.core.store import MemoryStore
 
     desk.export()
     bench = set_up(desk.spec(FOLDER), MemoryStore())
@@ -314,7 +314,7 @@ def test_an_export_that_fails_leaves_nothing(desk: Desk, monkeypatch: pytest.Mon
     def full(path: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("synthleak.ahead.export.write_whole", full)
+    monkeypatch.setattr("synthleak.preflight.export.write_whole", full)
     with pytest.raises(StoreError, match="the disk is full"):
         desk.export()
     assert sorted(path.name for path in desk.root.iterdir()) == ["audit.toml", "shuffle.awk"]

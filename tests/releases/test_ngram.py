@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Record
 from synthleak.releases.claim import gaussian_sigma
 from synthleak.releases.generators.ngram import (
@@ -21,7 +22,6 @@ from synthleak.releases.generators.ngram import (
     public_support,
 )
 from synthleak.releases.release import Public, Request, public_side
-from synthleak.seeds import stream
 
 WORDS = ["took", "it", "and", "slept", "badly", "."]
 

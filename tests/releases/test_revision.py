@@ -14,13 +14,13 @@ pytest.importorskip("transformers")
 
 from huggingface_hub import constants
 
-from synthleak.errors import GeneratorError
-from synthleak.releases.backbone import depth_of, load_backbone
+from support.tiny_backbone import ask, write_backbone
+from synthleak.core.errors import GeneratorError
 from synthleak.releases.generators.augpe import AugPe
 from synthleak.releases.generators.dpsgd import DpSgd
 from synthleak.releases.generators.epsvec import EpsVec
-from synthleak.releases.language_model import LanguageModel
-from tiny_backbone import ask, write_backbone
+from synthleak.releases.lm.backbone import depth_of, load_backbone
+from synthleak.releases.lm.generator import LanguageModel
 
 NAME = "somebody/tiny"
 FIRST, SECOND = "1" * 40, "2" * 40

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from synthleak import Audit, Runtime, run
+from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.corpus.corpus import Record
 from synthleak.corpus.demo import write_demo
-from synthleak.spec import LoadedSpec, parse_spec
 
 HOSTILE = '<img src=x onerror="globalThis.hacked=1">'
 DESCRIPTION = "</title></script><script>globalThis.hacked=2</script>"

@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from material import tiny_spec
+from support.specs import tiny_spec
 from synthleak import Audit, Runtime, run
 from synthleak.cli.compare import compare as command
-from synthleak.errors import UserError
+from synthleak.core.errors import UserError
+from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.report.compare.comparison import compare
 from synthleak.report.compare.page import render_comparison
-from synthleak.spec import LoadedSpec, parse_spec
 
 GAME = {"instances": 12, "records": 30, "rounds": 4, "candidates": 5}
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]:
+def cell_data(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]:
     """Run an audit by name, each once."""
     root = tmp_path_factory.mktemp("compare")
     made: dict[str, Audit] = {}
@@ -41,14 +41,14 @@ def ngram(*budgets: float) -> list[dict[str, Any]]:
     return [{"kind": "ngram", "epsilon": list(budgets)}]
 
 
-def test_the_same_plan_gives_paired_differences(played: Callable[..., Audit]) -> None:
-    before = played("before", generator=ngram(float("inf")))
-    after = played("after", generator=ngram(2.0))
+def test_the_same_plan_gives_paired_differences(cell_data: Callable[..., Audit]) -> None:
+    before = cell_data("before", generator=ngram(float("inf")))
+    after = cell_data("after", generator=ngram(2.0))
     made = compare([("before", before), ("after", after)])
     (line,) = made.differences
     assert line.paired and not made.reasons
     assert (line.first_cell, line.second_cell) == ("ngram, ε = ∞", "ngram, ε = 2")
-    one, other = before.played[0], after.played[0]
+    one, other = before.cell_data[0], after.cell_data[0]
     fitted = [next(iter(a.figures.values())).crossfit for a in (before, after)]
     assert fitted[0] is not None and fitted[1] is not None
     assert line.difference == pytest.approx(fitted[1].value - fitted[0].value)
@@ -59,10 +59,10 @@ def test_the_same_plan_gives_paired_differences(played: Callable[..., Audit]) ->
     assert made.audits[0].headline and made.cells[0].claim == "none" != made.cells[1].claim
 
 
-def test_another_seed_is_compared_without_pairing(played: Callable[..., Audit]) -> None:
+def test_another_seed_is_compared_without_pairing(cell_data: Callable[..., Audit]) -> None:
     ids = [{"name": "outlier", "rule": "outlier", "percentile": 92}]
-    before = played("before", generator=ngram(float("inf")))
-    other = played("seed", generator=ngram(float("inf")), seed=4, pool=ids)
+    before = cell_data("before", generator=ngram(float("inf")))
+    other = cell_data("seed", generator=ngram(float("inf")), seed=4, pool=ids)
     made = compare([("before", before), ("seed", other)])
     assert [line.paired for line in made.differences] == [False]
     assert any("not paired" in caution for caution in made.cautions)
@@ -83,10 +83,10 @@ def test_another_seed_is_compared_without_pairing(played: Callable[..., Audit]) 
     ],
 )
 def test_what_cannot_be_compared_is_said_and_not_subtracted(
-    played: Callable[..., Audit], name: str, changes: dict[str, Any], reason: str
+    cell_data: Callable[..., Audit], name: str, changes: dict[str, Any], reason: str
 ) -> None:
-    before = played("before", generator=ngram(float("inf")))
-    other = played(name, generator=ngram(float("inf")), **changes)
+    before = cell_data("before", generator=ngram(float("inf")))
+    other = cell_data(name, generator=ngram(float("inf")), **changes)
     made = compare([("before", before), (name, other)])
     assert not made.differences
     assert any(reason in said for said in made.reasons), made.reasons
@@ -94,10 +94,10 @@ def test_what_cannot_be_compared_is_said_and_not_subtracted(
 
 
 def test_the_command_prints_json_and_writes_a_page(
-    played: Callable[..., Audit], tmp_path: Path
+    cell_data: Callable[..., Audit], tmp_path: Path
 ) -> None:
-    before = played("before", generator=ngram(float("inf")))
-    after = played("after", generator=ngram(2.0))
+    before = cell_data("before", generator=ngram(float("inf")))
+    after = cell_data("after", generator=ngram(2.0))
     folders = [str(before.folder.root), str(after.folder.root)]
     page = tmp_path / "side" / "compare.html"
     done = CliRunner().invoke(
@@ -109,14 +109,14 @@ def test_the_command_prints_json_and_writes_a_page(
     html = page.read_text(encoding="utf-8")
     assert "default-src &#39;none&#39;" in html and "unsafe" not in html.split("<style>")[0]
     assert f"{told['differences'][0]['difference']:+.3f}" in html
-    assert not [r.id for r in before.bench.corpus.records if r.text in html]
+    assert not [r.id for r in before.setup.corpus.records if r.text in html]
     shown = CliRunner().invoke(command, folders, catch_exceptions=False).output
     assert "Differences of that AUC" in shown
     alone = CliRunner().invoke(command, folders[:1])
     assert isinstance(alone.exception, UserError) and "name two or more" in str(alone.exception)
 
 
-def test_names_are_escaped(played: Callable[..., Audit]) -> None:
-    before = played("before", generator=ngram(float("inf")))
+def test_names_are_escaped(cell_data: Callable[..., Audit]) -> None:
+    before = cell_data("before", generator=ngram(float("inf")))
     html = render_comparison(compare([("<img src=x>", before), ("b", before)])).decode()
     assert "<img src=x" not in html

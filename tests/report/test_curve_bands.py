@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oracles.curves import area, height, roc_points
+from support.oracles.curves import area, height, roc_points
 from synthleak import Audit
 from synthleak.analyses.cells import Cell
 from synthleak.analyses.prior import is_of
-from synthleak.calibration.scenarios import Scores
-from synthleak.metrics.claims import claim_roc
-from synthleak.metrics.curve import BAND, GRID, Curves, trace
+from synthleak.calibration import Scores
+from synthleak.core.seeds import stream
+from synthleak.metrics.curves import BAND, GRID, Curves, trace
+from synthleak.metrics.epsilon.claims import claim_roc
 from synthleak.plan.plan import EVERY_ROUND, Trials, designs
-from synthleak.seeds import stream
 
 
 def chosen(table: Scores, trials: Trials) -> int:
@@ -34,8 +34,8 @@ def chosen(table: Scores, trials: Trials) -> int:
 
 
 def test_the_band_is_that_of_redraws_which_choose_their_own_best(audit: Audit) -> None:
-    cell = audit.bench.cells[0]
-    plan, game = audit.bench.plans[cell.pool], audit.bench.spec.game
+    cell = audit.setup.cells[0]
+    plan, game = audit.setup.plans[cell.pool], audit.setup.spec.game
     design = designs.get(plan.design).plugin
     scores = audit.scores(cell)
     claim = audit.claim(cell)
@@ -55,7 +55,7 @@ def test_the_band_is_that_of_redraws_which_choose_their_own_best(audit: Audit) -
 
 
 def test_the_line_is_that_of_the_best_proxy(audit: Audit) -> None:
-    for cell in audit.bench.cells:
+    for cell in audit.setup.cells:
         rows = {row.scenario: row for row in audit.cells if is_of(row, cell)}
         tables = {table.scenario: table for table in audit.scores(cell)}
         names = [proxy.name for table in tables.values() for proxy in table.proxies]
@@ -66,7 +66,7 @@ def test_the_line_is_that_of_the_best_proxy(audit: Audit) -> None:
 
 
 def test_sorted_v_is_that_of_the_tables(audit: Audit) -> None:
-    for cell in audit.bench.cells:
+    for cell in audit.setup.cells:
         v = audit.curves(cell).vulnerability
         known = [row for row in audit.records if is_of(row, cell) and row.v is not None]
         by_rank = sorted(known, key=lambda row: row.v_rank or 0)
@@ -77,15 +77,15 @@ def test_sorted_v_is_that_of_the_tables(audit: Audit) -> None:
 
 
 def test_the_claim_is_drawn_where_there_is_one(audit: Audit) -> None:
-    for cell in audit.bench.cells:
+    for cell in audit.setup.cells:
         made, claim = audit.curves(cell), audit.claim(cell)
         assert bool(made.allowed_fpr) == claim.promises
         if claim.promises:
             rates = np.array(made.allowed_fpr)
-            most = claim_roc(claim, audit.bench.plans[cell.pool].adjacency, rates)
+            most = claim_roc(claim, audit.setup.plans[cell.pool].adjacency, rates)
             assert np.allclose(made.allowed_tpr, most, atol=1e-3)
             assert (most >= rates - 1e-9).all()
 
 
 def ids(audit: Audit, cell: Cell) -> list[str]:
-    return [audit.bench.corpus.records[t].id for t in audit.bench.plans[cell.pool].targets]
+    return [audit.setup.corpus.records[t].id for t in audit.setup.plans[cell.pool].targets]

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from synthleak import Audit
 from synthleak.cli.explain import explain as command
+from synthleak.core.errors import UserError
+from synthleak.core.text import char_grams, fold
 from synthleak.corpus.corpus import Record
-from synthleak.encoders.shelf.hashing import Hashing
-from synthleak.errors import UserError
+from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.evidence.family import families
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.report.explain.explanation import explain
 from synthleak.report.explain.measures import ranked, release_rows
 from synthleak.report.explain.spans import Lookout, folded
 from synthleak.testing import tiny_corpus
-from synthleak.text import char_grams, fold
 
 SOME = st.text(alphabet="aAß \n\té.1", max_size=40)
 
@@ -105,7 +105,7 @@ def test_rows_are_those_of_the_file() -> None:
 def some_record(audit: Audit, private: list[Record]) -> tuple[str, str]:
     """A target that joined some release, by id and text."""
     row = next(row for row in audit.records if row.joined and row.pool == "outlier")
-    texts = {record.id: record.text for record in audit.bench.corpus.records}
+    texts = {record.id: record.text for record in audit.setup.corpus.records}
     return row.record, texts[row.record]
 
 
@@ -136,7 +136,7 @@ def test_no_text_without_the_flag(audit: Audit, private: list[Record]) -> None:
         assert not [r.id for r in private if r.text in done.output]
     told = json.loads(call(audit, record, "--json").output)
     assert "text" not in json.dumps(told)
-    release = audit.release(audit.bench.cells[0], 0)
+    release = audit.release(audit.setup.cells[0], 0)
     assert not [item for item in release if len(item.text) > 12 and item.text in str(told)]
     whole = call(audit, record, "--include-text")
     assert text in whole.output
@@ -157,7 +157,7 @@ def test_mistakes_are_one_line(
     audit: Audit, private: list[Record], words: list[str], said: str
 ) -> None:
     pools = {record for row in audit.records for record in [row.record]}
-    outside = next(r.id for r in audit.bench.corpus.records if r.id not in pools)
+    outside = next(r.id for r in audit.setup.corpus.records if r.id not in pools)
     stand_in: dict[str, Any] = {"OUTSIDE": outside, "INSIDE": some_record(audit, private)[0]}
     done = call(audit, *[stand_in.get(word, word) for word in words])
     assert isinstance(done.exception, UserError)

@@ -14,8 +14,8 @@ from synthleak.analyses.attributes_combined import CombinedRow
 from synthleak.analyses.consistency import ConsistencyRow
 from synthleak.analyses.merged import MergedRow
 from synthleak.analyses.prior import is_of
+from synthleak.core.errors import MissingExtra, UserError
 from synthleak.corpus.corpus import Record
-from synthleak.errors import MissingExtra, UserError
 from synthleak.report.figures.attributes import attributes_figure
 from synthleak.report.figures.figure import Figure, palette, sized
 from synthleak.report.figures.files import FORMATS, all_figures, draw
@@ -39,11 +39,11 @@ def rows(figure: Figure) -> list[dict[str, Any]]:
 def test_every_cell_has_its_figures_and_the_study_too(
     audit: Audit, figures: dict[str, Figure]
 ) -> None:
-    for cell in audit.bench.cells:
+    for cell in audit.setup.cells:
         assert [f.name for f in figures.values() if f.cell == cell] == OF_A_CELL
     of_all = [figure.name for figure in figures.values() if figure.cell is None]
     assert {"budgets", "scenario_scaling_a", "scenario_scaling_b", "prior_attacks"} <= {*of_all}
-    assert len(figures) == len(OF_A_CELL) * len(audit.bench.cells) + len(of_all)
+    assert len(figures) == len(OF_A_CELL) * len(audit.setup.cells) + len(of_all)
 
 
 def test_all_compile_without_a_complaint_in_both_themes(figures: dict[str, Figure]) -> None:
@@ -58,7 +58,7 @@ def test_all_compile_without_a_complaint_in_both_themes(figures: dict[str, Figur
 
 
 def test_numbers_are_those_of_the_tables(audit: Audit, figures: dict[str, Figure]) -> None:
-    cell = audit.bench.cells[0]
+    cell = audit.setup.cells[0]
     by_name = {figure.name: figure for figure in cell_figures(audit, cell)}
     shown = {(row["s"], row["p"]): row for row in rows(by_name["proxies"])}
     proxies = [row for row in audit.proxies if is_of(row, cell)]
@@ -181,8 +181,8 @@ def test_merged_pools_outside_the_band_of_no_leak_are_told_apart() -> None:
 def test_v_across_generators_is_pooled_over_budgets(audit: Audit) -> None:
     from synthleak.report.figures.consistency import generators_figure
 
-    played = drawn_by(audit).played
-    cell, signal = played[0], played[0].signals[1]
+    cell_data = drawn_by(audit).cell_data
+    cell, signal = cell_data[0], cell_data[0].signals[1]
     row = dict.fromkeys(ConsistencyRow.__dataclass_fields__) | {
         "across": "generators",
         "corpus": cell.cell.corpus,
@@ -193,9 +193,9 @@ def test_v_across_generators_is_pooled_over_budgets(audit: Audit) -> None:
         "proxy": signal.proxy,
         "rho": 1.0,
     }
-    made = generators_figure([ConsistencyRow(**row)], played)  # type: ignore[arg-type]
+    made = generators_figure([ConsistencyRow(**row)], cell_data)  # type: ignore[arg-type]
     assert made is not None
-    budgets = [one.profile.v[1] for one in played if one.cell.pool == cell.cell.pool]
+    budgets = [one.profile.v[1] for one in cell_data if one.cell.pool == cell.cell.pool]
     for item in rows(made):
         place = cell.pool.records.index(item["i"])
         assert item["x"] == item["y"]

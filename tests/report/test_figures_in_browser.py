@@ -41,7 +41,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def page(audit: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of all figures of a cell and of the study; a section of it is closed at first."""
-    cell = audit.bench.cells[0]
+    cell = audit.setup.cells[0]
     figures = [f for f in all_figures([audit]).values() if f.cell in (None, cell)]
     scripts, styles = [runtime_script(), START], [runtime_style() + PAPER]
     boxes = []

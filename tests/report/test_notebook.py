@@ -10,7 +10,7 @@ def test_a_notebook_shows_verdict_map_and_table_and_no_text(
     audit: Audit, private: list[Record]
 ) -> None:
     html = audit._repr_html_()
-    assert audit.verdicts[audit.bench.cells[0]].words in html
+    assert audit.verdicts[audit.setup.cells[0]].words in html
     for row in audit.cells:
         assert f"<td>{row.auc:.3f}</td>" in html
     for figures in audit.figures.values():

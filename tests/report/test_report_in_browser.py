@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reading import Results, holds
 
+from support.reading import Results, holds
 from synthleak import Audit
-from synthleak.audit import write_report
+from synthleak.audit.run import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 playwright = pytest.importorskip("playwright.sync_api", reason="needs the extra dev: playwright")
@@ -321,7 +321,7 @@ def test_a_confidential_page_says_so_on_screen_and_paper(visit: Open, audit: Aud
     tab.emulate_media(media="screen")
     tab.locator("[data-sheet=records]").scroll_into_view_if_needed()
     tab.wait_for_selector("[data-sheet=records] td.text")
-    texts = {record.text for record in audit.bench.corpus.records}
+    texts = {record.text for record in audit.setup.corpus.records}
     assert set(tab.locator("td.text").all_inner_texts()) <= {text.strip() for text in texts}
 
 

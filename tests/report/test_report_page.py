@@ -12,14 +12,15 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
-from reading import Results, holds, numbers, unpacked
 
 import synthleak
+from support.reading import Results, holds, numbers, unpacked
 from synthleak import Audit, Runtime, run
-from synthleak.audit import write_report
+from synthleak.audit.run import write_report
 from synthleak.cli.main import cli
+from synthleak.core.errors import UserError
+from synthleak.core.spec import LoadedSpec
 from synthleak.corpus.corpus import Record
-from synthleak.errors import UserError
 from synthleak.report.html import page, render
 from synthleak.report.page.assets import policy
 from synthleak.report.page.maps import level
@@ -29,7 +30,6 @@ from synthleak.report.page.numbers import HOW
 from synthleak.report.page.sheets import as_shown
 from synthleak.report.page.top import top
 from synthleak.report.page.who import VERDICT
-from synthleak.spec import LoadedSpec
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_private_texts_are_not_in_the_page(text: str, private: list[Record]) -> 
 
 
 def test_texts_that_are_asked_for_mark_the_page(audit: Audit, private: list[Record]) -> None:
-    pool = {record.text for record in audit.bench.records(audit.bench.pools["outlier"].targets)}
+    pool = {record.text for record in audit.setup.records(audit.setup.pools["outlier"].targets)}
     path = write_report(audit.folder.root, include_text=True)
     assert path.name == "report-confidential.html"
     content = path.read_text(encoding="utf-8")

@@ -7,7 +7,8 @@ import math
 from collections import Counter
 
 import pytest
-from scripts import PAPER, script
+
+from support.scripts import PAPER, script
 
 CELLS = {
     "tab:datasets": 10 * 4,

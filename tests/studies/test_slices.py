@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from scripts import script
 
+from support.scripts import script
 from synthleak import run
-from synthleak.runtime import Runtime
+from synthleak.core.runtime import Runtime
 
 SPEC = """
 seed = 3

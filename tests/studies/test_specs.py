@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scripts import PAPER
 
-from synthleak.layout import build_plugins
-from synthleak.spec import load_spec
+from support.scripts import PAPER
+from synthleak.audit.layout import build_plugins
+from synthleak.core.spec import load_spec
 
 SPECS = sorted(PAPER.glob("specs/*.toml"))
 PRESETS = sorted(PAPER.glob("presets/*.toml"))

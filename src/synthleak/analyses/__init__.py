@@ -1,1 +1,1 @@
-"""Room 8: what the scores say (METHOD §10)."""
+"""Stage 8: analyses of the tables, each a pure function (METHOD §10)."""

@@ -11,20 +11,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
-from synthleak.analyses.played import (
+from synthleak.analyses.cell_data import (
     CONTROLS,
     EVERY,
     RANDOM,
     SELECTED,
     UNION,
     AttributeRow,
-    Played,
+    CellData,
     PoolFacts,
 )
+from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
-from synthleak.errors import ContractError, UserError
-from synthleak.registry import Shelf
+from synthleak.core.errors import ContractError, UserError
+from synthleak.core.registry import Registry
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -46,7 +46,7 @@ class Study:
     records: tuple[RecordRow, ...] = ()
     prior: tuple[PriorRow, ...] = ()
     comparison: tuple[ComparisonRow, ...] = ()
-    played: tuple[Played, ...] = ()
+    cell_data: tuple[CellData, ...] = ()
     attributes: tuple[AttributeRow, ...] = ()
     pools: tuple[PoolFacts, ...] = ()
     _made: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
@@ -67,7 +67,7 @@ class Study:
         return (CONTROLS if rule == RANDOM else SELECTED, EVERY)
 
 
-class Lacking(Exception):  # noqa: N818 - reads as what it is
+class Unavailable(Exception):  # noqa: N818 - reads as what it is
     """A study that has not what an analysis needs; says what, in one line."""
 
 
@@ -80,7 +80,7 @@ class Outcome:
 
     name: str
     rows: tuple[DataclassInstance, ...]
-    lacks: str | None = None
+    unavailable: str | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Analysis:
         """Run it, hold it to its word (rows of its own kind), and say what it lacks."""
         try:
             found = list(self.analyse(study))
-        except Lacking as reason:
+        except Unavailable as reason:
             return Outcome(self.name, (), str(reason))
         for item in found:
             if type(item) is not self.row:
@@ -117,7 +117,7 @@ class Analysis:
         return Outcome(self.name, tuple(found))
 
 
-analyses: Shelf[Analysis] = Shelf("analysis", "synthleak.analyses")
+analyses: Registry[Analysis] = Registry("analysis", "synthleak.analyses")
 
 RESERVED = (
     "cells",
@@ -179,10 +179,10 @@ def join_studies(studies: Sequence[tuple[str, Study]]) -> Study:
                     "leave one of the two folders out",
                 )
             owner[cell] = folder
-        for played in study.played:
-            key = (played.pool.corpus, played.pool.name)
-            first, known = pools.setdefault(key, (folder, played.pool))
-            if known.records != played.pool.records:
+        for cell_data in study.cell_data:
+            key = (cell_data.pool.corpus, cell_data.pool.name)
+            first, known = pools.setdefault(key, (folder, cell_data.pool))
+            if known.records != cell_data.pool.records:
                 raise UserError(
                     f"the pool {key[1]!r} of {key[0]} has other records in {first}",
                     folder,

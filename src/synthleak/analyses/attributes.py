@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.analysis import Study, Unavailable, analysis
+from synthleak.analyses.cell_data import ATTRIBUTES, UNION, Signal
 from synthleak.analyses.chosen import RULES, SPLIT, Group, groups_of
-from synthleak.analyses.played import ATTRIBUTES, UNION, Signal
+from synthleak.core.seeds import stream
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.nulls import holm
-from synthleak.metrics.vulnerability import FEWEST
-from synthleak.seeds import stream
+from synthleak.metrics.null import holm
+from synthleak.metrics.records.vulnerability import FEWEST
 
 PERMUTATIONS = 9_999
 SLACK = 1e-6
@@ -107,10 +107,10 @@ def _of_group(group: Group, attributes: Floats, permutations: int) -> Iterator[t
     sides = np.stack([_ranks(column) for column in attributes[qualify].T])
     rng = stream(group.cells[0].seed, "attributes", group.pool.corpus, group.pool.name)
     order = rng.permuted(np.tile(np.arange(sides.shape[1]), (permutations, 1)), axis=1)
-    dealt = sides[:, order]
+    assignment_of = sides[:, order]
     for rule, v in vs.items():
         ranks = _ranks(v[qualify])
-        null = (dealt @ ranks).astype(np.float32)
+        null = (assignment_of @ ranks).astype(np.float32)
         yield rule, Matrix(group, chosen[rule], int(qualify.sum()), sides @ ranks, null)
 
 
@@ -186,9 +186,9 @@ def attribute_tests(study: Study, rule: str) -> list[AttributeTest]:
 
 def known_matrices(study: Study, rule: str) -> list[Matrix]:
     """Return the correlations under a rule, or say what the study lacks for them."""
-    if not study.played:
-        raise Lacking("no cell was played")
+    if not study.cell_data:
+        raise Unavailable("no cell was played")
     found = matrices(study)[rule]
     if not found and rule == SPLIT:
-        raise Lacking(f"fewer than {FEWEST} records of every pool both took part and did not")
+        raise Unavailable(f"fewer than {FEWEST} records of every pool both took part and did not")
     return found

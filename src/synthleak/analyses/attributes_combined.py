@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from synthleak.analyses.analysis import Study, analysis
 from synthleak.analyses.attributes import Matrix, known_matrices, matrices, two_sided
+from synthleak.analyses.cell_data import ATTRIBUTES, RANDOM
 from synthleak.analyses.chosen import RULES, SPLIT
-from synthleak.analyses.played import ATTRIBUTES, RANDOM
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.nulls import holm
+from synthleak.metrics.null import holm
 
 
 @dataclass(frozen=True)

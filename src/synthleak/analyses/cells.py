@@ -8,14 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from synthleak.calibration.scenarios import Scores
-from synthleak.metrics.cell_figures import CellFigures, RowFigures, SignalFigures
+from synthleak.calibration import Scores
+from synthleak.core.verdict import LEVEL, full_verdict, verdict
 from synthleak.metrics.estimate import Estimate
-from synthleak.metrics.nulls import LEVEL, holm
+from synthleak.metrics.measurements import (
+    CellMeasurements,
+    ScenarioMeasurements,
+    SignalMeasurements,
+)
+from synthleak.metrics.null import holm
 from synthleak.metrics.power import smallest_found
-from synthleak.metrics.rounds import round_figures
+from synthleak.metrics.rounds import round_measurements
 from synthleak.metrics.statistics import AUC, TOP_TENTH
-from synthleak.metrics.words import full_verdict, verdict
 from synthleak.plan.plan import Plan
 
 
@@ -139,7 +143,7 @@ class CellVerdict:
     words: str
 
 
-def judge(figures: Sequence[CellFigures], withheld: str | None = None) -> list[CellVerdict]:
+def judge(figures: Sequence[CellMeasurements], withheld: str | None = None) -> list[CellVerdict]:
     """Adjust p over cells by Holm, and put every cell into words.
 
     `withheld` is a reason for which nothing can be said of any cell, whatever its figures.
@@ -158,7 +162,7 @@ def judge(figures: Sequence[CellFigures], withheld: str | None = None) -> list[C
     ]
 
 
-def power_of(figures: CellFigures, row: RowFigures, cells: int) -> float | None:
+def power_of(figures: CellMeasurements, row: ScenarioMeasurements, cells: int) -> float | None:
     """Return the smallest AUC of a row's proxy that Holm over so many cells finds 4 times in 5."""
     if figures.null is None:
         return None
@@ -169,7 +173,7 @@ def evaluate(
     cell: Cell,
     scores: Sequence[Scores],
     plan: Plan,
-    figures: CellFigures,
+    figures: CellMeasurements,
     judged: CellVerdict,
     cells: int,
 ) -> tuple[list[CellRow], list[ProxyRow]]:
@@ -189,9 +193,9 @@ def evaluate(
 
 
 def _proxy_rows(
-    cell: Cell, table: Scores, plan: Plan, figures: CellFigures, start: int
+    cell: Cell, table: Scores, plan: Plan, figures: CellMeasurements, start: int
 ) -> list[ProxyRow]:
-    rounds = round_figures(table, plan.trials)
+    rounds = round_measurements(table, plan.trials)
     signals = figures.signals[start : start + len(table.proxies)]
     return [
         ProxyRow(
@@ -220,7 +224,7 @@ TAIL_COLUMNS = {"tail5": "tail", TOP_TENTH: "tail", "tail1": "tail1", "tail02": 
 """The column of `proxies.csv` that holds a statistic beside the AUC."""
 
 
-def _tails(signal: SignalFigures, statistics: Sequence[str]) -> dict[str, float | None]:
+def _tails(signal: SignalMeasurements, statistics: Sequence[str]) -> dict[str, float | None]:
     """Return the statistics beside the AUC with their chance limits, by column."""
     found: dict[str, float | None] = dict.fromkeys(
         f"{column}{end}" for column in TAIL_COLUMNS.values() for end in ("", "_ceiling")
@@ -234,8 +238,8 @@ def _tails(signal: SignalFigures, statistics: Sequence[str]) -> dict[str, float 
 def _cell_row(
     best: ProxyRow,
     plan: Plan,
-    figures: CellFigures,
-    made: RowFigures,
+    figures: CellMeasurements,
+    made: ScenarioMeasurements,
     judged: CellVerdict,
     cells: int,
     deciding: ProxyRow | None,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthleak.analyses.analysis import Study
-from synthleak.analyses.played import Played, PoolFacts, Signal
+from synthleak.analyses.cell_data import CellData, PoolFacts, Signal
 from synthleak.evidence.observation import Floats
 
 SPLIT, HINDSIGHT = "split80", "all"
@@ -29,7 +29,7 @@ class Group:
 
     pool: PoolFacts
     generator: str
-    cells: tuple[Played, ...]
+    cells: tuple[CellData, ...]
 
     def choose(self, rule: str = SPLIT) -> Signal | None:
         """Return the signal that a rule chooses over all budgets; None if a fixed one is absent."""
@@ -51,7 +51,7 @@ class Group:
         return pooled
 
 
-def _levels(cell: Played, rule: str) -> Floats:
+def _levels(cell: CellData, rule: str) -> Floats:
     if rule == SPLIT:
         return cell.profile.split_auc
     return np.array([signal.auc for signal in cell.figures.signals])
@@ -59,8 +59,8 @@ def _levels(cell: Played, rule: str) -> Floats:
 
 def groups_of(study: Study) -> list[Group]:
     """Return the cells by pool and generator; what shares a name but no plan stays apart."""
-    found: dict[tuple[object, ...], list[Played]] = {}
-    for cell in study.played:
+    found: dict[tuple[object, ...], list[CellData]] = {}
+    for cell in study.cell_data:
         key = (cell.pool, cell.cell.generator, cell.plan.fingerprint, cell.signals)
         found.setdefault(key, []).append(cell)
     return [Group(cells[0].pool, cells[0].cell.generator, tuple(cells)) for cells in found.values()]

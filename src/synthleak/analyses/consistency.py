@@ -9,15 +9,15 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.analysis import Study, Unavailable, analysis
+from synthleak.analyses.cell_data import UNION, CellData, Signal
 from synthleak.analyses.chosen import Group, by_pool, groups_of
-from synthleak.analyses.played import UNION, Played, Signal
+from synthleak.core.seeds import stream
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.assignment import assignment_of, redraw_assignments
 from synthleak.metrics.by_record import tenth
-from synthleak.metrics.dealt import dealt, redeal
-from synthleak.metrics.nulls import holm, p_value
-from synthleak.metrics.vulnerability import FEWEST, Sides, redrawn, sides_of
-from synthleak.seeds import stream
+from synthleak.metrics.null import holm, p_value
+from synthleak.metrics.records.vulnerability import FEWEST, Sides, redrawn, sides_of
 
 REDRAWS = 400
 FIRST_KIND = "dpsgd"
@@ -81,7 +81,7 @@ def consistency(study: Study) -> Sequence[ConsistencyRow]:
     groups = [group for group in groups_of(study) if group.pool.rule != UNION]
     rows = [row for same in by_pool(groups) for row in _pool(same)]
     if not rows:
-        raise Lacking(_why(groups))
+        raise Unavailable(_why(groups))
     made: list[ConsistencyRow] = []
     for across in dict.fromkeys(row.across for row in rows):
         some = [row for row in rows if row.across == across]
@@ -144,7 +144,7 @@ def _pool(groups: Sequence[Group]) -> Iterator[ConsistencyRow]:
     sides = _dealings(first)
     scores = {cell.cell: cell.scores() for group in groups for cell in group.cells}
 
-    def setting(name: str, cells: Sequence[Played], signal: Signal) -> _Setting:
+    def setting(name: str, cells: Sequence[CellData], signal: Signal) -> _Setting:
         place = cells[0].signals.index(signal)
         mean = np.mean([scores[cell.cell][:, :, place] for cell in cells], axis=0)
         v = redrawn(mean, sides[:1])
@@ -172,14 +172,19 @@ def _columns(chosen: Sequence[tuple[Group, Signal]]) -> dict[str, list[Signal]]:
     }
 
 
-def _dealings(cell: Played) -> list[Sides]:
+def _dealings(cell: CellData) -> list[Sides]:
     """Return IN and OUT as they were dealt, and in redraws that all cells of a plan share."""
     plan, targets = cell.plan, len(cell.plan.targets)
     sets = int(plan.trials.set.max()) + 1
     within = cell.design.within_records(plan)
     rng = stream(cell.seed, "consistency", cell.cell.corpus, cell.cell.pool)
-    hands = [dealt(plan.trials, targets), *redeal(cell.design, plan, cell.game, rng, REDRAWS)]
-    return [sides_of(hand, sets, targets, within_records=within) for hand in hands]
+    assignments = [
+        assignment_of(plan.trials, targets),
+        *redraw_assignments(cell.design, plan, cell.game, rng, REDRAWS),
+    ]
+    return [
+        sides_of(assignment, sets, targets, within_records=within) for assignment in assignments
+    ]
 
 
 def _row(

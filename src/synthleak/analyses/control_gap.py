@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.analysis import Study, Unavailable, analysis
+from synthleak.analyses.cell_data import RANDOM, CellData
 from synthleak.analyses.cells import ProxyRow
 from synthleak.analyses.gaps import (
     WHOLE,
@@ -18,7 +19,6 @@ from synthleak.analyses.gaps import (
     holm_levels,
     is_selected,
 )
-from synthleak.analyses.played import RANDOM, Played
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,12 @@ def control_gap(study: Study) -> Sequence[GapRow]:
     tables: dict[tuple[object, ...], list[ProxyRow]] = {}
     for row in study.proxies:
         tables.setdefault((row.corpus, row.pool, row.generator, row.epsilon), []).append(row)
-    selected = [cell for cell in study.played if is_selected(cell)]
+    selected = [cell for cell in study.cell_data if is_selected(cell)]
     if not selected:
-        raise Lacking("needs a pool that was selected for what its records are like")
+        raise Unavailable("needs a pool that was selected for what its records are like")
     found = [(cell, controls) for cell in selected if (controls := controls_of(study, cell))]
     if not found:
-        raise Lacking(_why(study))
+        raise Unavailable(_why(study))
     rows, gaps = [], []
     for cell, controls in found:
         for scenario in (*cell.scenarios, WHOLE):
@@ -101,14 +101,14 @@ def control_gap(study: Study) -> Sequence[GapRow]:
 
 
 def _why(study: Study) -> str:
-    if not any(cell.pool.rule == RANDOM for cell in study.played):
+    if not any(cell.pool.rule == RANDOM for cell in study.cell_data):
         return 'needs random pools to compare with: add a pool of the rule "random"'
     return "no random pool shares corpus, generator and budget with a selected one, and no record"
 
 
 def _row(
-    cell: Played,
-    controls: Sequence[Played],
+    cell: CellData,
+    controls: Sequence[CellData],
     scenario: str,
     gap: Difference | None,
     tables: dict[tuple[object, ...], list[ProxyRow]],
@@ -152,7 +152,7 @@ def _row(
 
 
 def _rows_of(
-    cell: Played, scenario: str, tables: dict[tuple[object, ...], list[ProxyRow]]
+    cell: CellData, scenario: str, tables: dict[tuple[object, ...], list[ProxyRow]]
 ) -> list[ProxyRow]:
     own = cell.cell
     rows = tables[own.corpus, own.pool, own.generator, own.epsilon]

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.evidence.grams import distinct_grams
+from synthleak.core.text import fold
+from synthleak.evidence.fast.grams import distinct_grams
+from synthleak.evidence.fast.overlap import shared_grams
+from synthleak.evidence.fast.retrieval import retrieve
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.evidence.overlap import shared_grams
-from synthleak.evidence.retrieval import retrieve
-from synthleak.metrics.nulls import p_value
+from synthleak.metrics.null import p_value
 from synthleak.plan.given import permuted
-from synthleak.text import fold
 
 NEAR = 0.8
 """Two texts that share this part of their character 5-grams (Jaccard) differ in a word or two."""
@@ -174,6 +174,6 @@ def surplus_p(
     both = int((copied & member).sum())
     if len(np.unique(block)) == len(block):
         return float(hypergeom.sf(both - 1, len(member), int(copied.sum()), int(member.sum())))
-    dealt = [permuted(member, block, rng) for _ in range(PERMUTATIONS)]
-    null = np.array([(copied & deal).sum() / max(deal.sum(), 1) for deal in dealt])
+    assignment_of = [permuted(member, block, rng) for _ in range(PERMUTATIONS)]
+    null = np.array([(copied & deal).sum() / max(deal.sum(), 1) for deal in assignment_of])
     return p_value(both / max(int(member.sum()), 1), null)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.analysis import Study, Unavailable, analysis
+from synthleak.analyses.cell_data import CellData
 from synthleak.analyses.gaps import WHOLE, combine, controls_of, is_selected
-from synthleak.analyses.played import Played
-from synthleak.metrics.nulls import holm
+from synthleak.metrics.null import holm
 
 
 @dataclass(frozen=True)
@@ -63,24 +63,24 @@ def dp_removal(study: Study) -> Sequence[RemovalRow]:
     """How much AUC a budget removes, and whether it removes more from a selected pool."""
     rows = [
         row
-        for cell in study.played
+        for cell in study.cell_data
         if math.isfinite(cell.epsilon) and (bare := _without_privacy(study, cell)) is not None
         for row in _rows(study, cell, bare)
     ]
     if not rows:
-        raise Lacking("needs a generator that was audited both at ε = ∞ and at a finite ε")
+        raise Unavailable("needs a generator that was audited both at ε = ∞ and at a finite ε")
     adjusted = holm([row.p_value for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
-def _without_privacy(study: Study, cell: Played) -> Played | None:
+def _without_privacy(study: Study, cell: CellData) -> CellData | None:
     """Return the same pool and generator at ε = ∞."""
     wanted = replace(cell.cell, epsilon=math.inf)
-    found = (other for other in study.played if other.cell == wanted)
+    found = (other for other in study.cell_data if other.cell == wanted)
     return next((bare for bare in found if bare.scenarios == cell.scenarios), None)
 
 
-def _rows(study: Study, cell: Played, bare: Played) -> Iterator[RemovalRow]:
+def _rows(study: Study, cell: CellData, bare: CellData) -> Iterator[RemovalRow]:
     pairs = []
     if is_selected(cell):
         for control in controls_of(study, cell):
@@ -124,7 +124,7 @@ def _rows(study: Study, cell: Played, bare: Played) -> Iterator[RemovalRow]:
         )
 
 
-def _best(cell: Played, scenario: str) -> float:
+def _best(cell: CellData, scenario: str) -> float:
     """Return the AUC of the best proxy in hindsight, of a scenario or of the whole cell."""
     rows = cell.figures.rows
     if scenario == WHOLE:

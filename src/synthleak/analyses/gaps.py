@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthleak.analyses.analysis import Study
-from synthleak.analyses.played import RANDOM, UNION, Played
+from synthleak.analyses.cell_data import RANDOM, UNION, CellData
+from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.nulls import LEVEL, holm
+from synthleak.metrics.null import holm
 
 WHOLE = "all"
 """The scenario of a row that concerns the whole cell."""
@@ -40,19 +41,19 @@ class Difference:
         return self.value - reach, self.value + reach
 
 
-def is_selected(cell: Played) -> bool:
+def is_selected(cell: CellData) -> bool:
     """Say whether a cell's pool was chosen for what its records are like."""
     return cell.pool.rule not in (RANDOM, UNION)
 
 
-def controls_of(study: Study, cell: Played) -> list[Played]:
+def controls_of(study: Study, cell: CellData) -> list[CellData]:
     """Return the random controls of a cell: same corpus, generator and budget, no shared record.
 
     Controls that take their size from this very pool stand before all others.
     """
     found = [
         other
-        for other in study.played
+        for other in study.cell_data
         if other.pool.rule == RANDOM
         and other.cell.corpus == cell.cell.corpus
         and other.cell.generator == cell.cell.generator
@@ -64,7 +65,7 @@ def controls_of(study: Study, cell: Played) -> list[Played]:
     return matched or found
 
 
-def figure(cell: Played, scenario: str) -> float | None:
+def figure(cell: CellData, scenario: str) -> float | None:
     """Return the deployable AUC of a scenario, or of the whole cell."""
     if scenario == WHOLE:
         made = cell.figures.crossfit
@@ -73,14 +74,14 @@ def figure(cell: Played, scenario: str) -> float | None:
     return None if made is None else made.value
 
 
-def draws(cell: Played, scenario: str) -> Floats:
+def draws(cell: CellData, scenario: str) -> Floats:
     """Return the deployable AUC of a scenario, or of the whole cell, in bootstrap draws."""
     group = len(cell.scenarios) if scenario == WHOLE else cell.scenarios.index(scenario)
     drawn: Floats = cell.profile.resampled[group]
     return drawn
 
 
-def combine(parts: Sequence[tuple[float, Played]], scenario: str) -> Difference | None:
+def combine(parts: Sequence[tuple[float, CellData]], scenario: str) -> Difference | None:
     """Return Σ weight · figure with its standard error, or None where a figure is missing.
 
     Draws of cells that share a plan are the same instances, so they are subtracted draw by draw;

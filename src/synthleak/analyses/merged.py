@@ -14,17 +14,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.analysis import Study, Unavailable, analysis
+from synthleak.analyses.cell_data import RANDOM, UNION, Signal
 from synthleak.analyses.cells import Cell
-from synthleak.analyses.played import RANDOM, UNION, Signal
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.by_origin import DRAWS, OriginFigures, Sides, origin_figures
-from synthleak.metrics.compare import comparison_of
-from synthleak.metrics.dealt import dealt, redeal
+from synthleak.metrics.assignment import assignment_of, redraw_assignments
+from synthleak.metrics.comparing.choose import comparison_of
+from synthleak.metrics.records.by_origin import (
+    DRAWS,
+    OriginMeasurements,
+    Sides,
+    origin_measurements,
+)
 from synthleak.metrics.selection import choose
 from synthleak.plan.plan import Design, Plan
-from synthleak.seeds import stream
-from synthleak.spec import GameSection
 
 REDRAWS = 999
 
@@ -91,20 +96,20 @@ class MergedRow:
 )
 def merged(study: Study) -> Sequence[MergedRow]:
     """Which of two kinds of records stands out more, where a spec plays them in one pool."""
-    joined = [played for played in study.played if played.pool.rule == UNION]
+    joined = [cell_data for cell_data in study.cell_data if cell_data.pool.rule == UNION]
     if not joined:
-        raise Lacking('needs a pool of the rule "union", of two pools that are to be compared')
-    rules = {(p.cell.corpus, p.pool.name): p.pool.rule for p in study.played}
+        raise Unavailable('needs a pool of the rule "union", of two pools that are to be compared')
+    rules = {(p.cell.corpus, p.pool.name): p.pool.rule for p in study.cell_data}
     rows: list[MergedRow] = []
-    for played in joined:
+    for cell_data in joined:
         kinds = sorted(
-            dict.fromkeys(played.pool.origins),
-            key=lambda kind: rules.get((played.cell.corpus, kind)) == RANDOM,
+            dict.fromkeys(cell_data.pool.origins),
+            key=lambda kind: rules.get((cell_data.cell.corpus, kind)) == RANDOM,
         )
         if len(kinds) == 2:
             order = (kinds[0], kinds[1])
-            game = (played.design, played.plan, played.game)
-            rows += merged_rows(played.cell, played.scores(), played.signals, *game, order)
+            game = (cell_data.design, cell_data.plan, cell_data.game)
+            rows += merged_rows(cell_data.cell, cell_data.scores(), cell_data.signals, *game, order)
     return rows
 
 
@@ -124,28 +129,31 @@ def merged_rows(
 
     There are none where no record of an origin ever joined: then nothing can be compared.
     """
-    observed = dealt(plan.trials, len(plan.targets))
+    observed = assignment_of(plan.trials, len(plan.targets))
     first = np.asarray([origin == order[0] for origin in plan.origins])
     joined = first[observed.members % len(first)]
     if joined.all() or not joined.any():
         return []
     name = ("merged", plan.fingerprint, cell.generator, repr(cell.epsilon))
     comparison = comparison_of(design, plan, scores[: int(plan.trials.set.max()) + 1])
-    hands = [observed, *redeal(design, plan, game, stream(*name, "redraws"), redraws)]
-    level = comparison.statistics(hands).auc
+    assignments = [
+        observed,
+        *redraw_assignments(design, plan, game, stream(*name, "redraws"), redraws),
+    ]
+    level = comparison.statistics(assignments).auc
     rows: list[MergedRow] = []
     for scenario in dict.fromkeys(signal.scenario for signal in signals):
         group = np.flatnonzero([signal.scenario == scenario for signal in signals])
-        chosen = choose(comparison.ranks, hands, level, group).signal.tolist()
+        chosen = choose(comparison.ranks, assignments, level, group).signal.tolist()
         dealings = [
-            Sides(comparison.ranks.low[signal], first, hand)
-            for signal, hand in zip(chosen, hands, strict=True)
+            Sides(comparison.ranks.low[signal], first, assignment)
+            for signal, assignment in zip(chosen, assignments, strict=True)
         ]
         best, counts = chosen[0], (int(joined.sum()), int((~joined).sum()))
         pool_auc = float(level[0, best])
         rows += [
             _row(cell, signals[best], pool_auc, order, counts, found)
-            for found in origin_figures(dealings, stream(*name, "bootstrap", scenario), draws)
+            for found in origin_measurements(dealings, stream(*name, "bootstrap", scenario), draws)
         ]
     return rows
 
@@ -156,7 +164,7 @@ def _row(
     pool_auc: float,
     kinds: tuple[str, str],
     counts: tuple[int, int],
-    found: OriginFigures,
+    found: OriginMeasurements,
 ) -> MergedRow:
     return MergedRow(
         corpus=cell.corpus,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from synthleak.analyses.analysis import Lacking, Study, analysis
-from synthleak.analyses.played import Played
-from synthleak.metrics.nulls import SLACK
+from synthleak.analyses.analysis import Study, Unavailable, analysis
+from synthleak.analyses.cell_data import CellData
+from synthleak.metrics.null import SLACK
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class MetaRow:
 )
 def meta(study: Study) -> Sequence[MetaRow]:
     """Whether a logistic regression over all proxies beats the best single one (takes minutes)."""
-    fused = [cell for cell in study.played if cell.meta is not None]
+    fused = [cell for cell in study.cell_data if cell.meta is not None]
     if not fused:
-        raise Lacking("takes minutes: ask for it with `synthleak analyse DIR --only meta`")
+        raise Unavailable("takes minutes: ask for it with `synthleak analyse DIR --only meta`")
     return [row for cell in fused for row in _rows(cell)]
 
 
-def _rows(cell: Played) -> Iterator[MetaRow]:
+def _rows(cell: CellData) -> Iterator[MetaRow]:
     for made, best in zip(cell.meta or (), cell.figures.rows, strict=True):
         oracle = cell.signals[best.signal]
         delta = made.auc - best.auc.value

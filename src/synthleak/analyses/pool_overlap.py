@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.analysis import Study, Unavailable, analysis
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class OverlapRow:
 @analysis("pool_overlap", version=1, row=OverlapRow)
 def pool_overlap(study: Study) -> Sequence[OverlapRow]:
     """How many records two pools of a corpus share."""
-    pools = {(cell.pool.corpus, cell.pool.name): cell.pool for cell in study.played}
+    pools = {(cell.pool.corpus, cell.pool.name): cell.pool for cell in study.cell_data}
     rows = [
         OverlapRow(
             corpus=one.corpus,
@@ -40,5 +40,5 @@ def pool_overlap(study: Study) -> Sequence[OverlapRow]:
         if one.corpus == other.corpus
     ]
     if not rows:
-        raise Lacking("needs two pools of one corpus")
+        raise Unavailable("needs two pools of one corpus")
     return rows

@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 
 from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
-from synthleak.calibration.scenarios import TINY, Scores, expectation, rounded
+from synthleak.calibration import TINY, Scores, expectation, rounded
 from synthleak.evidence.attack import Arm, Attack, Rule
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.cell_figures import passable
-from synthleak.metrics.compare import comparison_of
-from synthleak.metrics.dealt import Dealt
-from synthleak.metrics.nulls import min_p_test, upper_point
-from synthleak.metrics.rounds import round_figures
+from synthleak.metrics.assignment import Assignment
+from synthleak.metrics.comparing.choose import comparison_of
+from synthleak.metrics.measurements import passable
+from synthleak.metrics.null import min_p_test, upper_point
+from synthleak.metrics.rounds import round_measurements
 from synthleak.plan.plan import Baseline, Design, Plan
 
 OURS = "ours"
 
 
 @dataclass(frozen=True)
-class ArmFigures:
+class ArmMeasurements:
     """One arm of an attack in one scenario; the ceiling is that of the whole attack's search."""
 
     name: str
@@ -41,16 +41,16 @@ class ArmFigures:
 
 
 @dataclass(frozen=True)
-class AttackFigures:
+class AttackMeasurements:
     """One attack on one cell: its arms, the chance ceiling of the best of them, and its p."""
 
     attack: str
-    arms: tuple[ArmFigures, ...]
+    arms: tuple[ArmMeasurements, ...]
     null_auc95: float | None
     p: float | None
 
     @property
-    def best(self) -> ArmFigures:
+    def best(self) -> ArmMeasurements:
         """The best arm by AUC, ties by TPR, then in the order in which the attack names them."""
         return max(self.arms, key=lambda arm: (arm.auc, arm.tpr))
 
@@ -59,10 +59,10 @@ class AttackFigures:
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> AttackFigures:
+    def from_bytes(cls, data: bytes) -> AttackMeasurements:
         """Read figures from the store."""
         content = json.loads(data)
-        arms = tuple(ArmFigures(**arm) for arm in content["arms"])
+        arms = tuple(ArmMeasurements(**arm) for arm in content["arms"])
         return cls(**{**content, "arms": arms})
 
 
@@ -188,9 +188,9 @@ RULES: Mapping[Rule, Callable[[Floats, Baseline], Floats]] = {
 """How a column becomes a score, by the rule that an arm names."""
 
 
-def assess_attack(
-    attack: Attack, values: Floats, design: Design, plan: Plan, hands: Sequence[Dealt]
-) -> AttackFigures:
+def measure_attack(
+    attack: Attack, values: Floats, design: Design, plan: Plan, assignments: Sequence[Assignment]
+) -> AttackMeasurements:
     """Return the figures of every arm of an attack on one cell, with their nulls.
 
     `hands` holds the coins as they were dealt, and redraws of them.
@@ -198,14 +198,14 @@ def assess_attack(
     scores, arms = attack_scores(attack, values, plan.baselines)
     sets = int(plan.trials.set.max()) + 1
     together = np.concatenate([table.values[:sets] for table in scores], axis=2)
-    statistics = comparison_of(design, plan, together).statistics(hands)
+    statistics = comparison_of(design, plan, together).statistics(assignments)
     test = min_p_test(statistics.values)
     ceilings = np.full(len(arms), np.inf) if test is None else test.ceilings()[0]
-    rates = np.concatenate([round_figures(table, plan.trials).tpr for table in scores])
-    return AttackFigures(
+    rates = np.concatenate([round_measurements(table, plan.trials).tpr for table in scores])
+    return AttackMeasurements(
         attack=attack.kind,
         arms=tuple(
-            ArmFigures(
+            ArmMeasurements(
                 name=arm.name,
                 scenario=arm.scenario,
                 view=arm.view,
@@ -224,7 +224,7 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def prior_rows(cell: Cell, figures: Sequence[AttackFigures]) -> list[PriorRow]:
+def prior_rows(cell: Cell, figures: Sequence[AttackMeasurements]) -> list[PriorRow]:
     """Write the arms of all attacks on a cell as rows."""
     return [
         PriorRow(
@@ -250,7 +250,9 @@ def is_of(row: CellRow | ProxyRow | PriorRow | RecordRow, cell: Cell) -> bool:
     return Cell(row.corpus, row.pool, row.generator, row.epsilon) == cell
 
 
-def compare(cell: Cell, ours: Sequence[CellRow], figures: Sequence[AttackFigures]) -> ComparisonRow:
+def compare(
+    cell: Cell, ours: Sequence[CellRow], figures: Sequence[AttackMeasurements]
+) -> ComparisonRow:
     """Put our best row of a cell beside the best arm of every prior attack."""
     best = max(ours, key=lambda row: (row.auc, row.tpr_at_fpr05))
     by_name = {attack.attack: attack for attack in figures}
@@ -274,13 +276,13 @@ def compare(cell: Cell, ours: Sequence[CellRow], figures: Sequence[AttackFigures
     )
 
 
-def _winner(rival: AttackFigures | None, delta: float | None) -> str:
+def _winner(rival: AttackMeasurements | None, delta: float | None) -> str:
     if rival is None or delta is None or delta > 0:
         return OURS
     return rival.attack if delta < 0 else "tie"
 
 
-def _beside(name: str, by_name: Mapping[str, AttackFigures]) -> dict[str, Any]:
+def _beside(name: str, by_name: Mapping[str, AttackMeasurements]) -> dict[str, Any]:
     """Return the columns of one prior attack; empty where the audit left it out."""
     columns = ("auc", "tpr", "arm", "scenario", "null95", "p")
     if name not in by_name:

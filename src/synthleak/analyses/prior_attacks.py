@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from synthleak.analyses.analysis import Lacking, Study, analysis
-from synthleak.analyses.played import EVERY, POOLS
+from synthleak.analyses.analysis import Study, Unavailable, analysis
+from synthleak.analyses.cell_data import EVERY, POOLS
 from synthleak.analyses.prior import ComparisonRow
-from synthleak.metrics.nulls import LEVEL
+from synthleak.core.verdict import LEVEL
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ScoreboardRow:
 def prior_attacks(study: Study) -> Sequence[ScoreboardRow]:
     """In how many cells ours beats, ties or loses to the prior attacks, each at its best."""
     if not study.comparison:
-        raise Lacking("needs prior attacks: the spec leaves them out (prior = [])")
+        raise Unavailable("needs prior attacks: the spec leaves them out (prior = [])")
     generators = list(dict.fromkeys(row.generator for row in study.comparison))
     return [
         board

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.analyses.analysis import Lacking, Study, analysis
-from synthleak.analyses.played import Played, Signal
+from synthleak.analyses.analysis import Study, Unavailable, analysis
+from synthleak.analyses.cell_data import CellData, Signal
 from synthleak.evidence.observation import Floats
 
 EQUIVALENT = 0.95
@@ -75,7 +75,7 @@ def _ladders(study: Study) -> list[_Ladder]:
 def _correlate(study: Study) -> list[_Ladder]:
     """Correlate the proxies of every scenario, over all records and releases of each cell."""
     found: dict[str, dict[tuple[Signal, ...], list[Floats]]] = {}
-    for cell in study.played:
+    for cell in study.cell_data:
         for scenario, signals, rho in _of_cell(cell):
             found.setdefault(scenario, {}).setdefault(signals, []).append(rho)
     return [
@@ -85,7 +85,7 @@ def _correlate(study: Study) -> list[_Ladder]:
     ]
 
 
-def _of_cell(cell: Played) -> list[tuple[str, tuple[Signal, ...], Floats]]:
+def _of_cell(cell: CellData) -> list[tuple[str, tuple[Signal, ...], Floats]]:
     from scipy.special import ndtr
 
     # The normal distribution takes normal scores back to ranks, up to a factor.
@@ -104,8 +104,8 @@ def _of_cell(cell: Played) -> list[tuple[str, tuple[Signal, ...], Floats]]:
 @analysis("proxy_correlations", version=1, row=CorrelationRow)
 def proxy_correlations(study: Study) -> Sequence[CorrelationRow]:
     """How far any two proxies rank records and releases alike, per scenario."""
-    if not study.played:
-        raise Lacking("no cell was played")
+    if not study.cell_data:
+        raise Unavailable("no cell was played")
     rows = []
     for ladder in _ladders(study):
         mean = ladder.mean
@@ -127,15 +127,15 @@ def proxy_correlations(study: Study) -> Sequence[CorrelationRow]:
                         )
                     )
     if not rows:
-        raise Lacking("needs two proxies that vary")
+        raise Unavailable("needs two proxies that vary")
     return rows
 
 
 @analysis("proxy_groups", version=1, row=GroupRow)
 def proxy_groups(study: Study) -> Sequence[GroupRow]:
     """Which proxies are equivalent (rank correlation 0.95 or more), and how often each wins."""
-    if not study.played:
-        raise Lacking("no cell was played")
+    if not study.cell_data:
+        raise Unavailable("no cell was played")
     wins = Counter((row.scenario, row.proxy) for row in study.cells)
     cells = Counter(row.scenario for row in study.cells)
     rows = []

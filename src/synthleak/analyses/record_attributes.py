@@ -12,14 +12,14 @@ from dataclasses import asdict
 
 import numpy as np
 
-from synthleak.analyses.played import AttributeRow
+from synthleak.analyses.cell_data import AttributeRow
+from synthleak.core.text import entities, tokens
 from synthleak.corpus.corpus import Corpus
 from synthleak.encoders.encoder import Vectors
+from synthleak.evidence.fast.ragged import Ints, Ragged
+from synthleak.evidence.fast.words import number
 from synthleak.evidence.observation import Floats
-from synthleak.evidence.ragged import Ints, Ragged
-from synthleak.evidence.words import number
 from synthleak.pools.pool import Pool
-from synthleak.text import entities, tokens
 
 ATTRIBUTES_VERSION = 2
 RARE_QUANTILE = 0.1

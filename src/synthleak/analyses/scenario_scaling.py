@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.analysis import Study, Unavailable, analysis
+from synthleak.analyses.cell_data import EVERY, POOLS
 from synthleak.analyses.gaps import mean_interval
-from synthleak.analyses.played import EVERY, POOLS
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def scenario_scaling(study: Study) -> Sequence[ScalingRow]:
     cells = _by_cell(study)
     scenarios = sorted({row.scenario for row in study.cells})
     if len(scenarios) < 2:
-        raise Lacking("needs two scenarios or more: there is no step between them")
+        raise Unavailable("needs two scenarios or more: there is no step between them")
     generators = list(dict.fromkeys(generator for generator, _, _ in cells))
     wanted = ["all", *generators] if len(generators) > 1 else generators
     return [

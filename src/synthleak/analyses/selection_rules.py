@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthleak.analyses.analysis import Lacking, Study, analysis
+from synthleak.analyses.analysis import Study, Unavailable, analysis
 from synthleak.analyses.attributes import AttributeTest, attribute_tests
 from synthleak.analyses.chosen import RULES, SPLIT
-from synthleak.metrics.nulls import LEVEL
+from synthleak.core.verdict import LEVEL
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ def selection_rules(study: Study) -> Sequence[SelectionRow]:
     """How many attribute tests pass under four selection rules, and how far each ρ moves."""
     tests = {rule: attribute_tests(study, rule) for rule in RULES}
     if sum(map(bool, tests.values())) < 2:
-        raise Lacking("needs the proxies of a second rule: containment_max in S2, or cos_max in S1")
+        raise Unavailable(
+            "needs the proxies of a second rule: containment_max in S2, or cos_max in S1"
+        )
     usual = {_key(row): row.rho for row in tests[SPLIT]}
     generators = list(dict.fromkeys(row.generator for row in tests[SPLIT]))
     return [

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.analyses.cells import Cell
+from synthleak.core.text import fold, tokens
 from synthleak.corpus.corpus import Labels
 from synthleak.encoders.encoder import Vectors
-from synthleak.text import fold, tokens
 
 UTILITY_VERSION = 1
 RELEASES = 5

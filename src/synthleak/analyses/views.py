@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from synthleak.analyses.analysis import Study, analysis
-from synthleak.analyses.played import EVERY, POOLS
+from synthleak.analyses.cell_data import EVERY, POOLS
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from synthleak.cli.options import (
     runtime_for,
     workers_option,
 )
-from synthleak.cli.tables import print_table
+from synthleak.cli.output import print_table
 
 if TYPE_CHECKING:
-    from synthleak.adjudicate import Adjudication
+    from synthleak.audit.adjudicate import Adjudication
 
 
 @click.command()
@@ -40,8 +40,8 @@ def adjudicate(folder: Path, only_list: bool, workers: int, quiet: bool, as_json
       synthleak adjudicate runs/audit --list
       synthleak adjudicate runs/audit
     """
-    from synthleak.adjudicate import adjudicate as settle
-    from synthleak.adjudicate import flagged
+    from synthleak.audit.adjudicate import adjudicate as settle
+    from synthleak.audit.adjudicate import flagged
 
     if only_list:
         found = flagged(folder)

@@ -15,7 +15,7 @@ from synthleak.cli.options import (
     runtime_for,
     workers_option,
 )
-from synthleak.cli.tables import print_json, print_table
+from synthleak.cli.output import print_json, print_table
 
 FIRST = 20
 """Rows of a table that are printed unless it is asked for by name."""
@@ -55,9 +55,9 @@ def analyse(
       synthleak analyse runs/psytar runs/eurlex --out study
       synthleak analyse runs/audit --only meta
     """
-    from synthleak.audit import analyse as run
+    from synthleak.audit.run import analyse as run
+    from synthleak.core.store import cannot_write, write_whole
     from synthleak.report.tables import outcome_files
-    from synthleak.store import cannot_write, write_whole
 
     outcomes = run(
         folders,
@@ -78,7 +78,7 @@ def analyse(
             {
                 outcome.name: {
                     "rows": [asdict(row) for row in outcome.rows],
-                    "lacks": outcome.lacks,
+                    "lacks": outcome.unavailable,
                 }
                 for outcome in outcomes
             }
@@ -92,8 +92,8 @@ def show(outcome: Any, *, every: bool) -> None:
     """Print an analysis for people: its main columns, or what it lacks."""
     from synthleak.analyses.analysis import analyses
 
-    if outcome.lacks is not None:
-        click.echo(f"{outcome.name}: {outcome.lacks}")
+    if outcome.unavailable is not None:
+        click.echo(f"{outcome.name}: {outcome.unavailable}")
         return
     entry = analyses.get(outcome.name)
     rows = outcome.rows if every else outcome.rows[:FIRST]

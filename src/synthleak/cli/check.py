@@ -18,12 +18,12 @@ from synthleak.cli.options import (
     runtime_for,
     workers_option,
 )
+from synthleak.cli.output import print_table
 from synthleak.cli.run import EXIT_FAILED, show
-from synthleak.cli.tables import print_table
-from synthleak.errors import UserError
+from synthleak.core.errors import UserError
 
 if TYPE_CHECKING:
-    from synthleak.findings import Audit
+    from synthleak.audit.result import Audit
 
 SHOWN = 10
 """Copies, and members, that are listed on the terminal; tables hold them all."""
@@ -82,8 +82,8 @@ def check(
       synthleak check ... --reference other.jsonl --pool all --pool 'outlier: percentile=95'
       synthleak check ... --text body --release-text output --group patient
     """
-    from synthleak.gate import failing, parse_gate
-    from synthleak.given.check import check as walk
+    from synthleak.audit.gate import failing, parse_gate
+    from synthleak.checks.check import check as walk
 
     gate = None if fail_if is None else parse_gate(fail_if)
     named = _named(release)
@@ -124,7 +124,7 @@ def _tell(audit: Audit, show_text: bool) -> None:
         click.echo(f"{remark.name}: {remark.text}")
     if not audit.copies:
         return
-    texts = {record.id: record.text for record in audit.bench.corpus.records} if show_text else {}
+    texts = {record.id: record.text for record in audit.setup.corpus.records} if show_text else {}
     rows = [
         {
             "release": row.generator,
@@ -141,15 +141,15 @@ def _tell(audit: Audit, show_text: bool) -> None:
 
 
 def _told(audit: Audit) -> dict[str, Any]:
-    from synthleak.identity import plain
+    from synthleak.core.identity import plain
     from synthleak.report.verdict import headline
 
-    assert audit.preface is not None
+    assert audit.preconditions is not None
     told: dict[str, Any] = plain(
         {
             "headline": headline(audit),
-            "blind": asdict(audit.preface.blind),
-            "declared": audit.preface.declared,
+            "blind": asdict(audit.preconditions.blind),
+            "declared": audit.preconditions.declared,
             "remarks": [asdict(remark) for remark in audit.remarks],
             "copies": [asdict(row) for row in audit.copies],
             "cells": [asdict(row) for row in audit.cells],

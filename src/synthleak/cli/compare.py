@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from synthleak.cli.options import json_option
-from synthleak.cli.tables import print_table
-from synthleak.errors import UserError
+from synthleak.cli.output import print_table
+from synthleak.core.errors import UserError
 
 if TYPE_CHECKING:
     from synthleak.report.compare.comparison import Compared
@@ -39,8 +39,8 @@ def compare(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
       synthleak compare runs/without-dp runs/with-dp
       synthleak compare runs/vendor-a runs/vendor-b --out compare.html
     """
+    from synthleak.audit.status import open_finished
     from synthleak.report.compare.comparison import compare as beside
-    from synthleak.standing import open_finished
 
     if len(folders) < 2:
         raise UserError("one audit alone cannot be compared", "compare", "name two or more")
@@ -63,8 +63,8 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 
 def _write(found: Compared, out: Path) -> None:
+    from synthleak.core.store import cannot_write, write_whole
     from synthleak.report.compare.page import render_comparison
-    from synthleak.store import cannot_write, write_whole
 
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

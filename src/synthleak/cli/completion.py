@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from synthleak.errors import UserError
+from synthleak.core.errors import UserError
 
 
 @click.command()

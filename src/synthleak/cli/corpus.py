@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from synthleak.cli.options import json_option
-from synthleak.cli.tables import print_table
+from synthleak.cli.output import print_table
 
 if TYPE_CHECKING:
-    from synthleak.ahead.survey import Survey
     from synthleak.corpus.statistics import Combination
+    from synthleak.preflight.survey import Survey
 
 TOP, TAIL = 8, 4
 
@@ -28,7 +28,7 @@ def corpus(spec: Path, as_json: bool) -> None:
     Records, labels, lengths, duplicates and near-duplicates, label combinations, pool sizes and how
     far pools overlap. No text of a record is shown, and nothing is written.
     """
-    from synthleak.ahead.survey import survey
+    from synthleak.preflight.survey import survey
 
     found = survey(spec)
     if as_json:

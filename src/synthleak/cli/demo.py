@@ -34,8 +34,8 @@ def demo(out: Path, workers: int, quiet: bool, as_json: bool) -> None:
     Patient messages that nobody wrote, a word-trigram generator without privacy and at ε = 4 and 1,
     and three pools: outliers, rare labels, random controls. Takes a minute or two.
     """
-    from synthleak.audit import run as walk
-    from synthleak.spec import load_spec
+    from synthleak.audit.run import run as walk
+    from synthleak.core.spec import load_spec
 
     spec = load_spec(Path(str(files("synthleak.cli").joinpath("templates/demo.toml"))))
     audit = walk(spec, out, runtime=runtime_for(workers), progress=progress_for(quiet))

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from synthleak.cli.options import json_option
-from synthleak.cli.tables import print_table
+from synthleak.cli.output import print_table
 
 
 @click.command()
@@ -18,7 +18,7 @@ def doctor(as_json: bool) -> None:
 
     Whatever is missing is shown with the command that would install it.
     """
-    from synthleak.machine import examine
+    from synthleak.preflight.doctor import examine
 
     found = examine(Path.cwd())
     if as_json:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from synthleak.cli.options import json_option
-from synthleak.errors import UserError
+from synthleak.core.errors import UserError
 
 if TYPE_CHECKING:
     from synthleak.report.explain.explanation import Explanation, Match, ReleaseStory, SignalStory
@@ -44,8 +44,8 @@ def explain(folder: Path, record: str, cell: str | None, include_text: bool, as_
       synthleak explain runs/audit 00042
       synthleak explain runs/audit 00042 --cell outlier/ngram/inf --include-text
     """
+    from synthleak.audit.status import open_finished
     from synthleak.report.explain.explanation import explain as told
-    from synthleak.standing import open_finished
 
     pool, generator, epsilon = _parts(cell)
     found = told(

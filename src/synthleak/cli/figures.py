@@ -50,9 +50,9 @@ def figures(
       synthleak figures runs/audit --only roc --format png --out plots
       synthleak figures runs/psytar runs/eurlex --format pdf --only attributes
     """
+    from synthleak.audit.status import open_finished
+    from synthleak.core.store import cannot_write, write_whole
     from synthleak.report.figures.files import all_figures, draw
-    from synthleak.standing import open_finished
-    from synthleak.store import cannot_write, write_whole
 
     found = all_figures([open_finished(folder) for folder in folders], only)
     if listed:

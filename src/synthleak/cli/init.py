@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from synthleak.errors import UserError
+from synthleak.core.errors import UserError
 
 
 @click.command()
@@ -38,8 +38,11 @@ def init(path: Path, situation: str, preset: str | None, force: bool) -> None:
     """
     if path.exists() and not force:
         raise UserError("the file is there", str(path), "name another, or add --force")
-    template = f"templates/presets/{preset}.toml" if preset else f"templates/{situation}.toml"
-    text = files("synthleak.cli").joinpath(template).read_text(encoding="utf-8")
+    if preset:
+        template = files("synthleak.paper").joinpath(f"presets/{preset}.toml")
+    else:
+        template = files("synthleak.cli").joinpath(f"templates/{situation}.toml")
+    text = template.read_text(encoding="utf-8")
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

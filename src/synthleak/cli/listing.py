@@ -8,13 +8,22 @@ from typing import Any
 import click
 
 from synthleak.cli.options import json_option
-from synthleak.cli.tables import print_table
+from synthleak.cli.output import print_table
 
-SHELVES = ("readers", "encoders", "pools", "designs", "generators", "proxies", "priors", "analyses")
+REGISTRIES = (
+    "readers",
+    "encoders",
+    "pools",
+    "designs",
+    "generators",
+    "proxies",
+    "priors",
+    "analyses",
+)
 
 
 @click.command("list")
-@click.argument("shelf", type=click.Choice(SHELVES))
+@click.argument("shelf", type=click.Choice(REGISTRIES))
 @click.option(
     "--plugins",
     multiple=True,
@@ -27,7 +36,7 @@ def listing(shelf: str, plugins: tuple[Path, ...], as_json: bool) -> None:
 
     Plug-ins of other packages and of the files named with --plugins are listed too.
     """
-    from synthleak.plugins import read_files, use_files
+    from synthleak.core.plugins import read_files, use_files
 
     rows_of(shelf)  # opens the room first: a mistake in a file is then the file's own
     use_files(read_files(plugins, None, "--plugins"))

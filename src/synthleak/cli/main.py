@@ -19,13 +19,13 @@ from synthleak.cli.explain import explain
 from synthleak.cli.figures import figures
 from synthleak.cli.init import init
 from synthleak.cli.listing import listing
+from synthleak.cli.paper_tables import tables
 from synthleak.cli.plan import plan
-from synthleak.cli.printed import tables
 from synthleak.cli.report import report
 from synthleak.cli.run import run
 from synthleak.cli.selftest import selftest
 from synthleak.cli.status import status
-from synthleak.errors import SynthleakError
+from synthleak.core.errors import SynthleakError
 
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130

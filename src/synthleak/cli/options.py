@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from synthleak.engine.progress import Lines, Progress, Silent
-from synthleak.runtime import Runtime, available_cores
+from synthleak.core.engine.progress import Lines, Progress, Silent
+from synthleak.core.runtime import Runtime, available_cores
 
 F = TypeVar("F", bound=Callable[..., Any])
 

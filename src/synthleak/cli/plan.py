@@ -16,8 +16,8 @@ from synthleak.cli.options import (
     runtime_for,
     workers_option,
 )
+from synthleak.cli.output import print_table
 from synthleak.cli.power import power
-from synthleak.cli.tables import print_table
 
 spec_argument = click.argument("spec", type=click.Path(path_type=Path))
 
@@ -43,10 +43,10 @@ plan.add_command(power)
 @json_option
 def show(spec: Path, as_json: bool) -> None:
     """Show what SPEC will do: pools, sizes, sets, attackers, releases and trials."""
-    from synthleak.ahead.preview import preview
-    from synthleak.spec import load_spec
-    from synthleak.store import MemoryStore
-    from synthleak.workbench import set_up
+    from synthleak.audit.setup import set_up
+    from synthleak.core.spec import load_spec
+    from synthleak.core.store import MemoryStore
+    from synthleak.preflight.preview import preview
 
     found = preview(set_up(load_spec(spec), MemoryStore()))
     if as_json:
@@ -68,9 +68,9 @@ def cost(spec: Path, workers: int, quiet: bool, as_json: bool) -> None:
 
     A few releases of every generator and budget are made, looked at, and thrown away.
     """
-    from synthleak.ahead.cost import estimate
-    from synthleak.engine.progress import duration
-    from synthleak.spec import load_spec
+    from synthleak.core.engine.progress import duration
+    from synthleak.core.spec import load_spec
+    from synthleak.preflight.cost import estimate
 
     found = estimate(load_spec(spec), runtime_for(workers), progress_for(quiet))
     if as_json:
@@ -112,8 +112,8 @@ def export(spec: Path, folder: Path, generator: str | None) -> None:
     Example:
       synthleak plan export audit.toml exchange
     """
-    from synthleak.ahead.export import export_plan
-    from synthleak.spec import load_spec
+    from synthleak.core.spec import load_spec
+    from synthleak.preflight.export import export_plan
 
     done = export_plan(load_spec(spec), folder, generator)
     click.echo(
@@ -134,6 +134,6 @@ def _size(count: int) -> str:
 
 
 def _plain(value: Any) -> Any:
-    from synthleak.identity import plain
+    from synthleak.core.identity import plain
 
     return plain(value)

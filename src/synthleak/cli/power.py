@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from synthleak.cli.options import json_option, progress_for, quiet_option
-from synthleak.cli.tables import print_table
-from synthleak.errors import UserError
+from synthleak.cli.output import print_table
+from synthleak.core.errors import UserError
 
 
 @click.command()
@@ -31,17 +31,17 @@ def power(spec: Path, auc: float | None, power: float, quiet: bool, as_json: boo
       synthleak plan power audit.toml
       synthleak plan power audit.toml --auc 0.65 --power 0.9
     """
-    from synthleak.ahead.power import power_table
-    from synthleak.spec import load_spec
-    from synthleak.store import MemoryStore
-    from synthleak.workbench import set_up
+    from synthleak.audit.setup import set_up
+    from synthleak.core.spec import load_spec
+    from synthleak.core.store import MemoryStore
+    from synthleak.preflight.power import power_table
 
     if auc is not None and not 0.5 < auc <= 1:
         raise UserError(f"auc = {auc:g}", "--auc", "use a number above 0.5 and at most 1")
     if not 0 < power < 1:
         raise UserError(f"power = {power:g}", "--power", "use a number between 0 and 1")
-    bench = set_up(load_spec(spec), MemoryStore())
-    rows = power_table(bench, progress_for(quiet), auc=auc, power=power)
+    setup = set_up(load_spec(spec), MemoryStore())
+    rows = power_table(setup, progress_for(quiet), auc=auc, power=power)
     print_table(rows, as_json=as_json)
     if not as_json:
         click.echo("An empty cell: no leak of that kind would do. Nothing was generated.")

@@ -32,7 +32,7 @@ def report(folder: Path, show: bool, include_text: bool, out: Path | None) -> No
       synthleak report runs/audit --out audit.html
       synthleak report runs/audit --include-text
     """
-    from synthleak.audit import write_report
+    from synthleak.audit.run import write_report
 
     path = write_report(folder, out, include_text=include_text)
     click.echo(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")

@@ -15,7 +15,7 @@ from synthleak.cli.options import (
     runtime_for,
     workers_option,
 )
-from synthleak.cli.tables import print_table
+from synthleak.cli.output import print_table
 
 EXIT_FAILED = 1
 
@@ -48,8 +48,8 @@ def run(
       synthleak run audit.toml --out runs/audit
       synthleak run audit.toml --out runs/audit --fail-if 'p_holm < 0.01 and crossfit_tpr > 0.1'
     """
-    from synthleak.audit import run as walk
-    from synthleak.gate import failing, parse_gate
+    from synthleak.audit.gate import failing, parse_gate
+    from synthleak.audit.run import run as walk
 
     gate = None if fail_if is None else parse_gate(fail_if)
     audit = walk(
@@ -66,7 +66,7 @@ def run(
 
 def show(audit: object, *, quiet: bool, as_json: bool) -> None:
     """Print the cells of an audit, each figure with its chance ceiling, and the verdict."""
-    from synthleak.findings import Audit
+    from synthleak.audit.result import Audit
     from synthleak.report.verdict import headline
 
     assert isinstance(audit, Audit)

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from synthleak.cli.options import json_option, progress_for, quiet_option, workers_option
-from synthleak.cli.tables import print_table
-from synthleak.errors import UserError
+from synthleak.cli.output import print_table
+from synthleak.core.errors import UserError
 
 EXIT_FAILED = 1
 
@@ -29,7 +29,7 @@ def selftest(full: bool, out: Path | None, workers: int, quiet: bool, as_json: b
     on ε against claims that are honoured or broken, records named wrongly; in games and in checks.
     Exits 1 if a limit is passed. Takes two minutes on two cores; in full, 40 minutes.
     """
-    from synthleak.engine.progress import duration
+    from synthleak.core.engine.progress import duration
     from synthleak.selftest.running import report_of, run_selftest
 
     if out is not None and not out.parent.is_dir():

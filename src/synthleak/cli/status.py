@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from synthleak.cli.options import json_option
-from synthleak.cli.tables import print_table
+from synthleak.cli.output import print_table
 
 
 @click.command()
@@ -18,9 +18,9 @@ def status(folder: Path, as_json: bool) -> None:
 
     May be asked while the audit runs.
     """
-    from synthleak.standing import standing
+    from synthleak.audit.status import status
 
-    state = standing(folder)
+    state = status(folder)
     print_table(state.cells, as_json=as_json)
     if not as_json:
         click.echo(state.summary)

@@ -1,1 +1,1 @@
-"""Room 1: records come in (METHOD §1)."""
+"""Stage 1: records are read (METHOD §1)."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from synthleak.core.errors import CorpusError
 from synthleak.corpus.files import cannot_open
-from synthleak.errors import CorpusError
 
 BATCH = 2048
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from synthleak.errors import CorpusError
-from synthleak.identity import digest
-from synthleak.registry import Plugin, PluginShelf
-from synthleak.text import fold
+from synthleak.core.errors import CorpusError
+from synthleak.core.identity import digest
+from synthleak.core.registry import Plugin, PluginRegistry
+from synthleak.core.text import fold
 
 Labels = tuple[str, ...]
 Role = Literal["members", "holdout", "reference"]
@@ -104,7 +104,9 @@ class Reader(Plugin):
         return self.kind
 
 
-readers: PluginShelf[Reader] = PluginShelf("reader", "synthleak.corpus.readers")
+readers: PluginRegistry[Reader] = PluginRegistry(
+    "reader", "synthleak.corpus.readers", "synthleak.paper.readers"
+)
 
 
 def assemble(reader: Reader, *, name: str | None = None, description: str = "") -> Corpus:

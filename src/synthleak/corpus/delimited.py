@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from synthleak.core.errors import CorpusError
 from synthleak.corpus.files import open_lines
-from synthleak.errors import CorpusError
 
 LONGEST_CELL = 2**30
 """Python's csv stops at 131,072 characters, less than a long discharge summary with its notes."""

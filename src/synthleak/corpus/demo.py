@@ -15,10 +15,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.core.seeds import stream
+from synthleak.core.text import fold
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.corpus.demo_words import CLAUSES, DETAILS, PLANTED, WORDS, Alternatives
-from synthleak.seeds import stream
-from synthleak.text import fold
 
 LABELS: Labels = tuple(sorted(CLAUSES))
 WORD_RANGE = (8, 35)

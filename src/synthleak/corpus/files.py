@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from synthleak.errors import CorpusError
+from synthleak.core.errors import CorpusError
 
 
 def _known_encoding(name: str) -> str:

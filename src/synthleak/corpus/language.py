@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
-from synthleak.text import tokens
+from synthleak.core.text import tokens
 
 LITTLE_WORDS = frozenset(
     tokens(

@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import Field
 
+from synthleak.core.errors import CorpusError
+from synthleak.core.predicate import is_marked
+from synthleak.core.validation import DataPath, nearest
 from synthleak.corpus.corpus import Labels, Reader, Record
-from synthleak.errors import CorpusError
-from synthleak.predicate import is_marked
-from synthleak.validation import DataPath, nearest
 
 
 class FieldReader(Reader):

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from synthleak.core.errors import CorpusError, UserError
 from synthleak.corpus.arrow import arrow_rows, parquet_rows
 from synthleak.corpus.corpus import Record
 from synthleak.corpus.delimited import delimited_rows
 from synthleak.corpus.files import open_lines
 from synthleak.corpus.readers.jsonl import json_object
 from synthleak.corpus.rows import FieldReader
-from synthleak.errors import CorpusError, UserError
 
 MEMORY = "(from memory)"
 """What a run folder's spec says of records that no file holds."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthleak.corpus.corpus import Corpus, Labels
-from synthleak.encoders.shelf.static import count_tokens
+from synthleak.encoders.builtin.static import count_tokens
 
 TOKENIZER = "tokenizer of the encoder static (WordLlama)"
 _BANDS = ((1, 1), (2, 3), (4, 10), (11, 100), (101, None))

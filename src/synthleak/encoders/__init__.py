@@ -1,1 +1,1 @@
-"""Encoders: text in, vectors out (METHOD §2)."""
+"""Encoders: texts become vectors, once per text and encoder (METHOD §2)."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from synthleak.core.errors import ContractError
+from synthleak.core.identity import digest
+from synthleak.core.registry import Plugin, PluginRegistry
+from synthleak.core.store import Store
 from synthleak.encoders.packs import Vectors, dump_array, load_array, packs_of, text_key
-from synthleak.errors import ContractError
-from synthleak.identity import digest
-from synthleak.registry import Plugin, PluginShelf
-from synthleak.store import Store
 
 __all__ = ["Encoder", "Vectors", "dump_array", "encode_once", "encoders", "load_array"]
 
@@ -35,7 +35,7 @@ class Encoder(Plugin):
         """Return one vector per text."""
 
 
-encoders: PluginShelf[Encoder] = PluginShelf("encoder", "synthleak.encoders.shelf")
+encoders: PluginRegistry[Encoder] = PluginRegistry("encoder", "synthleak.encoders.builtin")
 
 
 def encode_once(encoder: Encoder, texts: Sequence[str], store: Store) -> Vectors:

@@ -16,8 +16,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.identity import digest
-from synthleak.store import Store, fetch, name_of
+from synthleak.core.identity import digest
+from synthleak.core.store import Store, fetch, name_of
 
 Vectors = NDArray[np.float32]
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from synthleak.core.errors import MissingExtra, UserError, import_extra
 from synthleak.encoders.encoder import Encoder, Vectors
-from synthleak.errors import MissingExtra, UserError, import_extra
 
 _UNUSED = {".md", ".onnx", ".png", ".h5", ".msgpack", ".ot"}
 

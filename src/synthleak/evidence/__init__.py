@@ -1,1 +1,1 @@
-"""Room 5: what each proxy sees of each target in each observation (METHOD §6)."""
+"""Stage 5: proxies observe every target in every release (METHOD §6)."""

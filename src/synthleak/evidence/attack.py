@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from synthleak.errors import ContractError
+from synthleak.core.errors import ContractError
+from synthleak.core.identity import digest
+from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.evidence.family import View
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
-from synthleak.identity import digest
-from synthleak.registry import Plugin, PluginShelf
 
 Rule = Literal["as it is", "mean probability", "ratio"]
 """How a column is calibrated: not at all; log p less the log of the references' mean probability;
@@ -55,7 +55,7 @@ class Attack(Plugin):
         """Return `[target, column]`."""
 
 
-attacks: PluginShelf[Attack] = PluginShelf("prior attack", "synthleak.evidence.prior")
+attacks: PluginRegistry[Attack] = PluginRegistry("prior attack", "synthleak.evidence.prior")
 
 
 def attack_key(
@@ -77,7 +77,7 @@ def attack_key(
     )
 
 
-def strike(
+def observe(
     attack: Attack, targets: Targets, observation: Observation, references: TextSet | None
 ) -> Floats:
     """Let one attack look, and hold it to its contract: one finite value each."""

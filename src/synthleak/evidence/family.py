@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from synthleak.core.registry import Entry, Registry, Version, edition
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.registry import Entry, Shelf, Version, edition
 
 View = Literal["lexical", "embedding"]
 Scale = Literal["ratio", "log", "difference"]
@@ -62,7 +62,7 @@ class Family:
         }
 
 
-class Catalogue(Shelf[Family]):
+class Catalogue(Registry[Family]):
     """The proxy families in the order of METHOD's table, then others by name."""
 
     def __iter__(self) -> Iterator[Entry[Family]]:

@@ -14,9 +14,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.core.identity import digest
+from synthleak.core.text import fold, tokens
 from synthleak.encoders.encoder import Vectors
-from synthleak.identity import digest
-from synthleak.text import fold, tokens
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]

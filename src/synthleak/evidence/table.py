@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from synthleak.core.errors import ContractError, SpecError
+from synthleak.core.identity import digest
+from synthleak.core.store import Store, fetch, name_of
+from synthleak.core.validation import nearest
 from synthleak.encoders.encoder import dump_array, load_array
-from synthleak.errors import ContractError, SpecError
 from synthleak.evidence.family import Family, Proxy, families
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.identity import digest
-from synthleak.store import Store, fetch, name_of
-from synthleak.validation import nearest
 
 
 @dataclass(frozen=True)

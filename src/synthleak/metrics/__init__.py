@@ -1,1 +1,1 @@
-"""Room 7: figures, with what they are worth (METHOD §7, §8)."""
+"""Stage 7: measurements, each with its null distribution (METHOD §7, §8)."""

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.core.text import tokens
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.nulls import p_value, upper_point
+from synthleak.metrics.null import p_value, upper_point
 from synthleak.plan.given import permuted
-from synthleak.text import tokens
 
 UNFAIR = 0.01
 """At or below this p a split counts as not exchangeable; an even one is stopped 1 time in 100."""

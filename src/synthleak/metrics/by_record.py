@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.dealt import Dealt, coins_of
+from synthleak.metrics.assignment import Assignment, coins_of
 from synthleak.metrics.statistics import AUC, TOP_TENTH, Statistics
 
 BLOCK = 128
@@ -73,14 +73,19 @@ def mean_compared(total: Floats, missing: Floats, records: float | Floats) -> Fl
     return mean
 
 
-def record_statistics(values: Floats, hands: Sequence[Dealt]) -> Statistics:
+def record_statistics(values: Floats, assignments: Sequence[Assignment]) -> Statistics:
     """Return the mean of AUC_x and the mean of its largest tenth, per assignment and signal."""
     sets, targets, signals = values.shape
     ranks = doubled_ranks(values)
-    mean, largest = both = np.empty((2, len(hands), signals))
+    mean, largest = both = np.empty((2, len(assignments), signals))
     top = tenth(targets)
-    for start in range(0, len(hands), BLOCK):
-        coins = np.stack([coins_of(hand, sets, targets) for hand in hands[start : start + BLOCK]])
+    for start in range(0, len(assignments), BLOCK):
+        coins = np.stack(
+            [
+                coins_of(assignment, sets, targets)
+                for assignment in assignments[start : start + BLOCK]
+            ]
+        )
         shares = record_aucs(ranks, coins)
         rows = slice(start, start + BLOCK)
         missing = idle(coins).sum(axis=1)[:, None].astype(np.float64)
@@ -89,7 +94,7 @@ def record_statistics(values: Floats, hands: Sequence[Dealt]) -> Statistics:
     return Statistics((AUC, TOP_TENTH), both)
 
 
-def record_p_values(values: Floats, hands: Sequence[Dealt]) -> tuple[Floats, Floats]:
+def record_p_values(values: Floats, assignments: Sequence[Assignment]) -> tuple[Floats, Floats]:
     """Return (AUC of the best signal, p) per record; `hands[0]` is the observed dealing.
 
     The statistic of a record is the largest of its signals' AUCs, each in units of its own spread
@@ -102,8 +107,13 @@ def record_p_values(values: Floats, hands: Sequence[Dealt]) -> tuple[Floats, Flo
     at_least = np.zeros(targets)
     observed = np.zeros(targets)
     best = np.zeros(targets)
-    for start in range(0, len(hands), BLOCK):
-        coins = np.stack([coins_of(hand, sets, targets) for hand in hands[start : start + BLOCK]])
+    for start in range(0, len(assignments), BLOCK):
+        coins = np.stack(
+            [
+                coins_of(assignment, sets, targets)
+                for assignment in assignments[start : start + BLOCK]
+            ]
+        )
         shares = record_aucs(ranks, coins)
         members = coins.sum(axis=1)
         weight = np.sqrt(12.0 * members * (sets - members) / (sets + 1))
@@ -114,7 +124,7 @@ def record_p_values(values: Floats, hands: Sequence[Dealt]) -> tuple[Floats, Flo
             best = np.take_along_axis(shares[0], scores[0].argmax(axis=1)[:, None], axis=1)[:, 0]
             largest = largest[1:]
         at_least += (largest >= observed - 1e-9).sum(axis=0)
-    return best, (1 + at_least) / len(hands)
+    return best, (1 + at_least) / len(assignments)
 
 
 def _tie_factor(ranks: NDArray[np.float32]) -> Floats:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.dealt import Dealt
+from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.statistics import AUC, TAILS, Statistics
 
@@ -23,13 +23,13 @@ BLOCK = 64
 
 
 def pooled_statistics(
-    ranks: Ranks, hands: Sequence[Dealt], tails: Mapping[str, float] = TAILS
+    ranks: Ranks, assignments: Sequence[Assignment], tails: Mapping[str, float] = TAILS
 ) -> Statistics:
     """Return the mean AUC over rounds and the pooled tails, for every assignment and signal."""
     cells = ranks.low.shape[1]
-    values = np.empty((1 + len(tails), len(hands), ranks.signals))
-    for start in range(0, len(hands), BLOCK):
-        block = _Block(hands[start : start + BLOCK], cells)
+    values = np.empty((1 + len(tails), len(assignments), ranks.signals))
+    for start in range(0, len(assignments), BLOCK):
+        block = _Block(assignments[start : start + BLOCK], cells)
         rows = slice(start, start + BLOCK)
         for signal in ranks.distinct:
             below, upto = block.running(ranks, signal)
@@ -43,23 +43,27 @@ def pooled_statistics(
 class _Block:
     """Some assignments, ready to be looked up in any signal."""
 
-    def __init__(self, hands: Sequence[Dealt], cells: int) -> None:
-        counts = [np.bincount(hand.others.ravel(), minlength=cells) for hand in hands]
+    def __init__(self, assignments: Sequence[Assignment], cells: int) -> None:
+        counts = [
+            np.bincount(assignment.others.ravel(), minlength=cells) for assignment in assignments
+        ]
         others = [np.flatnonzero(count) for count in counts]
-        rows = np.repeat(np.arange(len(hands)), [len(other) for other in others])
+        rows = np.repeat(np.arange(len(assignments)), [len(other) for other in others])
         self._other = np.concatenate(others)
         self._weight = np.concatenate(
             [count[other] for count, other in zip(counts, others, strict=True)]
         ).astype(np.uint32)
         self._slot = rows * (cells + 1) + 1
-        sizes = [len(hand.members) for hand in hands]
-        self._row = np.repeat(np.arange(len(hands)), sizes)
-        self._member = np.concatenate([hand.members for hand in hands])
+        sizes = [len(assignment.members) for assignment in assignments]
+        self._row = np.repeat(np.arange(len(assignments)), sizes)
+        self._member = np.concatenate([assignment.members for assignment in assignments])
         self._start = self._row * (cells + 1)
         self._sizes = np.asarray(sizes, dtype=np.float64)
-        self._totals = np.asarray([hand.others.size for hand in hands], dtype=np.float64)
+        self._totals = np.asarray(
+            [assignment.others.size for assignment in assignments], dtype=np.float64
+        )
         self.total = self._totals[self._row]
-        self._sums = np.zeros((len(hands), cells + 1), dtype=np.uint32)
+        self._sums = np.zeros((len(assignments), cells + 1), dtype=np.uint32)
         self._running = np.empty_like(self._sums)
 
     def running(self, ranks: Ranks, signal: int) -> tuple[Floats, Floats]:

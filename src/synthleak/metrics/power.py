@@ -15,14 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from synthleak.core.spec import GameSection
+from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.cell_figures import passable
-from synthleak.metrics.compare import comparison_of, statistics_of
-from synthleak.metrics.dealt import Dealt, redeal
-from synthleak.metrics.nulls import LEVEL, min_p_test
+from synthleak.metrics.assignment import Assignment, redraw_assignments
+from synthleak.metrics.comparing.choose import comparison_of, statistics_of
+from synthleak.metrics.measurements import passable
+from synthleak.metrics.null import min_p_test
 from synthleak.metrics.statistics import Statistics
 from synthleak.plan.plan import Design, Plan
-from synthleak.spec import GameSection
 
 POWER = 0.8
 REDRAWS = 600
@@ -96,7 +97,7 @@ class PlantedLeaks:
     ) -> None:
         self._design, self._plan, self._values, self._rng = design, plan, values, rng
         self._within = design.within_records(plan)
-        self._hands = redeal(design, plan, game, rng, redraws)
+        self._hands = redraw_assignments(design, plan, game, rng, redraws)
         self.statistics = comparison_of(design, plan, values).statistics(self._hands)
         self.test = min_p_test(self.statistics.values)
 
@@ -105,16 +106,16 @@ class PlantedLeaks:
         """How many members (records, where records are compared with themselves) there are."""
         if self._within:
             return int(self._values.shape[1])
-        return int(np.median([len(hand.members) for hand in self._hands]))
+        return int(np.median([len(assignment.members) for assignment in self._hands]))
 
     def found_auc(self, auc: float, level: float, trials: int = PLANTED) -> float:
         """Return how often members raised to this AUC in one signal are found."""
         shifts: dict[int, float] = {}
 
-        def plant(scores: Floats, hand: Dealt, signal: int) -> Floats:
+        def plant(scores: Floats, assignment: Assignment, signal: int) -> Floats:
             if signal not in shifts:
                 shifts[signal] = self._shift(scores, auc)
-            return _raised(scores, hand, shifts[signal])
+            return _raised(scores, assignment, shifts[signal])
 
         return self._found(plant, level, trials)
 
@@ -122,12 +123,12 @@ class PlantedLeaks:
         """Return how often so many members, or records, copied in one signal are found."""
         targets = self._values.shape[1]
 
-        def plant(scores: Floats, hand: Dealt, signal: int) -> Floats:
+        def plant(scores: Floats, assignment: Assignment, signal: int) -> Floats:
             if self._within:
                 copied = self._rng.permutation(targets)[:count]
-                chosen = hand.members[np.isin(hand.members % targets, copied)]
+                chosen = assignment.members[np.isin(assignment.members % targets, copied)]
             else:
-                chosen = self._rng.permutation(hand.members)[:count]
+                chosen = self._rng.permutation(assignment.members)[:count]
             made = scores.copy()
             made.ravel()[chosen] = scores.max() + 1.0
             return made
@@ -135,7 +136,7 @@ class PlantedLeaks:
         return self._found(plant, level, trials)
 
     def _found(
-        self, plant: Callable[[Floats, Dealt, int], Floats], level: float, trials: int
+        self, plant: Callable[[Floats, Assignment, int], Floats], level: float, trials: int
     ) -> float:
         """Return how often a leak is found that `plant` puts into a signal's `[set, target]`."""
         varying = np.flatnonzero(self.statistics.auc.std(axis=0) > 1e-9)
@@ -163,8 +164,8 @@ class PlantedLeaks:
             shares = (rankdata(values).reshape(values.shape) - 0.5) / values.size
         return np.asarray(norm.ppf(shares))
 
-    def _alone(self, scores: Floats, hands: Sequence[Dealt]) -> Statistics:
-        return comparison_of(self._design, self._plan, scores[:, :, None]).statistics(hands)
+    def _alone(self, scores: Floats, assignments: Sequence[Assignment]) -> Statistics:
+        return comparison_of(self._design, self._plan, scores[:, :, None]).statistics(assignments)
 
     def _shift(self, scores: Floats, auc: float) -> float:
         """Return the shift of the members that gives this AUC on average over all assignments."""
@@ -185,9 +186,9 @@ class PlantedLeaks:
         return high
 
 
-def _raised(scores: Floats, hand: Dealt, shift: float) -> Floats:
+def _raised(scores: Floats, assignment: Assignment, shift: float) -> Floats:
     made = scores.copy()
-    made.ravel()[hand.members] += shift
+    made.ravel()[assignment.members] += shift
     return made
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthleak.calibration.scenarios import Scores
+from synthleak.calibration import Scores
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.roc import auc, tpr_at_fpr
 from synthleak.plan.plan import EVERY_ROUND, Trials
 
 
 @dataclass(frozen=True)
-class RoundFigures:
+class RoundMeasurements:
     """Per proxy: AUC and TPR at 5% FPR, with `1.96 σ/√T` over rounds.
 
     The spread is that of sampling negatives only; it is no interval for the leakage.
@@ -27,7 +27,7 @@ class RoundFigures:
     n_negative: int
 
 
-def round_figures(scores: Scores, trials: Trials) -> RoundFigures:
+def round_measurements(scores: Scores, trials: Trials) -> RoundMeasurements:
     """Evaluate every proxy in every round, and average."""
     values = scores.values[trials.set, trials.target]
     always = trials.round == EVERY_ROUND
@@ -38,7 +38,7 @@ def round_figures(scores: Scores, trials: Trials) -> RoundFigures:
         aucs.append(auc(positive, negative))
         tprs.append(tpr_at_fpr(positive, negative))
         negatives = len(negative)
-    return RoundFigures(
+    return RoundMeasurements(
         auc=np.mean(aucs, axis=0),
         auc_spread=_spread(np.array(aucs)),
         tpr=np.mean(tprs, axis=0),
@@ -48,7 +48,7 @@ def round_figures(scores: Scores, trials: Trials) -> RoundFigures:
     )
 
 
-def best_proxy(figures: RoundFigures) -> int:
+def best_proxy(figures: RoundMeasurements) -> int:
     """Return the best proxy by mean AUC, ties by TPR, then by catalogue order."""
     order = np.lexsort((np.arange(len(figures.auc)), -figures.tpr, -figures.auc))
     return int(order[0])

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.dealt import Dealt
-from synthleak.metrics.nulls import SLACK
+from synthleak.metrics.assignment import Assignment
+from synthleak.metrics.null import SLACK
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT, allowed_alarms
 
@@ -31,42 +31,44 @@ class Chosen:
     pooled: Floats
 
 
-def choose(ranks: Ranks, hands: Sequence[Dealt], level: Floats, group: Signals) -> Chosen:
+def choose(
+    ranks: Ranks, assignments: Sequence[Assignment], level: Floats, group: Signals
+) -> Chosen:
     """Choose among the signals of a group in every dealing; `level[dealing, signal]` decides."""
     signals, rates, pooled = [], [], []
-    for hand, values in zip(hands, level[:, group], strict=True):
+    for assignment, values in zip(assignments, level[:, group], strict=True):
         tied = group[values >= values.max() - SLACK]
         tied = tied[np.unique(ranks.same[tied], return_index=True)[1]]
-        found = [mean_tpr(ranks, hand, signal) for signal in tied.tolist()]
+        found = [mean_tpr(ranks, assignment, signal) for signal in tied.tolist()]
         best = int(np.argmax(found))
         signals.append(int(tied[best]))
         rates.append(found[best])
-        pooled.append(pooled_auc(ranks, hand, int(tied[best])))
+        pooled.append(pooled_auc(ranks, assignment, int(tied[best])))
     chosen = np.asarray(signals, dtype=np.int64)
     return Chosen(
-        chosen, level[np.arange(len(hands)), chosen], np.asarray(rates), np.asarray(pooled)
+        chosen, level[np.arange(len(assignments)), chosen], np.asarray(rates), np.asarray(pooled)
     )
 
 
-def mean_tpr(ranks: Ranks, hand: Dealt, signal: int, limit: float = FPR_LIMIT) -> float:
+def mean_tpr(ranks: Ranks, assignment: Assignment, signal: int, limit: float = FPR_LIMIT) -> float:
     """Return TPR at an FPR of at most `limit` in every round, averaged over rounds."""
     low = ranks.low[signal]
-    others = low[hand.others]
-    if not others.size or not hand.members.size:
+    others = low[assignment.others]
+    if not others.size or not assignment.members.size:
         return 0.0
     place = others.shape[1] - 1 - allowed_alarms(others.shape[1], limit)
     threshold = np.partition(others, place, axis=1)[:, place]
-    return float((low[hand.members][:, None] > threshold).mean())
+    return float((low[assignment.members][:, None] > threshold).mean())
 
 
-def pooled_auc(ranks: Ranks, hand: Dealt, signal: int) -> float:
+def pooled_auc(ranks: Ranks, assignment: Assignment, signal: int) -> float:
     """Return the AUC of all members against all non-members of all rounds: the attacker's figure.
 
     Members and others are ranked among themselves: the cells that no trial uses play no part.
     """
     low = ranks.low[signal]
-    others = np.sort(low[hand.others], axis=None)
-    members = low[hand.members]
+    others = np.sort(low[assignment.others], axis=None)
+    members = low[assignment.members]
     if not others.size or not members.size:
         return 0.5
     below = np.searchsorted(others, members, side="left")

@@ -1,1 +1,1 @@
-"""Room 3: the game is drawn, once, before anything is spent (METHOD §4)."""
+"""Stage 3: the game is drawn, once, before anything is spent (METHOD §4)."""

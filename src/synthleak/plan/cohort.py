@@ -11,13 +11,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.errors import PlanError
+from synthleak.core.errors import PlanError
+from synthleak.core.seeds import derive, stream
+from synthleak.core.spec import GameSection
 from synthleak.plan.lone import reference_sets
 from synthleak.plan.plan import Baseline, Design, Plan, RecordSet, Trials, designs
 from synthleak.plan.sizes import game_size
 from synthleak.pools.pool import Pool
-from synthleak.seeds import derive, stream
-from synthleak.spec import GameSection
 
 LARGEST_SHARE = 0.1
 """Of the private set, how much the pool records that join may be: more would change the data."""
@@ -34,14 +34,14 @@ class Cohort(Design):
         """Draw backgrounds, partners, references and seeds; then toss a coin per record."""
         size = game_size(pool, game)
         _check_share(pool, size)
-        dealt = _backgrounds(pool, game, size, seed)
+        assignment_of = _backgrounds(pool, game, size, seed)
         references = [s for s in reference_sets(pool, game, size, seed) if s.form == "raw"]
         coins = toss(game.instances, len(pool.targets), stream(seed, "coins", pool.name))
         instances = [
             RecordSet(
                 name=f"instance-{i:03d}",
                 form="release",
-                records=_joined(pool, dealt[i], coins[i], game),
+                records=_joined(pool, assignment_of[i], coins[i], game),
                 seed=derive(seed, "release", pool.name, "instance", i),
             )
             for i in range(game.instances)

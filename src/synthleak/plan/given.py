@@ -13,11 +13,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.errors import PlanError
+from synthleak.core.errors import PlanError
+from synthleak.core.seeds import derive
+from synthleak.core.spec import GameSection
 from synthleak.plan.plan import Baseline, Design, Plan, RecordSet, Trials, designs
 from synthleak.pools.pool import Given, Pool
-from synthleak.seeds import derive
-from synthleak.spec import GameSection
 
 MANY_OTHERS = 500
 """Held-out records from which on a false-positive rate of 0.2% means something (METHOD §8)."""
@@ -98,8 +98,8 @@ def permuted(
     """
     inside = np.zeros(int(block.max()) + 1, dtype=np.bool_)
     inside[block[member]] = True
-    dealt: NDArray[np.bool_] = rng.permutation(inside)[block]
-    return dealt
+    assignment_of: NDArray[np.bool_] = rng.permutation(inside)[block]
+    return assignment_of
 
 
 def trials_of(member: NDArray[np.bool_]) -> Trials:

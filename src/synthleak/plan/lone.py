@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.errors import PlanError
+from synthleak.core.errors import PlanError
+from synthleak.core.seeds import derive, stream
+from synthleak.core.spec import GameSection
 from synthleak.plan.plan import (
     EVERY_ROUND,
     Baseline,
@@ -25,8 +27,6 @@ from synthleak.plan.plan import (
 )
 from synthleak.plan.sizes import game_size
 from synthleak.pools.pool import Pool
-from synthleak.seeds import derive, stream
-from synthleak.spec import GameSection
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.errors import PlanError
-from synthleak.identity import digest
+from synthleak.core.errors import PlanError
+from synthleak.core.identity import digest
+from synthleak.core.registry import Registry
+from synthleak.core.spec import Adjacency, GameSection
+from synthleak.core.store import Store, keep
 from synthleak.pools.pool import Pool
-from synthleak.registry import Shelf
-from synthleak.spec import Adjacency, GameSection
-from synthleak.store import Store, keep
 
 Form = Literal["release", "raw"]
 EVERY_ROUND = -1
@@ -192,7 +192,7 @@ class Design(ABC):
         return False
 
 
-designs: Shelf[Design] = Shelf("design", "synthleak.plan")
+designs: Registry[Design] = Registry("design", "synthleak.plan")
 
 
 def play(pool: Pool, game: GameSection, seed: int, store: Store) -> Plan:

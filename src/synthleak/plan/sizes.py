@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from synthleak.errors import PlanError
+from synthleak.core.errors import PlanError
+from synthleak.core.spec import GameSection
 from synthleak.pools.pool import Pool
-from synthleak.spec import GameSection
 
 DEFAULT_RECORDS = 500
 SMALL_RECORDS = 200

@@ -1,1 +1,1 @@
-"""Room 2: whom the audit asks about (METHOD §3)."""
+"""Stage 2: targets are selected, and the rest is split (METHOD §3)."""

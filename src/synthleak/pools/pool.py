@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from synthleak.core.errors import PoolError
+from synthleak.core.registry import Plugin, PluginRegistry
+from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Corpus, Split
 from synthleak.encoders.encoder import Vectors
-from synthleak.errors import PoolError
 from synthleak.pools.groups import blocks_of, groups_of
-from synthleak.registry import Plugin, PluginShelf
-from synthleak.seeds import stream
 
 Floats = NDArray[np.float64]
 
@@ -123,7 +123,7 @@ class Filter(Rule):
         """
 
 
-rules: PluginShelf[Rule] = PluginShelf("pool rule", "synthleak.pools.rules")
+rules: PluginRegistry[Rule] = PluginRegistry("pool rule", "synthleak.pools.rules")
 
 
 def cap(

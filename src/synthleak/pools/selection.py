@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from synthleak.core.errors import PoolError
+from synthleak.core.identity import digest
+from synthleak.core.seeds import stream
+from synthleak.core.store import Store, keep
 from synthleak.corpus.corpus import Corpus
 from synthleak.encoders.encoder import Vectors
-from synthleak.errors import PoolError
-from synthleak.identity import digest
 from synthleak.pools.pool import Ground, Pool, Rule, split
-from synthleak.seeds import stream
-from synthleak.store import Store, keep
 
 SPLIT_VERSION = 2
 """Raised when the pools of a given split change: order of targets, groups that are left out."""

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-from synthleak.errors import GeneratorError
-from synthleak.spec import Adjacency
+from synthleak.core.errors import GeneratorError
+from synthleak.core.spec import Adjacency
 
 _Composed = tuple[tuple[float, float, int], ...]
 

@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from synthleak.core.errors import GeneratorError
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.errors import GeneratorError
 from synthleak.releases.release import Request, Synthetic
 
 SEED_LIMIT = 2**31 - 1

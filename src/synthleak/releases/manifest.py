@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synthleak.errors import GeneratorError
-from synthleak.identity import digest
+from synthleak.core.errors import GeneratorError
+from synthleak.core.identity import digest
 from synthleak.releases.exchange import budget, content_hash, training_of
 from synthleak.releases.release import Request
 

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.core.identity import digest
+from synthleak.core.registry import Plugin, PluginRegistry
+from synthleak.core.store import Store
+from synthleak.core.text import fold
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.identity import digest
-from synthleak.registry import Plugin, PluginShelf
 from synthleak.releases.claim import Claim, no_claim
-from synthleak.store import Store
-from synthleak.text import fold
 
 T = TypeVar("T")
 
@@ -198,7 +198,7 @@ class Generator(Plugin):
         return 8
 
 
-generators: PluginShelf[Generator] = PluginShelf("generator", "synthleak.releases.generators")
+generators: PluginRegistry[Generator] = PluginRegistry("generator", "synthleak.releases.generators")
 
 
 def public_side(

@@ -1,1 +1,1 @@
-"""Room 9: tables and pages for people."""
+"""Stage 9: tables, page and figures."""

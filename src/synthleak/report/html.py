@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from synthleak.calibration.scenarios import KNOWLEDGE
+from synthleak.calibration import KNOWLEDGE
 from synthleak.report.environment import environment
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.page.assets import packed, policy
@@ -28,7 +28,7 @@ from synthleak.report.page.topics import answers, long_sheets
 from synthleak.report.page.who import named, record_sheet
 
 if TYPE_CHECKING:
-    from synthleak.findings import Audit
+    from synthleak.audit.result import Audit
 
 
 def render(audit: Audit, *, include_text: bool = False) -> bytes:

@@ -8,7 +8,7 @@ from synthleak.report.environment import environment
 from synthleak.report.verdict import headline
 
 if TYPE_CHECKING:
-    from synthleak.findings import Audit
+    from synthleak.audit.result import Audit
 
 
 def notebook(audit: Audit) -> str:
@@ -18,8 +18,8 @@ def notebook(audit: Audit) -> str:
         .get_template("notebook.html")
         .render(
             headline=headline(audit),
-            corpus=audit.bench.corpus.name,
-            records=len(audit.bench.corpus),
+            corpus=audit.setup.corpus.name,
+            records=len(audit.setup.corpus),
             folder=str(audit.folder.root),
             maps=_maps(audit),
             rows=audit.cells,
@@ -30,7 +30,7 @@ def notebook(audit: Audit) -> str:
 def _maps(audit: Audit) -> list[dict[str, Any]]:
     """Return pools × ε for every generator: the deployable figure and whether it was found."""
     maps = []
-    for section, _ in audit.bench.plugins.generators:
+    for section, _ in audit.setup.plugins.generators:
         cells = {(c.pool, c.epsilon): c for c in audit.figures if c.generator == section.name}
         budgets = sorted({epsilon for _, epsilon in cells}, reverse=True)
         pools = list(dict.fromkeys(pool for pool, _ in cells))

@@ -25,7 +25,7 @@ from synthleak.report.verdict import headline, sentence
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from synthleak.findings import Audit
+    from synthleak.audit.result import Audit
 
 RESULTS_VERSION = 2
 R = TypeVar("R")
@@ -73,7 +73,7 @@ def outcome_files(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
         if outcome.rows:
             files[f"{outcome.name}.csv"] = to_csv(kind, outcome.rows)
             files[f"{outcome.name}.parquet"] = to_parquet(kind, outcome.rows)
-        said[outcome.name] = {"rows": len(outcome.rows), "lacks": outcome.lacks}
+        said[outcome.name] = {"rows": len(outcome.rows), "lacks": outcome.unavailable}
     return files | {"analyses.json": (json.dumps(said, indent=1) + "\n").encode()}
 
 
@@ -123,30 +123,30 @@ def _cell(value: Any) -> str:
 
 def summary(audit: Audit) -> dict[str, Any]:
     """Return the audit in one JSON object: what was audited, what was promised, what was found."""
-    bench = audit.bench
+    setup = audit.setup
     return {
         "headline": headline(audit),
         "corpus": {
-            "name": bench.corpus.name,
-            "records": len(bench.corpus),
-            "duplicates_dropped": bench.corpus.duplicates,
-            "label_combinations": len(bench.corpus.combinations),
+            "name": setup.corpus.name,
+            "records": len(setup.corpus),
+            "duplicates_dropped": setup.corpus.duplicates,
+            "label_combinations": len(setup.corpus.combinations),
         },
         "pools": {
             name: {
                 "targets": len(pool.targets),
                 "candidates": len(pool.candidates),
                 "auxiliary": len(pool.auxiliary),
-                "records": bench.plans[name].nominal,
+                "records": setup.plans[name].nominal,
                 "release_size": audit.release_size(name),
-                "expressible": bench.publics[name].expresses(bench.records(pool.targets)),
+                "expressible": setup.publics[name].expresses(setup.records(pool.targets)),
             }
-            for name, pool in bench.pools.items()
+            for name, pool in setup.pools.items()
         },
-        "game": bench.spec.game.model_dump(),
-        **({"check": _check(audit)} if audit.preface else {}),
+        "game": setup.spec.game.model_dump(),
+        **({"check": _check(audit)} if audit.preconditions else {}),
         "analyses": {
-            outcome.name: {"rows": len(outcome.rows), "lacks": outcome.lacks}
+            outcome.name: {"rows": len(outcome.rows), "lacks": outcome.unavailable}
             for outcome in audit.outcomes
         },
         "cells": [
@@ -174,16 +174,16 @@ def summary(audit: Audit) -> dict[str, Any]:
 
 def _check(audit: Audit) -> dict[str, Any]:
     """Return what was asked before the verdict on a release that was already there."""
-    assert audit.preface is not None
-    split = audit.bench.corpus.split
+    assert audit.preconditions is not None
+    split = audit.setup.corpus.split
     assert split is not None
     return {
-        "declared": audit.preface.declared,
+        "declared": audit.preconditions.declared,
         "members": len(split.positions("members")),
         "holdout": len(split.positions("holdout")),
         "reference": len(split.positions("reference")),
-        "blind": asdict(audit.preface.blind),
-        "findings": [asdict(finding) for finding in audit.preface.findings],
+        "blind": asdict(audit.preconditions.blind),
+        "findings": [asdict(finding) for finding in audit.preconditions.findings],
         "copies": dict(Counter(f"{row.side}, {row.kind}" for row in audit.copies)),
         "remarks": [asdict(remark) for remark in audit.remarks],
     }

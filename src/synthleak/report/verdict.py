@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from synthleak.analyses.cells import power_of
 from synthleak.analyses.prior import is_of
-from synthleak.metrics.words import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, decided_by, in_words
+from synthleak.core.verdict import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, decided_by, in_words
+from synthleak.metrics.statistics import TITLES
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import Cell
-    from synthleak.findings import Audit
+    from synthleak.audit.result import Audit
 
 
 def sentence(audit: Audit, cell: Cell) -> str:
@@ -23,7 +24,7 @@ def sentence(audit: Audit, cell: Cell) -> str:
     return in_words(
         said.words,
         decided=decided(audit, cell),
-        counted=audit.preface is None and audit.bench.spec.game.adjacency == "add",
+        counted=audit.preconditions is None and audit.setup.spec.game.adjacency == "add",
         auc=fitted.value if fitted else None,
         low=fitted.low if fitted else None,
         high=fitted.high if fitted else None,
@@ -38,7 +39,7 @@ def decided(audit: Audit, cell: Cell) -> str | None:
     if row.deciding_value is None:
         return None
     return decided_by(
-        row.deciding_statistic,
+        TITLES[row.deciding_statistic],
         row.deciding_proxy,
         row.deciding_scenario,
         row.deciding_value,
@@ -73,7 +74,11 @@ def headline(audit: Audit) -> str:
         parts.append(
             f"Nothing can be said of {_cells(len(unsaid))}: {said[unsaid[0]].partition(': ')[2]}."
         )
-    if audit.preface is not None and audit.preface.declared == "unstated" and not unsaid:
+    if (
+        audit.preconditions is not None
+        and audit.preconditions.declared == "unstated"
+        and not unsaid
+    ):
         parts.append(
             "This holds if members and holdout are a uniform random split, made before the release:"
             " nobody has declared that."

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.audit.setup import Setup, set_up
+from synthleak.core.seeds import stream
+from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.core.store import MemoryStore
 from synthleak.corpus.demo import write_demo
 from synthleak.corpus.sources import Rows
-from synthleak.seeds import stream
 from synthleak.selftest.games import FAMILIES
-from synthleak.spec import LoadedSpec, parse_spec
-from synthleak.store import MemoryStore
-from synthleak.workbench import Workbench, set_up
 
 REPEATED, COPIES = 1100, 60
 """Records, more than two blocks of 512, and how many of them have the same text."""
@@ -54,7 +54,7 @@ class Check:
     epsilon: float = math.inf
     families: tuple[str, ...] = FAMILIES
 
-    def bench(self, seed: int) -> Workbench:
+    def setup(self, seed: int) -> Setup:
         """Set up the check with records and a release of this seed."""
         files = self.files(seed)
         claim = {"epsilon": self.epsilon, "delta": DELTA, "private": True}

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from synthleak.identity import digest
+from synthleak.audit.setup import Setup, set_up
+from synthleak.core.identity import digest
+from synthleak.core.seeds import stream
+from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.core.store import MemoryStore
 from synthleak.releases.generators.echo import Echo
 from synthleak.releases.release import Generator, Request, Synthetic
-from synthleak.seeds import stream
-from synthleak.spec import LoadedSpec, parse_spec
-from synthleak.store import MemoryStore
-from synthleak.workbench import Workbench, set_up
 
 TARGETS = 20
 RECORDS = {"lone": 60, "cohort": 100}
@@ -31,9 +31,9 @@ class Game:
     settings: dict[str, Any] = field(default_factory=dict)
     epsilon: float = math.inf
     adjacency: str = "replace"
-    instead: Callable[[Workbench], Generator] | None = None
+    instead: Callable[[Setup], Generator] | None = None
 
-    def bench(self, seed: int) -> Workbench:
+    def setup(self, seed: int) -> Setup:
         """Set up the game with a corpus, a pool and coins of this seed."""
         budget = {"epsilon": self.epsilon} if math.isfinite(self.epsilon) else {}
         spec = {
@@ -52,12 +52,12 @@ class Game:
             "generator": [{"kind": self.generator, **self.settings, **budget}],
             "evidence": {"families": list(FAMILIES)},
         }
-        bench = set_up(LoadedSpec(parse_spec(spec)), MemoryStore())
+        setup = set_up(LoadedSpec(parse_spec(spec)), MemoryStore())
         if self.instead is None:
-            return bench
-        section, _ = bench.plugins.generators[0]
-        chosen = ((section, self.instead(bench)),)
-        return replace(bench, plugins=replace(bench.plugins, generators=chosen))
+            return setup
+        section, _ = setup.plugins.generators[0]
+        chosen = ((section, self.instead(setup)),)
+        return replace(setup, plugins=replace(setup.plugins, generators=chosen))
 
 
 class PartialEcho(Echo):
@@ -100,13 +100,13 @@ class ByHash(Generator):
 ByHash.kind, ByHash.version = "by hash", 1
 
 
-def targets_of(bench: Workbench) -> tuple[str, ...]:
+def targets_of(setup: Setup) -> tuple[str, ...]:
     """Return the ids of the targets."""
-    return tuple(record.id for record in bench.records(bench.pools["pool"].targets))
+    return tuple(record.id for record in setup.records(setup.pools["pool"].targets))
 
 
-def half_of(bench: Workbench) -> tuple[str, ...]:
+def half_of(setup: Setup) -> tuple[str, ...]:
     """Return half of the targets, drawn by the audit's seed."""
-    ids = targets_of(bench)
-    drawn = stream(bench.spec.seed, "spared").permutation(len(ids))[: len(ids) // 2]
+    ids = targets_of(setup)
+    drawn = stream(setup.spec.seed, "spared").permutation(len(ids))[: len(ids) // 2]
     return tuple(ids[place] for place in sorted(drawn.tolist()))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthleak.metrics.nulls import LEVEL
+from synthleak.core.verdict import LEVEL
 from synthleak.selftest.games import TARGETS
 from synthleak.selftest.rows import RATE, Outcome, Row
 

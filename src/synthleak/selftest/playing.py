@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import math
 
-from synthleak.metrics.cell_figures import CellFigures
-from synthleak.metrics.figures import assess
-from synthleak.metrics.rounds import round_figures
+from synthleak.audit.setup import Setup
+from synthleak.audit.steps.measurements import claim_of, scores_of
+from synthleak.audit.steps.observations import look_at, missing_evidence
+from synthleak.audit.steps.releases import make_releases, missing_releases
+from synthleak.metrics.measure import measure
+from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.rounds import round_measurements
 from synthleak.plan.plan import designs
 from synthleak.selftest.games import ByHash, PartialEcho
 from synthleak.selftest.rows import COPIED, CROSSFIT_REDRAWS, RATE, REDRAWS, Outcome, Row
-from synthleak.work.figures import claim_of, scores_of
-from synthleak.work.observations import look_at, missing_evidence
-from synthleak.work.releases import make_releases, missing_releases
-from synthleak.workbench import Workbench
 
 
 def audit(row: Row, seed: int) -> Outcome:
     """Go through all stages once, with records and chance of this seed."""
-    bench = row.audit.bench(seed)
-    for release in missing_releases(bench):
-        make_releases(bench, release)
-    for observation in missing_evidence(bench):
-        look_at(bench, observation)
-    (cell,) = bench.cells
-    scores, plan = scores_of(bench, cell), bench.plans[cell.pool]
-    figures = assess(
+    setup = row.audit.setup(seed)
+    for release in missing_releases(setup):
+        make_releases(setup, release)
+    for observation in missing_evidence(setup):
+        look_at(setup, observation)
+    (cell,) = setup.cells
+    scores, plan = scores_of(setup, cell), setup.plans[cell.pool]
+    figures = measure(
         scores,
         designs.get(plan.design).plugin,
         plan,
-        bench.spec.game,
-        claim_of(bench, cell),
+        setup.spec.game,
+        claim_of(setup, cell),
         (seed, "selftest", row.name),
         redraws=REDRAWS,
         crossfit_redraws=CROSSFIT_REDRAWS,
@@ -38,7 +38,7 @@ def audit(row: Row, seed: int) -> Outcome:
     )
     names = [proxy.name for proxy in scores[0].proxies]
     place = names.index(COPIED) if COPIED in names else None
-    rounds = round_figures(scores[0], plan.trials)
+    rounds = round_measurements(scores[0], plan.trials)
     first = figures.rows[0].auc
     return Outcome(
         p=figures.p,
@@ -48,7 +48,7 @@ def audit(row: Row, seed: int) -> Outcome:
         width=(first.high or 0.0) - (first.low or 0.0),
         epsilon_lower=figures.epsilon.lower if figures.epsilon else None,
         epsilon_claim=figures.epsilon_claim if _finite(figures.epsilon_claim) else None,
-        **_named(bench, figures),
+        **_named(setup, figures),
     )
 
 
@@ -56,10 +56,10 @@ def _finite(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
 
 
-def _named(bench: Workbench, figures: CellFigures) -> dict[str, int]:
+def _named(setup: Setup, figures: CellMeasurements) -> dict[str, int]:
     """Count the records that are named at the rate asked for, and those that cannot leak."""
-    _, generator = bench.plugins.generators[0]
+    _, generator = setup.plugins.generators[0]
     spared = generator.spared if isinstance(generator, PartialEcho | ByHash) else ()
-    targets = bench.records(bench.pools["pool"].targets)
+    targets = setup.records(setup.pools["pool"].targets)
     named = [targets[row.target].id for row in figures.records if row.q <= RATE]
     return {"named": len(named), "wrong": sum(name in spared for name in named)}

@@ -68,12 +68,12 @@ def _games(design: str) -> Iterator[Row]:
     yield Row(
         f"copies all but the targets, {design}",
         "null",
-        Game(design, "echo", instead=lambda bench: PartialEcho(spared=targets_of(bench))),
+        Game(design, "echo", instead=lambda setup: PartialEcho(spared=targets_of(setup))),
     )
     yield Row(
         f"deterministic, {design}",
         "found",
-        Game(design, "echo", instead=lambda bench: ByHash()),
+        Game(design, "echo", instead=lambda setup: ByHash()),
     )
     yield Row(
         f"deterministic, blind to the targets, {design}",
@@ -82,7 +82,7 @@ def _games(design: str) -> Iterator[Row]:
             design,
             "echo",
             adjacency="add",
-            instead=lambda bench: ByHash(spared=targets_of(bench)),
+            instead=lambda setup: ByHash(spared=targets_of(setup)),
         ),
     )
 
@@ -114,7 +114,7 @@ ROWS = [
     Row(
         "echo of half the pool p = 1, cohort",
         "named",
-        Game("cohort", "echo", instead=lambda bench: PartialEcho(spared=half_of(bench))),
+        Game("cohort", "echo", instead=lambda setup: PartialEcho(spared=half_of(setup))),
     ),
     *_checks(),
 ]

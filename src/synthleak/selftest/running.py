@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import synthleak
-from synthleak.engine.local import run_units
-from synthleak.engine.progress import Progress
-from synthleak.runtime import available_cores
+from synthleak.core.engine.local import run_units
+from synthleak.core.engine.progress import Progress
+from synthleak.core.runtime import available_cores
+from synthleak.core.store import FolderStore
 from synthleak.selftest import checks
 from synthleak.selftest.games import FAMILIES, INSTANCES, RECORDS, TARGETS
 from synthleak.selftest.judging import Checked, check
@@ -29,7 +30,6 @@ from synthleak.selftest.rows import (
     Outcome,
     echo_name,
 )
-from synthleak.store import FolderStore
 
 QUICK, FULL = 20, 400
 

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from synthleak.analyses.analysis import Analysis, Study
+from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.encoders.encoder import Vectors
-from synthleak.encoders.shelf.hashing import Hashing
-from synthleak.evidence.attack import Attack, strike
+from synthleak.evidence.attack import Attack, observe
 from synthleak.evidence.family import Family
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 from synthleak.evidence.table import look
@@ -105,7 +105,7 @@ def _strike(attack: Attack, targets: Sequence[str], texts: Sequence[str], fail: 
             fail, _unsaid("R", "uses_auxiliary")
         )
     observation = Observation(texts, encode)
-    return _untouched(lambda seen: strike(attack, asked, seen, references), observation, fail)
+    return _untouched(lambda seen: observe(attack, asked, seen, references), observation, fail)
 
 
 def _unsaid(what: str, flag: str) -> str:

@@ -9,12 +9,12 @@ from typing import Any
 
 from synthleak.analyses.analysis import Study
 from synthleak.analyses.cells import CellRow
+from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Corpus, assemble
 from synthleak.corpus.readers.demo import Demo
-from synthleak.encoders.shelf.hashing import Hashing
+from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.pools.pool import Given, Ground, Pool, split
 from synthleak.releases.release import Request, public_side
-from synthleak.seeds import stream
 
 ODD_TEXTS = (
     "",

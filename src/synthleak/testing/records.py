@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection
 from synthleak.corpus.corpus import Reader, Record, assemble
 from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan
 from synthleak.pools.pool import Ground, Rule
-from synthleak.seeds import stream
-from synthleak.spec import GameSection
 from synthleak.testing.material import ODD_TEXTS, given_pool, tiny_corpus, tiny_ground, tiny_pool
 from synthleak.testing.refusing import CLOSE, check_settings, refuser, twice
 from synthleak.testing.releases import are_labels

@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from synthleak.errors import ContractError
-from synthleak.folder import settings_of
-from synthleak.identity import digest
-from synthleak.registry import Plugin
-from synthleak.toml import dump_toml
+from synthleak.audit.folder import settings_of
+from synthleak.core.errors import ContractError
+from synthleak.core.identity import digest
+from synthleak.core.registry import Plugin
+from synthleak.core.toml import dump_toml
 
 Fail = Callable[[str], NoReturn]
 CLOSE = 1e-4
@@ -55,7 +55,7 @@ def twice(make: Callable[[], Any], same: Callable[[Any, Any], bool], fail: Fail)
     with _global_seed(2):
         second = make()
     if not same(first, second):
-        fail("it does not give the same twice: draw from synthleak.seeds.stream, by the given seed")
+        fail("two calls with one seed differ: draw from synthleak.core.seeds.stream with that seed")
     return first
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import Field
 
+from synthleak.core.errors import CorpusError, SpecError
+from synthleak.core.validation import nearest
 from synthleak.corpus.arrow import arrow_rows
 from synthleak.corpus.corpus import Record, readers
 from synthleak.corpus.files import read_json
 from synthleak.corpus.rows import FieldReader
-from synthleak.errors import CorpusError, SpecError
-from synthleak.validation import nearest
 
 Decode = Callable[[Any], Any]
 

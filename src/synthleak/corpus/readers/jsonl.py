@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from synthleak.core.errors import CorpusError
 from synthleak.corpus.corpus import Record, readers
 from synthleak.corpus.files import Encoding, open_lines
 from synthleak.corpus.rows import FieldReader
-from synthleak.errors import CorpusError
 
 
 @readers.register("jsonl", version=1)

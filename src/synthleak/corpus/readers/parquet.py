@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from synthleak.core.errors import CorpusError
 from synthleak.corpus.arrow import parquet_rows
 from synthleak.corpus.corpus import Record, readers
 from synthleak.corpus.rows import FieldReader
-from synthleak.errors import CorpusError
 
 
 @readers.register("parquet", version=1)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field, field_serializer
 
+from synthleak.core.errors import CorpusError
+from synthleak.core.text import fold
+from synthleak.core.validation import DataPath
 from synthleak.corpus.corpus import Corpus, Declared, Reader, Record, Role, Split, readers
 from synthleak.corpus.files import Encoding
 from synthleak.corpus.sources import MEMORY, Fields, Rows, numbered_rows
-from synthleak.errors import CorpusError
-from synthleak.text import fold
-from synthleak.validation import DataPath
 
 
 @readers.register("split", version=1)

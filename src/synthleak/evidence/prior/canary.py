@@ -12,10 +12,10 @@ import numpy as np
 from pydantic import Field
 
 from synthleak.evidence.attack import Arm, Attack, attacks
-from synthleak.evidence.neighbours import cosines
+from synthleak.evidence.fast.bigram_model import ngram_logprob
+from synthleak.evidence.fast.neighbours import cosines
+from synthleak.evidence.fast.release_neighbours import top_mean
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
-from synthleak.evidence.own import top_mean
-from synthleak.evidence.whole_model import ngram_logprob
 
 _NGRAM = "log p(x) under an add-1 n-gram model of all of O"
 _SIMILARITY = "mean cosine to the nearest texts"

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from synthleak.evidence.attack import Arm, Attack, attacks
-from synthleak.evidence.kernel import Basis, log_densities, principal
+from synthleak.evidence.fast.kernel import Basis, log_densities, principal
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 
 _MEANINGS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import family
+from synthleak.evidence.fast.retrieval import retrieve
+from synthleak.evidence.fast.words import target_pairs, text_pairs, words
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.evidence.retrieval import retrieve
-from synthleak.evidence.words import target_pairs, text_pairs, words
 
 
 @family(
@@ -23,7 +23,7 @@ def bigram_logprob(targets: Targets, observation: Observation) -> Floats:
 
     The vocabulary is that of the candidates and x, with the two ends of a text.
 
-    >>> from synthleak.evidence.glance import glance
+    >>> from synthleak.evidence.fast.glance import glance
     >>> glance(bigram_logprob, ["a b"], ["a b", "a c"])  # log(3/7 · 2/7 · 2/6), 5 in vocabulary
     array([[-3.199]])
     """

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from synthleak.evidence.aggregate import max_and_mean
 from synthleak.evidence.family import family
+from synthleak.evidence.fast.aggregate import max_and_mean
+from synthleak.evidence.fast.retrieval import retrieve
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.evidence.retrieval import retrieve
 
 
 @family(
@@ -22,7 +22,7 @@ from synthleak.evidence.retrieval import retrieve
 def bm25(targets: Targets, observation: Observation) -> Floats:
     """BM25 score of the retrieved texts, idf and lengths from the observation alone.
 
-    >>> from synthleak.evidence.glance import glance
+    >>> from synthleak.evidence.fast.glance import glance
     >>> glance(bm25, ["red fox"], ["a red fox", "a dog"])
     array([[1.272, 0.636]])
     """

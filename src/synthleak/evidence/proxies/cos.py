@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import family
-from synthleak.evidence.neighbours import cosine_radius, cosines, share_within
+from synthleak.evidence.fast.neighbours import cosine_radius, cosines, share_within
+from synthleak.evidence.fast.release_neighbours import top_mean
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.evidence.own import top_mean
 
 
 @family(
@@ -25,7 +25,7 @@ from synthleak.evidence.own import top_mean
 def cos(targets: Targets, observation: Observation) -> Floats:
     """Cosine similarity of the target with its nearest texts, and how many are near.
 
-    >>> from synthleak.evidence.glance import glance
+    >>> from synthleak.evidence.fast.glance import glance
     >>> glance(cos, ["1 0"], ["2 0", "0 1", "-1 0"])
     array([[1.   , 0.5  , 0.667]])
     """

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import family
-from synthleak.evidence.neighbours import cosines, hubness
+from synthleak.evidence.fast.neighbours import cosines, hubness
+from synthleak.evidence.fast.release_neighbours import top_mean
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.evidence.own import top_mean
 
 
 @family(
@@ -26,7 +26,7 @@ def csls(targets: Targets, observation: Observation) -> Floats:
 
     A text is not its own neighbour; the neighbours of the only text are at 0.
 
-    >>> from synthleak.evidence.glance import glance
+    >>> from synthleak.evidence.fast.glance import glance
     >>> glance(csls, ["1 0"], ["1 0", "0 1"])  # r(x) = 1/2, r(c) = 0
     array([[0.688, 0.562]])
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import family
+from synthleak.evidence.fast.release_neighbours import top_mean
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.evidence.own import top_mean
 
 
 @family(
@@ -23,7 +23,7 @@ from synthleak.evidence.own import top_mean
 def dot(targets: Targets, observation: Observation) -> Floats:
     """Dot product of the target with the texts nearest to it.
 
-    >>> from synthleak.evidence.glance import glance
+    >>> from synthleak.evidence.fast.glance import glance
     >>> glance(dot, ["1 0"], ["2 0", "0 1"])
     array([[2., 1.]])
     """

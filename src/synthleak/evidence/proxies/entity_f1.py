@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.aggregate import max_and_mean
+from synthleak.core.text import entities
 from synthleak.evidence.family import family
+from synthleak.evidence.fast.aggregate import max_and_mean
+from synthleak.evidence.fast.ragged import Ragged, found, ragged
+from synthleak.evidence.fast.retrieval import retrieve
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.evidence.ragged import Ragged, found, ragged
-from synthleak.evidence.retrieval import retrieve
-from synthleak.text import entities
 
 
 @family(
@@ -26,7 +26,7 @@ from synthleak.text import entities
 def entity_f1(targets: Targets, observation: Observation) -> Floats:
     """F1 on distinct entity-like spans of target and retrieved text; 0 if neither has one.
 
-    >>> from synthleak.evidence.glance import glance
+    >>> from synthleak.evidence.fast.glance import glance
     >>> glance(entity_f1, ["Took 40 mg on 3/4"], ["He took 40 mg", "He took it"])
     array([[0.667, 0.333]])
     """

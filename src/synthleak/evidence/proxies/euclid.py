@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import family
-from synthleak.evidence.neighbours import (
+from synthleak.evidence.fast.neighbours import (
     distance_radius,
     distances,
     share_within,
     smallest,
 )
+from synthleak.evidence.fast.release_neighbours import NEIGHBOURS, top_mean
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.evidence.own import NEIGHBOURS, top_mean
 
 
 @family(
@@ -30,7 +30,7 @@ from synthleak.evidence.own import NEIGHBOURS, top_mean
 def euclid(targets: Targets, observation: Observation) -> Floats:
     """Euclidean closeness of the target to its nearest texts, and how many are near.
 
-    >>> from synthleak.evidence.glance import glance
+    >>> from synthleak.evidence.fast.glance import glance
     >>> glance(euclid, ["0 0"], ["0 1", "0 3"])
     array([[0.5  , 0.375, 0.5  ]])
     """

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.evidence.aggregate import max_and_mean
 from synthleak.evidence.family import family
+from synthleak.evidence.fast.aggregate import max_and_mean
+from synthleak.evidence.fast.ragged import Ints, found
+from synthleak.evidence.fast.retrieval import inverse_frequency, retrieve
+from synthleak.evidence.fast.words import target_pairs, text_pairs
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.evidence.ragged import Ints, found
-from synthleak.evidence.retrieval import inverse_frequency, retrieve
-from synthleak.evidence.words import target_pairs, text_pairs
 
 
 @family(
@@ -30,7 +30,7 @@ def rare_ngram(targets: Targets, observation: Observation) -> Floats:
     Frequencies come from the observation alone, so that S1 needs nothing but the release (METHOD
     §6). A bigram that no text of O has is rare too, with the largest idf: it lowers the share.
 
-    >>> from synthleak.evidence.glance import glance
+    >>> from synthleak.evidence.fast.glance import glance
     >>> glance(rare_ngram, ["the red fox"], ["red fox", "the red"])
     array([[0.5, 0.5]])
     """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.aggregate import max_and_mean
 from synthleak.evidence.family import family
+from synthleak.evidence.fast.aggregate import max_and_mean
+from synthleak.evidence.fast.retrieval import retrieve
+from synthleak.evidence.fast.subsequence import common_words
+from synthleak.evidence.fast.substring import longest_substrings
+from synthleak.evidence.fast.words import words
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.evidence.retrieval import retrieve
-from synthleak.evidence.subsequence import common_words
-from synthleak.evidence.substring import longest_substrings
-from synthleak.evidence.words import words
 
 
 @family(
@@ -33,7 +33,7 @@ def sequence_overlap(targets: Targets, observation: Observation) -> Floats:
 
     ROUGE-L F1 is 2·LCS / (words in x + words in c), which is rouge-score's F1 on our words.
 
-    >>> from synthleak.evidence.glance import glance
+    >>> from synthleak.evidence.fast.glance import glance
     >>> glance(sequence_overlap, ["the red fox"], ["a red, old fox"])
     array([[0.571, 0.571, 0.667, 0.667, 0.455, 0.455]])
     """

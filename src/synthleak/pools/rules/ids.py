@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from synthleak.core.errors import CorpusError, PoolError
+from synthleak.core.identity import digest
+from synthleak.core.validation import DataPath, nearest
 from synthleak.corpus.delimited import delimited_rows
 from synthleak.corpus.files import open_lines
 from synthleak.corpus.readers.jsonl import json_object
-from synthleak.errors import CorpusError, PoolError
-from synthleak.identity import digest
 from synthleak.pools.pool import Filter, Ground, rules
-from synthleak.validation import DataPath, nearest
 
 
 @rules.register("ids", version=1)

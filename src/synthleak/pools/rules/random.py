@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from pydantic import Field, model_validator
 
-from synthleak.errors import PoolError
+from synthleak.core.errors import PoolError
+from synthleak.core.validation import nearest
 from synthleak.pools.pool import Ground, Rule, rules
-from synthleak.validation import nearest
 
 
 @rules.register("random", version=1)

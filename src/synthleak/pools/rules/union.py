@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from synthleak.errors import PoolError
+from synthleak.core.errors import PoolError
+from synthleak.core.validation import nearest
 from synthleak.pools.pool import Filter, Ground, rules
-from synthleak.validation import nearest
 
 
 @rules.register("union", version=1)

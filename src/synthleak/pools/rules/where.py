@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
+from synthleak.core.errors import PoolError
+from synthleak.core.predicate import parse_predicate
+from synthleak.core.validation import nearest
 from synthleak.corpus.corpus import Record
-from synthleak.errors import PoolError
 from synthleak.pools.pool import Filter, Ground, rules
-from synthleak.predicate import parse_predicate
-from synthleak.validation import nearest
 
 
 def _readable(text: str) -> str:

@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
-from synthleak.releases.language_model import void_of
-from synthleak.releases.prompting.prompted import Prompted, timed
-from synthleak.releases.prompting.prompts import (
+from synthleak.releases.lm.generator import void_of
+from synthleak.releases.lm.prompting.prompted import Prompted, timed
+from synthleak.releases.lm.prompting.prompts import (
     LABELLED,
     RANDOM,
     STYLES,
@@ -34,8 +34,8 @@ from synthleak.releases.prompting.prompts import (
 from synthleak.releases.release import Public, Request, Synthetic, generators
 
 if TYPE_CHECKING:
-    from synthleak.releases.evolution.evolve import Writer
-    from synthleak.releases.evolution.terms import Terms
+    from synthleak.releases.lm.evolution.evolve import Writer
+    from synthleak.releases.lm.evolution.terms import Terms
 
 ERRANDS = (
     "address",
@@ -199,13 +199,13 @@ class AugPe(Prompted):
 
     def terms(self) -> Terms:
         """Return how the address is asked."""
-        from synthleak.releases.evolution.terms import Terms
+        from synthleak.releases.lm.evolution.terms import Terms
 
         settings = {name: getattr(self, name) for name in ERRANDS}
         return Terms(model=self.model, **settings)
 
     def _fleet(self, requests: Sequence[Request]) -> list[list[Synthetic]]:
-        from synthleak.releases.evolution.evolve import evolved
+        from synthleak.releases.lm.evolution.evolve import evolved
 
         with timed("loading the backbone"):
             writer = self.writer(requests[0])
@@ -215,7 +215,7 @@ class AugPe(Prompted):
         """Return who answers: the address, or the backbone on this machine."""
         one_line = on_one_line(request.public)
         if self.address is not None:
-            from synthleak.releases.evolution.chat import ChatWriter
+            from synthleak.releases.lm.evolution.chat import ChatWriter
 
             decoding = {
                 "temperature": self.temperature,
@@ -223,11 +223,11 @@ class AugPe(Prompted):
                 "max_tokens": self.max_tokens,
             }
             return ChatWriter(self.terms(), decoding, one_line=one_line, store=request.store)
-        from synthleak.releases.backbone import require_llm
+        from synthleak.releases.lm.backbone import require_llm
 
         require_llm()
-        from synthleak.releases.evolution.local import LocalWriter
-        from synthleak.releases.fleet.choice import Decoding
+        from synthleak.releases.lm.evolution.local import LocalWriter
+        from synthleak.releases.lm.fleet.choice import Decoding
 
         return LocalWriter(
             self.crew(),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from synthleak.core.seeds import stream
 from synthleak.releases.release import Generator, Request, Synthetic, generators
-from synthleak.seeds import stream
 
 
 @generators.register("bystander", version=1)

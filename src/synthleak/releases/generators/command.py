@@ -20,7 +20,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from synthleak.errors import GeneratorError
+from synthleak.core.errors import GeneratorError
+from synthleak.core.validation import DataPath
 from synthleak.releases.claim import Claim, no_claim, stated_claim
 from synthleak.releases.exchange import (
     budget,
@@ -30,9 +31,8 @@ from synthleak.releases.exchange import (
     read_release,
     training_of,
 )
-from synthleak.releases.hush import speakable
+from synthleak.releases.redaction import speakable
 from synthleak.releases.release import Generator, Request, Synthetic, generators
-from synthleak.validation import DataPath
 
 _BLANK = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed)\}")
 _TAIL = 64_000

@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
+from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
-from synthleak.releases.language_model import LanguageModel, peeks, void_of
+from synthleak.releases.lm.generator import LanguageModel, peeks, void_of
 from synthleak.releases.release import (
     Request,
     Synthetic,
     generators,
     private_prior,
 )
-from synthleak.seeds import stream
 
 if TYPE_CHECKING:
-    from synthleak.releases.backbone import Backbone
-    from synthleak.releases.fleet.batches import Example
-    from synthleak.releases.fleet.training import Course
+    from synthleak.releases.lm.backbone import Backbone
+    from synthleak.releases.lm.fleet.batches import Example
+    from synthleak.releases.lm.fleet.training import Course
 
 
 LENGTHS = ((128, 16), (512, 8))
@@ -113,16 +113,16 @@ class DpSgd(LanguageModel):
 
     def generate_many(self, requests: Sequence[Request]) -> Iterator[Sequence[Synthetic]]:
         """Train and sample a fleet of releases together."""
-        from synthleak.releases.backbone import require_llm
+        from synthleak.releases.lm.backbone import require_llm
 
         require_llm()
-        from synthleak.releases.fleet.finetune import finetuned, finetuned_in_full
+        from synthleak.releases.lm.fleet.finetune import finetuned, finetuned_in_full
 
         yield from (finetuned if self.adapter == "lora" else finetuned_in_full)(self, requests)
 
     def course(self, request: Request) -> Course:
         """Return how every instance of a cell is trained."""
-        from synthleak.releases.fleet.training import Course
+        from synthleak.releases.lm.fleet.training import Course
 
         private = math.isfinite(request.epsilon)
         return Course(
@@ -158,7 +158,7 @@ def example_of(record: Record, backbone: Backbone, longest: int) -> tuple[Exampl
     The end token is part of the text, also where the text was cut: what comes after is unknown, and
     a model that never sees an end runs on.
     """
-    from synthleak.releases.fleet.batches import Example
+    from synthleak.releases.lm.fleet.batches import Example
 
     prompt = prompt_of(record.labels, backbone)
     text = backbone.encode(record.text)

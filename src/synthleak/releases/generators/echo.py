@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from synthleak.core.seeds import stream
 from synthleak.releases.release import Generator, Request, Synthetic, generators
-from synthleak.seeds import stream
 
 
 @generators.register("echo", version=1)

@@ -24,9 +24,9 @@ from synthleak.releases.claim import (
     no_claim,
     remaining_sigma,
 )
-from synthleak.releases.language_model import void_of
-from synthleak.releases.prompting.prompted import Prompted
-from synthleak.releases.prompting.prompts import RANDOM, STYLES, check_blanks
+from synthleak.releases.lm.generator import void_of
+from synthleak.releases.lm.prompting.prompted import Prompted
+from synthleak.releases.lm.prompting.prompts import RANDOM, STYLES, check_blanks
 from synthleak.releases.release import Request, Synthetic, generators
 
 
@@ -103,7 +103,7 @@ class EpsVec(Prompted):
         """State the votes and the sums of every layer, and what is taken as public."""
         if math.isinf(request.epsilon):
             return no_claim()
-        from synthleak.releases.backbone import depth_of
+        from synthleak.releases.lm.backbone import depth_of
 
         layers = len(self.layers_of(depth_of(self.backbone, self.revision)))
         votes = GaussianEvent(
@@ -129,9 +129,9 @@ class EpsVec(Prompted):
         )
 
     def _fleet(self, requests: Sequence[Request]) -> list[list[Synthetic]]:
-        from synthleak.releases.backbone import require_llm
+        from synthleak.releases.lm.backbone import require_llm
 
         require_llm()
-        from synthleak.releases.steering.release import steered
+        from synthleak.releases.lm.steering.release import steered
 
         return steered(self, requests)

@@ -14,12 +14,12 @@ from typing import Any
 
 from pydantic import Field
 
-from synthleak.errors import GeneratorError
+from synthleak.core.errors import GeneratorError
+from synthleak.core.validation import DataPath
 from synthleak.releases.claim import Claim, no_claim, stated_claim
 from synthleak.releases.exchange import file_hash, read_bytes, read_release
 from synthleak.releases.manifest import MANIFEST, Slot, read_manifest, ticket_of
 from synthleak.releases.release import Generator, Request, Synthetic, generators
-from synthleak.validation import DataPath
 
 SEED_NAME = "folder"
 """Names the seeds that go into tickets; those that a program is given are in the manifest."""

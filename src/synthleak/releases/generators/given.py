@@ -9,14 +9,14 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, field_serializer
 
+from synthleak.core.errors import GeneratorError
+from synthleak.core.identity import digest
+from synthleak.core.validation import DataPath, nearest
 from synthleak.corpus.files import Encoding
 from synthleak.corpus.rows import labels_of
 from synthleak.corpus.sources import MEMORY, Rows, numbered_rows
-from synthleak.errors import GeneratorError
-from synthleak.identity import digest
 from synthleak.releases.claim import Claim, no_claim, stated_claim
 from synthleak.releases.release import Generator, Request, Synthetic, generators
-from synthleak.validation import DataPath, nearest
 
 KEY = "--release (generator.path)"
 

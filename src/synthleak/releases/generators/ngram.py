@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
 from synthleak.releases.release import (
@@ -30,7 +31,6 @@ from synthleak.releases.release import (
     generators,
     private_prior,
 )
-from synthleak.seeds import stream
 
 ORDERS = 3
 END = "\x03"

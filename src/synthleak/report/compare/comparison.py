@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from synthleak.analyses.cells import Cell, power_of
 from synthleak.analyses.gaps import WHOLE, combine
-from synthleak.metrics.nulls import holm
+from synthleak.metrics.null import holm
 from synthleak.report.verdict import headline
 
 if TYPE_CHECKING:
-    from synthleak.analyses.played import Played
-    from synthleak.findings import Audit
+    from synthleak.analyses.cell_data import CellData
+    from synthleak.audit.result import Audit
 
 
 @dataclass(frozen=True)
@@ -117,18 +117,18 @@ def compare(audits: Sequence[tuple[str, Audit]]) -> Compared:
 
 
 def _audit(name: str, audit: Audit) -> AuditLine:
-    game = audit.bench.spec.game
+    game = audit.setup.spec.game
     known = {
         cell: figures.crossfit
         for cell, figures in audit.figures.items()
         if figures.crossfit is not None
     }
     top = max(known, key=lambda cell: known[cell].value, default=None)
-    plan = next(iter(audit.bench.plans.values()))
+    plan = next(iter(audit.setup.plans.values()))
     return AuditLine(
         audit=name,
-        corpus=audit.bench.corpus.name,
-        records=len(audit.bench.corpus),
+        corpus=audit.setup.corpus.name,
+        records=len(audit.setup.corpus),
         design=plan.design,
         adjacency=plan.adjacency,
         instances=game.instances,
@@ -175,7 +175,7 @@ def _cells(name: str, audit: Audit) -> Iterator[CellLine]:
 
 def _barred(first: Audit, second: Audit) -> Iterator[str]:
     """Yield what makes all figures of two audits incomparable."""
-    one, other = first.bench, second.bench
+    one, other = first.setup, second.setup
     if one.corpus.fingerprint != other.corpus.fingerprint:
         yield f"other corpus ({one.corpus.name}, {other.corpus.name}): no figure can be compared"
         return
@@ -192,8 +192,8 @@ def _barred(first: Audit, second: Audit) -> Iterator[str]:
 def _pools(first: Audit, second: Audit) -> tuple[list[str], list[str]]:
     """Return the pools that both audits ask about alike, and why others are left out."""
     shared, reasons = [], []
-    for name, plan in first.bench.plans.items():
-        other = second.bench.plans.get(name)
+    for name, plan in first.setup.plans.items():
+        other = second.setup.plans.get(name)
         if other is None:
             reasons.append(f"no pool {name} in the second")
         elif set(plan.targets) != set(other.targets):
@@ -207,8 +207,8 @@ def _pools(first: Audit, second: Audit) -> tuple[list[str], list[str]]:
             shared.append(name)
     reasons += [
         f"no pool {name} in the first"
-        for name in second.bench.plans
-        if name not in first.bench.plans
+        for name in second.setup.plans
+        if name not in first.setup.plans
     ]
     return shared, reasons
 
@@ -221,10 +221,10 @@ def _cautions(first: Audit, second: Audit) -> Iterator[str]:
             f"power differs: an AUC below {one:.2f} would often be missed in the first, below"
             f" {other:.2f} in the second; “none found” says less where that is larger"
         )
-    if first.bench.corpus.fingerprint == second.bench.corpus.fingerprint and any(
-        plan.fingerprint != second.bench.plans[name].fingerprint
-        for name, plan in first.bench.plans.items()
-        if name in second.bench.plans
+    if first.setup.corpus.fingerprint == second.setup.corpus.fingerprint and any(
+        plan.fingerprint != second.setup.plans[name].fingerprint
+        for name, plan in first.setup.plans.items()
+        if name in second.setup.plans
     ):
         yield "other plans (seed or instances): differences are not paired"
 
@@ -263,11 +263,13 @@ def _differences(
         )
 
 
-def _played(audit: Audit, pool: str) -> list[Played]:
-    return [played for played in audit.played if played.cell.pool == pool]
+def _played(audit: Audit, pool: str) -> list[CellData]:
+    return [cell_data for cell_data in audit.cell_data if cell_data.cell.pool == pool]
 
 
-def _matched(one: Sequence[Played], other: Sequence[Played]) -> Iterator[tuple[Played, Played]]:
+def _matched(
+    one: Sequence[CellData], other: Sequence[CellData]
+) -> Iterator[tuple[CellData, CellData]]:
     """Yield the cells to subtract: same generator and budget, else same budget, else all pairs."""
     for key in (lambda p: (p.cell.generator, p.epsilon), lambda p: p.epsilon):
         pairs = [(a, b) for a in one for b in other if key(a) == key(b)]

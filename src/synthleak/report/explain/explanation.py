@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 
 from synthleak.analyses.cells import Cell
 from synthleak.analyses.prior import is_of
-from synthleak.errors import UserError
+from synthleak.core.errors import UserError
+from synthleak.core.validation import nearest
 from synthleak.evidence.observation import Observation, Targets
-from synthleak.metrics.dealt import dealt
+from synthleak.metrics.assignment import assignment_of
+from synthleak.metrics.records.vulnerability import sides_of
 from synthleak.metrics.roc import auc
-from synthleak.metrics.vulnerability import sides_of
 from synthleak.plan.plan import designs
 from synthleak.report.explain.measures import ranked, release_rows
 from synthleak.report.explain.spans import Lookout, Overlap
 from synthleak.report.verdict import decided
-from synthleak.validation import nearest
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import ProxyRow
-    from synthleak.findings import Audit
-    from synthleak.metrics.cell_figures import Deciding
+    from synthleak.audit.result import Audit
+    from synthleak.metrics.measurements import Deciding
 
 RELEASES = 3
 TEXTS = 3
@@ -103,12 +103,12 @@ def explain(
     """Explain the score of a record in one cell: that of the given names, else the strongest."""
     position, cells = _cells_of(audit, record)
     cell = _chosen(audit, cells, pool, generator, epsilon)
-    plan = audit.bench.plans[cell.pool]
+    plan = audit.setup.plans[cell.pool]
     target = plan.targets.index(position)
     rows = [row for row in audit.proxies if is_of(row, cell)]
     sets, targets = int(plan.trials.set.max()) + 1, len(plan.targets)
     within = designs.get(plan.design).plugin.within_records(plan)
-    sides = sides_of(dealt(plan.trials, targets), sets, targets, within_records=within)
+    sides = sides_of(assignment_of(plan.trials, targets), sets, targets, within_records=within)
     sides_here = sides.joined[:, target], sides.absent[:, target]
     stories = [
         _signal(audit, cell, target, row, sides_here, include_text=include_text)
@@ -126,28 +126,28 @@ def explain(
         verdict=said,
         decided_by=decided(audit, cell),
         signals=tuple(stories),
-        text=audit.bench.corpus.records[position].text if include_text else None,
+        text=audit.setup.corpus.records[position].text if include_text else None,
     )
 
 
 def _cells_of(audit: Audit, record: str) -> tuple[int, list[Cell]]:
     """Return where a record stands in the corpus, and the cells whose pool has it."""
-    bench = audit.bench
-    places = {item.id: place for place, item in enumerate(bench.corpus.records)}
+    setup = audit.setup
+    places = {item.id: place for place, item in enumerate(setup.corpus.records)}
     if record not in places:
         raise UserError(
-            f"the corpus {bench.corpus.name!r} has no record {record!r}",
+            f"the corpus {setup.corpus.name!r} has no record {record!r}",
             str(audit.folder.root),
             nearest(record, sorted(places)[:5000]),
         )
-    pools = [name for name, plan in bench.plans.items() if places[record] in plan.targets]
+    pools = [name for name, plan in setup.plans.items() if places[record] in plan.targets]
     if not pools:
         raise UserError(
             f"the record {record!r} is in no pool, so nothing was asked about it",
             str(audit.folder.root),
-            f"pools are {', '.join(bench.plans)}; `ids` makes a pool of named records",
+            f"pools are {', '.join(setup.plans)}; `ids` makes a pool of named records",
         )
-    return places[record], [cell for cell in bench.cells if cell.pool in pools]
+    return places[record], [cell for cell in setup.cells if cell.pool in pools]
 
 
 def _chosen(
@@ -244,12 +244,12 @@ def _release(
     held: bool,
     include_text: bool,
 ) -> ReleaseStory:
-    bench = audit.bench
-    plan = bench.plans[cell.pool]
-    record = bench.corpus.records[plan.targets[target]]
+    setup = audit.setup
+    plan = setup.plans[cell.pool]
+    record = setup.corpus.records[plan.targets[target]]
     texts = [item.text for item in audit.release(cell, place)]
-    alone = Targets([record.text], bench.encode)
-    observation = Observation(texts, bench.encode)
+    alone = Targets([record.text], setup.encode)
+    observation = Observation(texts, setup.encode)
     lookout = Lookout(record.text, observation.texts)
     found = ranked(row.proxy, row.view, lookout, alone, observation)
     rows = release_rows(texts)

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthleak.evidence.grams import distinct_grams
-from synthleak.evidence.neighbours import cosines, distances
+from synthleak.core.text import fold
+from synthleak.evidence.fast.grams import distinct_grams
+from synthleak.evidence.fast.neighbours import cosines, distances
+from synthleak.evidence.fast.overlap import shared_grams
+from synthleak.evidence.fast.retrieval import retrieve
+from synthleak.evidence.fast.subsequence import common_words
+from synthleak.evidence.fast.substring import longest_substrings
+from synthleak.evidence.fast.words import words
 from synthleak.evidence.observation import Floats, Observation, Targets, canonical
-from synthleak.evidence.overlap import shared_grams
-from synthleak.evidence.retrieval import retrieve
-from synthleak.evidence.subsequence import common_words
-from synthleak.evidence.substring import longest_substrings
-from synthleak.evidence.words import words
 from synthleak.report.explain.spans import Lookout
-from synthleak.text import fold
 
 
 @dataclass(frozen=True)

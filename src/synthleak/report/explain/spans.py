@@ -15,10 +15,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from synthleak.evidence.grams import GRAM
+from synthleak.core.text import entities, tokens
+from synthleak.evidence.fast.grams import GRAM
+from synthleak.evidence.fast.retrieval import inverse_frequency
 from synthleak.evidence.proxies.rare_ngram import rare_limit
-from synthleak.evidence.retrieval import inverse_frequency
-from synthleak.text import entities, tokens
 
 _WORD = re.compile(r"\w+")
 
@@ -74,7 +74,7 @@ class Folded:
 
 
 def folded(text: str) -> Folded:
-    """Fold case and white space as `synthleak.text.fold` does, remembering places.
+    """Fold case and white space as `synthleak.core.text.fold` does, remembering places.
 
     >>> folded(" A  ß ")
     Folded(text='a ss', at=(1, 2, 4, 4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.analyses.attributes_combined import CombinedRow
-from synthleak.metrics.nulls import LEVEL
+from synthleak.core.verdict import LEVEL
 from synthleak.report.figures.figure import Figure, Rows, Spec, panels, short, values
 
 WHOLE = "all"

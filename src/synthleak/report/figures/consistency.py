@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from synthleak.analyses.cell_data import CellData
 from synthleak.analyses.consistency import ConsistencyRow
-from synthleak.analyses.played import Played
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.by_record import tenth
 from synthleak.report.figures.figure import Figure, Rows, Spec, headed, panels, short, values
@@ -16,15 +16,17 @@ MOST = 12
 """How many pairs are drawn; the table has them all."""
 
 
-def generators_figure(rows: Sequence[ConsistencyRow], played: Sequence[Played]) -> Figure | None:
+def generators_figure(
+    rows: Sequence[ConsistencyRow], cell_data: Sequence[CellData]
+) -> Figure | None:
     """Show V of the same records under two generators, by the first one's proxy, pair by pair."""
     data: Rows = []
     heads: dict[str, str] = {}
     for row in rows:
         if row.across != "generators" or row.rho is None or len(heads) == MOST:
             continue
-        one, ids = _pooled(row, row.one, played)
-        other, _ = _pooled(row, row.other, played)
+        one, ids = _pooled(row, row.one, cell_data)
+        other, _ = _pooled(row, row.other, cell_data)
         if one is None or other is None:
             continue
         code = str(len(heads))
@@ -76,12 +78,12 @@ def _head(row: ConsistencyRow) -> str:
 
 
 def _pooled(
-    row: ConsistencyRow, generator: str, played: Sequence[Played]
+    row: ConsistencyRow, generator: str, cell_data: Sequence[CellData]
 ) -> tuple[Floats | None, Sequence[str]]:
     """Return V of a generator pooled over its budgets: all share a plan, so V is their mean."""
     found: list[Floats] = []
     ids: Sequence[str] = ()
-    for cell in played:
+    for cell in cell_data:
         here = (cell.cell.corpus, cell.cell.pool, cell.cell.generator)
         place = cell.place(row.scenario, row.proxy)
         if here == (row.corpus, row.pool, generator) and place is not None:

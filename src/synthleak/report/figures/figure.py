@@ -14,8 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
+from synthleak.analyses.cell_data import CONTROLS, EVERY, SELECTED
 from synthleak.analyses.cells import Cell
-from synthleak.analyses.played import CONTROLS, EVERY, SELECTED
 
 Theme = Literal["light", "dark"]
 Spec = dict[str, Any]

@@ -9,13 +9,13 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from synthleak.analyses.analysis import Study, analyses
-from synthleak.errors import UserError, import_extra
+from synthleak.core.errors import UserError, import_extra
+from synthleak.core.validation import nearest
 from synthleak.report.figures.figure import Figure, Theme, budget
 from synthleak.report.figures.shelf import cell_figures, drawn_by, study_figures
-from synthleak.validation import nearest
 
 if TYPE_CHECKING:
-    from synthleak.findings import Audit
+    from synthleak.audit.result import Audit
 
 Format = Literal["svg", "png", "pdf", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -30,7 +30,7 @@ def all_figures(audits: Sequence[Audit], only: Sequence[str] = ()) -> dict[str, 
     """
     found: dict[str, Figure] = {}
     for audit in audits:
-        for cell in audit.bench.cells:
+        for cell in audit.setup.cells:
             for figure in cell_figures(audit, cell):
                 where = [cell.pool, cell.generator, f"eps-{budget(cell.epsilon)}"]
                 if len(audits) > 1:

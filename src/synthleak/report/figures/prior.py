@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from synthleak.analyses.cell_data import EVERY
 from synthleak.analyses.cells import Cell, CellRow
-from synthleak.analyses.played import EVERY
 from synthleak.analyses.prior import OURS, ComparisonRow, PriorRow
 from synthleak.analyses.prior_attacks import ScoreboardRow
 from synthleak.report.figures.figure import GROUPS, Figure, Rows, Spec, budget, named, short, values

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from synthleak.analyses.cells import Cell, CellRow
-from synthleak.metrics.curve import GRID, LOWEST, Curves
+from synthleak.metrics.curves import GRID, LOWEST, Curves
 from synthleak.metrics.roc import FPR_LIMIT
 from synthleak.report.figures.figure import Figure, Rows, Spec, headed, named, panels, short, values
 

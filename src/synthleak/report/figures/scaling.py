@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from synthleak.analyses.cell_data import EVERY
 from synthleak.analyses.cells import Cell, CellRow
-from synthleak.analyses.played import EVERY
 from synthleak.analyses.scenario_scaling import ScalingRow
 from synthleak.report.figures.figure import GROUPS, Figure, Rows, Spec, named, short, values
 

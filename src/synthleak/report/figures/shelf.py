@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from synthleak.analyses.cell_data import CellData
 from synthleak.analyses.cells import Cell
-from synthleak.analyses.played import Played
 from synthleak.analyses.prior import is_of
 from synthleak.analyses.vulnerability import VulnerabilityRow
-from synthleak.metrics.curve import SortedV
+from synthleak.metrics.curves import SortedV
 from synthleak.report.figures.attributes import attributes_figure
 from synthleak.report.figures.consistency import generators_figure
 from synthleak.report.figures.figure import Figure
@@ -31,7 +31,7 @@ from synthleak.report.figures.vulnerability import (
 )
 
 if TYPE_CHECKING:
-    from synthleak.findings import Audit
+    from synthleak.audit.result import Audit
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Drawn:
     """
 
     sorted_v: Callable[[Cell], tuple[SortedV, Sequence[str]]]
-    played: Sequence[Played] = ()
+    cell_data: Sequence[CellData] = ()
 
 
 def cell_figures(audit: Audit, cell: Cell) -> list[Figure]:
@@ -62,8 +62,8 @@ def cell_figures(audit: Audit, cell: Cell) -> list[Figure]:
 
 def ids_of(audit: Audit, cell: Cell) -> list[str]:
     """Return the ids of a cell's targets, in the order of its plan."""
-    records = audit.bench.corpus.records
-    return [records[target].id for target in audit.bench.plans[cell.pool].targets]
+    records = audit.setup.corpus.records
+    return [records[target].id for target in audit.setup.plans[cell.pool].targets]
 
 
 def _there(figure: Figure | None) -> list[Figure]:
@@ -86,7 +86,7 @@ def study_figures(tables: Mapping[str, Sequence[Any]], drawn: Drawn | None = Non
         merged_figure(rows("merged")),
         _panels(representative(rows("vulnerability")), drawn),
         attributes_figure(rows("attributes_combined")),
-        generators_figure(rows("consistency"), drawn.played if drawn else ()),
+        generators_figure(rows("consistency"), drawn.cell_data if drawn else ()),
         *scaling_figures(rows("scenario_scaling"), rows("cells")),
         rivals_figure(rows("comparison"), rows("prior_attacks")),
     ]
@@ -102,8 +102,8 @@ def _panels(chosen: Sequence[VulnerabilityRow], drawn: Drawn | None) -> Figure |
 
 def drawn_by(*audits: Audit) -> Drawn:
     """Return what `study_figures` asks of the audits that its tables are of."""
-    home = {cell: audit for audit in audits for cell in audit.bench.cells}
+    home = {cell: audit for audit in audits for cell in audit.setup.cells}
     return Drawn(
         lambda cell: (home[cell].curves(cell).vulnerability, ids_of(home[cell], cell)),
-        [cell for audit in audits for cell in audit.played],
+        [cell for audit in audits for cell in audit.cell_data],
     )

@@ -17,7 +17,7 @@ from synthleak.report.figures.shelf import cell_figures, drawn_by, study_figures
 from synthleak.report.tables import result_tables, summary
 
 if TYPE_CHECKING:
-    from synthleak.findings import Audit
+    from synthleak.audit.result import Audit
     from synthleak.report.figures.figure import Figure
     from synthleak.report.tables import Table
 
@@ -51,7 +51,7 @@ class Material:
     summary: Mapping[str, Any]
     tables: Mapping[str, Table]
     facts: Facts
-    lacks: Mapping[str, str] = field(default_factory=dict)
+    unavailable: Mapping[str, str] = field(default_factory=dict)
     figures: Sequence[Figure] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     version: str = synthleak.__version__
@@ -89,9 +89,11 @@ def material_of(audit: Audit, *, include_text: bool = False) -> Material:
         summary=json.loads(json.dumps(summary(audit))),
         tables=tables,
         facts=_facts(audit),
-        lacks={one.name: one.lacks for one in audit.outcomes if one.lacks is not None},
+        unavailable={
+            one.name: one.unavailable for one in audit.outcomes if one.unavailable is not None
+        },
         figures=[
-            *(figure for cell in audit.bench.cells for figure in cell_figures(audit, cell)),
+            *(figure for cell in audit.setup.cells for figure in cell_figures(audit, cell)),
             *study_figures(rows, drawn_by(audit)),
         ],
         texts=_texts(audit) if include_text else {},
@@ -99,16 +101,16 @@ def material_of(audit: Audit, *, include_text: bool = False) -> Material:
 
 
 def _facts(audit: Audit) -> Facts:
-    bench = audit.bench
-    plugins = bench.plugins
+    setup = audit.setup
+    plugins = setup.plugins
     return Facts(
-        description=bench.corpus.description,
+        description=setup.corpus.description,
         rules={order.name: order.rule.kind for order in plugins.orders},
         pool_encoder=plugins.pool_encoder.kind,
         encoder=plugins.encoder.kind,
         same_encoder=plugins.encoder == plugins.pool_encoder,
         proxies=sum(len(member.proxies) for member in plugins.families),
-        grouped=any(record.group is not None for record in bench.corpus.records),
+        grouped=any(record.group is not None for record in setup.corpus.records),
         kinds={section.name: section.kind for section, _ in plugins.generators},
         private_priors=[
             section.name for section, _ in plugins.generators if section.label_prior == "private"
@@ -117,9 +119,9 @@ def _facts(audit: Audit) -> Facts:
 
 
 def _texts(audit: Audit) -> dict[str, str]:
-    bench = audit.bench
+    setup = audit.setup
     return {
         record.id: record.text
-        for pool in bench.pools.values()
-        for record in bench.records(pool.targets)
+        for pool in setup.pools.values()
+        for record in setup.records(pool.targets)
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from synthleak.calibration.scenarios import KNOWLEDGE
+from synthleak.calibration import KNOWLEDGE
 from synthleak.report.page.material import Material
 from synthleak.report.page.names import name_of
 from synthleak.report.page.numbers import Numbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from synthleak.metrics.words import BROKEN, FOUND, NONE_FOUND
+from synthleak.core.verdict import BROKEN, FOUND, NONE_FOUND
 from synthleak.report.page.material import CellName, Material
 
 MARKS = {"broken": "‼", "found": "●", "none": "○", "cannot": "?"}

@@ -235,7 +235,7 @@ class Answer:
     topic: Topic
     tables: Sequence[Shown]
     figures: Sequence[int]
-    lacks: str | None
+    unavailable: str | None
 
 
 def answers(material: Material) -> list[Answer]:
@@ -270,9 +270,9 @@ def _answer(material: Material, topic: Topic, places: Sequence[int]) -> Answer:
         if name in material.tables
         for kind, rows in [material.tables[name]]
     ]
-    said = [material.lacks[name] for name in topic.tables if name in material.lacks]
-    lacks = None if tables else (said[0] if said else topic.instead)
-    return Answer(topic, tables, places, lacks)
+    said = [material.unavailable[name] for name in topic.tables if name in material.unavailable]
+    unavailable = None if tables else (said[0] if said else topic.instead)
+    return Answer(topic, tables, places, unavailable)
 
 
 def long_sheets(material: Material, found: Sequence[Answer]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from synthleak.metrics.words import FOUND
+from synthleak.core.verdict import FOUND
 from synthleak.report.page.material import Material
 from synthleak.report.page.names import verdicts
 from synthleak.report.page.sheets import Column, sheet

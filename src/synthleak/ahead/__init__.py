@@ -1,1 +1,0 @@
-"""Before anything is spent: what a spec holds, does, would find and will cost."""

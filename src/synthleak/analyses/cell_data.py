@@ -1,0 +1,118 @@
+"""What was played, cell by cell: the company that the tables of an audit keep (METHOD §10).
+
+An analysis that asks about records looks here: the plan with its coins, who the targets are, V(x)
+of every record under every signal, and draws that its differences can be paired with. All of it is
+kept in the store, so that an analysis only reads and counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from synthleak.analyses.cells import Cell
+from synthleak.core.spec import GameSection
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.meta_classifier import MetaMeasurements
+from synthleak.metrics.records.profile import Profile
+from synthleak.plan.plan import Design, Plan, designs
+
+RANDOM, UNION = "random", "union"
+"""Rules whose pools are controls, and merged pools; every other pool was selected."""
+
+SELECTED, CONTROLS, EVERY = "selected", "controls", "all"
+POOLS = (SELECTED, CONTROLS, EVERY)
+"""An aggregate over cells is given for each of these, since controls would dilute what selected
+pools show (METHOD §10). Merged pools count in `all` only."""
+
+
+@dataclass(frozen=True)
+class PoolFacts:
+    """A pool of one corpus: its records by id, in the order of its plan, and the rule it is due to.
+
+    `section` is the name that the spec gives (several draws of a control share it), `match` the
+    pool that a control takes its size from.
+    """
+
+    corpus: str
+    name: str
+    rule: str
+    section: str
+    records: tuple[str, ...]
+    origins: tuple[str, ...]
+    match: str | None = None
+
+
+@dataclass(frozen=True)
+class Signal:
+    """One proxy in one scenario; its place among a cell's signals is its column everywhere."""
+
+    scenario: str
+    proxy: str
+    view: str
+
+
+@dataclass(frozen=True)
+class AttributeRow:
+    """A row of `attributes_of_records`: what a record of a pool is like, before any release."""
+
+    corpus: str
+    pool: str
+    record: str
+    length: float
+    outlierness: float
+    near_duplication: float
+    rare_bigrams: float
+    entities: float
+
+
+ATTRIBUTES = ("length", "outlierness", "near_duplication", "rare_bigrams", "entities")
+"""The five attributes, as they are called in every table."""
+
+
+@dataclass(frozen=True)
+class CellData:
+    """One cell as it was played: coins, targets, figures, and V(x) under every signal.
+
+    `meta` holds the meta-classifier's figures, one per scenario; None where it was not asked for.
+    """
+
+    cell: Cell
+    pool: PoolFacts
+    seed: int
+    generator_kind: str
+    plan: Plan
+    game: GameSection
+    signals: tuple[Signal, ...]
+    figures: CellMeasurements
+    profile: Profile
+    load_scores: Callable[[], Floats] = field(compare=False, repr=False)
+    meta: tuple[MetaMeasurements, ...] | None = None
+
+    @property
+    def design(self) -> Design:
+        """The design that dealt the coins, and can deal them again."""
+        return designs.get(self.plan.design).plugin
+
+    @cached_property
+    def scenarios(self) -> tuple[str, ...]:
+        """The scenarios, in the order of the figures' rows."""
+        return tuple(dict.fromkeys(signal.scenario for signal in self.signals))
+
+    def scores(self) -> Floats:
+        """Load the normal scores of ranks within the cell: `[set, target, signal]`, all trials."""
+        return self.load_scores()
+
+    def place(self, scenario: str, proxy: str) -> int | None:
+        """Return the column of a signal, or None if this cell has no such."""
+        for column, signal in enumerate(self.signals):
+            if (signal.scenario, signal.proxy) == (scenario, proxy):
+                return column
+        return None
+
+    @property
+    def epsilon(self) -> float:
+        """The budget."""
+        return self.cell.epsilon

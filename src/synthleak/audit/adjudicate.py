@@ -1,0 +1,302 @@
+"""The second stage: flagged cells are played again with both kinds of records in one pool.
+
+Single pools are cheap to screen, but each is relative to its own non-members. A cell that the
+control gap flags is settled by the merged-pool game: the selected pool joined with a random one,
+the same generator and budget, the same store (METHOD §10). The results of the audit stay as they
+are: what is added lies in files of its own, which name the results that they were made from
+(design/adjudication.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from synthleak.analyses.analysis import analyses
+from synthleak.analyses.cell_data import RANDOM, Signal
+from synthleak.analyses.cells import Cell
+from synthleak.analyses.control_gap import GapRow
+from synthleak.analyses.merged import MergedRow, merged_rows
+from synthleak.audit.folder import RESULTS
+from synthleak.audit.result import Audit, results_key
+from synthleak.audit.run import fill
+from synthleak.audit.setup import Setup, set_up
+from synthleak.audit.status import open_finished
+from synthleak.audit.steps.measurements import scores_of
+from synthleak.audit.steps.observations import observations
+from synthleak.audit.steps.releases import (
+    check_generators,
+    missing_releases,
+    release_name,
+    wanted_sets,
+)
+from synthleak.audit.steps.stages import STAGES
+from synthleak.core.engine.progress import Progress, Silent
+from synthleak.core.errors import GeneratorError, PlanError, PoolError, UserError
+from synthleak.core.identity import digest
+from synthleak.core.runtime import Runtime
+from synthleak.core.spec import GameSection, LoadedSpec, PoolSection
+from synthleak.core.store import StagedStore
+from synthleak.core.verdict import LEVEL
+from synthleak.evidence.observation import Floats
+from synthleak.paper.tables.gather import ADJUDICATION, settled
+from synthleak.plan.cohort import LARGEST_SHARE
+from synthleak.plan.plan import Design, Plan, designs
+from synthleak.report.tables import read_parquet, to_csv, to_parquet
+
+ADJUDICATION_VERSION = 1
+LOOK = tuple(stage for stage in STAGES if stage.title == "observations")
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A cell whose gap to its controls excludes 0, the control that it is merged with, and why.
+
+    `control` is None where no random pool is apart from the cell's own.
+    """
+
+    cell: Cell
+    control: str | None
+    gap: float
+    low: float | None
+    high: float | None
+    p_holm: float | None
+    verdict: str
+
+    @property
+    def merged(self) -> Cell:
+        """The cell of the merged game."""
+        return replace(self.cell, pool=f"{self.cell.pool}+{self.control}")
+
+    @property
+    def why(self) -> str:
+        """Say in a line why the cell is settled by a game of its own."""
+        interval = ""
+        if self.low is not None and self.high is not None:
+            interval = f", {self.low:+.3f} to {self.high:+.3f} at Holm's level"
+        return f"gap to its controls {self.gap:+.3f}{interval}; {self.verdict}"
+
+
+@dataclass(frozen=True)
+class Adjudication:
+    """What was flagged, and what the merged games gave; `waiting` releases are still to be made."""
+
+    flags: tuple[Flag, ...]
+    rows: tuple[MergedRow, ...] = ()
+    waiting: int = 0
+
+
+def adjudicate(
+    out: Path | str, *, runtime: Runtime | None = None, progress: Progress | None = None
+) -> Adjudication:
+    """Play the merged-pool game for the flagged cells of a finished audit, and for no others."""
+    runtime, progress = runtime or Runtime(), progress or Silent()
+    audit = open_finished(out)
+    flags = screen(audit)
+    playable = [flag for flag in flags if flag.control is not None]
+    if not playable:
+        progress.say(_nothing(flags))
+        return Adjudication(tuple(flags))
+    staged = StagedStore(audit.folder.store)
+    setup = merged_setup(audit, playable, staged)
+    kept = _kept(audit, setup)
+    if kept is not None:
+        progress.say(f"nothing to do: {len(playable)} flagged cells are settled")
+        return Adjudication(tuple(flags), tuple(kept))
+    check_generators(setup)
+    staged.commit()
+    setup = replace(setup, store=audit.folder.store)
+    fill(setup, runtime, progress, [], LOOK)
+    rows = [row for flag in playable for row in cell_data(setup, flag)]
+    _write(audit, setup, playable, rows)
+    return Adjudication(tuple(flags), tuple(rows))
+
+
+def flagged(out: Path | str) -> Adjudication:
+    """Say which cells are flagged and how many releases their games would need; make nothing."""
+    audit = open_finished(out)
+    flags = screen(audit)
+    playable = [flag for flag in flags if flag.control is not None]
+    if not playable:
+        return Adjudication(tuple(flags))
+    setup = merged_setup(audit, playable, StagedStore(audit.folder.store))
+    waiting = sum(len(unit.sets) for unit in missing_releases(setup))
+    return Adjudication(tuple(flags), tuple(_kept(audit, setup) or ()), waiting)
+
+
+def screen(audit: Audit) -> list[Flag]:
+    """Return the cells that the control gap flags, in the order of the audit (METHOD §8)."""
+    path = audit.folder.results / "control_gap.parquet"
+    if path.is_file():
+        gaps: list[GapRow] = read_parquet(GapRow, path)
+    else:
+        outcome = analyses.get("control_gap").plugin.outcome(audit.study)
+        if outcome.unavailable is not None:
+            raise UserError(
+                f"no cell can be screened: the control gap {outcome.unavailable}",
+                str(audit.folder.root),
+                'add a pool of the rule "random" to the spec and run it with --extend',
+            )
+        gaps = [row for row in outcome.rows if isinstance(row, GapRow)]
+    found: dict[Cell, Flag] = {}
+    for row in gaps:
+        if row.flagged == "yes":
+            cell = Cell(row.corpus, row.pool, row.generator, row.epsilon)
+            found.setdefault(cell, _flag(audit, cell, row))
+    return [found[cell] for cell in audit.setup.cells if cell in found]
+
+
+def _flag(audit: Audit, cell: Cell, row: GapRow) -> Flag:
+    said = next(
+        r
+        for r in audit.cells
+        if (r.pool, r.generator, r.epsilon) == (cell.pool, cell.generator, cell.epsilon)
+    )
+    p = "" if said.p_holm is None else f" (p = {said.p_holm:.3g} after Holm)"
+    return Flag(
+        cell=cell,
+        control=_control(audit, cell.pool),
+        gap=row.gap if row.crossfit_gap is None else row.crossfit_gap,
+        low=row.holm_low,
+        high=row.holm_high,
+        p_holm=row.p_holm,
+        verdict=f"in the pool itself: {said.verdict}{p}",
+    )
+
+
+def _control(audit: Audit, pool: str) -> str | None:
+    """Return the first random pool that shares no record with a pool; its own controls first."""
+    setup = audit.setup
+    orders = [order for order in setup.plugins.orders if order.rule.kind == RANDOM]
+    orders.sort(key=lambda order: getattr(order.rule, "match", None) != pool)
+    own = set(setup.pools[pool].targets)
+    names = [name for order in orders for name in order.names()]
+    return next((name for name in names if not own & set(setup.pools[name].targets)), None)
+
+
+def merged_setup(audit: Audit, flags: Sequence[Flag], store: StagedStore) -> Setup:
+    """Make the workbench of the merged games: the audit's own spec, with merged pools behind it.
+
+    Pools that stand above keep their keys, so nothing that was made is made again.
+    """
+    loaded = audit.folder.spec()
+    taken = {name for order in audit.setup.plugins.orders for name in order.names()}
+    merged = {flag.merged.pool: flag for flag in flags}
+    sections = [
+        PoolSection.model_validate({"name": name, "rule": "union", **_settings(audit, flag)})
+        for name, flag in merged.items()
+        if name not in taken
+    ]
+    spec = loaded.spec.model_copy(update={"pool": (*loaded.spec.pool, *sections)})
+    try:
+        setup = set_up(LoadedSpec(spec, loaded.path), store)
+    except (PlanError, PoolError) as error:
+        raise UserError(
+            f"a merged pool cannot be played: {error.what}", str(audit.folder.root), error.remedy
+        ) from None
+    setup = replace(setup, only=tuple(flag.merged for flag in flags))
+    for flag in flags:
+        _check_export(setup, flag)
+    return setup
+
+
+def _check_export(setup: Setup, flag: Flag) -> None:
+    """Say how training files are had where releases are made elsewhere and none were exported."""
+    _, generator = setup.generator_of(flag.merged)
+    _, first = wanted_sets(setup, flag.merged)[0]
+    try:
+        generator.awaited(setup.request(flag.merged, first))
+    except GeneratorError as error:
+        raise GeneratorError(
+            f"the game of {flag.merged.pool} was not exported",
+            error.where,
+            f'add [[pool]] name = "{flag.merged.pool}", rule = "union",'
+            f' of = ["{flag.cell.pool}", "{flag.control}"] to the spec, and export its plan again'
+            " into the same folder",
+        ) from None
+
+
+def _settings(audit: Audit, flag: Flag) -> dict[str, Any]:
+    """Join two pools; in a cohort, draw as many records as one private set bears."""
+    settings: dict[str, Any] = {"of": [flag.cell.pool, flag.control]}
+    plan = audit.setup.plans[flag.cell.pool]
+    most = int(2 * LARGEST_SHARE * plan.nominal)
+    pools = audit.setup.pools
+    size = sum(len(pools[name].targets) for name in settings["of"])
+    if plan.design == "cohort" and size > most:
+        settings["size"] = most
+    return settings
+
+
+def cell_data(setup: Setup, flag: Flag) -> list[MergedRow]:
+    """Return what the merged game of a flagged cell gives, the selected pool first."""
+    order = (flag.cell.pool, str(flag.control))
+    return merged_rows(flag.merged, *game_of(setup, flag.merged), order)
+
+
+def game_of(setup: Setup, cell: Cell) -> tuple[Floats, list[Signal], Design, Plan, GameSection]:
+    """Return the scores of a cell, what each column is, and the game that they come from."""
+    plan, tables = setup.plans[cell.pool], scores_of(setup, cell)
+    columns = [
+        Signal(table.scenario, proxy.name, proxy.view)
+        for table in tables
+        for proxy in table.proxies
+    ]
+    values = np.concatenate([table.values for table in tables], axis=2)
+    return values, columns, designs.get(plan.design).plugin, plan, setup.spec.game
+
+
+def _kept(audit: Audit, setup: Setup) -> list[MergedRow] | None:
+    """Return the rows of these very games, if they were played and written before."""
+    key, rows = settled(audit)
+    return rows if key is not None and _is_whole(setup) and key == _key(audit, setup) else None
+
+
+def _is_whole(setup: Setup) -> bool:
+    return all(
+        setup.store.exists(release_name(setup, cell, item))
+        for cell in setup.cells
+        for _, item in wanted_sets(setup, cell)
+    )
+
+
+def _key(audit: Audit, setup: Setup) -> str:
+    """Return the key of an adjudication: the results it settles, its games and their releases."""
+    games = [
+        [asdict(cell), [text for text, _ in observations(setup, cell)]] for cell in setup.cells
+    ]
+    return digest(ADJUDICATION, ADJUDICATION_VERSION, results_key(audit), games)
+
+
+def _write(audit: Audit, setup: Setup, flags: Sequence[Flag], rows: Sequence[MergedRow]) -> None:
+    """Write the rows, and last the file that says what they are made from and why."""
+    folder = audit.folder
+    folder.write(_name("csv"), to_csv(MergedRow, rows))
+    folder.write(_name("parquet"), to_parquet(MergedRow, rows))
+    content = {
+        "key": _key(audit, setup),
+        "findings": results_key(audit),
+        "flagged": [
+            {**_plain(flag.cell), "merged_with": flag.control, "why": flag.why} for flag in flags
+        ],
+    }
+    folder.write(_name("json"), json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def _plain(cell: Cell) -> dict[str, Any]:
+    return {**asdict(cell), "epsilon": "inf" if np.isinf(cell.epsilon) else cell.epsilon}
+
+
+def _name(ending: str) -> str:
+    return f"{RESULTS}/{ADJUDICATION}.{ending}"
+
+
+def _nothing(flags: Sequence[Flag]) -> str:
+    if not flags:
+        return f"no cell is flagged: no gap to a control excludes 0 (Holm, {LEVEL:.0%})"
+    return "no random pool is apart from the flagged pools: nothing can be merged"

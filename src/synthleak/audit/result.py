@@ -1,0 +1,273 @@
+"""An audit whose releases and evidence are all there: tables, scores and claims on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from synthleak.analyses.analysis import Outcome, Study, analyses, outcomes_of
+from synthleak.analyses.cell_data import CellData
+from synthleak.analyses.cells import (
+    Cell,
+    CellRow,
+    CellVerdict,
+    ProxyRow,
+    RecordRow,
+    evaluate,
+    judge,
+)
+from synthleak.analyses.copies import CopyRow
+from synthleak.analyses.prior import (
+    AttackMeasurements,
+    ComparisonRow,
+    PriorRow,
+    compare,
+    is_of,
+    prior_rows,
+)
+from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
+from synthleak.analyses.utility import UtilityRow
+from synthleak.analyses.vulnerability import record_rows
+from synthleak.audit.folder import RunFolder
+from synthleak.audit.setup import Setup, identity_of, set_up
+from synthleak.audit.steps.cell_data import cell_data_of, pool_facts
+from synthleak.audit.steps.measurements import (
+    claim_of,
+    curves_of,
+    evidence_of,
+    measurements_key,
+    measurements_of,
+    scores_of,
+)
+from synthleak.audit.steps.prior_attacks import prior_key, prior_of
+from synthleak.audit.steps.profiles import attributes_of, draws_sets
+from synthleak.audit.steps.releases import header_of, open_release, release_name, wanted_sets
+from synthleak.audit.steps.utility import utility_row_of
+from synthleak.calibration import Scores
+from synthleak.checks.preconditions import Preconditions, copy_rows, exposed_rows, preconditions_of
+from synthleak.checks.remarks import Remark, remarks_on
+from synthleak.core.errors import UserError
+from synthleak.core.identity import digest
+from synthleak.evidence.table import Evidence
+from synthleak.metrics.curves import Curves
+from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.records.profile import PROFILE_VERSION
+from synthleak.releases.claim import Claim
+from synthleak.releases.release import Synthetic
+from synthleak.report.notebook import notebook
+from synthleak.report.tables import RESULTS_VERSION, read_parquet
+
+
+@dataclass(frozen=True)
+class Audit:
+    """An audit whose releases and evidence are all there: tables, scores, claims on demand."""
+
+    setup: Setup
+    folder: RunFolder
+
+    def _repr_html_(self) -> str:
+        """Show the audit in a notebook."""
+        return notebook(self)
+
+    def evidence(self, cell: Cell) -> Evidence:
+        """Return what every proxy saw of every target on every set of a cell."""
+        return evidence_of(self.setup, cell)
+
+    def scores(self, cell: Cell) -> list[Scores]:
+        """Return the calibrated scores of a cell, one table per scenario."""
+        return scores_of(self.setup, cell)
+
+    def claim(self, cell: Cell) -> Claim:
+        """Return what the releases of a cell promise."""
+        return claim_of(self.setup, cell)
+
+    def release(self, cell: Cell, position: int) -> list[Synthetic]:
+        """Return the records of one release of a cell, by the position of its set in the plan."""
+        item = self.setup.plans[cell.pool].sets[position]
+        if not self.setup.store.exists(release_name(self.setup, cell, item)):
+            raise UserError(
+                f"release {position} of {cell.generator} was not made yet by this version",
+                str(self.folder.root),
+                "go on with `run`",
+            )
+        return open_release(self.setup, header_of(self.setup, cell, item).text)
+
+    def curves(self, cell: Cell) -> Curves:
+        """Return ROC and sorted V of a cell with their bands, for figures."""
+        return curves_of(self.setup, cell)
+
+    def degenerate(self, cell: Cell) -> dict[str, int]:
+        """Count the releases of a cell that hold no text at all, or one text over and over."""
+        sets = wanted_sets(self.setup, cell)
+        counts = [header_of(self.setup, cell, item).different for _, item in sets]
+        return {"empty_releases": counts.count(0), "one_text_releases": counts.count(1)}
+
+    def release_size(self, pool: str) -> int:
+        """Return how many records a release has: as planned, or as given (the largest)."""
+        if draws_sets(self.setup, pool):
+            return self.setup.plans[pool].release_size
+        cells = [cell for cell in self.setup.cells if cell.pool == pool]
+        return max(
+            header_of(self.setup, cell, item).size
+            for cell in cells
+            for _, item in wanted_sets(self.setup, cell)
+        )
+
+    @cached_property
+    def figures(self) -> dict[Cell, CellMeasurements]:
+        """Every figure of every cell, with its null."""
+        return {cell: measurements_of(self.setup, cell) for cell in self.setup.cells}
+
+    @cached_property
+    def verdicts(self) -> dict[Cell, CellVerdict]:
+        """What is said of every cell."""
+        withheld = self.preconditions.withheld if self.preconditions else None
+        judged = judge(list(self.figures.values()), withheld)
+        return dict(zip(self.figures, judged, strict=True))
+
+    @cached_property
+    def preconditions(self) -> Preconditions | None:
+        """What was asked before the verdict on a release that was already there; else None."""
+        return preconditions_of(self.setup)
+
+    @cached_property
+    def copies(self) -> list[CopyRow]:
+        """The records that a given release repeats, by id and row: `results/copies.csv`."""
+        if self.preconditions is None:
+            return []
+        return [row for cell in self.setup.cells for row in copy_rows(self.setup, cell)]
+
+    @cached_property
+    def remarks(self) -> list[Remark]:
+        """What one release that was already there can and cannot show; none for a game."""
+        return remarks_on(self.setup, self.preconditions) if self.preconditions else []
+
+    @cached_property
+    def _tables(self) -> tuple[list[CellRow], list[ProxyRow]]:
+        rows: list[CellRow] = []
+        details: list[ProxyRow] = []
+        for cell, figures in self.figures.items():
+            some, more = evaluate(
+                cell,
+                self.scores(cell),
+                self.setup.plans[cell.pool],
+                figures,
+                self.verdicts[cell],
+                len(self.figures),
+            )
+            rows += some
+            details += more
+        return rows, details
+
+    @cached_property
+    def cells(self) -> list[CellRow]:
+        """The best proxy of every scenario of every cell: `results/cells.csv`."""
+        return read_parquet(CellRow, self._kept("cells")) if self._whole else self._tables[0]
+
+    @cached_property
+    def proxies(self) -> list[ProxyRow]:
+        """Every proxy of every scenario of every cell: `results/proxies.csv`."""
+        return read_parquet(ProxyRow, self._kept("proxies")) if self._whole else self._tables[1]
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether the folder's results were made from this very evidence: then they are read."""
+        return self.folder.holds(results_key(self))
+
+    def _kept(self, name: str) -> Path:
+        return self.folder.results / f"{name}.parquet"
+
+    @cached_property
+    def _prior_measured(self) -> dict[Cell, list[AttackMeasurements]]:
+        return {cell: prior_of(self.setup, cell) for cell in self.setup.cells}
+
+    @property
+    def prior(self) -> list[PriorRow]:
+        """Every arm of every prior attack on every cell: `results/prior.csv`."""
+        return [
+            row for cell, found in self._prior_measured.items() for row in prior_rows(cell, found)
+        ]
+
+    @property
+    def comparison(self) -> list[ComparisonRow]:
+        """Ours beside the prior attacks, per cell: `results/comparison.csv`."""
+        return [
+            compare(cell, [row for row in self.cells if is_of(row, cell)], found)
+            for cell, found in self._prior_measured.items()
+            if found
+        ]
+
+    @cached_property
+    def utility(self) -> list[UtilityRow]:
+        """What some releases of every cell are good for: `results/utility.csv`."""
+        return [
+            utility_row_of(self.setup, cell)
+            for cell in self.setup.cells
+            if draws_sets(self.setup, cell.pool)
+        ]
+
+    @cached_property
+    def study(self) -> Study:
+        """The tables of this audit and the cells as they were played, as analyses see them."""
+        return Study(
+            cells=tuple(self.cells),
+            proxies=tuple(self.proxies),
+            records=tuple(self.records),
+            prior=tuple(self.prior),
+            comparison=tuple(self.comparison),
+            cell_data=tuple(self.cell_data),
+            attributes=tuple(
+                row
+                for pool in self.setup.pools
+                if draws_sets(self.setup, pool)
+                for row in attributes_of(self.setup, pool)
+            ),
+            pools=tuple(pool_facts(self.setup, pool) for pool in self.setup.pools),
+        )
+
+    @cached_property
+    def outcomes(self) -> list[Outcome]:
+        """What every analysis says of this audit, or what it lacks: a table each in `results/`."""
+        return outcomes_of(self.study, also=self.setup.spec.analyses.also)
+
+    @cached_property
+    def cell_data(self) -> list[CellData]:
+        """Every cell as it was played: coins, targets, V(x) under every signal."""
+        return [
+            cell_data_of(self.setup, cell)
+            for cell in self.setup.cells
+            if draws_sets(self.setup, cell.pool)
+        ]
+
+    @cached_property
+    def records(self) -> list[RecordRow]:
+        """Every record of every pool, in every cell: `results/records.csv`."""
+        return [
+            *(row for cell in self.cell_data for row in record_rows(cell)),
+            *(
+                row
+                for cell in self.setup.cells
+                if not draws_sets(self.setup, cell.pool)
+                for row in exposed_rows(self.setup, cell, self.figures[cell])
+            ),
+        ]
+
+
+def open_run(out: Path | str) -> Audit:
+    """Open the audit of a run folder, to read its tables, scores and claims."""
+    folder = RunFolder(Path(out))
+    return Audit(set_up(folder.spec(), folder.store), folder)
+
+
+def results_key(audit: Audit) -> str:
+    """Return the key of the results: of all figures they are made from, and their format."""
+    setup = audit.setup
+    keys = [measurements_key(setup, cell) for cell in setup.cells]
+    rivals = [prior_key(setup, cell, a) for cell in setup.cells for a in setup.plugins.attacks]
+    # By name: modules that were imported before the shelf was swept stand first on it.
+    also = setup.spec.analyses.also
+    run = [entry for entry in analyses if entry.name in also or not entry.plugin.opt_in]
+    said = sorted(([entry.name, entry.version] for entry in run), key=str)
+    said += [["profiles", PROFILE_VERSION], ["attributes of records", ATTRIBUTES_VERSION]]
+    return digest("findings", RESULTS_VERSION, identity_of(setup), keys, rivals, said)

@@ -1,0 +1,50 @@
+"""A cell as it was played: its plan, figures and profile, as analyses see them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from synthleak.analyses.cell_data import CellData, PoolFacts, Signal
+from synthleak.analyses.cells import Cell
+from synthleak.audit.setup import Setup
+from synthleak.audit.steps.measurements import measurements_of
+from synthleak.audit.steps.meta_classifier import meta_of, missing_meta
+from synthleak.audit.steps.profiles import normal_scores_of, profile_of
+
+
+def cell_data_of(setup: Setup, cell: Cell) -> CellData:
+    """Return a cell as it was played: what analyses look at beside the tables."""
+    plan = setup.plans[cell.pool]
+    proxies = [proxy for member in setup.plugins.families for proxy in member.proxies]
+    return CellData(
+        cell=cell,
+        pool=pool_facts(setup, cell.pool),
+        seed=setup.spec.seed,
+        generator_kind=setup.generator_of(cell)[1].kind,
+        plan=plan,
+        game=setup.spec.game,
+        signals=tuple(
+            Signal(baseline.scenario, proxy.name, proxy.view)
+            for baseline in plan.baselines
+            for proxy in proxies
+        ),
+        figures=measurements_of(setup, cell),
+        profile=profile_of(setup, cell),
+        load_scores=partial(normal_scores_of, setup, cell),
+        meta=None if cell in missing_meta(setup, [cell]) else meta_of(setup, cell),
+    )
+
+
+def pool_facts(setup: Setup, pool: str) -> PoolFacts:
+    """Return who is in a pool, and the rule that made it."""
+    order = next(order for order in setup.plugins.orders if pool in order.names())
+    plan = setup.plans[pool]
+    return PoolFacts(
+        corpus=setup.corpus.name,
+        name=pool,
+        rule=order.rule.kind,
+        section=order.name,
+        records=tuple(record.id for record in setup.records(plan.targets)),
+        origins=plan.origins,
+        match=getattr(order.rule, "match", None),
+    )

@@ -1,0 +1,216 @@
+"""Prior attacks on the same releases, as work: sightings first, then figures (METHOD §9).
+
+Like evidence and figures, what an attack sees of an observation, and what it is worth on a cell,
+are kept under keys of all that they were made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+import numpy as np
+
+from synthleak.analyses.cells import Cell
+from synthleak.analyses.prior import AttackMeasurements, measure_attack
+from synthleak.audit.setup import Setup
+from synthleak.audit.steps.measurements import redraws_of
+from synthleak.audit.steps.observations import observations, observed, put_away
+from synthleak.audit.steps.releases import open_release
+from synthleak.core.identity import digest
+from synthleak.core.seeds import stream
+from synthleak.core.store import keep, name_of
+from synthleak.evidence.attack import Attack, attack_key, observe
+from synthleak.evidence.observation import TextSet
+from synthleak.evidence.table import get_evidence, put_evidence
+from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
+from synthleak.plan.plan import Plan, designs
+
+VERSION = 2
+NEXT = 4
+"""How many releases stand in for references where every release calibrates all others."""
+
+
+@dataclass(frozen=True)
+class AttackUnit:
+    """One observation, the references beside it, and the attacks that have not seen them yet."""
+
+    pool: str
+    text: str
+    raw: int | None
+    references: tuple[str, ...]
+    attacks: tuple[str, ...]
+    block: int = 0
+
+
+def reference_positions(plan: Plan, position: int) -> tuple[int, ...]:
+    """Return the sets whose releases an attack on this set may use: those of S3.
+
+    Where a set itself calibrates others (`cohort`), these are the four that follow it.
+    """
+    uses = [b.uses.any(axis=0) for b in plan.baselines if b.scenario == "S3"]
+    found = np.flatnonzero(uses[0]) if uses else np.array([], dtype=np.int64)
+    if position not in found:
+        return tuple(found.tolist())
+    place = int(np.searchsorted(found, position))
+    following = np.roll(found, -place)[1 : NEXT + 1]
+    return tuple(following.tolist())
+
+
+def _attack_units(setup: Setup, cell: Cell) -> Iterator[tuple[int, AttackUnit]]:
+    """Yield every set that some attack looks at, as units of all the attacks that do."""
+    plan = setup.plans[cell.pool]
+    scored = int(plan.trials.set.max()) + 1
+    there = observations(setup, cell)
+    for position, (text, raw) in enumerate(there):
+        references = (
+            tuple(there[other][0] for other in reference_positions(plan, position))
+            if position < scored
+            else ()
+        )
+        wanted = tuple(
+            attack.kind
+            for attack in attacks_on(setup, cell)
+            if position < scored or not attack.scores_only
+        )
+        for block in range(len(setup.targets(cell.pool).blocks())):
+            yield position, AttackUnit(cell.pool, text, raw, references, wanted, block)
+
+
+def _key(setup: Setup, attack: Attack, unit: AttackUnit) -> str:
+    encoder = setup.plugins.encoder.identity()
+    targets = setup.targets(unit.pool).blocks()[unit.block]
+    return attack_key(attack, encoder, targets, unit.text, unit.references)
+
+
+def missing_attacks(setup: Setup) -> list[AttackUnit]:
+    """Return the observations that some attack has not looked at, each once."""
+    units: dict[AttackUnit, AttackUnit] = {}
+    for cell in setup.cells:
+        for _, unit in _attack_units(setup, cell):
+            if unit in units:
+                continue
+            missing = tuple(
+                attack.kind
+                for attack in setup.plugins.attacks
+                if attack.kind in unit.attacks
+                and not setup.store.exists(name_of("evidence", _key(setup, attack, unit)))
+            )
+            units[unit] = replace(unit, attacks=missing)
+    return [unit for unit in units.values() if unit.attacks]
+
+
+def attack_observation(setup: Setup, unit: AttackUnit) -> int:
+    """Let the attacks of a unit look at its observation."""
+    targets = setup.targets(unit.pool).blocks()[unit.block]
+    observation = observed(setup, unit.pool, unit.text, unit.raw)
+    for attack in setup.plugins.attacks:
+        if attack.kind in unit.attacks:
+            references = (
+                _references(setup, unit) if attack.uses_references and unit.references else None
+            )
+            values = observe(attack, targets, observation, references)
+            put_evidence(setup.store, _key(setup, attack, unit), values)
+    put_away(setup, unit.pool, targets, observation)
+    return 1
+
+
+def _references(setup: Setup, unit: AttackUnit) -> TextSet:
+    """Return the references of a unit; all sets of a `lone` cell share them, so keep the last."""
+    last: dict[tuple[str, ...], TextSet] = setup.targets(unit.pool).remember("references", dict)
+    if unit.references not in last:
+        texts = [record.text for text in unit.references for record in open_release(setup, text)]
+        last.clear()
+        last[unit.references] = TextSet(texts, setup.encode)
+    return last[unit.references]
+
+
+def prior_of(setup: Setup, cell: Cell) -> list[AttackMeasurements]:
+    """Return the figures of every prior attack on a cell, made now only if they never were."""
+    plan = setup.plans[cell.pool]
+    design = designs.get(plan.design).plugin
+
+    @cache
+    def assignments() -> list[Assignment]:
+        rng, redraws = stream(*_name(setup, cell)), redraws_of(setup, cell.pool)
+        drawn = redraw_assignments(design, plan, setup.spec.game, rng, redraws)
+        return [assignment_of(plan.trials, len(plan.targets)), *drawn]
+
+    def make(attack: Attack) -> AttackMeasurements:
+        values = np.zeros((len(plan.sets), len(plan.targets), attack.columns))
+        done = [0] * len(plan.sets)
+        for position, key in _keys(setup, cell, attack):
+            block = get_evidence(setup.store, key)
+            values[position, done[position] : done[position] + len(block)] = block
+            done[position] += len(block)
+        return measure_attack(attack, values, design, plan, assignments())
+
+    return [
+        keep(
+            setup.store,
+            "figures",
+            prior_key(setup, cell, attack),
+            partial(make, attack),
+            AttackMeasurements.to_bytes,
+            AttackMeasurements.from_bytes,
+        )
+        for attack in attacks_on(setup, cell)
+    ]
+
+
+def attacks_on(setup: Setup, cell: Cell) -> list[Attack]:
+    """Return the attacks that some attacker of the plan can mount: DOMIAS needs a reference."""
+    cell_data = {baseline.scenario for baseline in setup.plans[cell.pool].baselines}
+    return [
+        attack
+        for attack in setup.plugins.attacks
+        if any(arm.scenario in cell_data for arm in attack.arms)
+    ]
+
+
+def prior_key(setup: Setup, cell: Cell, attack: Attack) -> str:
+    """Return the key of an attack's figures on a cell: plan, what it saw, streams, redraws."""
+    plan = setup.plans[cell.pool]
+    return digest(
+        "rivals",
+        VERSION,
+        attack.identity(),
+        [designs.get(plan.design).version, plan.fingerprint],
+        setup.spec.game.model_dump(),
+        _name(setup, cell),
+        redraws_of(setup, cell.pool),
+        [key for _, key in _keys(setup, cell, attack)],
+    )
+
+
+def missing_prior(setup: Setup) -> list[Cell]:
+    """Return the cells on which some attack's figures are not in the store."""
+    return [
+        cell
+        for cell in setup.cells
+        if not all(
+            setup.store.exists(name_of("figures", prior_key(setup, cell, attack)))
+            for attack in attacks_on(setup, cell)
+        )
+    ]
+
+
+def measure_prior(setup: Setup, cell: Cell) -> int:
+    """Make the figures of the prior attacks on one cell."""
+    prior_of(setup, cell)
+    return 1
+
+
+def _keys(setup: Setup, cell: Cell, attack: Attack) -> list[tuple[int, str]]:
+    """Return (set, key) for every set of a cell that an attack looks at."""
+    return [
+        (position, _key(setup, attack, unit))
+        for position, unit in _attack_units(setup, cell)
+        if attack.kind in unit.attacks
+    ]
+
+
+def _name(setup: Setup, cell: Cell) -> tuple[int | str, ...]:
+    budget = repr(cell.epsilon)
+    return (setup.spec.seed, "rivals", cell.corpus, cell.pool, cell.generator, budget)

@@ -1,0 +1,129 @@
+"""The first kind of work: making releases, and opening those that were made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from synthleak.analyses.cells import Cell
+from synthleak.audit.setup import Setup
+from synthleak.core.errors import ContractError, GeneratorError, StoreError
+from synthleak.core.identity import digest
+from synthleak.core.store import fetch, name_of
+from synthleak.plan.plan import RecordSet
+from synthleak.releases.release import (
+    Header,
+    Synthetic,
+    different_texts,
+    dump_texts,
+    load_texts,
+)
+
+
+@dataclass(frozen=True)
+class ReleaseUnit:
+    """Some releases of one cell that are still to be made."""
+
+    cell: Cell
+    sets: tuple[int, ...]
+
+
+def wanted_sets(setup: Setup, cell: Cell) -> list[tuple[int, RecordSet]]:
+    """Return the sets of a cell's plan that a generator makes releases from."""
+    plan = setup.plans[cell.pool]
+    return [(i, item) for i, item in enumerate(plan.sets) if item.form == "release"]
+
+
+def release_name(setup: Setup, cell: Cell, record_set: RecordSet) -> str:
+    """Return where the header of a release lies."""
+    return name_of("release", setup.release_key(cell, record_set))
+
+
+def check_generators(setup: Setup) -> None:
+    """Ask every generator that has releases to make whether it can, before any is made."""
+    for section, generator in setup.plugins.generators:
+        cells = [cell for cell in setup.cells if cell.generator == section.name]
+        if any(
+            not setup.store.exists(release_name(setup, cell, item))
+            for cell in cells
+            for _, item in wanted_sets(setup, cell)
+        ):
+            generator.check()
+
+
+def check_awaited(setup: Setup) -> None:
+    """Say which releases somebody has yet to put somewhere; what is there was taken in."""
+    for section, generator in setup.plugins.generators:
+        awaited = [
+            generator.awaited(setup.request(cell, item))
+            for cell in setup.cells
+            if cell.generator == section.name
+            for _, item in wanted_sets(setup, cell)
+        ]
+        missing = [name for name in awaited if name is not None]
+        if missing:
+            raise GeneratorError(
+                f"{len(awaited) - len(missing):,} of {len(awaited):,} releases are there;"
+                f" missing e.g. {missing[0]}",
+                f"generator {section.name}",
+                "put them there and run again: what is there is kept",
+            )
+
+
+def missing_releases(setup: Setup) -> list[ReleaseUnit]:
+    """Cut the releases that can be made and are not in the store into units."""
+    units = []
+    for cell in setup.cells:
+        generator = setup.generator_of(cell)[1]
+        missing = [
+            position
+            for position, item in wanted_sets(setup, cell)
+            if not setup.store.exists(release_name(setup, cell, item))
+            and generator.awaited(setup.request(cell, item)) is None
+        ]
+        size = generator.batch
+        units += [
+            ReleaseUnit(cell, tuple(missing[start : start + size]))
+            for start in range(0, len(missing), size)
+        ]
+    return units
+
+
+def make_releases(setup: Setup, unit: ReleaseUnit) -> int:
+    """Let the generator make the releases of a unit; each is kept as soon as it is made."""
+    _, generator = setup.generator_of(unit.cell)
+    sets = [setup.plans[unit.cell.pool].sets[position] for position in unit.sets]
+    requests = [setup.request(unit.cell, item) for item in sets]
+    for item, request, release in zip(
+        sets, requests, generator.generate_many(requests), strict=True
+    ):
+        if len(release) != request.size and not generator.any_size:
+            raise ContractError(
+                f"the generator {generator.kind!r} made {len(release)} records, not {request.size}"
+            )
+        text = digest_of(release)
+        setup.store.put(name_of("text", text), dump_texts(release))
+        header = Header(text, len(release), generator.claim(request), different_texts(release))
+        setup.store.put(release_name(setup, unit.cell, item), header.to_bytes())
+    return len(sets)
+
+
+def digest_of(release: Iterable[Synthetic]) -> str:
+    """Return the content hash of a release."""
+    return digest("release text", [[record.text, record.labels] for record in release])
+
+
+def header_of(setup: Setup, cell: Cell, record_set: RecordSet) -> Header:
+    """Return the header of a release that was made."""
+    return fetch(setup.store, "release", setup.release_key(cell, record_set), Header.from_bytes)
+
+
+def open_release(setup: Setup, text: str) -> list[Synthetic]:
+    """Return the records of a release; one that was changed by hand is refused."""
+    release = fetch(setup.store, "text", text, load_texts)
+    if digest_of(release) != text:
+        raise StoreError(
+            f"{name_of('text', text)} is not what the generator made",
+            remedy="delete that file and its release, and run again",
+        )
+    return release

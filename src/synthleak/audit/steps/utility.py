@@ -1,0 +1,89 @@
+"""What the releases of a cell are good for."""
+
+from __future__ import annotations
+
+from synthleak.analyses.cells import Cell
+from synthleak.analyses.utility import (
+    MOST_TESTS,
+    RELEASES,
+    UTILITY_VERSION,
+    Measures,
+    UtilityRow,
+    measure,
+    utility_row,
+)
+from synthleak.audit.setup import Setup
+from synthleak.audit.steps.profiles import draws_sets
+from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
+from synthleak.core.identity import digest
+from synthleak.core.seeds import stream
+from synthleak.core.store import keep, name_of
+from synthleak.plan.plan import RecordSet
+
+
+def utility_row_of(setup: Setup, cell: Cell) -> UtilityRow:
+    """Return what the first releases of a cell are good for; each measure is made only once."""
+    made, real = [], []
+    for item in _measured_sets(setup, cell):
+        made.append(_measures(setup, cell, item, real=False))
+        real.append(_measures(setup, cell, item, real=True))
+    return utility_row(cell, made, real)
+
+
+def missing_utility(setup: Setup) -> list[Cell]:
+    """Return the cells some of whose measured releases have no measures in the store."""
+    return [
+        cell
+        for cell in setup.cells
+        if any(
+            not setup.store.exists(name_of("utility", _utility_key(setup, cell, item, real)))
+            for item in _measured_sets(setup, cell)
+            for real in (False, True)
+        )
+    ]
+
+
+def measure_utility(setup: Setup, cell: Cell) -> int:
+    """Make the measures of one cell."""
+    utility_row_of(setup, cell)
+    return 1
+
+
+def _measured_sets(setup: Setup, cell: Cell) -> list[RecordSet]:
+    """Return the first sets of a plan: which these are depends on no coin."""
+    if not draws_sets(setup, cell.pool):
+        return []
+    return [item for _, item in wanted_sets(setup, cell)][:RELEASES]
+
+
+def _tests(setup: Setup, cell: Cell, item: RecordSet) -> list[int]:
+    """Return real records that are no targets and not in this set, at most so many."""
+    inside = set(item.records)
+    rest = [p for p in setup.pools[cell.pool].candidates if p not in inside]
+    order = stream(setup.spec.seed, "utility", cell.pool).permutation(len(rest))
+    return [rest[place] for place in order[:MOST_TESTS]]
+
+
+def _utility_key(setup: Setup, cell: Cell, item: RecordSet, real: bool) -> str:
+    sample = setup.raw_key(item) if real else header_of(setup, cell, item).text
+    tests = digest("tests", setup.corpus.fingerprint, _tests(setup, cell, item))
+    encoder = setup.plugins.encoder.identity()
+    return digest("utility", UTILITY_VERSION, sample, tests, encoder)
+
+
+def _measures(setup: Setup, cell: Cell, item: RecordSet, *, real: bool) -> Measures:
+    def make() -> Measures:
+        records = (
+            setup.records(item.records)
+            if real
+            else open_release(setup, header_of(setup, cell, item).text)
+        )
+        tests = setup.records(_tests(setup, cell, item))
+        return measure(
+            [(record.text, record.labels) for record in records],
+            [(record.text, record.labels) for record in tests],
+            setup.encode,
+        )
+
+    key = _utility_key(setup, cell, item, real)
+    return keep(setup.store, "utility", key, make, Measures.to_bytes, Measures.from_bytes)

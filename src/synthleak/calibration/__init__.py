@@ -1,1 +1,0 @@
-"""Room 6: evidence becomes scores, by what each attacker knows (METHOD §7)."""

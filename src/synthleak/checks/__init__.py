@@ -1,0 +1,1 @@
+"""The audit of a release that already exists (METHOD §11)."""

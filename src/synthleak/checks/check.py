@@ -1,0 +1,190 @@
+"""`synthleak.check`: audit the release you already have, from files or from memory (METHOD §11)."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import tempfile
+import tomllib
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from synthleak.core.engine.progress import Progress
+from synthleak.core.errors import UserError
+from synthleak.core.runtime import Runtime
+from synthleak.core.spec import Spec, parse_spec
+from synthleak.corpus.sources import Rows, rows_in
+
+if TYPE_CHECKING:
+    from synthleak.audit.result import Audit
+
+
+def check(
+    members: Any,
+    holdout: Any,
+    release: Any,
+    *,
+    reference: Any = None,
+    pool: str | Sequence[str] | None = None,
+    out: Path | str | None = None,
+    random_split: bool = False,
+    coins: bool = False,
+    insist: bool = False,
+    text: str = "text",
+    release_text: str | None = None,
+    id: str = "id",
+    labels: str = "labels",
+    group: str = "group",
+    epsilon: float = math.inf,
+    delta: float | None = None,
+    encoder: str | Mapping[str, Any] = "static",
+    seed: int = 0,
+    name: str | None = None,
+    runtime: Runtime | None = None,
+    progress: Progress | None = None,
+    extend: bool = False,
+) -> Audit:
+    """Ask whether a release gives its members away, against a holdout that it never saw.
+
+    Each of `members`, `holdout`, `release` and `reference` is a path, a list of texts or of dicts,
+    a pandas or polars frame or column, an Arrow table or a `datasets` dataset; `release` may also
+    be a dict of several by name. `random_split` declares that members and holdout are a uniform
+    random split, groups intact, made before the release; `coins` that each record had a fair coin
+    of its own, recorded, which allows a bound on ε. Raises `UserError` where a classifier that
+    never sees the release tells members from holdout, unless you `insist` on figures.
+
+    Without `out` nothing is kept beyond the life of what is returned.
+
+    >>> import synthleak
+    >>> audit = synthleak.check("train.jsonl", "held.jsonl", ["a text", "..."])  # doctest: +SKIP
+    >>> audit.cells, audit.copies, audit.records  # doctest: +SKIP
+    """
+    from synthleak.audit.run import run
+
+    spec = check_spec(
+        members,
+        holdout,
+        release,
+        reference=reference,
+        pool=pool,
+        declared="coins" if coins else "random" if random_split else "unstated",
+        insist=insist,
+        fields={"id": id, "text": text, "labels": labels, "group": group},
+        release_text=release_text or text,
+        epsilon=epsilon,
+        delta=delta,
+        encoder=encoder,
+        seed=seed,
+        name=name,
+    )
+    if out is not None:
+        return run(spec, out, runtime=runtime, progress=progress, extend=extend)
+    home = tempfile.mkdtemp(prefix="synthleak-check-")
+    try:
+        audit = run(spec, Path(home) / "run", runtime=runtime, progress=progress)
+    except BaseException:
+        shutil.rmtree(home, ignore_errors=True)
+        raise
+    # The folder lives as long as the audit does.
+    weakref.finalize(audit, shutil.rmtree, home, ignore_errors=True)
+    return audit
+
+
+def check_spec(
+    members: Any,
+    holdout: Any,
+    release: Any,
+    *,
+    reference: Any,
+    pool: str | Sequence[str] | None,
+    declared: str,
+    insist: bool,
+    fields: Mapping[str, str],
+    release_text: str,
+    epsilon: float,
+    delta: float | None,
+    encoder: str | Mapping[str, Any],
+    seed: int,
+    name: str | None,
+) -> Spec:
+    """Return the spec of a check: what `synthleak init --for check` writes, filled in."""
+    corpus: dict[str, Any] = {
+        "reader": "split",
+        "members": source(members, "members"),
+        "holdout": source(holdout, "holdout"),
+        "declared": declared,
+        "insist": insist,
+        **fields,
+    }
+    if reference is not None:
+        corpus["reference"] = source(reference, "reference")
+    if name is not None:
+        corpus["name"] = name
+    private = math.isfinite(epsilon)
+    several = release if isinstance(release, Mapping) else {_name(release): release}
+    return parse_spec(
+        {
+            "seed": seed,
+            "corpus": corpus,
+            "encoders": {"pools": encoder, "evidence": encoder},
+            "pool": pools_of(pool),
+            "game": {"design": "given", "instances": 1},
+            "generator": [
+                {
+                    "kind": "given",
+                    "name": re.sub(r"[^A-Za-z0-9._+-]+", "-", str(title)).strip("-.") or "release",
+                    "path": source(item, "release"),
+                    "text": release_text,
+                    "epsilon": [epsilon],
+                    **({"private": True} if private else {}),
+                    **({} if delta is None else {"delta": delta}),
+                }
+                for title, item in several.items()
+            ],
+        }
+    )
+
+
+def source(data: Any, name: str) -> Path | Rows:
+    """Return a path as it is, and anything else as rows."""
+    return Path(data) if isinstance(data, str | Path) else rows_in(data, name)
+
+
+def _name(release: Any) -> str:
+    return Path(release).name.partition(".")[0] if isinstance(release, str | Path) else "release"
+
+
+def pools_of(pool: str | Sequence[str] | None) -> list[dict[str, Any]]:
+    """Read pools as the command line writes them: a rule, then its settings.
+
+    >>> pools_of("outlier: percentile=95; lof=10")
+    [{'name': 'outlier', 'rule': 'outlier', 'percentile': 95, 'lof': 10}]
+    >>> pools_of(None)
+    [{'name': 'all', 'rule': 'all'}]
+    """
+    written = ["all"] if pool is None else [pool] if isinstance(pool, str) else list(pool)
+    made: list[dict[str, Any]] = []
+    for item in written:
+        rule, _, rest = item.partition(":")
+        taken = sum(other["rule"] == rule.strip() for other in made)
+        title = rule.strip() + (f"-{taken + 1}" if taken else "")
+        made.append({"name": title, "rule": rule.strip(), **_settings(rest, item)})
+    return made
+
+
+def _settings(written: str, whole: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for part in filter(None, (piece.strip() for piece in written.split(";"))):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UserError(
+                f"{part!r} is no setting", f"--pool {whole!r}", "write rule: key=value; key=value"
+            )
+        try:
+            found[key.strip()] = tomllib.loads(f"value = {value.strip()}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[key.strip()] = value.strip()
+    return found

@@ -1,0 +1,207 @@
+"""What is asked before any verdict on a release that is already there (METHOD §11).
+
+First the files, then the split: where a classifier that never sees the release tells members from
+holdout, every figure would count that difference as leakage, and the check stops.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from synthleak.analyses.cells import Cell, RecordRow
+from synthleak.analyses.copies import COPIES_VERSION, Copies, CopyRow, find_copies
+from synthleak.audit.setup import Setup
+from synthleak.audit.steps.measurements import evidence_of
+from synthleak.audit.steps.observations import all_evidence_keys
+from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
+from synthleak.checks.files import SAME, TORN, Finding, file_findings, release_findings
+from synthleak.core.errors import UserError
+from synthleak.core.identity import digest
+from synthleak.core.seeds import stream
+from synthleak.core.store import keep
+from synthleak.corpus.corpus import Declared
+from synthleak.metrics.blind import BlindTest, blind_test
+from synthleak.metrics.by_record import tenth
+from synthleak.metrics.measurements import CellMeasurements
+from synthleak.pools.groups import blocks_of, groups_of
+
+VERSION = 3
+NOT_EXCHANGEABLE = "the split is not exchangeable"
+NO_HOLDOUT = "every record of the holdout is among the members"
+TORN_GROUPS = "too many groups have records on both sides"
+
+
+@dataclass(frozen=True)
+class Preconditions:
+    """The findings on the files, the blind test of the split, and what was declared of it."""
+
+    findings: tuple[Finding, ...]
+    blind: BlindTest
+    declared: Declared
+
+    @property
+    def withheld(self) -> str | None:
+        """Why no verdict can be given, if none can."""
+        if any(item.kind == SAME for item in self.findings):
+            return NO_HOLDOUT
+        if any(item.kind == TORN for item in self.findings):
+            return TORN_GROUPS
+        return NOT_EXCHANGEABLE if self.blind.unfair else None
+
+    def to_bytes(self) -> bytes:
+        """Write it for the store."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Preconditions:
+        """Read it from the store."""
+        content = json.loads(data)
+        return cls(
+            findings=tuple(Finding(**item) for item in content["findings"]),
+            blind=BlindTest(**content["blind"]),
+            declared=content["declared"],
+        )
+
+
+def preconditions_of(setup: Setup) -> Preconditions | None:
+    """Return what comes before a verdict, made once; None where private sets are drawn."""
+    if setup.corpus.split is None:
+        return None
+    encoder = setup.plugins.encoder.kind
+    key = digest("preface", VERSION, setup.corpus.fingerprint, setup.spec.seed, encoder)
+    return keep(
+        setup.store,
+        "figures",
+        key,
+        lambda: _look(setup, encoder),
+        Preconditions.to_bytes,
+        Preconditions.from_bytes,
+    )
+
+
+def _look(setup: Setup, encoder: str) -> Preconditions:
+    corpus, split = setup.corpus, setup.corpus.split
+    assert split is not None
+    left_out = groups_of(corpus).left_out
+    asked = [p for p in split.positions("members", "holdout") if p not in left_out]
+    records = setup.records(asked)
+    return Preconditions(
+        findings=tuple(file_findings(corpus, split, encoder)),
+        blind=blind_test(
+            [record.text for record in records],
+            [record.labels for record in records],
+            np.array([split.roles[place] == "members" for place in asked]),
+            blocks_of(corpus, asked),
+            stream(setup.spec.seed, "blind", corpus.name),
+        ),
+        declared=split.declared,
+    )
+
+
+def examine(setup: Setup) -> None:
+    """Stop a check that can have no verdict, unless its user insists on figures."""
+    found = preconditions_of(setup)
+    split = setup.corpus.split
+    if found is None or split is None or found.withheld is None or split.insist:
+        return
+    odd = "".join(f"; {i.line}" for i in found.findings if i.kind not in (SAME, TORN))
+    if found.withheld == NO_HOLDOUT:
+        raise UserError(
+            f"{NO_HOLDOUT}, so there is nothing to compare with{odd}",
+            remedy="name records that the generator never saw, or add --insist for figures without"
+            " a verdict",
+        )
+    if found.withheld == TORN_GROUPS:
+        line = next(item.line for item in found.findings if item.kind == TORN)
+        raise UserError(
+            f"{line}{odd}",
+            remedy="keep whole groups on one side, name no group field if single records were"
+            " drawn at random, or add --insist for figures without a verdict",
+        )
+    raise UserError(
+        f"{NOT_EXCHANGEABLE}: a classifier that never sees the release tells members from holdout"
+        f" (AUC {found.blind.auc:.3f}, chance stays below {found.blind.ceiling:.3f},"
+        f" p = {found.blind.p:.3f}), and every figure would count that as leakage{odd}",
+        remedy="split at random before generating, name the field that keeps records together"
+        " (--group), or add --insist for figures without a verdict",
+    )
+
+
+def copies_of(setup: Setup, cell: Cell) -> Copies:
+    """Return the copies in the release of a cell, made once."""
+    plan = setup.plans[cell.pool]
+    _, item = wanted_sets(setup, cell)[0]
+    text = header_of(setup, cell, item).text
+    keys = all_evidence_keys(setup, cell.pool, text)
+
+    def make() -> Copies:
+        evidence = evidence_of(setup, cell)
+        names = [proxy.name for proxy in evidence.proxies]
+        overlap = (
+            evidence.values[0, :, names.index("jaccard_max")] if "jaccard_max" in names else None
+        )
+        block = np.asarray(plan.blocks) if plan.blocks else np.arange(len(plan.targets))
+        return find_copies(
+            [record.text for record in setup.records(plan.targets)],
+            [record.text for record in open_release(setup, text)],
+            overlap,
+            plan.trials.member,
+            block,
+            stream(setup.spec.seed, "copies", cell.pool, cell.generator),
+        )
+
+    key = digest("copies", COPIES_VERSION, plan.fingerprint, text, keys, cell.generator)
+    return keep(setup.store, "figures", key, make, Copies.to_bytes, Copies.from_bytes)
+
+
+def copy_rows(setup: Setup, cell: Cell) -> list[CopyRow]:
+    """Write the copies of a cell as rows: members first, verbatim ones first."""
+    plan = setup.plans[cell.pool]
+    found = sorted(copies_of(setup, cell).found, key=lambda copy: plan.targets[copy.target])
+    rows = [
+        CopyRow(
+            corpus=cell.corpus,
+            pool=cell.pool,
+            generator=cell.generator,
+            epsilon=cell.epsilon,
+            side="members" if plan.trials.member[copy.target] else "holdout",
+            record=setup.corpus.records[plan.targets[copy.target]].id,
+            row=copy.row,
+            kind="verbatim" if copy.verbatim else "near-verbatim",
+            similarity=copy.similarity,
+        )
+        for copy in found
+    ]
+    return sorted(rows, key=lambda row: (row.side != "members", -row.similarity))
+
+
+def exposed_rows(setup: Setup, cell: Cell, figures: CellMeasurements) -> list[RecordRow]:
+    """Write the members of a cell as rows, the most exposed first."""
+    plan, count = setup.plans[cell.pool], len(figures.records)
+    return [
+        RecordRow(
+            corpus=cell.corpus,
+            pool=cell.pool,
+            generator=cell.generator,
+            epsilon=cell.epsilon,
+            record=setup.corpus.records[plan.targets[row.target]].id,
+            auc=row.auc,
+            p_value=row.p,
+            q_value=row.q,
+            joined=1,
+            v_rank=rank,
+            top_tenth="yes" if rank <= tenth(count) else "",
+        )
+        for rank, row in enumerate(figures.records, start=1)
+    ]
+
+
+def findings_on(setup: Setup, cell: Cell) -> list[Finding]:
+    """Return what is odd about the release of a cell."""
+    _, item = wanted_sets(setup, cell)[0]
+    texts = [record.text for record in open_release(setup, header_of(setup, cell, item).text)]
+    encoder = setup.plugins.encoder.kind
+    return release_findings(f"release {cell.generator}", texts, setup.corpus, encoder)

@@ -1,0 +1,112 @@
+"""What one release can and cannot show, in sentences (METHOD §11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from synthleak.analyses.copies import Copies
+from synthleak.audit.setup import Setup
+from synthleak.checks.preconditions import Preconditions, copies_of, findings_on
+
+RESTS_ON = {
+    "unstated": "The verdict rests on members and holdout being a uniform random split, whole"
+    " groups on one side, made before the release was. Nobody has declared that (--random-split).",
+    "random": "It was declared that members and holdout are a uniform random split, whole groups on"
+    " one side, made before the release was. The verdict rests on that.",
+    "coins": "It was declared that a fair coin was tossed and recorded for every record before the"
+    " release was made. The verdict and the bound on ε rest on that.",
+}
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One thing to know beside the verdict; `name` is short, `text` a sentence or two."""
+
+    name: str
+    text: str
+
+
+def remarks_on(setup: Setup, preconditions: Preconditions) -> list[Remark]:
+    """Return what was found in the files, what the verdict rests on, and what it cannot show."""
+    copies = [
+        Remark(f"Copies in {cell.generator}", copies_line(copies_of(setup, cell)))
+        for cell in setup.cells
+        if cell.pool == setup.cells[0].pool
+    ]
+    found = [Remark(item.kind.capitalize(), item.line) for item in preconditions.findings]
+    for cell in setup.cells:
+        if cell.pool == setup.cells[0].pool:
+            found += [
+                Remark(item.kind.capitalize(), item.line) for item in findings_on(setup, cell)
+            ]
+    return [*copies, *found, blind_remark(preconditions), *_limits(setup, preconditions)]
+
+
+def copies_line(copies: Copies) -> str:
+    """Count the copies on both sides, and say how likely the surplus is."""
+    exact, near = copies.verbatim, copies.near
+    parts = [
+        f"{exact[0]:,} of {copies.members:,} members and {exact[1]:,} of {copies.holdout:,} holdout"
+        f" records stand in the release word for word (p = {copies.p_verbatim:.2g})"
+    ]
+    if copies.looked:
+        parts.append(
+            f"{near[0]:,} members and {near[1]:,} holdout records nearly so (p = {copies.p_all:.2g}"
+            " with the verbatim ones)"
+        )
+    else:
+        parts.append("near-verbatim copies were not looked for")
+    return "; ".join(parts) + "."
+
+
+def blind_remark(preconditions: Preconditions) -> Remark:
+    """Say what a classifier that never sees the release makes of the split."""
+    blind = preconditions.blind
+    figures = (
+        f"AUC {blind.auc:.3f}, chance stays below {blind.ceiling:.3f}, p = {blind.p:.3f},"
+        f" {blind.permutations} permuted splits"
+    )
+    if blind.unfair:
+        return Remark(
+            "The split is not exchangeable",
+            f"A classifier that never sees the release tells members from holdout ({figures}). All"
+            " figures here count that difference as leakage, so there is no verdict.",
+        )
+    return Remark(
+        "Blind test of the split",
+        f"A classifier that never sees the release does not tell members from holdout ({figures}).",
+    )
+
+
+def _limits(setup: Setup, preconditions: Preconditions) -> list[Remark]:
+    reference = any(plan.sets[-1].form == "raw" for plan in setup.plans.values())
+    said = [
+        Remark("What the verdict rests on", RESTS_ON[preconditions.declared]),
+        Remark(
+            "One release",
+            "The verdict concerns this release. Another release of the same generator may give away"
+            " more or less, and a record that this one hides may still be known to the generator.",
+        ),
+        Remark(
+            "Attackers",
+            "S1 has the release alone"
+            + ("; S2 also the reference records." if reference else "; no reference was given.")
+            + " Nobody here can run the generator on other records, as S3 would.",
+        ),
+    ]
+    if preconditions.declared != "coins":
+        said.append(
+            Remark(
+                "No bound on ε",
+                "One release bounds ε only if every record was in or out by a recorded coin of its"
+                " own (--coins).",
+            )
+        )
+    said.append(
+        Remark(
+            "Members by rank",
+            "A member’s p compares it with held-out records under a proxy that other records chose:"
+            " how unusual its score would be had it not been in.",
+        )
+    )
+    return said

@@ -1,0 +1,60 @@
+"""`synthleak tables`: the tables of a study, in the layouts of the study, as files or on screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+FORMATS = ("csv", "md", "latex")
+
+
+@click.command("tables")
+@click.argument(
+    "folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Write files here; else print.")
+@click.option("--only", multiple=True, metavar="NAME", help="Only this table; may be repeated.")
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    type=click.Choice(FORMATS),
+    help="May be repeated.  [default: all with --out, md without]",
+)
+def tables(
+    folders: tuple[Path, ...], out: Path | None, only: tuple[str, ...], formats: tuple[str, ...]
+) -> None:
+    """Set the tables of the finished audits in DIR..., joined into one study.
+
+    Main tables per generator with and without intervals, rare pools, prior attacks, control gap,
+    merged pools, distribution of vulnerability, attributes, selection rules, consistency across
+    generators, the meta-classifier, corpora and pools. Each figure stands beside its null. A table
+    whose inputs are missing says in one line what it lacks. With LaTeX comes tables.tex, a whole
+    document of all tables.
+
+    \b
+    Examples:
+      synthleak tables runs/psytar runs/eurlex --out tables
+      synthleak tables runs/audit --only main
+    """
+    from synthleak.audit.status import open_finished
+    from synthleak.core.store import cannot_write, write_whole
+    from synthleak.paper.tables.gather import source_of
+    from synthleak.paper.tables.write import check_names, files, print_all
+
+    check_names(only)
+    made = print_all(source_of([open_finished(folder) for folder in folders]), only)
+    for name, reason in made.unavailable.items():
+        click.echo(f"{name}: {reason}", err=True)
+    texts = files(made, formats or (FORMATS if out is not None else ("md",)))
+    if out is None:
+        click.echo("\n".join(texts.values()))
+        return
+    for name, text in texts.items():
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            write_whole(out / name, text.encode())
+        except OSError as error:
+            raise cannot_write(out / name, error) from None
+    click.echo(f"{len(made.tables)} tables in {out}", err=True)

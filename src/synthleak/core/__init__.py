@@ -1,0 +1,1 @@
+"""What every package may use: spec, errors, identity, seeds, store, registry, engine."""

@@ -1,0 +1,108 @@
+"""The local engine: units of work on the cores of this machine.
+
+Workers share the context, read once by each, and a store; they return nothing but a count. So the
+result cannot depend on how many there are or in which order they finish.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from synthleak.core.engine.progress import Progress, listening
+from synthleak.core.errors import UserError
+
+Context = TypeVar("Context")
+Unit = TypeVar("Unit")
+Task = Callable[[Context, Unit], int]
+"""Does one unit, puts what it made into the context's store, and returns how many steps it was."""
+
+_ATTEMPTS = 2
+
+
+def run_units(
+    task: Task[Context, Unit],
+    context: Context,
+    units: Sequence[Unit],
+    *,
+    workers: int,
+    progress: Progress,
+    title: str,
+    steps: int,
+) -> None:
+    """Do every unit once, on `workers` processes (or in this one if `workers` is 1)."""
+    if not units:
+        return
+    with progress.stage(title, steps) as stage:
+        if workers == 1:
+            with listening(stage):
+                for unit in units:
+                    stage.advance(_alone(task, context, unit))
+            return
+        _spread(task, context, units, workers, stage.advance)
+
+
+def _alone(task: Task[Context, Unit], context: Context, unit: Unit) -> int:
+    """Do one unit with single-threaded linear algebra, so that sums always add in one order."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        return task(context, unit)
+
+
+def _spread(
+    task: Task[Context, Unit],
+    context: Context,
+    units: Sequence[Unit],
+    workers: int,
+    advance: Callable[[int], None],
+) -> None:
+    from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    waiting = dict(enumerate(units))
+    with tempfile.TemporaryDirectory(prefix="synthleak-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder) / "context"
+        path.write_bytes(pickle.dumps((task, context), protocol=pickle.HIGHEST_PROTOCOL))
+        for attempt in range(_ATTEMPTS):
+            pool = Parallel(
+                n_jobs=min(workers, len(waiting)),
+                return_as="generator_unordered",
+                batch_size=1,
+                pre_dispatch="2*n_jobs",
+            )
+            jobs = [delayed(_in_worker)(str(path), index, unit) for index, unit in waiting.items()]
+            try:
+                for index, count in pool(jobs):
+                    del waiting[index]
+                    advance(count)
+                return
+            except TerminatedWorkerError:
+                if attempt + 1 == _ATTEMPTS:
+                    raise UserError(
+                        "a worker process was killed twice, most likely for want of memory",
+                        remedy="run again with fewer --workers: what is done is kept",
+                    ) from None
+
+
+def _in_worker(path: str, index: int, unit: Any) -> tuple[int, int]:
+    task, context = _context(path)
+    # Workers have one core each; this process keeps all for what it does itself.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # What a killed worker leaves behind may be private: it goes with the folder of the context.
+    usual, tempfile.tempdir = tempfile.tempdir, str(Path(path).parent)
+    try:
+        return index, _alone(task, context, unit)
+    finally:
+        tempfile.tempdir = usual
+
+
+@lru_cache(maxsize=1)
+def _context(path: str) -> tuple[Task[Any, Any], Any]:
+    task, context = pickle.loads(Path(path).read_bytes())
+    return task, context

@@ -1,0 +1,93 @@
+"""What can go wrong, and how it is said.
+
+    SynthleakError
+    ├── UserError            something the user can mend: one line, exit code 2
+    │   ├── SpecError        a key of the spec
+    │   │   ├── PoolError    a rule that selects nothing, or too much
+    │   │   └── PlanError    a game that cannot be played with these pools
+    │   ├── CorpusError      a file of records, with its line
+    │   ├── GeneratorError   a generator that cannot do what was asked
+    │   ├── MissingExtra     an optional package that is not installed
+    │   └── StoreError       a run folder that cannot be read or written
+    └── ContractError        a plug-in that breaks its contract: a bug of its author
+
+A `UserError` says what was wrong, where (file, line, key) and what would do.
+It never carries the text of a record.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+class SynthleakError(Exception):
+    """The root: everything that synthleak raises on purpose."""
+
+
+class UserError(SynthleakError):
+    """A mistake the user can mend, said in one line.
+
+    >>> str(UserError("epsilon = -1", where="audit.toml, line 4", remedy="use a number above 0"))
+    'audit.toml, line 4: epsilon = -1; use a number above 0'
+    """
+
+    def __init__(self, what: str, where: str | None = None, remedy: str | None = None) -> None:
+        super().__init__(what, where, remedy)
+        self.what = what
+        self.where = where
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        advice = f"; {self.remedy}" if self.remedy else ""
+        return f"{place}{self.what}{advice}".replace("\n", " ")
+
+
+class SpecError(UserError):
+    """A key of the spec is unknown, missing, or has a value that cannot be used."""
+
+
+class CorpusError(UserError):
+    """A file of records cannot be read as a corpus."""
+
+
+class PoolError(SpecError):
+    """A pool rule selects nothing, or a pool leaves too little for the game."""
+
+
+class PlanError(SpecError):
+    """The game cannot be played with these pools and sizes."""
+
+
+class GeneratorError(UserError):
+    """A generator cannot do what was asked of it."""
+
+
+class MissingExtra(UserError):  # noqa: N818 - reads as what it is
+    """An optional package is needed and not installed."""
+
+
+def import_extra(module: str, *, extra: str, by: str) -> Any:
+    """Import an optional package where it is used; if it is not there, name the pip command.
+
+    >>> import_extra("no_such", extra="xlsx", by="it")
+    Traceback (most recent call last):
+    ...
+    synthleak.core.errors.MissingExtra: it needs the package no_such; pip install 'synthleak[xlsx]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"{by} needs the package {error.name or module}",
+            remedy=f"pip install 'synthleak[{extra}]'",
+        ) from None
+
+
+class StoreError(UserError):
+    """A run folder cannot be read or written, or belongs to another spec."""
+
+
+class ContractError(SynthleakError):
+    """A plug-in broke the contract of its shelf."""

@@ -1,0 +1,134 @@
+"""Plug-ins from single files that the spec names: ``plugins = ["my_proxy.py"]``.
+
+The content of the file is part of the version of what it registers, so that an edited file is
+noticed, and travels with the workbench, so that workers load what the audit began with. What is on
+the shelves is what the latest spec named: two audits in one process do not see each other's files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from synthleak.core.errors import ContractError, SpecError
+from synthleak.core.registry import (
+    REGISTRIES,
+    Entry,
+    Gathering,
+    Registry,
+    gathering,
+    load_installed,
+)
+
+
+@dataclass(frozen=True)
+class PluginFile:
+    """A file with plug-ins, as it was when the audit began."""
+
+    path: Path
+    code: bytes = field(repr=False)
+    where: str = field(default="", compare=False)
+
+    @cached_property
+    def content(self) -> str:
+        """The content hash, as it is shown in versions."""
+        return hashlib.sha256(self.code).hexdigest()[:12]
+
+    @property
+    def module(self) -> str:
+        """The name under which Python knows the file; another content is another module."""
+        stem = re.sub(r"\W", "_", self.path.stem)
+        return f"synthleak_plugin_{stem}_{self.content}"
+
+    def error(self, what: str, line: int | None = None, remedy: str | None = None) -> SpecError:
+        """Say what is wrong with this file."""
+        place = f"{self.path.name}, line {line}: " if line else f"{self.path.name}: "
+        return SpecError(place + what, self.where or None, remedy)
+
+
+def read_files(names: Iterable[str | Path], base: Path | None, key: str) -> tuple[PluginFile, ...]:
+    """Read the files that a spec (or an option) names under `key`."""
+    files = []
+    for position, name in enumerate(names):
+        path = (base or Path()) / name
+        where = f"{key}[{position}]" if not key.startswith("-") else key
+        try:
+            files.append(PluginFile(path, path.read_bytes(), where))
+        except OSError as error:
+            raise SpecError(
+                f"{name}: cannot be read ({error.strerror})",
+                where,
+                "name a Python file, relative to the spec",
+            ) from None
+    return tuple(files)
+
+
+_made: dict[str, list[tuple[Registry[Any], Entry[Any]]]] = {}
+"""What each file registered, by module name: a file is executed once per process."""
+
+_status: set[str] = set()
+"""The sources of the files whose plug-ins are on the shelves now."""
+
+
+def use_files(files: Sequence[PluginFile]) -> None:
+    """Put the plug-ins of these files on the shelves, and take those of other files away."""
+    load_installed()
+    entries = [(file, shelf, entry) for file in files for shelf, entry in _load(file)]
+    _clear()
+    for file, shelf, entry in entries:
+        _status.add(entry.source)
+        try:
+            shelf.put(entry)
+        except ContractError as error:
+            _clear()
+            raise file.error(str(error), remedy="give it another name") from None
+
+
+def _clear() -> None:
+    for shelf in REGISTRIES:
+        shelf.drop(sorted(_status))
+    _status.clear()
+
+
+def _load(file: PluginFile) -> list[tuple[Registry[Any], Entry[Any]]]:
+    if file.module not in _made:
+        found = Gathering(str(file.path), file.content)
+        token = gathering.set(found)
+        try:
+            _execute(file)
+        except BaseException:
+            sys.modules.pop(file.module, None)
+            raise
+        finally:
+            gathering.reset(token)
+        if not found.entries:
+            del sys.modules[file.module]
+            raise file.error(
+                "it registers nothing", remedy="decorate a plug-in, as docs/plugins.md shows"
+            )
+        _made[file.module] = found.entries
+    return _made[file.module]
+
+
+def _execute(file: PluginFile) -> None:
+    module = ModuleType(file.module)
+    module.__file__ = str(file.path)
+    sys.modules[file.module] = module
+    try:
+        exec(compile(file.code, str(file.path), "exec", dont_inherit=True), module.__dict__)
+    except SyntaxError as error:
+        raise file.error(f"not valid Python ({error.msg})", error.lineno) from None
+    except (Exception, SystemExit) as error:
+        inside = [
+            f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file.path)
+        ]
+        line = inside[-1].lineno if inside else None
+        raise file.error(f"{type(error).__name__}: {error}", line) from None

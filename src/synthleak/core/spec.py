@@ -1,0 +1,299 @@
+"""The spec: what is audited, frozen and checked. TOML in, errors with key, value and remedy.
+
+The settings of a plug-in are checked by the plug-in itself (`Shelf.build`); this page knows only
+the sections of the house.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from synthleak.core.errors import SpecError, UserError
+from synthleak.core.validation import Frozen, nearest, spec_error
+
+Adjacency = Literal["replace", "add"]
+
+
+def _budget(value: float) -> float:
+    if math.isnan(value) or value <= 0:
+        raise ValueError('use a number above 0, or "inf" for no privacy')
+    return value
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", value):
+        raise ValueError("use letters, digits, '.', '_', '+' and '-', with no space")
+    return value
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Epsilon = Annotated[float, AfterValidator(_budget)]
+Name = Annotated[str, AfterValidator(_name)]
+
+
+class PluginSection(BaseModel):
+    """A section whose other keys belong to the plug-in that it names."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The keys that belong to the plug-in."""
+        return dict(self.model_extra or {})
+
+
+class CorpusSection(PluginSection):
+    """`[corpus]`: which records, read by which reader."""
+
+    reader: str
+    name: Name | None = None
+    description: str = ""
+
+
+class EncoderSection(PluginSection):
+    """An encoder: its kind, or a table with its kind and settings."""
+
+    kind: str = "static"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+
+class EncodersSection(Frozen):
+    """`[encoders]`: who turns text into vectors, for pools and for evidence (METHOD §2)."""
+
+    pools: EncoderSection = EncoderSection()
+    evidence: EncoderSection = EncoderSection()
+
+
+class PoolSection(PluginSection):
+    """`[[pool]]`: a named set of targets and the rule that selects it (METHOD §3)."""
+
+    name: Name
+    rule: str
+
+
+class GameSection(Frozen):
+    """`[game]`: how the membership game is played (METHOD §4)."""
+
+    design: str = "lone"
+    instances: int = Field(default=100, ge=1)
+    records: int | Literal["auto"] = "auto"
+    release_size: int | Literal["auto"] = "auto"
+    adjacency: Adjacency = "replace"
+    candidates: int = Field(default=20, ge=1)
+    rounds: int = Field(default=50, ge=1)
+    references: int = Field(default=4, ge=2)
+    auxiliary: float = Field(default=0.5, gt=0, lt=1)
+
+    @field_validator("records", "release_size")
+    @classmethod
+    def _positive(cls, value: int | str) -> int | str:
+        if isinstance(value, int) and value < 2:
+            raise ValueError('use a whole number from 2, or "auto"')
+        return value
+
+    @field_validator("references")
+    @classmethod
+    def _even(cls, value: int) -> int:
+        if value % 2:
+            raise ValueError("use an even number: half are with the target, half without")
+        return value
+
+
+class GeneratorSection(PluginSection):
+    """`[[generator]]`: a generator and the privacy budgets it is audited at (METHOD §5)."""
+
+    kind: str
+    name: Name = ""
+    epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(_listed), Field(min_length=1)] = (
+        math.inf,
+    )
+    delta: Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = "auto"
+    label_prior: Literal["public", "private"] = "public"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_after_kind(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and "name" not in value and "kind" in value:
+            return {**value, "name": value["kind"]}
+        return value
+
+    @field_validator("epsilon")
+    @classmethod
+    def _once_each(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("name each budget once")
+        return value
+
+
+class EvidenceSection(Frozen):
+    """`[evidence]`: which proxy families look at the releases (METHOD §6)."""
+
+    families: Literal["all"] | tuple[str, ...] = "all"
+
+
+class AnalysesSection(Frozen):
+    """`[analyses]`: which analyses that take long run with the audit (METHOD §10)."""
+
+    also: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+
+
+class PriorSection(PluginSection):
+    """`[[prior]]`: an earlier attack to compare with (METHOD §9); `prior = []` for none."""
+
+    kind: str
+
+
+class Spec(Frozen):
+    """A whole audit. The same spec and seed give the same tables on every machine."""
+
+    seed: int = Field(default=0, ge=0)
+    plugins: Annotated[tuple[str, ...], Field(description="Python files, docs/plugins.md")] = ()
+    corpus: CorpusSection
+    encoders: EncodersSection = EncodersSection()
+    pool: Annotated[tuple[PoolSection, ...], Field(min_length=1)]
+    game: GameSection = GameSection()
+    generator: Annotated[tuple[GeneratorSection, ...], Field(min_length=1)]
+    evidence: EvidenceSection = EvidenceSection()
+    prior: tuple[PriorSection, ...] = (PriorSection(kind="canary"), PriorSection(kind="domias"))
+    analyses: AnalysesSection = AnalysesSection()
+
+    @model_validator(mode="after")
+    def _unique(self) -> Spec:
+        for title, names in (
+            ("pool", [pool.name for pool in self.pool]),
+            ("generator", [generator.name for generator in self.generator]),
+        ):
+            for position, name in enumerate(names):
+                if name in names[:position]:
+                    raise SpecError(
+                        f"{name!r} is taken", f"{title}[{position}].name", "give it its own name"
+                    )
+        return self
+
+    @field_validator("prior")
+    @classmethod
+    def _each_attack_once(cls, value: tuple[PriorSection, ...]) -> tuple[PriorSection, ...]:
+        if len({attack.kind for attack in value}) < len(value):
+            raise ValueError("name each attack once")
+        return value
+
+
+class LoadedSpec:
+    """A spec and the file it came from, so that a mistake can be pointed at."""
+
+    def __init__(self, spec: Spec, path: Path | None = None, text: str = "") -> None:
+        self.spec = spec
+        self.path = path
+        self._text = text
+
+    @property
+    def base(self) -> Path | None:
+        """The folder that relative paths of the spec start from."""
+        return self.path.parent.resolve() if self.path else None
+
+    @contextlib.contextmanager
+    def pointing(self) -> Iterator[None]:
+        """Add file and line to every `SpecError` raised inside."""
+        try:
+            yield
+        except SpecError as error:
+            raise point(error, self.path, self._text) from None
+
+
+def load_spec(path: Path | str) -> LoadedSpec:
+    """Read a spec from a TOML file."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(
+            "there is no such spec", str(path), "write one with `synthleak init`"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot be read ({error})", str(path)) from None
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"not valid TOML: {error}", str(path)) from None
+    try:
+        return LoadedSpec(parse_spec(content), path, text)
+    except SpecError as error:
+        raise point(error, path, text) from None
+
+
+def parse_spec(content: Mapping[str, Any]) -> Spec:
+    """Check a spec given as a mapping, as read from TOML or written in Python."""
+    try:
+        return Spec.model_validate(content)
+    except ValidationError as error:
+        raise spec_error(error, (), _fields_near(error)) from None
+
+
+def _fields_near(error: ValidationError) -> list[str]:
+    location = error.errors(include_url=False)[0]["loc"]
+    known: Any = Spec
+    for part in location[:-1]:
+        if isinstance(part, str) and hasattr(known, "model_fields") and part in known.model_fields:
+            annotation = known.model_fields[part].annotation
+            known = annotation if hasattr(annotation, "model_fields") else known
+    return list(known.model_fields)
+
+
+def point(error: SpecError, path: Path | None, text: str) -> SpecError:
+    """Say in which line of the file the key of this error stands."""
+    if path is None or error.where is None or error.where.startswith(str(path)):
+        return error
+    line = _line_of(error.where, text)
+    place = f"{path}, line {line}" if line else str(path)
+    return type(error)(error.what, f"{place}, {error.where}", error.remedy)
+
+
+def _line_of(key: str, text: str) -> int | None:
+    """Find the line that sets `key` (such as ``generator[1].epsilon[0]``), or its section."""
+    wanted = re.match(r"(?P<section>\w+)(?:\[(?P<index>\d+)\])?(?:\.(?P<rest>\w+))?", key)
+    if wanted is None:
+        return None
+    section, index = wanted["section"], int(wanted["index"] or 0)
+    current, seen, header = "", -1, None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if title := re.match(r"\s*\[+\s*([\w.]+)\s*\]+", line):
+            current = title[1].partition(".")[0]
+            seen += current == section
+            if current == section and seen == index:
+                header = number
+        setting = re.match(r"\s*([\w-]+)\s*=", line)
+        if setting and not current and setting[1] == section:
+            return number
+        if setting and current == section and seen == index and setting[1] == wanted["rest"]:
+            return number
+    return header
+
+
+def check_name(name: str, known: list[str], where: str, title: str) -> None:
+    """Refuse a name that nothing carries."""
+    if name not in known:
+        raise SpecError(f"unknown {title} {name!r}", where, nearest(name, known))

@@ -1,0 +1,101 @@
+"""One validator, uniform errors: what a wrong value is called, whatever room it belongs to."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, ValidationInfo
+
+from synthleak.core.errors import SpecError
+
+
+class Frozen(BaseModel):
+    """A settings object: checked on construction, never changed after, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+def _resolve(path: Path, info: ValidationInfo) -> Path:
+    base = (info.context or {}).get("base")
+    return path if path.is_absolute() or base is None else Path(base) / path
+
+
+DataPath = Annotated[Path, AfterValidator(_resolve)]
+"""A path in the spec: relative ones are looked up beside the spec file."""
+
+
+def listed(value: Any) -> Any:
+    """Let a key that holds a list hold one thing too; for use before other checks.
+
+    >>> listed("a"), listed(["a", "b"])
+    (['a'], ['a', 'b'])
+    """
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Say what would do instead of `word`.
+
+    >>> nearest("outlyer", ["outlier", "rare"])
+    "did you mean 'outlier'?"
+    >>> nearest("x", ["outlier", "rare"])
+    'known: outlier, rare'
+    """
+    known = list(known)
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+
+
+def key_path(parts: Sequence[str | int]) -> str:
+    """Write a path of keys as a reader of TOML would.
+
+    >>> key_path(("generator", 1, "epsilon", 0))
+    'generator[1].epsilon[0]'
+    """
+    path = ""
+    for part in parts:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    return path
+
+
+def spec_error(
+    error: ValidationError, prefix: Sequence[str | int], fields: Iterable[str]
+) -> SpecError:
+    """Turn the first problem of a validation into one line with key, value and what would do."""
+    problems = error.errors(include_url=False)
+    # A misspelt key also leaves its own key missing: say the first, it explains both.
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    location = tuple(part for part in problem["loc"] if not _is_internal(part))
+    where = key_path((*prefix, *location))
+    value = problem.get("input")
+    match problem["type"]:
+        case "extra_forbidden":
+            return SpecError("unknown key", where, nearest(str(location[-1]), fields))
+        case "missing":
+            return SpecError("this key is required", where)
+        case "value_error":
+            whole = isinstance(value, dict)
+            reason = str(problem["ctx"]["error"])
+            return SpecError(reason if whole else f"{_shown(value)}: {reason}", where)
+        case _:
+            return SpecError(f"{_shown(value)}: {_sentence(problem['msg'])}", where)
+
+
+def _is_internal(part: str | int) -> bool:
+    """Pydantic names the branch of a union it tried; a user never wrote that."""
+    return isinstance(part, str) and ("[" in part or part in _BRANCHES)
+
+
+_BRANCHES = {"float", "int", "str", "constrained-str", "bool", "EncoderSection"}
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _sentence(message: str) -> str:
+    return message.replace("Input should be", "should be").replace("Input", "input")

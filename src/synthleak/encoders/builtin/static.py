@@ -1,0 +1,96 @@
+"""`static`: WordLlama's token vectors, averaged. Fast, no torch; the default (METHOD §2)."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.core.errors import MissingExtra
+from synthleak.encoders.encoder import Encoder, Vectors, encoders
+
+DIMENSIONS = 256
+_WEIGHTS = "weights/l2_supercat_256.safetensors"
+_TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+_CHUNK = 4096
+
+
+@encoders.register("static", version=1)
+class Static(Encoder):
+    """WordLlama's 256-d token vectors, averaged over a text: fast, no torch; the default."""
+
+    @property
+    def cheap(self) -> bool:
+        """A look-up and a mean per token cost less than a file."""
+        return True
+
+    def check(self) -> None:
+        """Look for the files."""
+        _package_folder()
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return the mean token vector of each text (zero for an empty one)."""
+        vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
+        for start in range(0, len(texts), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            vectors[part] = _means(texts[part])
+        return vectors
+
+
+def _means(texts: Sequence[str]) -> Vectors:
+    """Average token vectors as a product with a sparse matrix: row r has a 1 for every token."""
+    from scipy.sparse import csr_array
+
+    tokenizer, table = _load()
+    ids = [e.ids for e in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+    counts = np.fromiter(map(len, ids), np.int64, len(ids))
+    ends = np.concatenate([[0], counts.cumsum()])
+    tokens = np.fromiter(chain.from_iterable(ids), np.int32, ends[-1])
+    ones = np.ones(len(tokens), dtype=np.float32)
+    sums: Vectors = csr_array((ones, tokens, ends), shape=(len(ids), len(table))) @ table
+    sums /= np.maximum(counts, 1)[:, None]
+    return sums
+
+
+def count_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Return how many tokens each text has, by this encoder's tokenizer."""
+    tokenizer, _ = _load()
+    counts = np.zeros(len(texts), dtype=np.int64)
+    for start in range(0, len(texts), _CHUNK):
+        batch = tokenizer.encode_batch_fast(
+            list(texts[start : start + _CHUNK]), add_special_tokens=False
+        )
+        counts[start : start + len(batch)] = [len(encoding.ids) for encoding in batch]
+    return counts
+
+
+@lru_cache(maxsize=1)
+def _load() -> tuple[Any, NDArray[np.float32]]:
+    """Read the files that the wordllama package carries, without importing the package."""
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
+    folder = _package_folder()
+    tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    table = load_file(folder / _WEIGHTS)["embedding.weight"].astype(np.float32)
+    return tokenizer, table
+
+
+def _package_folder() -> Path:
+    spec = importlib.util.find_spec("wordllama")
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    for folder in map(Path, folders):
+        if (folder / _WEIGHTS).is_file() and (folder / _TOKENIZER).is_file():
+            return folder
+    raise MissingExtra(
+        "the encoder 'static' needs the files that the package wordllama carries",
+        remedy="pip install 'wordllama>=0.3.9'",
+    )

@@ -1,0 +1,61 @@
+"""The few largest and smallest of many numbers, row by row.
+
+The k largest of a row lie within the k groups whose maxima are largest. In wide rows only those
+groups are searched: one look at all numbers, where partitioning takes ten.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from synthleak.evidence.fast.ragged import Ints
+from synthleak.evidence.observation import Floats
+
+WIDE = 2**14
+"""Columns from which on groups are worth their trouble."""
+
+GROUP = 128
+
+
+def largest(values: Floats, k: int) -> Floats:
+    """Return each row's k largest values (all, if there are fewer), in no order."""
+    n = values.shape[1]
+    if k >= n:
+        return values
+    if n < max(WIDE, 2 * k * GROUP):
+        best: Floats = np.partition(values, n - k, axis=1)[:, n - k :]
+        return best
+    some = _of_groups(values, np.argpartition(-_grouped(values).max(axis=2), k - 1, axis=1)[:, :k])
+    return largest(np.take_along_axis(values, some, axis=1), k)
+
+
+def smallest_places(values: Floats, k: int) -> Ints:
+    """Return the places of each row's k smallest values (of all, if there are fewer), in no order.
+
+    >>> smallest_places(np.array([[3.0, 1.0, 2.0]]), 2).tolist()
+    [[1, 2]]
+    """
+    rows, n = values.shape
+    if k >= n:
+        return np.tile(np.arange(n), (rows, 1))
+    if n < max(WIDE, 2 * k * GROUP):
+        places: Ints = np.argpartition(values, k - 1, axis=1)[:, :k]
+        return places
+    some = _of_groups(values, np.argpartition(_grouped(values).min(axis=2), k - 1, axis=1)[:, :k])
+    found = smallest_places(np.take_along_axis(values, some, axis=1), k)
+    best: Ints = np.take_along_axis(some, found, axis=1)
+    return best
+
+
+def _grouped(values: Floats) -> Floats:
+    """Return the columns in whole groups; those beyond the last are left out."""
+    groups = values.shape[1] // GROUP
+    return values[:, : groups * GROUP].reshape(len(values), groups, GROUP)
+
+
+def _of_groups(values: Floats, groups: Ints) -> Ints:
+    """Return the columns of each row's groups, and those beyond the last whole one."""
+    rows, n = values.shape
+    inside = (groups[:, :, None] * GROUP + np.arange(GROUP)).reshape(rows, -1)
+    rest = np.arange(n // GROUP * GROUP, n)
+    return np.concatenate([inside, np.broadcast_to(rest, (rows, len(rest)))], axis=1)

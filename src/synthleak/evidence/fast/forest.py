@@ -1,0 +1,161 @@
+"""An isolation forest (Liu, Ting and Zhou 2008), all trees grown at once, level by level.
+
+scikit-learn's takes 90 ms for a hundred trees, more than all other proxies of a short observation
+together, most of it spent on the hundred estimators; one array per level takes a tenth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from synthleak.evidence.fast.ragged import Ints
+from synthleak.evidence.observation import Floats
+
+TREES = 100
+SAMPLE = 256
+_DRAWS = 8
+
+
+def isolation_normality(
+    points: Floats, queries: Floats, rng: np.random.Generator, trees: int = TREES
+) -> Floats:
+    """Return 1 - 2^(-mean path length / expected path length): near 0 what is cut off early.
+
+    One point, or points that all coincide, cannot be told apart by cuts: everything is as normal.
+    """
+    return fit_forest(points, rng, trees).normality(queries)
+
+
+def fit_forest(points: Floats, rng: np.random.Generator, trees: int = TREES) -> FittedForest:
+    """Grow the forest of some points."""
+    sample = min(SAMPLE, len(points))
+    expected = float(expected_path(np.array([sample]))[0])
+    return FittedForest(_grow(points, sample, rng, trees), expected)
+
+
+@dataclass(frozen=True)
+class FittedForest:
+    """A grown forest, and the path length that is expected in it."""
+
+    forest: _Forest
+    expected: float
+
+    def normality(self, queries: Floats) -> Floats:
+        """Return 1 - 2^(-mean path length / expected path length) of each query."""
+        depth = self.forest.path_lengths(queries).mean(axis=0)
+        ratio = depth / self.expected if self.expected > 0 else np.ones(len(queries))
+        normality: Floats = 1 - 2.0**-ratio
+        return normality
+
+
+def expected_path(size: Ints) -> Floats:
+    """Return the mean path length of a search that fails among so many points.
+
+    >>> expected_path(np.array([1, 2, 256])).round(3)
+    array([ 0.   ,  1.   , 10.245])
+    """
+    n = np.maximum(size, 3).astype(np.float64)
+    many = 2 * (np.log(n - 1) + np.euler_gamma) - 2 * (n - 1) / n
+    path: Floats = np.where(size <= 1, 0.0, np.where(size == 2, 1.0, many))
+    return path
+
+
+class _Forest:
+    """Node i of a tree has the children 2i + 1 and 2i + 2; a leaf has feature -1.
+
+    Trees lie end to end, so that one number names a node of any tree.
+    """
+
+    def __init__(self, trees: int, depth: int) -> None:
+        self.depth = depth
+        self.nodes = 2 ** (depth + 1) - 1
+        self.roots = np.arange(trees) * self.nodes
+        self.feature = np.full(trees * self.nodes, -1, dtype=np.int64)
+        self.threshold = np.zeros(trees * self.nodes)
+        self.size = np.zeros(trees * self.nodes, dtype=np.int64)
+
+    def children(self, node: Ints, values: Floats) -> Ints:
+        """Return the child that each value belongs to."""
+        root = node - node % self.nodes
+        child: Ints = root + 2 * (node - root) + 1 + (values > self.threshold[node])
+        return child
+
+    def path_lengths(self, queries: Floats) -> Floats:
+        """Return [tree, query]: cuts on the way to the leaf, and those expected within it."""
+        query = np.arange(len(queries))
+        node = np.repeat(self.roots[:, None], len(queries), axis=1)
+        cuts = np.zeros(node.shape)
+        for _ in range(self.depth):
+            feature = self.feature[node]
+            node = np.where(feature >= 0, self.children(node, queries[query, feature]), node)
+            cuts += feature >= 0
+        lengths: Floats = cuts + expected_path(self.size[node])
+        return lengths
+
+
+def _grow(points: Floats, sample: int, rng: np.random.Generator, trees: int) -> _Forest:
+    forest = _Forest(trees, depth=int(np.ceil(np.log2(max(sample, 2)))))
+    drawn = np.argsort(rng.random((trees, len(points))), axis=1)[:, :sample]
+    point, node = drawn.ravel(), np.repeat(forest.roots, sample)
+    kind = _kinds(points)
+    for _ in range(forest.depth):
+        forest.size += np.bincount(node, minlength=len(forest.size))
+        low, high = _range(kind[point].astype(np.float64), node, len(forest.size))
+        mixed = (low < high)[node]
+        point, node = point[mixed], node[mixed]
+        _cut(forest, points, point, node, rng)
+        inner = forest.feature[node] >= 0
+        point, node = point[inner], node[inner]
+        node = forest.children(node, points[point, forest.feature[node]])
+    forest.size += np.bincount(node, minlength=len(forest.size))
+    return forest
+
+
+def _kinds(points: Floats) -> Ints:
+    """Give equal points equal numbers: a node that holds one kind of point cannot be cut."""
+    kinds: dict[bytes, int] = {}
+    return np.array([kinds.setdefault(row.tobytes(), len(kinds)) for row in points + 0.0])
+
+
+def _range(values: Floats, node: Ints, nodes: int) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest value in each node."""
+    low, high = np.full(nodes, np.inf), np.full(nodes, -np.inf)
+    np.minimum.at(low, node, values)
+    np.maximum.at(high, node, values)
+    return low, high
+
+
+def _cut(
+    forest: _Forest, points: Floats, point: Ints, node: Ints, rng: np.random.Generator
+) -> None:
+    """Give each of these nodes a random feature among those that vary in it, and a threshold.
+
+    Features are drawn blindly and again where they do not vary; what is left is searched.
+    """
+    nodes = len(forest.size)
+    here = np.bincount(node, minlength=nodes) > 0
+    waiting = np.flatnonzero(here)
+    for draw in range(_DRAWS + 1):
+        if not len(waiting):
+            return
+        if draw < _DRAWS:
+            forest.feature[waiting] = rng.integers(points.shape[1], size=len(waiting))
+        else:
+            forest.feature[waiting] = [
+                _varying(points[point[node == number]], rng) for number in waiting
+            ]
+        values = points[point, forest.feature[node]]
+        low, high = _range(values, node, nodes)
+        low, high = low[waiting], high[waiting]
+        at = low + rng.random(len(waiting)) * (high - low)
+        forest.threshold[waiting] = np.where(at < high, at, low)
+        still = np.zeros(nodes, dtype=np.bool_)
+        still[waiting] = low >= high
+        waiting = waiting[low >= high]
+        point, node = point[still[node]], node[still[node]]
+
+
+def _varying(points: Floats, rng: np.random.Generator) -> int:
+    return int(rng.choice(np.flatnonzero(np.ptp(points, axis=0) > 0)))

@@ -1,0 +1,66 @@
+"""The local outlier factor of new points (Breunig et al. 2000), from distances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from synthleak.evidence.fast.extremes import smallest_places
+from synthleak.evidence.fast.ragged import Ints
+from synthleak.evidence.observation import Floats
+
+NEIGHBOURS = 20
+_TINY = 1e-10
+
+
+@dataclass(frozen=True)
+class FittedFactor:
+    """How far each fitted point reaches to its k-th neighbour, and how dense it is around it."""
+
+    reach: Floats
+    density: Floats
+    k: int
+
+    def of(self, new: Floats) -> Floats:
+        """Return how much less dense it is around new points than around their neighbours.
+
+        `new[t, j]` are the distances of the new points to the fitted ones. As scikit-learn in
+        novelty mode; a single fitted point, which has no neighbour, gives 1.
+        """
+        if len(self.reach) == 1:
+            return np.ones(len(new))
+        around = smallest_places(new, self.k)
+        density = _density(np.take_along_axis(new, around, axis=1), around, self.reach)
+        factor: Floats = self.density[around].mean(axis=1) / density
+        return factor
+
+
+def fit_factor(own: Floats, k: int = NEIGHBOURS) -> FittedFactor:
+    """Fit to `own[i, j]`, the distances within the fitted set."""
+    n = len(own)
+    if n == 1:
+        return FittedFactor(np.zeros(1), np.zeros(1), 1)
+    k = min(k, n - 1)
+    apart = own.copy()
+    np.fill_diagonal(apart, np.inf)
+    neighbours = smallest_places(apart, k)
+    return factor_of_neighbours(neighbours, np.take_along_axis(apart, neighbours, axis=1), k)
+
+
+def factor_of_neighbours(neighbours: Ints, distance: Floats, k: int) -> FittedFactor:
+    """Fit to the k neighbours of each point, and the distances to them."""
+    reach: Floats = distance.max(axis=1)
+    return FittedFactor(reach, _density(distance, neighbours, reach), k)
+
+
+def local_outlier_factor(own: Floats, new: Floats, k: int) -> Floats:
+    """Return the factor of new points; `own` and `new` are distances to the fitted points."""
+    return fit_factor(own, k).of(new)
+
+
+def _density(distance: Floats, neighbours: Ints, reach: Floats) -> Floats:
+    """Return the inverse mean reachability distance; a tiny number keeps it finite."""
+    reachable = np.maximum(distance, reach[neighbours])
+    density: Floats = 1 / (reachable.mean(axis=1) + _TINY)
+    return density

@@ -1,0 +1,60 @@
+"""What chance dealt, as cells of the score table: the one form in which statistics see the coins.
+
+A cell is one target on one set, numbered ``set · targets + target``. A dealing names the cells of
+members, and for each round the cells of non-members that they are compared with. The observed
+dealing and every redraw pass through the same functions, so a statistic cannot treat them apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.core.errors import ContractError
+from synthleak.core.spec import GameSection
+from synthleak.plan.plan import EVERY_ROUND, Design, Plan, Trials
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """`members[k]` are cells; `others[round, j]` too, and column j stays on one set or record."""
+
+    members: Ints
+    others: Ints
+
+
+def assignment_of(trials: Trials, targets: int) -> Assignment:
+    """Write trials as cells; every round must compare the same members with as many others."""
+    cells = trials.set * targets + trials.target
+    others = ~trials.member
+    if (trials.weight != 1).any() or not (
+        (trials.round[trials.member] == EVERY_ROUND).all() or trials.rounds == 1
+    ):
+        raise ContractError("the trials of this design weigh or change their members by round")
+    by_round = np.argsort(trials.round[others], kind="stable")
+    count = len(by_round)
+    if count % trials.rounds or len(set(np.bincount(trials.round[others]).tolist())) > 1:
+        raise ContractError("the rounds of this design differ in their number of non-members")
+    return Assignment(
+        members=cells[trials.member],
+        others=cells[others][by_round].reshape(trials.rounds, count // trials.rounds),
+    )
+
+
+def redraw_assignments(
+    design: Design, plan: Plan, game: GameSection, rng: np.random.Generator, count: int
+) -> list[Assignment]:
+    """Deal `count` times more, by the plan's own sampler (METHOD §8, null by redraw)."""
+    targets = len(plan.targets)
+    return [assignment_of(design.redraw(plan, game, rng), targets) for _ in range(count)]
+
+
+def coins_of(assignment: Assignment, sets: int, targets: int) -> NDArray[np.bool_]:
+    """Return the coins of a design in which every cell is a trial: `coins[set, target]`."""
+    coins = np.zeros(sets * targets, dtype=np.bool_)
+    coins[assignment.members] = True
+    return coins.reshape(sets, targets)

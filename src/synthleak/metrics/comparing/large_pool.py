@@ -1,0 +1,245 @@
+"""One release and many records: the same comparisons without a table of all pairs (METHOD §11).
+
+Ten thousand members against ten thousand others make a hundred million pairs per signal. But wins
+need no pairs: in sorted order a running sum of the others tells how many each member outscores.
+Sorted by fold first, one running sum serves all folds, and what remains without a fold follows from
+the sums over everybody; so time grows with the number of records. Values are those of `WholePool`
+with 4 repeats of the folding: repeats even out the luck of folding, which many records hardly have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.assignment import Assignment
+from synthleak.metrics.comparing.comparison import Deployable, Spreads, resample
+from synthleak.metrics.comparing.whole_pool import DRAWS, RESELECTING_DRAWS, WholePool
+from synthleak.metrics.crossfit.units import Singles, mean_known, ratio
+from synthleak.metrics.ranks import Ranks
+from synthleak.metrics.roc import FPR_LIMIT
+from synthleak.metrics.selection import Signals
+
+MANY = 400
+"""Records above which a release is compared in this way."""
+REPEATS = 4
+_CHUNK = 50
+"""Bootstrap draws at a time."""
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FoldFigures:
+    """Of one signal: AUC without each fold, AUC and TPR at 5% FPR in it, as [draw, fold].
+
+    The folds of all repeats stand one after another.
+    """
+
+    rest: Floats
+    held: Floats
+    rate: Floats
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Where each record is evaluated: `fold[target, repeat]`, of `folds` in each repeat.
+
+    `member` says who was in. `weight` holds how often members and others were drawn, as
+    [draw, target]; a record of the other side counts 0.
+    """
+
+    fold: NDArray[np.int8]
+    folds: int
+    members: Floats
+    others: Floats
+
+
+def folded(
+    assignment: Assignment,
+    targets: int,
+    inside: tuple[Singles, Singles],
+    weight: tuple[Floats, Floats] | None = None,
+) -> Folded:
+    """Write folds and bootstrap weights of members and others by target."""
+    sides = (assignment.members, assignment.others[0])
+    repeats, folds = inside[0].shape[1:]
+    fold = np.zeros((targets, repeats), dtype=np.int8)
+    drawn = weight or (np.ones((1, len(sides[0]))), np.ones((1, len(sides[1]))))
+    weights = np.zeros((2, len(drawn[0]), targets))
+    for place, (side, where, count) in enumerate(zip(sides, inside, drawn, strict=True)):
+        fold[side] = where.argmax(axis=2)
+        weights[place][:, side] = count
+    return Folded(fold, folds, weights[0], weights[1])
+
+
+class _Sorted:
+    """Records in the order of one signal, perhaps fold by fold: ties and folds are runs."""
+
+    def __init__(self, order: Ints, score: NDArray[np.int32], fold: NDArray[np.int8]) -> None:
+        self.order = order
+        tied = (score[order][1:] == score[order][:-1]) & (fold[order][1:] == fold[order][:-1])
+        first = np.concatenate([[True], ~tied])
+        self._run = np.cumsum(first) - 1
+        self._starts = np.flatnonzero(first)
+        self._ends = np.concatenate([self._starts[1:], [len(order)]])
+
+    def counts(self, weight: Floats) -> tuple[Floats, Floats]:
+        """Return, per record, the weight of all that stand lower, and of all that stand no higher.
+
+        `weight[draw, target]`; the answer is in sorted order.
+        """
+        sums = np.zeros((len(weight), len(self.order) + 1))
+        np.cumsum(weight[:, self.order], axis=1, out=sums[:, 1:])
+        return sums[:, self._starts][:, self._run], sums[:, self._ends][:, self._run]
+
+
+def fold_figures(ranks: Ranks, signal: int, where: Folded) -> FoldFigures:
+    """Evaluate a signal in and without every fold."""
+    score, members, others = ranks.low[signal], where.members, where.others
+    order = np.empty(len(score), dtype=np.int64)
+    order[ranks.place[signal]] = np.arange(len(score))
+    everybody = _Sorted(order, score, np.zeros(len(score), dtype=np.int8))
+    sizes = members.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
+    below, upto = everybody.counts(others)
+    won = np.zeros_like(members)  # of each record, twice the wins that its side takes part in
+    won[:, order] = members[:, order] * (below + upto)
+    total = won.sum(axis=1, keepdims=True)
+    below, upto = everybody.counts(members)
+    won[:, order] += others[:, order] * (2 * sizes[0] - below - upto)
+    rest, held, rate = [], [], []
+    for fold in where.fold.T:
+        own = _Sorted(order[np.argsort(fold[order], kind="stable")], score, fold)
+        place = fold[own.order]
+        mine, theirs = (
+            _by_fold(side[:, own.order], place, where.folds) for side in (members, others)
+        )
+        start = np.concatenate([np.zeros((len(theirs), 1)), theirs.cumsum(axis=1)[:, :-1]], axis=1)
+        below, upto = (side - start[:, place] for side in own.counts(others))
+        weight = members[:, own.order]
+        wins = _by_fold(weight * (below + upto), place, where.folds)
+        alarms = theirs[:, place] - below
+        found = weight * (alarms <= (FPR_LIMIT + 1e-6) * theirs[:, place])
+        left = total - _by_fold(won[:, own.order], place, where.folds) + wins
+        rest.append(ratio(left, 2 * (sizes[0] - mine) * (sizes[1] - theirs)))
+        held.append(ratio(wins, 2 * mine * theirs))
+        rate.append(ratio(_by_fold(found, place, where.folds), mine))
+    return FoldFigures(*(np.concatenate(part, axis=1) for part in (rest, held, rate)))
+
+
+def _by_fold(values: Floats, fold: NDArray[np.int8], folds: int) -> Floats:
+    """Return the sum of `values[draw, record]` in each fold; records stand fold by fold."""
+    ends = np.searchsorted(fold, np.arange(folds + 1))
+    sums = np.zeros((len(values), values.shape[1] + 1))
+    np.cumsum(values, axis=1, out=sums[:, 1:])
+    return sums[:, ends[1:]] - sums[:, ends[:-1]]
+
+
+class LargePool(WholePool):
+    """Records are the units: each is a member or another, once."""
+
+    repeats: int = REPEATS
+
+    def deployable(
+        self, assignments: Sequence[Assignment], groups: Sequence[Signals], rng: np.random.Generator
+    ) -> Deployable | None:
+        """Cross-fit over records."""
+        made = [
+            self._fitted(assignment, groups, self.folds(assignment, rng, self.repeats))
+            for assignment in assignments
+        ]
+        if made[0] is None:
+            return None
+        # A redraw that cannot be folded counts against the finding.
+        worst = np.ones((2, len(groups), 1))
+        together = np.concatenate([worst if item is None else item for item in made], axis=2)
+        return Deployable(together[0], together[1])
+
+    def _fitted(
+        self,
+        assignment: Assignment,
+        groups: Sequence[Signals],
+        inside: tuple[Singles, Singles] | None,
+        weight: tuple[Floats, Floats] | None = None,
+    ) -> Floats | None:
+        """Return AUC and TPR as [2, group, draw]; None where there is too little to fold."""
+        if inside is None:
+            return None
+        where = folded(assignment, self.targets, inside, weight)
+        distinct = self.ranks.distinct
+        every = [fold_figures(self.ranks, signal, where) for signal in distinct.tolist()]
+        rest, held, rate = (
+            np.stack([getattr(item, name) for item in every]) for name in ("rest", "held", "rate")
+        )
+        made = []
+        for group in groups:
+            places = np.unique(np.searchsorted(distinct, self.ranks.same[group]))
+            best = np.nan_to_num(rest[places], nan=-1.0).round(9).argmax(axis=0)
+            chosen = places[best][None]
+            made.append(
+                [mean_known(np.take_along_axis(side, chosen, axis=0)[0]) for side in (held, rate)]
+            )
+        return np.array(made).transpose(1, 0, 2)
+
+    def standard_error(
+        self, assignment: Assignment, signal: int, rng: np.random.Generator
+    ) -> float:
+        """Draw members and others again, each from its own side."""
+        if not assignment.members.size or not assignment.others.size:
+            return 0.0
+        members, others = assignment.members, assignment.others[0]
+        low, high = self.ranks.low[signal, members], self.ranks.high[signal, members]
+        made = []
+        for start in range(0, DRAWS, _CHUNK):
+            rows, columns = self.drawn(assignment, min(_CHUNK, DRAWS - start), rng)
+            running = np.zeros((len(rows), self.ranks.low.shape[1] + 1))
+            running[:, self.ranks.place[signal, others] + 1] = columns
+            np.cumsum(running, axis=1, out=running)
+            wins = (rows * (running[:, low] + running[:, high])).sum(axis=1)
+            made.append(wins / (2 * rows.sum(axis=1) * columns.sum(axis=1)))
+        return float(np.concatenate(made).std())
+
+    def spreads(
+        self, assignment: Assignment, groups: Sequence[Signals], rng: np.random.Generator
+    ) -> Spreads | None:
+        """Resample records: members and others apart for this pool, all together beyond it."""
+        pool = self.resampled(assignment, groups, rng, RESELECTING_DRAWS)
+        if pool is None:
+            return None
+        weight = resample(self.targets, RESELECTING_DRAWS, rng, self._group)
+        inside = self.folds(assignment, rng, self.repeats)
+        drawn = (weight[:, assignment.members], weight[:, assignment.others[0]])
+        records = self._reweighted(assignment, groups, inside, drawn)
+        return Spreads(np.nanstd(pool, axis=1), np.nanstd(records, axis=1), "records")
+
+    def resampled(
+        self,
+        assignment: Assignment,
+        groups: Sequence[Signals],
+        rng: np.random.Generator,
+        draws: int,
+    ) -> Floats | None:
+        """Draw records again within each side, and choose again."""
+        inside = self.folds(assignment, rng, self.repeats)
+        if inside is None:
+            return None
+        return self._reweighted(assignment, groups, inside, self.drawn(assignment, draws, rng))
+
+    def _reweighted(
+        self,
+        assignment: Assignment,
+        groups: Sequence[Signals],
+        inside: tuple[Singles, Singles] | None,
+        weight: tuple[Floats, Floats],
+    ) -> Floats:
+        made = []
+        for start in range(0, len(weight[0]), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            fitted = self._fitted(assignment, groups, inside, (weight[0][part], weight[1][part]))
+            assert fitted is not None
+            made.append(fitted[0])
+        return np.concatenate(made, axis=1)

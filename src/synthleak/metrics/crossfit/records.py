@@ -1,0 +1,264 @@
+"""Cross-fitting where each record is compared with itself (METHOD §8; design `cohort`).
+
+Folds are shares of the instances, drawn without the coins; with fewer than ten instances they are
+shares of the records. A fold's figure is the mean over records of AUC_x within it. For a record,
+the wins of members over others inside a fold are a rank sum: ``Σ_in R_f − n₁²/2``, where R_f ranks
+a release within the fold. R_f does not depend on the coins, so it is made once for all dealings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.by_record import doubled_ranks, idle, mean_compared, record_aucs
+from synthleak.metrics.crossfit.folds import FOLDS, REPEATS, fold_count, split_folds
+from synthleak.metrics.crossfit.units import Singles, ratio, take_chosen
+from synthleak.metrics.ranks import Ranks
+from synthleak.metrics.roc import FPR_LIMIT
+from synthleak.metrics.selection import Signals
+
+FEW_INSTANCES = 2 * FOLDS
+
+
+@dataclass(frozen=True)
+class FoldFigures:
+    """`rest` and `held`: mean AUC_x without and within each fold, as [signal, dealing, fold]."""
+
+    rest: Floats
+    held: Floats
+
+
+def folds_of(
+    sets: int, targets: int, rng: np.random.Generator, repeats: int = REPEATS
+) -> Singles | None:
+    """Return `inside[set or target, fold]` over all repeats, or None if neither can be folded."""
+    units = sets if sets >= FEW_INSTANCES else targets
+    folds = fold_count(units)
+    if folds < 2:
+        return None
+    return split_folds(units, folds, rng, repeats).reshape(units, -1)
+
+
+def fold_figures(values: Floats, coins: NDArray[np.bool_], inside: Singles) -> FoldFigures:
+    """Evaluate every signal without and within every fold, for `coins[dealing, set, target]`."""
+    sets = values.shape[0]
+    if sets < FEW_INSTANCES:
+        return _over_records(values, coins, inside)
+    rest, held = _Sum(values.shape[1]), _Sum(values.shape[1])
+    for rank_rest, rank_held, member in _each_record(values, coins, inside):
+        rest.add(*_share(rank_rest, member, 1 - inside))
+        held.add(*_share(rank_held, member, inside))
+    return FoldFigures(rest.mean(), held.mean())
+
+
+class _Sum:
+    """A sum over records of AUC_x, and how many of them compared nothing."""
+
+    def __init__(self, records: int) -> None:
+        self._records = records
+        self._total: Floats = np.zeros(1)
+        self._missing: Floats = np.zeros(1)
+
+    def add(self, share: Floats, idle: NDArray[np.bool_]) -> None:
+        """Add one record."""
+        self._total = self._total + share
+        self._missing = self._missing + idle
+
+    def mean(self) -> Floats:
+        """Return the mean over the records that compared something."""
+        return mean_compared(self._total, self._missing, self._records)
+
+
+@dataclass(frozen=True)
+class RecordFolds:
+    """AUC_x of one dealing per [signal, target, fold], and which of them compared nothing."""
+
+    share: Floats
+    idle: Floats
+
+    def resampled(self, weight: Floats) -> Floats:
+        """Return the mean per [signal, draw, fold], records drawn `weight[draw, target]` times."""
+        drawn = weight / weight.sum(axis=1, keepdims=True)
+        return mean_compared(drawn @ self.share, drawn @ self.idle, 1.0)
+
+
+def per_record_figures(
+    values: Floats, coins: NDArray[np.bool_], inside: Singles
+) -> tuple[RecordFolds, RecordFolds]:
+    """Return AUC_x of the first dealing without and within each fold."""
+    rest, held = [], []
+    for rank_rest, rank_held, member in _each_record(values, coins[:1], inside):
+        rest.append(_share(rank_rest, member, 1 - inside))
+        held.append(_share(rank_held, member, inside))
+    return _stacked(rest), _stacked(held)
+
+
+def _stacked(made: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> RecordFolds:
+    return RecordFolds(
+        np.stack([share[:, 0] for share, _ in made], axis=1),
+        np.stack([idle[0] for _, idle in made]).astype(np.float64),
+    )
+
+
+def _each_record(
+    values: Floats, coins: NDArray[np.bool_], inside: Singles
+) -> Iterator[tuple[Singles, Singles, Singles]]:
+    """Yield, per record, doubled ranks without and within each fold, and its coins."""
+    for position in range(values.shape[1]):
+        wins = doubled_wins(values[:, position])
+        within = wins @ inside
+        without = wins.sum(axis=2)[..., None] - within
+        yield without * (1 - inside), within * inside, coins[:, :, position].astype(np.float32)
+
+
+def doubled_wins(scores: Floats) -> Singles:
+    """Return `wins[signal, i, j]` of a record's `scores[set, signal]`: 2 above, 1 tied, 0 below."""
+    column = scores.T
+    one, two = column[:, :, None], column[:, None, :]
+    wins: Singles = (one > two).astype(np.float32)
+    wins += one >= two
+    return wins
+
+
+def _share(ranks: Singles, member: Singles, inside: Singles) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return AUC_x per [signal, dealing, fold] from doubled ranks, 0.5 where nothing compares."""
+    signals, sets, folds = ranks.shape
+    sums = member @ ranks.transpose(1, 0, 2).reshape(sets, -1)
+    sums = sums.reshape(len(member), signals, folds).transpose(1, 0, 2).astype(np.float64)
+    joined = (member @ inside).astype(np.float64)
+    compared = joined * (inside.sum(axis=0) - joined)
+    wins = sums - joined**2
+    made: Floats = np.divide(wins, 2 * compared, out=np.full_like(wins, 0.5), where=compared > 0)
+    return made, compared == 0
+
+
+def _over_records(values: Floats, coins: NDArray[np.bool_], inside: Singles) -> FoldFigures:
+    shares = record_aucs(doubled_ranks(values), coins).transpose(2, 0, 1)
+    nothing = idle(coins).astype(np.float64)
+    rest, held = (
+        mean_compared(shares @ side, nothing @ side, side.sum(axis=0))
+        for side in (1 - inside, inside)
+    )
+    return FoldFigures(rest, held)
+
+
+def choose_folds(figures: FoldFigures, group: Signals) -> Signals:
+    """Return each dealing's and fold's best signal of a group, the first on ties."""
+    chosen: Signals = group[figures.rest[group].round(9).argmax(axis=0)]
+    return chosen
+
+
+def held_auc(figures: FoldFigures, chosen: Signals) -> Floats:
+    """Return the deployable AUC of every dealing."""
+    made: Floats = take_chosen(figures.held, chosen).mean(axis=1)
+    return made
+
+
+def held_tpr(
+    ranks: Ranks, coins: NDArray[np.bool_], inside: Singles, choices: Sequence[Signals]
+) -> Floats:
+    """Return the deployable TPR at 5% FPR per [group, dealing]: all coins of a fold together."""
+    dealings, sets, targets = coins.shape
+    by_set = sets >= FEW_INSTANCES
+    cells = np.arange(sets * targets).reshape(sets, targets)
+    chosen = np.stack(choices)
+    total = np.zeros(chosen.shape[:2])
+    for fold, members in enumerate(inside.T > 0):
+        here = (cells[members] if by_set else cells[:, members]).ravel()
+        joined = coins.reshape(dealings, -1)[:, here]
+        for signal in np.unique(chosen[:, :, fold]):
+            who = chosen[:, :, fold] == signal
+            some = np.flatnonzero(who.any(axis=0))
+            rate = np.zeros(dealings)
+            rate[some] = _tpr(ranks.low[signal, here], joined[some])
+            total += np.where(who, rate, 0.0)
+    rate_of_all: Floats = total / inside.shape[1]
+    return rate_of_all
+
+
+def _tpr(scores: NDArray[np.int32], joined: NDArray[np.bool_]) -> Floats:
+    """Return TPR at 5% FPR of one signal for many dealings of the same cells."""
+    order = np.argsort(-scores, kind="stable")
+    falling = -scores[order]
+    last = np.searchsorted(falling, falling, side="right") - 1
+    member = joined[:, order]
+    alarms = np.cumsum(~member, axis=1)[:, last]
+    others = np.maximum((~member).sum(axis=1, keepdims=True), 1)
+    found = (member & (alarms <= FPR_LIMIT * others + 1e-9)).sum(axis=1)
+    rate: Floats = found / np.maximum(member.sum(axis=1), 1)
+    return rate
+
+
+def resampled_instances(
+    values: Floats,
+    coins: NDArray[np.bool_],
+    inside: Singles,
+    weight: Floats,
+    finalists: Signals,
+) -> FoldFigures:
+    """Evaluate one dealing's folds again with instances drawn `weight[draw, set]` times.
+
+    A record's releases are weighed, never copied, so that a release is on one side of a fold only.
+    """
+    draws, sets = weight.shape
+    drawn = weight.T.astype(np.float32)
+    fold = (drawn[:, :, None] * inside[:, None, :]).reshape(sets, -1)
+    everyone = np.repeat(drawn, inside.shape[1], axis=1)
+    shape = (len(finalists), draws, inside.shape[1])
+    rest, held = _Sum(values.shape[1]), _Sum(values.shape[1])
+    for position in range(values.shape[1]):
+        joined = coins[:, position]
+        wins = doubled_wins(values[:, position][:, finalists])[:, joined]
+        within = wins @ fold
+        # Whole numbers: what the fold does not hold is exactly the difference.
+        without = np.repeat(wins @ drawn, inside.shape[1], axis=2) - within
+        held.add(*_weighed(within, joined, fold))
+        rest.add(*_weighed(without, joined, everyone - fold))
+    return FoldFigures(rest.mean().reshape(shape), held.mean().reshape(shape))
+
+
+def _weighed(
+    ranks: Singles, member: NDArray[np.bool_], side: Singles
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return AUC_x per [signal, column] of `side`, from the members' doubled ranks within it."""
+    inside = side[member]
+    sums = np.einsum("kmc,mc->kc", ranks, inside).astype(np.float64)
+    joined = inside.sum(axis=0, dtype=np.float64)
+    compared = joined * (side.sum(axis=0, dtype=np.float64) - joined)
+    top = sums - joined**2
+    made: Floats = np.divide(top, 2 * compared, out=np.full_like(top, 0.5), where=compared > 0)
+    return made, compared == 0
+
+
+def resampled_records(
+    rest: RecordFolds, held: RecordFolds, weight: Floats, groups: Sequence[Signals]
+) -> Floats:
+    """Return the deployable AUC per [group, draw], records drawn `weight[draw, target]` times."""
+    figures = FoldFigures(rest.resampled(weight), held.resampled(weight))
+    return np.stack([held_auc(figures, choose_folds(figures, group)) for group in groups])
+
+
+def resampled_shares(
+    shares: Floats, inside: Singles, weight: Floats, groups: Sequence[Signals]
+) -> Floats:
+    """Return the deployable AUC per [group, draw] where folds are shares of the records.
+
+    `shares[signal, target]` is AUC_x of one dealing, `weight[draw, target]` how often each record
+    is drawn: never, if it compares nothing.
+    """
+    drawn = shares[:, None, :] * weight
+    within = ratio(drawn @ inside, weight @ inside)
+    without = ratio(drawn @ (1 - inside), weight @ (1 - inside))
+    made = []
+    for group in groups:
+        best = group[np.nan_to_num(without[group], nan=-1.0).round(9).argmax(axis=0)]
+        held = take_chosen(within, best)
+        known = np.isfinite(held)
+        total = np.where(known, held, 0.0).sum(axis=1)
+        made.append(ratio(total, known.sum(axis=1).astype(np.float64)))
+    return np.asarray(made)

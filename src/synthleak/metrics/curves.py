@@ -1,0 +1,285 @@
+"""Curves for the eye: ROC, its null band, and sorted V(x) with both of its bands (METHOD §8, §10).
+
+Bands are pointwise: at each point 95% of redraws lie inside. Those of "no leak" choose their own
+best proxy, as the figure itself did. They are for looking at; verdicts come from `nulls`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.calibration import Scores
+from synthleak.core.seeds import Part, stream
+from synthleak.core.spec import Adjacency, GameSection
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
+from synthleak.metrics.comparing.choose import comparison_of
+from synthleak.metrics.comparing.comparison import normal_scores
+from synthleak.metrics.epsilon.claims import claim_roc
+from synthleak.metrics.ranks import Ranks
+from synthleak.metrics.records.vulnerability import Sides, redrawn, sides_of
+from synthleak.metrics.selection import choose
+from synthleak.plan.plan import Design, Plan
+from synthleak.releases.claim import Claim
+
+CURVES_VERSION = 2
+REDRAWS = 199
+BAND = (0.025, 0.975)
+TOLERANCE = 0.004
+"""How far a thinned curve may lie from the whole one: about a pixel."""
+LOWEST = 1e-3
+"""Where a logarithmic axis of false-positive rates begins."""
+GRID: Floats = np.unique(
+    np.concatenate([[0.0], np.logspace(-3, 0, 19), np.linspace(0.1, 1.0, 19)]).round(4)
+)
+"""The false-positive rates at which bands are given."""
+
+
+def roc_curve(positive: Floats, negative: Floats) -> tuple[Floats, Floats]:
+    """Return (FPR, TPR) at every threshold, from none flagged to all; ties make one step.
+
+    The area below the line through these points is the AUC.
+
+    >>> [made.tolist() for made in roc_curve(np.array([3.0, 1.0]), np.array([2.0, 1.0]))]
+    [[0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0]]
+    """
+    thresholds = np.unique(np.concatenate([positive, negative]))[::-1]
+    rates = [
+        np.concatenate(
+            [[0.0], (len(side) - np.searchsorted(np.sort(side), thresholds)) / len(side)]
+        )
+        for side in (negative, positive)
+    ]
+    return rates[0], rates[1]
+
+
+def read_curve(fpr: Floats, tpr: Floats, at: Floats) -> Floats:
+    """Return the TPR of a curve at some false-positive rates; the upper end of a vertical step.
+
+    >>> read_curve(*roc_curve(np.array([3.0, 1.0]), np.array([2.0, 0.0])), GRID[[0, -1]]).tolist()
+    [0.5, 1.0]
+    """
+    last = np.searchsorted(fpr, at, side="right") - 1
+    following = np.minimum(last + 1, len(fpr) - 1)
+    width = fpr[following] - fpr[last]
+    share = np.divide(at - fpr[last], width, out=np.zeros_like(at), where=width > 0)
+    made: Floats = tpr[last] + share * (tpr[following] - tpr[last])
+    return made
+
+
+def thinned(x: Floats, y: Floats, tolerance: float = TOLERANCE) -> NDArray[np.int64]:
+    """Return which points to keep so that the line moves by no more than `tolerance`.
+
+    Douglas and Peucker's rule: a stretch is drawn as one line if all its points lie close to it.
+    """
+    keep = np.zeros(len(x), dtype=np.bool_)
+    keep[[0, -1]] = True
+    open_stretches = [(0, len(x) - 1)]
+    while open_stretches:
+        start, end = open_stretches.pop()
+        if end - start < 2:
+            continue
+        far = _distances(x[start : end + 1], y[start : end + 1])
+        place = int(far.argmax())
+        if far[place] > tolerance:
+            keep[start + place] = True
+            open_stretches += [(start, start + place), (start + place, end)]
+    return np.flatnonzero(keep)
+
+
+def _distances(x: Floats, y: Floats) -> Floats:
+    """Return how far each point lies from the stretch between the first and the last."""
+    dx, dy = x[-1] - x[0], y[-1] - y[0]
+    length = dx**2 + dy**2
+    along = ((x - x[0]) * dx + (y - y[0]) * dy) / length if length > 0 else np.zeros_like(x)
+    along = np.clip(along, 0.0, 1.0)
+    made: Floats = np.hypot(x - x[0] - along * dx, y - y[0] - along * dy)
+    return made
+
+
+def drawable(fpr: Floats, tpr: Floats) -> tuple[Floats, Floats]:
+    """Thin a ROC curve so that neither the linear nor the logarithmic picture changes."""
+    decades = np.log10(np.maximum(fpr, LOWEST)) / -np.log10(LOWEST)
+    kept = np.union1d(thinned(fpr, tpr), thinned(decades, tpr))
+    return fpr[kept], tpr[kept]
+
+
+@dataclass(frozen=True)
+class RocCurve:
+    """The best proxy of a scenario: its curve, and the band of redraws that choose their own best.
+
+    `low` and `high` are at the rates of `GRID`; empty where there is nothing to redraw.
+    """
+
+    scenario: str
+    signal: int
+    fpr: tuple[float, ...]
+    tpr: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SortedV:
+    """V(x) of the cell's best proxy from the largest down, with both bands at the same places.
+
+    `target` says whose V it is. `null_…` is "no leak", `even_…` a leak that hits all alike.
+    """
+
+    signal: int
+    target: tuple[int, ...]
+    v: tuple[float, ...]
+    null_low: tuple[float, ...]
+    null_high: tuple[float, ...]
+    even_low: tuple[float, ...]
+    even_high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """All curves of a cell. `allowed_…` is the most that the claim allows; empty without one."""
+
+    roc: tuple[RocCurve, ...]
+    vulnerability: SortedV
+    redraws: int
+    allowed_fpr: tuple[float, ...] = ()
+    allowed_tpr: tuple[float, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """Write the curves for the store."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Curves:
+        """Read curves from the store."""
+        content: dict[str, Any] = json.loads(data)
+        return cls(
+            roc=tuple(RocCurve(**_tuples(item)) for item in content["roc"]),
+            vulnerability=SortedV(**_tuples(content["vulnerability"])),
+            redraws=content["redraws"],
+            allowed_fpr=tuple(content["allowed_fpr"]),
+            allowed_tpr=tuple(content["allowed_tpr"]),
+        )
+
+
+def _tuples(item: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in item.items()}
+
+
+def trace(
+    scores: Sequence[Scores],
+    design: Design,
+    plan: Plan,
+    game: GameSection,
+    claim: Claim,
+    name: Sequence[Part],
+    *,
+    redraws: int = REDRAWS,
+) -> Curves:
+    """Return the curves of a cell; `name` (seed, then the cell's name) names its stream."""
+    sets = int(plan.trials.set.max()) + 1
+    values = np.concatenate([table.values[:sets] for table in scores], axis=2)
+    comparison = comparison_of(design, plan, values)
+    assignments = [
+        assignment_of(plan.trials, len(plan.targets)),
+        *redraw_assignments(design, plan, game, stream(*name, "curves"), redraws),
+    ]
+    level = comparison.statistics(assignments).auc
+    curves, start = [], 0
+    for table in scores:
+        group = np.arange(start, start + len(table.proxies))
+        chosen = choose(comparison.ranks, assignments, level, group).signal
+        curves.append(_roc(table.scenario, comparison.ranks, assignments, chosen))
+        start += len(table.proxies)
+    best = choose(comparison.ranks, assignments, level, np.arange(start)).signal
+    within = design.within_records(plan)
+    # One at a time: a large pool's redraws would fill the memory.
+    sides = (sides_of(h, sets, len(plan.targets), within_records=within) for h in assignments)
+    return Curves(
+        tuple(curves),
+        _sorted_v(comparison.ranks, sides, best, (sets, len(plan.targets))),
+        redraws,
+        *allowed(claim, plan.adjacency),
+    )
+
+
+def allowed(claim: Claim, adjacency: Adjacency) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the trade-off curve of a claim, ready to be drawn; nothing where nothing is claimed.
+
+    It is kept with the other curves: accounting takes seconds.
+    """
+    if not claim.promises:
+        return (), ()
+    fine = np.unique(np.concatenate([GRID, np.linspace(0, 1, 101)]))
+    fpr, tpr = drawable(fine, claim_roc(claim, adjacency, fine))
+    return tuple(np.round(fpr, 5).tolist()), tuple(np.round(tpr, 5).tolist())
+
+
+def _roc(
+    scenario: str, ranks: Ranks, assignments: Sequence[Assignment], chosen: NDArray[np.int64]
+) -> RocCurve:
+    def curve(assignment: Assignment, signal: int) -> tuple[Floats, Floats]:
+        low = ranks.low[signal].astype(np.float64)
+        if not assignment.members.size or not assignment.others.size:
+            return np.array([0.0, 1.0]), np.array([0.0, 1.0])
+        return roc_curve(low[assignment.members], low[assignment.others].ravel())
+
+    drawn = [
+        curve(assignment, signal)
+        for assignment, signal in zip(assignments, chosen.tolist(), strict=True)
+    ]
+    rest = np.array([read_curve(*item, GRID) for item in drawn[1:]])
+    low, high = np.quantile(rest, BAND, axis=0) if len(rest) else np.empty((2, 0))
+    lines = (*drawable(*drawn[0]), low, high)
+    return RocCurve(
+        scenario, int(chosen[0]), *(tuple(np.round(line, 5).tolist()) for line in lines)
+    )
+
+
+def _sorted_v(
+    ranks: Ranks, sides: Iterator[Sides], best: NDArray[np.int64], shape: tuple[int, int]
+) -> SortedV:
+    def scores(signal: int) -> Floats:
+        return normal_scores(ranks.low[signal], ranks.high[signal]).reshape(shape)
+
+    shown, observed = int(best[0]), next(sides)
+    v = redrawn(scores(shown), [observed])[0]
+    known = np.flatnonzero(np.isfinite(v))
+    order = known[np.argsort(-v[known], kind="stable")]
+    mean = float(v[known].mean()) if len(known) else 0.0
+    # Taken from where a record joined, dealt anew, given back: all leak alike, by chance alone.
+    levelled = scores(shown) - mean * observed.joined
+    free, even = [], []
+    for signal, side in zip(best[1:].tolist(), sides, strict=True):
+        free.append(redrawn(scores(signal), [side])[0])
+        even.append(redrawn(levelled, [side])[0] + mean)
+    bands = [_band(np.array(drawn), len(order)) for drawn in (free, even)]
+    return SortedV(
+        shown,
+        tuple(order.tolist()),
+        tuple(np.round(v[order], 5).tolist()),
+        *(tuple(np.round(edge, 5).tolist()) for band in bands for edge in band),
+    )
+
+
+def _band(drawn: Floats, places: int) -> tuple[Floats, Floats]:
+    """Return the band of sorted V at so many places, each draw read at the same share of records.
+
+    Draws differ in how many records qualify.
+    """
+    if not len(drawn) or not places:
+        return np.empty(0), np.empty(0)
+    at = (np.arange(places) + 0.5) / places
+    read = []
+    for row in drawn:
+        known = np.sort(row[np.isfinite(row)])[::-1]
+        if len(known):
+            read.append(np.interp(at, (np.arange(len(known)) + 0.5) / len(known), known))
+    low, high = np.quantile(read, BAND, axis=0)
+    return low, high

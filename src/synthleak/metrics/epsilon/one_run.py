@@ -1,0 +1,161 @@
+"""A lower bound on ε from many independent coins at once (Steinke, Nasr and Jagielski, 2023).
+
+If every coin decides about one record and the whole of the releases is (ε, δ)-private for each,
+then of r guesses the number of right ones is, up to δ, no larger than that of r tosses that come
+out right with probability e^ε / (1 + e^ε). In `cohort` each coin touches one independently noised
+release, so that n·|P| coins may be counted together. Guesses come from outputs only, and whatever
+is chosen is chosen on other instances (METHOD §8; design/epsilon.md).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.epsilon.bounds import ALPHA, EpsilonBound
+
+SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
+"""Of the coins, how many to guess on a side: fewer than half, since heads may be few."""
+LARGEST = 50.0
+METHOD = "one-run bound over all coins, choices on a reserved half"
+
+
+def one_run_p_value(coins: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
+    """Return the chance of so many right guesses under (ε, δ): β + 2mδα, m counting all coins.
+
+    β = P[X ≥ v] and α = max over i of P[v > X ≥ v − i] / i, for X binomial with r tosses at
+    e^ε / (1 + e^ε). Abstentions cost nothing in r but count in m.
+
+    >>> round(one_run_p_value(100, 100, 75, math.log(3), 0.0), 4)
+    0.5535
+    """
+    from scipy.stats import binom
+
+    rate = 1 / (1 + math.exp(-epsilon))
+    tail = float(binom.sf(right - 1, guesses, rate))
+    if delta == 0 or right == 0:
+        return min(1.0, tail)
+    below = np.cumsum(binom.pmf(np.arange(right - 1, -1, -1), guesses, rate))
+    steepest = float((below / np.arange(1, right + 1)).max())
+    return min(1.0, tail + 2 * coins * delta * steepest)
+
+
+def one_run_epsilon(
+    coins: int, guesses: int, right: int, delta: float, alpha: float = ALPHA
+) -> float:
+    """Return the largest ε that so many right guesses refute at level α, or 0."""
+    if guesses == 0 or one_run_p_value(coins, guesses, right, 0.0, delta) > alpha:
+        return 0.0
+    low, high = 0.0, LARGEST
+    for _ in range(50):
+        middle = (low + high) / 2
+        refuted = one_run_p_value(coins, guesses, right, middle, delta) <= alpha
+        low, high = (middle, high) if refuted else (low, middle)
+    return low
+
+
+def audit_delta(claimed: float, coins: int) -> float:
+    """Return δ_a = min(δ_claim, 1 / (100 m)): a larger δ would let the δ term eat the bound."""
+    return min(claimed, 1 / (100 * coins))
+
+
+def cohort_epsilon(
+    values: Floats,
+    coins: NDArray[np.bool_],
+    delta: float,
+    rng: np.random.Generator,
+    alpha: float = ALPHA,
+) -> EpsilonBound:
+    """Bound ε from `values[instance, target, signal]` and `coins[instance, target]`.
+
+    Half of the instances (half of the records where there is one instance) choose the signal, how
+    scores are compared and how many to guess; the other half is guessed and counted.
+    """
+    reserved = _reserved(coins.shape, rng)
+    counted = int((~reserved).sum())
+    if min(counted, int(reserved.sum())) < 1:
+        reason = f"{coins.size} coin is too few to choose and to count"
+        return EpsilonBound(None, None, delta, counted, METHOD, reason)
+    table = _comparable(values)
+    column, high, low = _best_guesses(table[reserved], coins[reserved], rng)
+    guess = _guess(table[~reserved][:, column], high, low, rng)
+    right = int((guess == np.where(coins[~reserved], 1, -1)).sum())
+    made = int((guess != 0).sum())
+    return EpsilonBound(
+        lower=one_run_epsilon(coins.size, made, right, delta, alpha),
+        largest=largest_one_run(coins.shape, delta, alpha),
+        delta=delta,
+        trials=counted,
+        method=METHOD,
+    )
+
+
+def largest_one_run(shape: tuple[int, ...], delta: float, alpha: float = ALPHA) -> float | None:
+    """Return the largest ε that coins `[instance, target]` could show, were all guesses right."""
+    instances, targets = shape
+    counted = (instances - instances // 2) * targets if instances > 1 else targets - targets // 2
+    if min(counted, instances * targets - counted) < 1:
+        return None
+    return one_run_epsilon(instances * targets, counted, counted, delta, alpha)
+
+
+def _reserved(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
+    instances, targets = shape
+    reserved = np.zeros(shape, dtype=np.bool_)
+    if instances > 1:
+        reserved[rng.permutation(instances)[: instances // 2]] = True
+    else:
+        reserved[:, rng.permutation(targets)[: targets // 2]] = True
+    return reserved
+
+
+def _comparable(values: Floats) -> Floats:
+    """Return each signal as it is and, with it, as a rank among the record's own releases."""
+    from scipy.stats import rankdata
+
+    if len(values) == 1:
+        return values
+    return np.concatenate([values, rankdata(values, axis=0)], axis=2)
+
+
+def _best_guesses(
+    table: Floats, coins: NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[int, float, float]:
+    """Return the column and the shares to guess IN and OUT that bound ε best on these coins."""
+    from scipy.stats import beta
+
+    # Equal scores stand in a drawn order: the order of the records may be that of their coins.
+    drawn = rng.permutation(len(coins))
+    table, coins = table[drawn], coins[drawn]
+    order = np.argsort(table, axis=0, kind="stable")
+    joined = np.cumsum(coins[order[::-1]], axis=0)
+    absent = np.cumsum(~coins[order], axis=0)
+    best, rule = (-1.0, -1.0), (0, SHARES[-1], 0.0)
+    for share in SHARES:
+        count = round(share * len(coins))
+        if count == 0:
+            continue
+        for low in (0.0, share):
+            right = joined[count - 1] + (absent[count - 1] if low else 0)
+            made = count * (2 if low else 1)
+            bound = beta.ppf(ALPHA, right, made - right + 1)
+            column = int(np.argmax(np.nan_to_num(bound)))
+            worth = (float(np.nan_to_num(bound)[column]), float(right[column] / made))
+            if worth > best:
+                best, rule = worth, (column, share, low)
+    return rule
+
+
+def _guess(scores: Floats, high: float, low: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return 1 (joined) for the highest, −1 (absent) for the lowest, 0 (no guess) between.
+
+    Equal scores stand in a drawn order.
+    """
+    order = np.lexsort((rng.random(len(scores)), scores))
+    guess = np.zeros(len(scores), dtype=np.int64)
+    guess[order[: round(low * len(scores))]] = -1
+    guess[order[len(scores) - round(high * len(scores)) :]] = 1
+    return guess

@@ -1,0 +1,166 @@
+"""What is known of a cell: its figures, as they are kept and read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from synthleak.metrics.epsilon.bounds import EpsilonBound
+from synthleak.metrics.estimate import Estimate
+from synthleak.metrics.null import critical_value
+
+
+@dataclass(frozen=True)
+class SignalMeasurements:
+    """One signal: its statistics, each with the chance limit of the whole search.
+
+    A limit is None where no value could pass it.
+    """
+
+    values: tuple[float, ...]
+    ceilings: tuple[float | None, ...]
+
+    @property
+    def auc(self) -> float:
+        """The AUC, which is the first statistic."""
+        return self.values[0]
+
+    @property
+    def auc_ceiling(self) -> float | None:
+        """The chance limit of the AUC."""
+        return self.ceilings[0]
+
+
+def passable(limit: float) -> float | None:
+    """Return a chance limit; None where no value could pass it, since all statistics end at 1."""
+    return limit if limit < 1.0 else None
+
+
+@dataclass(frozen=True)
+class Null:
+    """The part of the verdict's null that decides: enough for any level up to 10%.
+
+    `largest` holds T of the AUC in redraws, the largest first; `smallest` holds U, the smallest
+    first; `count` is the number of assignments, the observed one included.
+    """
+
+    largest: tuple[float, ...]
+    smallest: tuple[int, ...]
+    count: int
+
+    def critical(self, level: float) -> float:
+        """Return the T of the AUC that only a share `level` of chance results exceeds."""
+        return critical_value(
+            np.asarray(self.largest), np.asarray(self.smallest), self.count, level
+        )
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """The statistic and the signal with the smallest p-value: what the verdict rests on."""
+
+    statistic: str
+    signal: int
+    value: float
+    ceiling: float | None
+
+
+@dataclass(frozen=True)
+class ScenarioMeasurements:
+    """One scenario of a cell. `signal` is the best by AUC; `centre` and `scale` are its null's.
+
+    `auc` has an interval as if the proxy had been named beforehand, and the ceiling of the best of
+    the scenario. `crossfit` is None where there was too little to fold; its interval is for this
+    pool, `records_low` and `records_high` are for records like these.
+    """
+
+    scenario: str
+    signal: int
+    auc: Estimate
+    tpr: Estimate
+    pooled: Estimate
+    crossfit: Estimate | None
+    crossfit_tpr: Estimate | None
+    records_low: float | None
+    records_high: float | None
+    centre: float
+    scale: float
+
+
+@dataclass(frozen=True)
+class RecordMeasurements:
+    """One record of a pool: its releases with and without it were compared.
+
+    Where there is one release, a member: `auc` is the share of the holdout that it outscores.
+    """
+
+    target: int
+    auc: float
+    p: float
+    q: float
+
+
+@dataclass(frozen=True)
+class CellMeasurements:
+    """One cell: a row per scenario, and what concerns all signals together.
+
+    `p` is p_cell; `reason` says why nothing can be said; `statistics` names the values of every
+    signal. Where nothing varies there is no `null` and nothing was `deciding`.
+    """
+
+    rows: tuple[ScenarioMeasurements, ...]
+    statistics: tuple[str, ...]
+    signals: tuple[SignalMeasurements, ...]
+    p: float | None
+    reason: str | None
+    null: Null | None
+    deciding: Deciding | None
+    redraws: int
+    crossfit: Estimate | None
+    crossfit_tpr: Estimate | None
+    records_low: float | None
+    records_high: float | None
+    mu: float | None
+    epsilon: EpsilonBound | None
+    epsilon_claim: float | None
+    records: tuple[RecordMeasurements, ...]
+
+    def to_bytes(self) -> bytes:
+        """Write the figures for the store."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> CellMeasurements:
+        """Read figures from the store."""
+        content: dict[str, Any] = json.loads(data)
+        bound, null, deciding = (content[key] for key in ("epsilon", "null", "deciding"))
+        content |= {
+            "rows": tuple(_read_row(row) for row in content["rows"]),
+            "statistics": tuple(content["statistics"]),
+            "signals": tuple(
+                SignalMeasurements(tuple(row["values"]), tuple(row["ceilings"]))
+                for row in content["signals"]
+            ),
+            "null": null and Null(tuple(null["largest"]), tuple(null["smallest"]), null["count"]),
+            "deciding": deciding and Deciding(**deciding),
+            "crossfit": _read_estimate(content["crossfit"]),
+            "crossfit_tpr": _read_estimate(content["crossfit_tpr"]),
+            "epsilon": None if bound is None else EpsilonBound(**bound),
+            "records": tuple(RecordMeasurements(**row) for row in content["records"]),
+        }
+        return cls(**content)
+
+
+def _read_row(row: dict[str, Any]) -> ScenarioMeasurements:
+    estimates = ("auc", "tpr", "pooled", "crossfit", "crossfit_tpr")
+    made: dict[str, Any] = {
+        key: _read_estimate(value) if key in estimates else value for key, value in row.items()
+    }
+    return ScenarioMeasurements(**made)
+
+
+def _read_estimate(value: dict[str, Any] | None) -> Estimate | None:
+    return None if value is None else Estimate(**value)

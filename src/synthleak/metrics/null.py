@@ -1,0 +1,164 @@
+"""The one verdict: max-T within a statistic, min-P across statistics (METHOD §8).
+
+The best of many signals looks like leakage when there is none. So the best of many redraws is what
+it is compared with: for each statistic the largest studentised signal, and over the statistics the
+smallest tail probability. The observed assignment stands among its redraws throughout: all B + 1
+are treated alike and are exchangeable under "no leak", so the p-value is exact, whatever the
+signals, their ties and their dependence. See design/nulls.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.core.verdict import LEVEL
+from synthleak.evidence.observation import Floats
+
+SLACK = 1e-9
+"""Equal statistics may differ by rounding; a redraw this close counts against the finding."""
+
+
+@dataclass(frozen=True)
+class MinPTest:
+    """The test of `values[statistic, assignment, signal]`, the observed assignment first.
+
+    `largest[statistic, assignment]` is T, the largest studentised signal; `smallest[assignment]` is
+    U, the smallest over statistics of the number of assignments whose T is as large. `p` is the
+    share of assignments whose U is as small as the observed one, and `floor` the smallest p that
+    these assignments can give: where it exceeds the level, nothing could ever be found. `statistic`
+    and `signal` are the ones that decided.
+    """
+
+    largest: Floats
+    smallest: NDArray[np.int64]
+    centre: Floats
+    scale: Floats
+    p: float
+    floor: float
+    statistic: int
+    signal: int
+
+    def critical(self, level: float = LEVEL) -> Floats:
+        """Return, per statistic, the T that an assignment must exceed for p ≤ `level`."""
+        rising = np.sort(self.smallest)
+        return np.asarray([critical_value(row, rising, len(rising), level) for row in self.falling])
+
+    @property
+    def falling(self) -> Floats:
+        """T of every statistic, the largest first."""
+        return -np.sort(-self.largest, axis=1)
+
+    def ceilings(self, level: float = LEVEL) -> Floats:
+        """Return m + q·s as [statistic, signal]: passing any of them means p ≤ `level`.
+
+        ∞ where a signal never varies, or where no outcome could reach the level.
+        """
+        varies = self.scale > 0
+        limits = np.where(varies, self.critical(level)[:, None], 0.0)
+        return np.where(varies, self.centre + limits * self.scale, np.inf)
+
+
+def min_p_test(values: Floats) -> MinPTest | None:
+    """Test `values[statistic, assignment, signal]`; None if nothing varies."""
+    centre, scale = values.mean(axis=1), values.std(axis=1)
+    varies = scale > SLACK
+    count = values.shape[1]
+    if count < 2 or not varies.any():
+        return None
+    scaled = np.full(values.shape, -np.inf)
+    np.divide(
+        values - centre[:, None],
+        scale[:, None],
+        out=scaled,
+        where=np.broadcast_to(varies[:, None], values.shape),
+    )
+    largest = scaled.max(axis=2)
+    as_large = np.stack([_as_large(row) for row in largest])
+    smallest = as_large.min(axis=0)
+    deciding = int(as_large[:, 0].argmin())
+    return MinPTest(
+        largest=largest,
+        smallest=smallest,
+        centre=centre,
+        scale=np.where(varies, scale, 0.0),
+        p=int((smallest <= smallest[0]).sum()) / count,
+        floor=int((smallest <= smallest.min()).sum()) / count,
+        statistic=deciding,
+        signal=int(scaled[deciding, 0].argmax()),
+    )
+
+
+def _as_large(largest: Floats) -> NDArray[np.int64]:
+    """Return for each assignment how many, itself included, have a T as large."""
+    below = np.searchsorted(np.sort(largest), largest - SLACK, side="left")
+    return np.asarray(len(largest) - below, dtype=np.int64)
+
+
+def critical_value(falling: Floats, rising: NDArray[np.int64], count: int, level: float) -> float:
+    """Return the T that an assignment must exceed for p ≤ `level`; ∞ where none will do.
+
+    α* is the largest U that at most a share `level` of all `count` assignments reaches. The
+    critical value is the largest T that more than α* assignments reach: exceeding it by a rounding
+    error is not enough. The upper part of T and the lower part of U will do, as long as both hold
+    more than that share.
+
+    >>> round(critical_value(np.arange(40.0, 0.0, -1), np.arange(1, 41), 40, 0.05), 6)
+    38.0
+    """
+    reached = np.searchsorted(rising, rising, side="right")
+    allowed = rising[reached <= math.floor(level * count + SLACK)]
+    return float(falling[allowed[-1]]) + 2 * SLACK if len(allowed) else math.inf
+
+
+def p_value(statistic: float, null: Floats) -> float:
+    """Return (1 + #{T* ≥ T}) / (B + 1).
+
+    >>> p_value(2.0, np.array([1.0, 2.0, 3.0]))
+    0.75
+    """
+    return (1 + int((null >= statistic - SLACK).sum())) / (len(null) + 1)
+
+
+def upper_point(null: Floats, level: float = LEVEL) -> float:
+    """Return the smallest redraw that a figure must exceed for p ≤ `level`; ∞ if none will do.
+
+    >>> upper_point(np.arange(1.0, 20.0))
+    19.0
+    >>> upper_point(np.arange(1.0, 10.0))
+    inf
+    """
+    place = math.ceil((1 - level) * (len(null) + 1) - SLACK)
+    return float(np.sort(null)[place - 1]) if place <= len(null) else math.inf
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return Holm's adjusted p-values; a cell without one neither counts nor gets one.
+
+    >>> holm([0.01, None, 0.04, 0.03])
+    [0.03, None, 0.06, 0.06]
+    """
+    known = [(p, place) for place, p in enumerate(p_values) if p is not None]
+    adjusted: list[float | None] = [None] * len(p_values)
+    worst = 0.0
+    for done, (p, place) in enumerate(sorted(known)):
+        worst = max(worst, min(1.0, (len(known) - done) * p))
+        adjusted[place] = worst
+    return adjusted
+
+
+def benjamini_hochberg(p_values: Floats) -> Floats:
+    """Return the smallest false-discovery rate at which each would be named.
+
+    >>> benjamini_hochberg(np.array([0.01, 0.5, 0.02])).tolist()
+    [0.03, 0.5, 0.03]
+    """
+    order = np.argsort(p_values, kind="stable")
+    scaled = p_values[order] * len(p_values) / np.arange(1, len(p_values) + 1)
+    adjusted = np.empty(len(p_values))
+    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return adjusted

@@ -1,0 +1,242 @@
+"""Two kinds of records in one game: who stands out more against the same non-members (METHOD §10).
+
+Everything is counted on ranks of one signal. A member's AUC is the share of all non-members, over
+all rounds, that it outscores; its TPR the share of rounds in which it passes the threshold that 5%
+of the non-members pass. Both are means over members, so a kind's figure is the mean over its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.assignment import Assignment, Ints
+from synthleak.metrics.comparing.comparison import resample
+from synthleak.metrics.null import SLACK
+from synthleak.metrics.ranks import Small
+from synthleak.metrics.roc import FPR_LIMIT, allowed_alarms
+
+MEASURES = ("auc", "tpr_at_fpr05")
+DRAWS = 1000
+LIMITS = (2.5, 97.5)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """One signal as dealt once: ranks of all cells, and which records are of the first kind."""
+
+    low: Small
+    first: NDArray[np.bool_]
+    assignment: Assignment
+
+    @property
+    def records(self) -> Ints:
+        """The record of each member."""
+        return self.assignment.members % len(self.first)
+
+    @property
+    def members_first(self) -> NDArray[np.bool_]:
+        """Whether each member is of the first kind."""
+        return self.first[self.records]
+
+
+@dataclass(frozen=True)
+class OriginMeasurements:
+    """One measure by kind, with the difference and what it is worth; None where nothing is left.
+
+    `low` and `high` are a bootstrap over member records. `null_low`, `null_high` and `p` compare
+    the difference with redraws of the coins. `own` holds each kind against its own non-members.
+    """
+
+    measure: str
+    first: float
+    second: float
+    low: float
+    high: float
+    null_low: float | None
+    null_high: float | None
+    p: float | None
+    own_first: float | None
+    own_second: float | None
+    own_low: float | None
+    own_high: float | None
+
+    @property
+    def delta(self) -> float:
+        """First minus second."""
+        return self.first - self.second
+
+    @property
+    def own_delta(self) -> float | None:
+        """First minus second, each against its own."""
+        if self.own_first is None or self.own_second is None:
+            return None
+        return self.own_first - self.own_second
+
+
+def origin_measurements(
+    dealings: Sequence[Sides], rng: np.random.Generator, draws: int = DRAWS
+) -> list[OriginMeasurements]:
+    """Return the figures of each measure; the observed dealing first, then the redraws."""
+    observed = dealings[0]
+    first, second = by_kind(observed)
+    deltas = np.stack([np.subtract(*by_kind(sides)) for sides in dealings])
+    low, high = np.percentile(_resampled(observed, rng, draws), LIMITS, axis=0)
+    own_first, own_second = against_own(observed, np.ones(len(observed.first)))
+    own_low, own_high = _own_limits(observed, rng, draws)
+    made = []
+    for place, measure in enumerate(MEASURES):
+        null_low, null_high, p = against_redraws(deltas[:, place])
+        made.append(
+            OriginMeasurements(
+                measure=measure,
+                first=float(first[place]),
+                second=float(second[place]),
+                low=float(low[place]),
+                high=float(high[place]),
+                null_low=null_low,
+                null_high=null_high,
+                p=p,
+                own_first=_known(own_first[place]),
+                own_second=_known(own_second[place]),
+                own_low=_known(own_low[place]),
+                own_high=_known(own_high[place]),
+            )
+        )
+    return made
+
+
+def against_shared(sides: Sides) -> Floats:
+    """Return AUC and TPR of each member against all non-members, as [measure, member]."""
+    members = sides.low[sides.assignment.members]
+    others = sides.low[sides.assignment.others]
+    # Ranks are small whole numbers: counting them is faster than sorting.
+    counted = np.bincount(others.ravel(), minlength=len(sides.low))
+    lower = np.concatenate([[0], np.cumsum(counted)])
+    place = others.shape[1] - 1 - allowed_alarms(others.shape[1])
+    threshold = np.partition(others, place, axis=1)[:, place]
+    return np.stack(
+        [
+            (lower[members] + lower[members + 1]) / (2 * others.size),
+            (members[:, None] > threshold).mean(axis=1),
+        ]
+    )
+
+
+def by_kind(sides: Sides) -> tuple[Floats, Floats]:
+    """Return both measures for the first kind and for the second; NaN for one without members."""
+    scores, first = against_shared(sides), sides.members_first
+    return _mean(scores[:, first]), _mean(scores[:, ~first])
+
+
+def _mean(scores: Floats) -> Floats:
+    return scores.mean(axis=1) if scores.shape[1] else np.full(len(scores), np.nan)
+
+
+def _resampled(sides: Sides, rng: np.random.Generator, draws: int) -> Floats:
+    """Return the differences of bootstrap draws: member records of each kind drawn anew.
+
+    A record brings all its trials with it, and the non-members stay (METHOD §10).
+    """
+    scores, first = against_shared(sides), sides.members_first
+    made = []
+    for kind in (first, ~first):
+        _, record = np.unique(sides.records[kind], return_inverse=True)
+        count = np.bincount(record).astype(np.float64)
+        total = np.stack([np.bincount(record, weights=row) for row in scores[:, kind]], axis=1)
+        weight = resample(len(count), draws, rng)
+        made.append((weight @ total) / (weight @ count)[:, None])
+    difference: Floats = made[0] - made[1]
+    return difference
+
+
+def against_own(sides: Sides, weight: Floats) -> tuple[Floats, Floats]:
+    """Return both measures with each kind against its own non-members, records so weighted."""
+    return Own.of(sides, sides.first).figures(weight), Own.of(sides, ~sides.first).figures(weight)
+
+
+@dataclass(frozen=True)
+class Own:
+    """One kind among itself, sorted once for all weights that its records may be given.
+
+    `member` and `other` name the record of each trial, the others in ascending order of score;
+    `below` and `upto` count the others that each member outscores, and those it at least equals.
+    """
+
+    member: Ints
+    other: Ints
+    below: Ints
+    upto: Ints
+    last: Ints
+
+    @classmethod
+    def of(cls, sides: Sides, kind: NDArray[np.bool_]) -> Own:
+        """Take the trials of one kind."""
+        targets = len(sides.first)
+        cells = sides.assignment.others.ravel()
+        cells = cells[kind[cells % targets]]
+        cells = cells[np.argsort(sides.low[cells], kind="stable")]
+        members = sides.assignment.members[kind[sides.records]]
+        ordered, found = sides.low[cells], sides.low[members]
+        return cls(
+            member=members % targets,
+            other=cells % targets,
+            below=np.searchsorted(ordered, found, side="left"),
+            upto=np.searchsorted(ordered, found, side="right"),
+            last=np.searchsorted(ordered, ordered, side="right"),
+        )
+
+    def figures(self, weight: Floats) -> Floats:
+        """Return AUC and TPR with records so weighted; NaN where a side weighs nothing."""
+        heavy = weight[self.member]
+        mass = np.concatenate([[0.0], np.cumsum(weight[self.other])])
+        whole = mass[-1]
+        if heavy.sum() <= 0 or whole <= 0:
+            return np.full(len(MEASURES), np.nan)
+        # The highest non-members may be flagged as long as they weigh 5% at most.
+        place = int(np.argmax(whole - mass[1:] <= FPR_LIMIT * whole + SLACK))
+        return np.array(
+            [
+                heavy @ (mass[self.below] + mass[self.upto]) / (2 * whole * heavy.sum()),
+                heavy @ (self.below >= self.last[place]) / heavy.sum(),
+            ]
+        )
+
+
+def _own_limits(sides: Sides, rng: np.random.Generator, draws: int) -> Floats:
+    """Return the limits of the own difference: all records drawn anew, in and out."""
+    first, second = Own.of(sides, sides.first), Own.of(sides, ~sides.first)
+    weights = resample(len(sides.first), draws, rng)
+    drawn = np.stack([first.figures(weight) - second.figures(weight) for weight in weights])
+    whole = drawn[np.isfinite(drawn).all(axis=1)]
+    if len(whole) < draws / 2:
+        return np.full((2, len(MEASURES)), np.nan)
+    limits: Floats = np.percentile(whole, LIMITS, axis=0)
+    return limits
+
+
+def against_redraws(deltas: Floats) -> tuple[float | None, float | None, float | None]:
+    """Return the central 95% of the redraws, and the two-sided p of the first among them.
+
+    A redraw that leaves a kind without members counts against the finding on both sides.
+
+    >>> against_redraws(np.array([5.0, 1.0, 2.0, 3.0]))
+    (1.05, 2.95, 0.5)
+    """
+    observed, redrawn = deltas[0], deltas[1:]
+    known = redrawn[np.isfinite(redrawn)]
+    if not known.size:
+        return None, None, None
+    lost = len(redrawn) - known.size
+    upper = 1 + lost + int((known >= observed - SLACK).sum())
+    lower = 1 + lost + int((known <= observed + SLACK).sum())
+    low, high = np.percentile(known, LIMITS)
+    return float(low), float(high), min(1.0, 2 * min(upper, lower) / len(deltas))
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

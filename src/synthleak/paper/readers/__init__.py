@@ -1,0 +1,1 @@
+"""Readers of the published corpora (METHOD §1)."""

@@ -1,0 +1,163 @@
+"""The tables that say what was audited: corpora in numbers, and how pools were made."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+from synthleak.analyses.analysis import Unavailable
+from synthleak.paper.tables.layout import (
+    NOTHING,
+    Block,
+    Column,
+    Entry,
+    Part,
+    Printed,
+    Row,
+    entry,
+    words,
+)
+from synthleak.paper.tables.source import (
+    OUTLIER,
+    RANDOM,
+    RARE,
+    UNION,
+    CorpusFacts,
+    PoolLine,
+    Source,
+)
+
+
+def corpora(source: Source) -> Printed:
+    """What each corpus holds: records, labels, words, tokens."""
+    if not source.corpora:
+        raise Unavailable("needs a corpus that can still be read")
+    facts = source.corpora
+    lines = {
+        "N": [entry(str(f.statistics.records), records=f.statistics.records) for f in facts],
+        "Duplicates dropped": [
+            entry(str(f.statistics.duplicates_dropped), dropped=f.statistics.duplicates_dropped)
+            for f in facts
+        ],
+        "Labels": [entry(str(f.statistics.labels), labels=f.statistics.labels) for f in facts],
+        "Comb.": [
+            entry(str(f.statistics.combinations), combinations=f.statistics.combinations)
+            for f in facts
+        ],
+        "Card. (mn/mx)": [_cardinality(f) for f in facts],
+        "Words (mn/md)": [_words(f) for f in facts],
+        "Tok. md/p95/mx": [_tokens(f) for f in facts],
+    }
+    rows = tuple(Row((name,), tuple(entries)) for name, entries in lines.items())
+    columns = tuple(Column(f.name, align="r") for f in facts)
+    tokenizers = ", ".join(dict.fromkeys(f.tokenizer for f in facts))
+    caption = words(
+        "The corpora in numbers, after exact duplicates were dropped. Comb.: different label"
+        " combinations; Card.: labels of a record; mn, md, mx: mean, median, largest. Tokens by the"
+        f" {tokenizers}."
+    )
+    part = Part(("Figure",), columns, (Block(rows),))
+    return Printed("corpora", caption, (part,))
+
+
+def _cardinality(facts: CorpusFacts) -> Entry:
+    found = facts.statistics
+    mean, most = found.labels_per_record_mean, found.labels_per_record_max
+    return entry(f"{mean:.1f}/{most}", mean=mean, largest=most)
+
+
+def _words(facts: CorpusFacts) -> Entry:
+    found = facts.statistics
+    return entry(
+        f"{found.words_mean:.0f}/{found.words_median:.0f}",
+        mean=found.words_mean,
+        median=found.words_median,
+    )
+
+
+def _tokens(facts: CorpusFacts) -> Entry:
+    found = facts.statistics
+    figures = (found.tokens_median, found.tokens_p95, float(found.tokens_max))
+    return entry(
+        "/".join(_thousands(figure) for figure in figures),
+        median=found.tokens_median,
+        p95=found.tokens_p95,
+        largest=found.tokens_max,
+    )
+
+
+def _thousands(figure: float) -> str:
+    """Write a count as tables of corpora do.
+
+    >>> _thousands(852.0), _thousands(1830.0)
+    ('852', '1.8k')
+    """
+    return f"{figure / 1000:.1f}k" if figure >= 1000 else f"{figure:.0f}"
+
+
+def pools(source: Source) -> Printed:
+    """How the pools were made, and how many records each holds."""
+    owners = list(dict.fromkeys(line.corpus for line in source.pools))
+    if not owners:
+        raise Unavailable("needs a run folder whose pools can be read")
+    known = (OUTLIER, RARE, RANDOM, UNION)
+    others = any(line.rule not in known for line in source.pools)
+    rows = [row for owner in owners for row in _rows_of(source, owner, others)]
+    columns = [
+        Column("Embedder", "", "l"),
+        Column("rule", "Outlier", "l"),
+        Column("targets", "Outlier", "r"),
+        Column("rule", "Rare", "l"),
+        Column("targets", "Rare", "r"),
+        *([Column("rule", "Other", "l"), Column("targets", "Other", "r")] if others else []),
+        Column("targets", "Control", "r"),
+    ]
+    caption = words(
+        "How target pools were made. The outlier rule takes what lies beyond a percentile d of the"
+        " distance to the embedding centroid, joined with what the local outlier factor (LOF, k"
+        " neighbours) flags, vectors scaled to length 1 first; the rare rule goes by labels alone:"
+        " freq., how often a combination is seen, card., how many labels a record carries."
+        " Controls are uniform draws, apart from each other and from the pools above them."
+    )
+    part = Part(("Dataset",), tuple(columns), (Block(tuple(rows)),))
+    return Printed("pools", caption, (part,), size="small")
+
+
+def _rows_of(source: Source, corpus: str, others: bool) -> list[Row]:
+    lines = [line for line in source.pools if line.corpus == corpus]
+    outlier = [line for line in lines if line.rule == OUTLIER]
+    rare = [line for line in lines if line.rule == RARE]
+    other = [line for line in lines if line.rule not in (OUTLIER, RARE, RANDOM, UNION)]
+    control = _controls([line.targets for line in lines if line.rule == RANDOM])
+    rows = []
+    for one, two, three in zip_longest(outlier, rare, other if others else []):
+        encoder = next((line.encoder for line in (one, two, three) if line and line.encoder), "")
+        rows.append(
+            Row(
+                (corpus,),
+                (
+                    entry(encoder, encoder=encoder) if encoder else NOTHING,
+                    *_pair(one),
+                    *_pair(two),
+                    *(_pair(three) if others else ()),
+                    control,
+                ),
+            )
+        )
+    empty = (NOTHING,) * (5 + 2 * others)
+    return rows or [Row((corpus,), (*empty, control))]
+
+
+def _pair(line: PoolLine | None) -> tuple[Entry, Entry]:
+    if line is None:
+        return NOTHING, NOTHING
+    text = "".join(piece.text for piece in line.words)
+    rule = Entry((line.words,), {"pool": line.name, "rule": text})
+    return rule, entry(str(line.targets), records=line.targets)
+
+
+def _controls(sizes: list[int]) -> Entry:
+    if not sizes:
+        return NOTHING
+    each = "/".join(str(size) for size in dict.fromkeys(sizes))
+    text = each if len(sizes) == 1 else f"{len(sizes)} × {each}"
+    return entry(text, draws=len(sizes), records=each)

@@ -1,0 +1,70 @@
+"""From finished audits to what printed tables are made from: several audits are one study."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from synthleak.analyses.analysis import Outcome, Study, Unavailable, analyses, join_studies
+from synthleak.analyses.merged import MergedRow
+from synthleak.paper.tables.source import Source, corpus_facts, pool_lines
+from synthleak.report.tables import read_parquet
+
+if TYPE_CHECKING:
+    from synthleak.audit.result import Audit
+
+ADJUDICATION = "adjudication"
+"""The files of `results/` that flagged cells leave, once they are settled."""
+
+
+def source_of(audits: Sequence[Audit]) -> Source:
+    """Return what printed tables look at: joined tables, corpora, pools, analyses on demand."""
+    study = join_studies([(str(audit.folder.root), audit.study) for audit in audits])
+    corpora = {audit.setup.corpus.name: corpus_facts(audit) for audit in audits}
+    pools = {(line.corpus, line.name): line for audit in audits for line in pool_lines(audit)}
+    return Source(
+        cells=study.cells,
+        corpora=tuple(corpora.values()),
+        pools=tuple(pools.values()),
+        rows=_rows(audits, study),
+        comparison=study.comparison,
+        prior=study.prior,
+        adjudicated=tuple(row for audit in audits for row in settled(audit)[1]),
+    )
+
+
+def _rows(audits: Sequence[Audit], study: Study) -> Callable[[str], Sequence[Any]]:
+    """Read an analysis of one audit from its results; over several it looks at all of them."""
+    known: dict[str, Outcome] = {}
+
+    def outcome(name: str) -> Outcome:
+        plugin = analyses.get(name).plugin
+        path = audits[0].folder.results / f"{name}.parquet"
+        if len(audits) == 1 and path.is_file():
+            return Outcome(name, tuple(read_parquet(plugin.row, path)))
+        return plugin.outcome(study)
+
+    def rows(name: str) -> Sequence[Any]:
+        if name not in known:
+            known[name] = outcome(name)
+        if known[name].unavailable is not None:
+            raise Unavailable(known[name].unavailable)
+        return known[name].rows
+
+    return rows
+
+
+def settled(audit: Audit) -> tuple[str | None, list[MergedRow]]:
+    """Return the key and the rows of flagged cells that were settled; none if results changed."""
+    results, manifest = audit.folder.results, audit.folder.manifest() or {}
+    about, rows = results / f"{ADJUDICATION}.json", results / f"{ADJUDICATION}.parquet"
+    if not about.is_file() or not rows.is_file():
+        return None, []
+    try:
+        content = json.loads(about.read_text(encoding="utf-8"))
+        if content["findings"] != manifest.get("findings"):
+            return None, []
+        return str(content["key"]), read_parquet(MergedRow, rows)
+    except (ValueError, KeyError, TypeError):
+        return None, []

@@ -1,0 +1,175 @@
+"""What this machine offers: packages, cores, memory, disk, devices. Asked by `synthleak doctor`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+import synthleak
+from synthleak.core.registry import installed
+from synthleak.core.runtime import available_cores
+
+GIB = 2**30
+Row = dict[str, Any]
+
+_REQUIREMENT = re.compile(
+    r"(?P<name>[A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*(?P<wanted>[^;]*?)\s*(?:;.*)?$"
+)
+_EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
+
+
+def examine(folder: Path) -> dict[str, Any]:
+    """Return all there is to know, `folder` being where runs would be kept."""
+    return {
+        "synthleak": synthleak.__version__,
+        "machine": machine(folder),
+        "device": device(),
+        "packages": packages(),
+        "extras": extras(),
+        "plugins": plugins(),
+    }
+
+
+def machine(folder: Path) -> Row:
+    """Return what a run can spend here."""
+    memory = available_memory()
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": available_cores(),
+        "memory_gib": None if memory is None else round(memory / GIB, 1),
+        "disk_free_gib": round(shutil.disk_usage(folder).free / GIB, 1),
+    }
+
+
+def available_memory() -> int | None:
+    """Return the bytes that this process may use: of the machine, or of its control group."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            total = min(total, int(Path(name).read_text(encoding="ascii")))
+        except (OSError, ValueError):
+            continue
+    return total
+
+
+def peak_memory() -> int:
+    """Return the most bytes that this process has held."""
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def device() -> Row:
+    """Return the device for language models; torch is imported only if it is installed."""
+    if importlib.util.find_spec("torch") is None:
+        return {
+            "device": "cpu",
+            "name": "",
+            "memory_gib": None,
+            "note": "torch is not installed; generators that use language models need it",
+            "remedy": "pip install torch",
+        }
+    import torch
+
+    if torch.cuda.is_available():
+        facts = torch.cuda.get_device_properties(0)
+        more = torch.cuda.device_count() - 1
+        note = f"torch {torch.__version__}" + (f", and {more} more like it" if more else "")
+        memory = round(facts.total_memory / GIB, 1)
+        return {
+            "device": "cuda",
+            "name": facts.name,
+            "memory_gib": memory,
+            "note": note,
+            "remedy": "",
+        }
+    note = f"torch {torch.__version__} sees no GPU"
+    return {"device": "cpu", "name": "", "memory_gib": None, "note": note, "remedy": ""}
+
+
+def packages() -> list[Row]:
+    """Return what synthleak needs, always."""
+    return [_package(line) for line in requires("synthleak") or [] if not _EXTRA.search(line)]
+
+
+def extras() -> list[Row]:
+    """Return what synthleak can use, by the extra that brings it."""
+    groups: dict[str, list[Row]] = {}
+    for line in requires("synthleak") or []:
+        if found := _EXTRA.search(line):
+            groups.setdefault(found[1], []).append(_package(line))
+    return [
+        {
+            "extra": name,
+            "packages": ", ".join(f"{row['package']} {row['version']}".strip() for row in rows),
+            "state": _worst([row["state"] for row in rows]),
+            "remedy": ""
+            if all(row["state"] == "ok" for row in rows)
+            else f"pip install 'synthleak[{name}]'",
+        }
+        for name, rows in sorted(groups.items())
+    ]
+
+
+def plugins() -> list[Row]:
+    """Return the plug-ins that other packages announce, and whether they can be loaded."""
+    rows = []
+    for point in installed():
+        owner = point.dist.name if point.dist else "?"
+        try:
+            point.load()
+            state, remedy = "ok", ""
+        except Exception as error:
+            state = f"cannot be loaded ({type(error).__name__}: {error})"
+            remedy = f"update it, or pip uninstall {owner}"
+        rows.append({"plug-in": point.name, "package": owner, "state": state, "remedy": remedy})
+    return rows
+
+
+def _package(requirement: str) -> Row:
+    found = _REQUIREMENT.match(requirement)
+    assert found is not None, requirement
+    name, wanted = found["name"], found["wanted"]
+    try:
+        there = version(name)
+    except PackageNotFoundError:
+        there = ""
+    state = "missing" if not there else "too old" if _older(there, wanted) else "ok"
+    return {
+        "package": name,
+        "version": there,
+        "wanted": wanted,
+        "state": state,
+        "remedy": "" if state == "ok" else f"pip install '{name}{wanted}'",
+    }
+
+
+def _older(there: str, wanted: str) -> bool:
+    """Say whether a version is below the least that will do.
+
+    >>> _older("1.10.2", ">=1.9"), _older("0.9", ">=1"), _older("2.0", "")
+    (False, True, False)
+    """
+    least = re.search(r">=\s*([0-9.]+)", wanted)
+    return least is not None and _numbers(there) < _numbers(least[1])
+
+
+def _numbers(text: str) -> list[int]:
+    start = re.match(r"[0-9.]*", text)
+    return [int(part) for part in (start[0] if start else "").split(".") if part]
+
+
+def _worst(states: list[str]) -> str:
+    return next((state for state in ("missing", "too old") if state in states), "ok")

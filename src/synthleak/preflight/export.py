@@ -1,0 +1,179 @@
+"""`synthleak plan export`: the training files of a plan, for releases that are made elsewhere.
+
+    DIR/manifest.json                       every set, every release that is asked for
+    DIR/tasks.tsv                           the same releases, a line each, for a shell loop
+    DIR/<pool>/set-0001/train.jsonl         private records: text and labels
+    DIR/<pool>/set-0001/release-4.jsonl     yours to put there: the release at ε = 4
+
+Sets stand in a seeded order under neutral names; membership is written nowhere (METHOD §5.1).
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from synthleak.audit.setup import Setup, release_seed, set_up
+from synthleak.core.errors import StoreError, UserError
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GeneratorSection, LoadedSpec
+from synthleak.core.store import MemoryStore, cannot_write, write_whole
+from synthleak.core.validation import nearest
+from synthleak.plan.plan import Plan, RecordSet
+from synthleak.releases.exchange import budget, content_hash, dump_training, program_seed
+from synthleak.releases.generators.folder import SEED_NAME, Folder
+from synthleak.releases.manifest import MANIFEST, Slot, dump_manifest, read_manifest, ticket_of
+from synthleak.releases.release import Generator
+
+TASKS = "tasks.tsv"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export wrote."""
+
+    folder: Path
+    sets: int
+    releases: int
+
+
+def export_plan(loaded: LoadedSpec, folder: Path, generator: str | None = None) -> Exported:
+    """Write the training files of a spec's plan for one of its generators.
+
+    An export can be made again into the same folder, for more pools or budgets: what is there is
+    left as it is. A folder of another plan is refused.
+    """
+    setup = set_up(loaded, MemoryStore())
+    section, plugin = _chosen(setup, folder, generator)
+    slots, trains = [], {}
+    for name, plan in setup.plans.items():
+        for label, item in _neutral(plan, setup.spec.seed):
+            made = _slots(setup, section, plugin, name, label, item)
+            slots += made
+            trains[made[0].train] = dump_training(setup.records(item.records))
+    files = {MANIFEST: dump_manifest(slots, section.name), TASKS: _tasks(slots)}
+    _guarded(folder, lambda: _write(folder, slots, trains, files))
+    return Exported(folder, len(trains), len(slots))
+
+
+def _chosen(setup: Setup, folder: Path, name: str | None) -> tuple[GeneratorSection, Generator]:
+    """Return the generator whose budgets and seeds are written out."""
+    pairs = setup.plugins.generators
+    names = [section.name for section, _ in pairs]
+    if name is not None:
+        if name not in names:
+            raise UserError(f"unknown generator {name!r}", "--generator", nearest(name, names))
+        return pairs[names.index(name)]
+    own = [
+        pair
+        for pair in pairs
+        if isinstance(pair[1], Folder) and pair[1].path.resolve() == folder.resolve()
+    ]
+    if len(own) == 1 or len(pairs) == 1:
+        return (own or list(pairs))[0]
+    raise UserError(
+        f"{len(own or pairs)} generators could be meant: {', '.join(names)}",
+        "plan export",
+        "choose one with --generator NAME",
+    )
+
+
+def _neutral(plan: Plan, seed: int) -> list[tuple[str, RecordSet]]:
+    """Name the sets by a seeded order that says nothing of what they are for."""
+    sets = [item for item in plan.sets if item.form == "release"]
+    order = stream(seed, "export", plan.pool).permutation(len(sets))
+    width = max(4, len(str(len(sets))))
+    return [
+        (f"set-{number:0{width}d}", sets[position])
+        for number, position in enumerate(order.tolist(), start=1)
+    ]
+
+
+def _slots(
+    setup: Setup,
+    section: GeneratorSection,
+    generator: Generator,
+    pool: str,
+    label: str,
+    item: RecordSet,
+) -> list[Slot]:
+    slots = []
+    for cell in setup.cells:
+        if (cell.pool, cell.generator) != (pool, section.name):
+            continue
+        request = setup.request(cell, item)
+        told = release_seed(item, f"program {section.name}", cell.epsilon)
+        known = replace(request, seed=release_seed(item, SEED_NAME, cell.epsilon))
+        slots.append(
+            Slot(
+                pool=pool,
+                set=label,
+                train_hash=content_hash(dump_training(request.records)),
+                nominal=request.nominal,
+                size=request.size,
+                epsilon=request.epsilon,
+                delta=request.delta,
+                seed=program_seed(told),
+                ticket=ticket_of(known),
+            )
+        )
+    return slots
+
+
+def _tasks(slots: Sequence[Slot]) -> bytes:
+    lines = ["train\tout\tn\tnominal\tepsilon\tdelta\tseed"]
+    lines += [
+        f"{s.train}\t{s.file}\t{s.size}\t{s.nominal}\t{budget(s.epsilon)}\t{s.delta!r}\t{s.seed}"
+        for s in sorted(slots, key=lambda slot: slot.file)
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _guarded(folder: Path, write: Callable[[], None]) -> None:
+    try:
+        write()
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+
+
+def _write(
+    folder: Path, slots: Sequence[Slot], trains: dict[str, bytes], files: dict[str, bytes]
+) -> None:
+    if (folder / MANIFEST).is_file():
+        _check_same_plan(folder, slots)
+        _write_files(folder, trains, files)
+        return
+    if folder.is_dir() and any(folder.iterdir()):
+        raise StoreError(
+            "the folder is not empty and holds no export", str(folder), "choose another folder"
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Made aside and moved into place (mkdtemp: for the owner's eyes only), so whole or not at all.
+    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        _write_files(aside, trains, files)
+        aside.replace(folder)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def _check_same_plan(folder: Path, slots: Sequence[Slot]) -> None:
+    planned = {(slot.pool, slot.set): slot.train_hash for slot in slots}
+    for slot in read_manifest(folder):
+        if planned.get((slot.pool, slot.set)) != slot.train_hash:
+            raise StoreError(
+                f"the folder was exported for another plan ({slot.pool}/{slot.set} differs)",
+                str(folder),
+                "choose another folder",
+            )
+
+
+def _write_files(folder: Path, trains: dict[str, bytes], files: dict[str, bytes]) -> None:
+    for name, data in {**trains, **files}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, data)

@@ -1,0 +1,143 @@
+"""What a spec's design finds, before anything is spent: `synthleak plan power`.
+
+Nothing is generated. The audit is played with `bystander`, whose releases are records of R and know
+nothing of the targets, so that the scores are those of this corpus, pool, encoder and game without
+a leak; leaks of known size are then planted. A release that is already there is looked at itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from synthleak.audit.setup import Setup
+from synthleak.audit.steps.measurements import scores_of
+from synthleak.audit.steps.observations import look_at, missing_evidence
+from synthleak.audit.steps.releases import make_releases, missing_releases
+from synthleak.core.engine.local import run_units
+from synthleak.core.engine.progress import Progress
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GeneratorSection
+from synthleak.core.store import MemoryStore
+from synthleak.core.verdict import LEVEL
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.measure import largest_epsilon
+from synthleak.metrics.power import (
+    LARGEST_PLAYED,
+    POWER,
+    PowerEstimate,
+    estimate_power,
+    instances_needed,
+)
+from synthleak.plan.plan import Baseline, Plan, designs
+from synthleak.releases.release import generators
+
+Row = dict[str, Any]
+PLAYED = 100
+"""Instances that are played; a larger design draws its scores from them."""
+
+
+def power_table(
+    setup: Setup, progress: Progress, *, auc: float | None = None, power: float = POWER
+) -> list[Row]:
+    """Return, per pool, the smallest leaks that the design finds with this probability.
+
+    With `auc`, also about how many instances would find a leak of that size.
+    """
+    return [_row(setup, name, progress, auc, power) for name in setup.plans]
+
+
+def scores_without_leak(setup: Setup, pool: str, progress: Progress) -> Floats:
+    """Return the scores `[set, target, signal]` of a pool when releases know nothing of it."""
+    plan = _shortened(setup.plans[pool])
+    section, generator = setup.plugins.generators[0]
+    if not designs.get(plan.design).plugin.given:
+        section = GeneratorSection(kind="bystander", name="bystander", epsilon=(math.inf,))
+        generator = generators.build("bystander", {}, key="kind", where=("generator", 0))
+    plugins = replace(setup.plugins, generators=((section, generator),))
+    setup = replace(
+        setup,
+        plugins=plugins,
+        pools={pool: setup.pools[pool]},
+        plans={pool: plan},
+        store=MemoryStore(),
+    )
+    for unit in missing_releases(setup):
+        make_releases(setup, unit)
+    units = missing_evidence(setup)
+    run_units(
+        look_at,
+        setup,
+        units,
+        workers=1,
+        progress=progress,
+        title=f"observations of {pool}",
+        steps=len(units),
+    )
+    sets = min(int(plan.trials.set.max()) + 1, PLAYED)
+    tables = scores_of(setup, setup.cells[0])
+    return np.concatenate([table.values[:sets] for table in tables], axis=2)
+
+
+def _shortened(plan: Plan) -> Plan:
+    """Return a plan with the first instances and all references: a hundred show the scores."""
+    sets = int(plan.trials.set.max()) + 1
+    kept = [place for place in range(len(plan.sets)) if place < PLAYED or place >= sets]
+    return replace(
+        plan,
+        sets=tuple(plan.sets[place] for place in kept),
+        baselines=tuple(Baseline(b.scenario, b.uses[:, kept]) for b in plan.baselines),
+    )
+
+
+def _row(setup: Setup, name: str, progress: Progress, auc: float | None, power: float) -> Row:
+    plan, game, cells = setup.plans[name], setup.spec.game, len(setup.cells)
+    design = designs.get(plan.design).plugin
+    scores = scores_without_leak(setup, name, progress)
+
+    def estimated(instances: int, level: float, confirm: bool) -> PowerEstimate:
+        rng = stream(setup.spec.seed, "power", name, instances)
+        values = scores
+        if instances != len(scores):
+            values = scores[rng.integers(len(scores), size=instances)]
+        return estimate_power(
+            values,
+            design,
+            replace(plan, trials=design.redraw(plan, game_of(instances), rng)),
+            game_of(instances),
+            rng,
+            level=level,
+            power=power,
+            confirm=confirm,
+        )
+
+    def game_of(instances: int) -> Any:
+        return game.model_copy(update={"instances": instances})
+
+    instances = int(plan.trials.set.max()) + 1
+    cell_data = min(instances, LARGEST_PLAYED)
+    alone = estimated(cell_data, LEVEL, True)
+    row: Row = {
+        "pool": name,
+        "design": plan.design,
+        "instances": instances,
+        "targets": len(plan.targets),
+        "signals": alone.signals,
+        "chance limit": alone.ceiling,
+        "smallest AUC": alone.auc,
+        "planted and found": alone.confirmed,
+        "smallest share copied": alone.copied,
+        "largest ε": largest_epsilon(plan, instances, 1 / plan.nominal**2),
+    }
+    if cells > 1:
+        row[f"smallest AUC of {cells} cells"] = estimated(cell_data, LEVEL / cells, False).auc
+    if auc is not None:
+        row[f"instances for {auc:g}"] = (
+            None
+            if design.given
+            else instances_needed(lambda n: estimated(n, LEVEL / cells, False), auc, instances)
+        )
+    return row

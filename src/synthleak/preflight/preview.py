@@ -1,0 +1,120 @@
+"""What an audit will do, before anything is spent: `synthleak plan show`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from synthleak.audit.setup import Setup
+from synthleak.audit.steps.releases import wanted_sets
+from synthleak.calibration import KNOWLEDGE
+from synthleak.plan.plan import EVERY_ROUND, Plan
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Four tables: whom the audit asks about, what the attackers know, what is made, how much."""
+
+    pools: list[Row]
+    attackers: list[Row]
+    cells: list[Row]
+    totals: Row
+
+
+def preview(setup: Setup) -> Preview:
+    """Describe the plans of a spec. Nothing is generated."""
+    first = next(iter(setup.plans.values()))
+    return Preview(
+        pools=[_pool(setup, name) for name in setup.pools],
+        attackers=[_attacker(first, position) for position in range(len(first.baselines))],
+        cells=_cells(setup),
+        totals=_totals(setup),
+    )
+
+
+def count_releases(setup: Setup) -> int:
+    """Return how many releases the whole audit is made of."""
+    return sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
+
+
+def count_observations(setup: Setup) -> int:
+    """Return how many observations are looked at: every release, and each raw set once."""
+    raw = sum(item.form == "raw" for plan in setup.plans.values() for item in plan.sets)
+    return count_releases(setup) + raw
+
+
+def _pool(setup: Setup, name: str) -> Row:
+    pool, plan = setup.pools[name], setup.plans[name]
+    cell_data = len(np.unique(plan.trials.set))
+    made = sum(item.form == "release" for item in plan.sets)
+    return {
+        "pool": name,
+        "targets": len(pool.targets),
+        "candidates": len(pool.candidates),
+        "auxiliary": len(pool.auxiliary),
+        "design": plan.design,
+        "adjacency": plan.adjacency,
+        "N": plan.nominal,
+        "release size": plan.release_size,
+        "games": cell_data,
+        "references": made - cell_data,
+        "raw sets": len(plan.sets) - made,
+    }
+
+
+def _attacker(plan: Plan, position: int) -> Row:
+    baseline = plan.baselines[position]
+    forms = sorted({plan.sets[column].form for column in np.flatnonzero(baseline.uses.any(axis=0))})
+    sets = int(baseline.uses.sum(axis=1).max(initial=0))
+    words = {"release": "releases", "raw": "raw sets"}
+    return {
+        "attacker": baseline.scenario,
+        "knows": KNOWLEDGE.get(baseline.scenario, ""),
+        "compares with": f"{sets} {' and '.join(words[form] for form in forms)}"
+        if sets
+        else "nothing",
+    }
+
+
+def _cells(setup: Setup) -> list[Row]:
+    rows = []
+    for cell in setup.cells:
+        trials = setup.plans[cell.pool].trials
+        once = (trials.round == EVERY_ROUND) | (trials.round == 0)
+        rows.append(
+            {
+                "pool": cell.pool,
+                "generator": cell.generator,
+                "epsilon": cell.epsilon,
+                "releases": len(wanted_sets(setup, cell)),
+                "members": int((trials.member & once).sum()),
+                "non-members a round": int((~trials.member & once).sum()),
+                "rounds": trials.rounds,
+            }
+        )
+    return rows
+
+
+def _totals(setup: Setup) -> Row:
+    proxies = sum(len(member.proxies) for member in setup.plugins.families)
+    plans = setup.plans.values()
+    budgets = sum(len(section.epsilon) for section, _ in setup.plugins.generators)
+    values = sum(
+        len(plan.targets) * sum(budgets if item.form == "release" else 1 for item in plan.sets)
+        for plan in plans
+    )
+    return {
+        "cells": len(setup.cells),
+        "releases": count_releases(setup),
+        "synthetic records": sum(
+            setup.plans[cell.pool].release_size * len(wanted_sets(setup, cell))
+            for cell in setup.cells
+        ),
+        "observations": count_observations(setup),
+        "proxies": proxies,
+        "scores": values * proxies,
+    }

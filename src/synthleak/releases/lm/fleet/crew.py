@@ -1,0 +1,213 @@
+"""A backbone with its fleet: what the generators of language models are built on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from synthleak.core.errors import GeneratorError
+from synthleak.core.seeds import derive
+from synthleak.releases.lm.backbone import Backbone, load_backbone
+from synthleak.releases.lm.fleet.adapters import Adapters, FleetLinear, convert
+from synthleak.releases.lm.fleet.choice import Decoding
+from synthleak.releases.lm.fleet.memory import Fleet, Shape
+from synthleak.releases.lm.fleet.packed import Packed, packable
+from synthleak.releases.lm.fleet.packed_sampling import PackedSampler
+from synthleak.releases.lm.fleet.packed_training import PackedTrainer
+from synthleak.releases.lm.fleet.sampling import Decoder, Sampler
+from synthleak.releases.lm.fleet.self_check import packed_works
+from synthleak.releases.lm.fleet.training import Course, Trainer
+
+
+class Crew:
+    """A frozen backbone whose linear layers serve many adapters."""
+
+    def __init__(self, backbone: Backbone) -> None:
+        self.backbone = backbone
+        model = backbone.model
+        self.layers: list[FleetLinear] = convert(model, keep=[model.get_output_embeddings()])
+        fuse_norms(model)
+        # cuDNN plans its attention anew for every shape, and no two steps of a fleet have the same.
+        torch.backends.cuda.enable_cudnn_sdp(False)
+        self._base = model.base_model
+        self._packs: dict[int, bool] = {}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the backbone lies."""
+        return self.layers[0].weight.device
+
+    def adapters(self, seeds: Sequence[int], *, rank: int, scale: float) -> Adapters:
+        """Return fresh adapters, one per seed, and let the layers serve them."""
+        wide = self.layers[0].weight.dtype == torch.float64
+        made = Adapters(
+            self.layers,
+            [derive(seed, "adapter") for seed in seeds],
+            rank=rank,
+            scale=scale,
+            full=torch.float64 if wide else torch.float32,
+        )
+        for layer in self.layers:
+            layer.adapters = made
+        return made
+
+    def dismiss(self) -> None:
+        """Let go of the adapters: generators that share a backbone need their memory."""
+        for layer in self.layers:
+            layer.adapters = None
+
+    def decode(self, tokens: Tensor) -> Tensor:
+        """Return the last hidden states of right-padded tokens, for training.
+
+        No mask is needed: a causal decoder never looks at the padding behind a text.
+        """
+        embedded = self.backbone.model.get_input_embeddings()(tokens).detach().requires_grad_()
+        states: Tensor = self._base(inputs_embeds=embedded, use_cache=False).last_hidden_state
+        return states
+
+    def decoder(self) -> Decoder:
+        """Return the decoder with memory, for sampling."""
+
+        def step(tokens: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> tuple[Tensor, Any]:
+            out = self._base(
+                input_ids=tokens,
+                attention_mask=mask,
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=True,
+            )
+            return out.last_hidden_state[:, -1], out.past_key_values
+
+        def choose(cache: Any, rows: Tensor) -> None:
+            cache.batch_select_indices(rows)
+
+        return Decoder(step, self.backbone.head, choose)
+
+    def shape(self, rank: int) -> Shape:
+        """Return what decides the memory of this backbone."""
+        config = self.backbone.model.config
+        hidden = int(config.hidden_size)
+        heads = int(config.num_attention_heads)
+        keys = int(getattr(config, "num_key_value_heads", None) or heads)
+        size = int(getattr(config, "head_dim", None) or hidden // heads)
+        weight = self.layers[0].weight
+        return Shape(
+            layers=int(config.num_hidden_layers),
+            hidden=hidden,
+            inner=int(getattr(config, "intermediate_size", None) or 4 * hidden),
+            keys=keys * size,
+            vocabulary=int(self.backbone.head.shape[0]),
+            parameters=sum(p.numel() for p in self.backbone.model.parameters()),
+            adapter=sum(rank * (layer.inputs + layer.outputs) for layer in self.layers),
+            bytes=weight.element_size(),
+            packed=self.packs(rank),
+        )
+
+    def packs(self, rank: int) -> bool:
+        """Say whether adapters of this rank take the packed pass, which is tried out once."""
+        if rank not in self._packs:
+            self._packs[rank] = packable(self.backbone.model, rank) and packed_works(self, rank)
+        return self._packs[rank]
+
+    def trainer(self, adapters: Adapters, course: Course, *, longest: int, fleet: Fleet) -> Trainer:
+        """Return what trains these adapters: packed where that is possible."""
+        if self.packs(adapters.rank):
+            packed = Packed(self.backbone.model, adapters, longest)
+            return PackedTrainer(packed, course, longest=longest, tokens_at_once=fleet.tokens)
+        return Trainer(
+            self.decode,
+            self.backbone.head,
+            adapters,
+            course,
+            longest=longest,
+            tokens_at_once=fleet.tokens,
+            examples_at_once=fleet.examples,
+        )
+
+    def sampler(self, adapters: Adapters, decoding: Decoding, *, fleet: Fleet) -> Sampler:
+        """Return what samples from these adapters: packed where that is possible."""
+        if self.packs(adapters.rank):
+            packed = Packed(self.backbone.model, adapters, decoding.longest)
+            return PackedSampler(packed, decoding, texts_at_once=fleet.texts)
+        return Sampler(self.decoder(), adapters, decoding, texts_at_once=fleet.texts)
+
+
+class FusedNorm(torch.nn.Module):
+    """Root-mean-square normalisation in one kernel where the library has one."""
+
+    def __init__(self, weight: Tensor, tiny: float) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(weight, requires_grad=False)
+        self.tiny = tiny
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise the last axis."""
+        return torch.nn.functional.rms_norm(x, self.weight.shape, self.weight, self.tiny)
+
+
+PLAIN_NORMS = ("LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm")
+"""Norms that multiply by their weight and do nothing else; others keep their own code."""
+
+
+def fuse_norms(model: torch.nn.Module) -> None:
+    """Replace plain norms by the library's own, in place: they are a tenth of a step."""
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child).__name__ in PLAIN_NORMS:
+                weight = child.get_parameter("weight").data
+                setattr(parent, name, FusedNorm(weight, float(child.variance_epsilon)))
+
+
+def crew_of(name: str, device: str, dtype: str, revision: str | None = None) -> Crew:
+    """Return the crew of a backbone, made once a process however its device is called."""
+    return _crew(name, *whereabouts(device, dtype), revision)
+
+
+@lru_cache(maxsize=1)
+def _crew(name: str, device: str, dtype: str, revision: str | None) -> Crew:
+    return Crew(load_backbone(name, device, dtype, revision))
+
+
+def whereabouts(device: str, dtype: str) -> tuple[str, str]:
+    """Resolve `auto`: the GPU in bfloat16 where there is one, else the CPU in float32."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=device)
+    except (AssertionError, RuntimeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise GeneratorError(
+            f"torch cannot use a device {device!r} here ({reason})",
+            "device",
+            "use 'auto', 'cpu', or a GPU that is there, such as 'cuda'",
+        ) from None
+    if dtype == "auto":
+        dtype = "bfloat16" if device.startswith("cuda") else "float32"
+    return device, dtype
+
+
+def memory_of(device: torch.device) -> int:
+    """Return how many bytes a fleet may plan with on a device."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(free + torch.cuda.memory_reserved(device))
+    import os
+
+    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.5)
+
+
+def halving(work: Callable[[int], Any], size: int, said: Callable[[str], None]) -> Any:
+    """Do `work(size)`; if the device runs out of memory, halve the size, say so, and go on."""
+    while True:
+        try:
+            return work(size)
+        except torch.OutOfMemoryError:
+            if size == 1:
+                raise
+        torch.cuda.empty_cache()
+        said(f"out of device memory with {size} instances: going on with {size // 2}")
+        size //= 2

@@ -1,0 +1,173 @@
+"""From requests to releases by fine-tuning: the fleets of `dpsgd`."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from synthleak.core.engine.progress import tell
+from synthleak.core.seeds import derive
+from synthleak.releases.lm.fleet.batches import Example
+from synthleak.releases.lm.fleet.choice import Decoding
+from synthleak.releases.lm.fleet.crew import Crew, halving, memory_of
+from synthleak.releases.lm.fleet.full import trained_in_full
+from synthleak.releases.lm.fleet.memory import Fleet, plan_fleet
+from synthleak.releases.lm.fleet.sampling import Sampler
+from synthleak.releases.release import Request, Synthetic
+
+if TYPE_CHECKING:
+    from synthleak.releases.generators.dpsgd import DpSgd
+
+log = logging.getLogger(__name__)
+
+
+def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Synthetic]]:
+    """Yield a release per request, made in fleets as large as memory allows.
+
+    All requests share N, ε and release size: they are one cell's. Only seeds and records differ.
+    """
+    crew = generator.crew()
+    longest = min(generator.max_tokens, crew.backbone.context)
+    sets = _examples(crew, requests, longest)
+    done = 0
+    while done < len(requests):
+        fleet = plan_fleet(
+            crew.shape(generator.rank),
+            memory_of(crew.device),
+            wanted=len(requests) - done,
+            batch=generator.expected_batch,
+            longest=longest,
+            most=generator.fleet,
+        )
+
+        def make(size: int, first: int = done, fleet: Fleet = fleet) -> list[list[Synthetic]]:
+            part = slice(first, first + size)
+            return _one_fleet(generator, crew, requests[part], sets[part], fleet, longest)
+
+        made = halving(make, fleet.instances, log.warning)
+        crew.dismiss()
+        yield from made
+        done += len(made)
+
+
+def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Synthetic]]:
+    """Yield a release per request, every weight trained, one request after another."""
+    crew = generator.crew()
+    longest = min(generator.max_tokens, crew.backbone.context)
+    sets = _examples(crew, requests, longest)
+    for request, examples in zip(requests, sets, strict=True):
+        seed = derive(request.seed, "dpsgd")
+        with trained_in_full(crew, examples, seed, generator.course(request)):
+            unchanged = crew.adapters([seed], rank=1, scale=1.0)
+            fleet = plan_fleet(
+                crew.shape(1),
+                memory_of(crew.device),
+                wanted=1,
+                batch=generator.expected_batch,
+                longest=longest,
+            )
+            sampler = crew.sampler(unchanged, _decoding(generator, crew, longest), fleet=fleet)
+            yield from sampled(crew, sampler, [generator.classes(request)], [seed])
+        crew.dismiss()
+
+
+def _decoding(generator: DpSgd, crew: Crew, longest: int) -> Decoding:
+    return Decoding(
+        end=(crew.backbone.end,),
+        longest=longest,
+        temperature=generator.temperature,
+        top_k=generator.top_k,
+        top_p=generator.top_p,
+        least=1,
+    )
+
+
+def _one_fleet(
+    generator: DpSgd,
+    crew: Crew,
+    requests: Sequence[Request],
+    sets: Sequence[Sequence[Example]],
+    fleet: Fleet,
+    longest: int,
+) -> list[list[Synthetic]]:
+    seeds = [derive(request.seed, "dpsgd") for request in requests]
+    adapters = crew.adapters(seeds, rank=generator.rank, scale=generator.scale)
+    course = generator.course(requests[0])
+    trainer = crew.trainer(adapters, course, longest=longest, fleet=fleet)
+    start = time.monotonic()
+    trainer.train(sets, seeds, counted("training", len(requests), course.steps, "step"))
+    del trainer
+    trained = time.monotonic()
+    sampler = crew.sampler(adapters, _decoding(generator, crew, longest), fleet=fleet)
+    made = sampled(crew, sampler, [generator.classes(r) for r in requests], seeds)
+    log.info(
+        "%d instances: trained in %.1f s, sampled in %.1f s",
+        len(requests),
+        trained - start,
+        time.monotonic() - trained,
+    )
+    return made
+
+
+def counted(doing: str, instances: int, total: int, unit: str) -> Callable[[int], None]:
+    """Return a counter that tells how far a fleet is."""
+    done = 0
+
+    def advance(steps: int) -> None:
+        nonlocal done
+        done += steps
+        tell(f"{doing} {instances:,} instances, {unit} {done:,} of {total:,}")
+
+    return advance
+
+
+def sampled(
+    crew: Crew, sampler: Sampler, classes: Sequence[Sequence[tuple[str, ...]]], seeds: Sequence[int]
+) -> list[list[Synthetic]]:
+    """Sample a text for every class, prompted with its labels."""
+    from synthleak.releases.generators.dpsgd import prompt_of
+
+    encoded = {
+        labels: prompt_of(labels, crew.backbone)
+        for labels in {labels for own in classes for labels in own}
+    }
+    total = sum(len(own) for own in classes)
+    texts = sampler.sample(
+        [[encoded[labels] for labels in own] for own in classes],
+        seeds,
+        counted("sampling", len(classes), total, "text"),
+    )
+    return [
+        [
+            Synthetic(crew.backbone.decode(tokens), labels)
+            for tokens, labels in zip(own, kinds, strict=True)
+        ]
+        for own, kinds in zip(texts, classes, strict=True)
+    ]
+
+
+def _examples(crew: Crew, requests: Sequence[Request], longest: int) -> list[list[Example]]:
+    """Write every private record as tokens, each once however many sets hold it."""
+    from synthleak.releases.generators.dpsgd import example_of
+
+    known: dict[tuple[str, tuple[str, ...]], tuple[Example, bool]] = {}
+    sets = []
+    for request in requests:
+        own = []
+        for record in request.records:
+            key = (record.text, record.labels)
+            if key not in known:
+                known[key] = example_of(record, crew.backbone, longest)
+            own.append(known[key][0])
+        sets.append(own)
+    cut = sum(was for _, was in known.values())
+    if cut:
+        log.warning(
+            "%d of %d records are longer than max_tokens = %d and were cut",
+            cut,
+            len(known),
+            longest,
+        )
+    return sets

@@ -1,0 +1,155 @@
+"""Sampling for a fleet: all instances decode together, each from its own randomness.
+
+Which token is drawn for record r of instance i at position t depends on u[i, r, t] alone, drawn
+from the instance's seed; batches, compaction and company change nothing but rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synthleak.core.seeds import stream
+from synthleak.releases.lm.fleet.adapters import Adapters, Even
+from synthleak.releases.lm.fleet.choice import Decoding, choose
+
+Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A decoder with a memory: `step(tokens, mask, positions, cache) -> (last hidden, cache)`."""
+
+    step: Callable[[Tensor, Tensor, Tensor, Any], tuple[Tensor, Any]]
+    head: Tensor
+    choose: Callable[[Any, Tensor], None]
+
+
+class Sampler:
+    """Samples the texts of a fleet."""
+
+    COMPACT_EVERY = 8
+    COMPACT_BELOW = 0.75
+
+    def __init__(
+        self, decoder: Decoder, adapters: Adapters, decoding: Decoding, *, texts_at_once: int
+    ) -> None:
+        self._decoder = decoder
+        self._adapters = adapters
+        self._decoding = decoding
+        self._at_once = texts_at_once
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[Tokens]],
+        seeds: Sequence[int],
+        advance: Callable[[int], None] = lambda texts: None,
+    ) -> list[list[Tokens]]:
+        """Return a continuation for every prompt: `prompts[i]` are those of instance i."""
+        each = len(prompts[0])
+        if any(len(own) != each for own in prompts):
+            raise ValueError("every instance of a fleet samples equally many texts")
+        chance = np.stack(
+            [
+                stream(seed, "tokens").random((each, self._decoding.longest), dtype=np.float32)
+                for seed in seeds
+            ]
+        )
+        made: list[list[Tokens]] = [[()] * each for _ in prompts]
+        per_round = max(1, self._at_once // len(prompts))
+        for start in range(0, each, per_round):
+            part = slice(start, min(start + per_round, each))
+            for instance, position, tokens in self._round(
+                [own[part] for own in prompts], chance[:, part]
+            ):
+                made[instance][start + position] = tokens
+            advance((part.stop - part.start) * len(prompts))
+        return made
+
+    @torch.no_grad()
+    def _round(
+        self, prompts: Sequence[Sequence[Tokens]], chance: NDArray[np.float32]
+    ) -> Iterator[tuple[int, int, Tokens]]:
+        fleet, each = len(prompts), len(prompts[0])
+        batch = _Batch(prompts, chance, self._adapters.live.device)
+        tokens, cache = batch.prompts, None
+        for t in range(self._decoding.longest):
+            with self._adapters.serving(Even(fleet, batch.each)):
+                hidden, cache = self._decoder.step(tokens, batch.mask, batch.positions, cache)
+            logits = torch.matmul(hidden, self._decoder.head.T)
+            drawn = choose(logits, batch.chance[:, t], self._decoding, t)
+            batch.take(drawn, self._decoding.end)
+            if t % self.COMPACT_EVERY == self.COMPACT_EVERY - 1 or t + 1 == self._decoding.longest:
+                alive = batch.alive_each()
+                if not alive:
+                    break
+                if alive <= self.COMPACT_BELOW * batch.each:
+                    rows = batch.compact(alive)
+                    self._decoder.choose(cache, rows)
+                    drawn = drawn[rows]
+            tokens = drawn[:, None]
+        yield from batch.texts(each)
+
+
+class _Batch:
+    """The texts that are being decoded: `each` per instance, in the instances' order."""
+
+    def __init__(
+        self,
+        prompts: Sequence[Sequence[Tokens]],
+        chance: NDArray[np.float32],
+        device: torch.device,
+    ) -> None:
+        self._fleet, self.each = len(prompts), len(prompts[0])
+        flat = [prompt for own in prompts for prompt in own]
+        width = max(len(prompt) for prompt in flat)
+        tokens = np.zeros((len(flat), width), dtype=np.int64)
+        mask = np.zeros((len(flat), width), dtype=np.int64)
+        for row, prompt in enumerate(flat):  # padding stands on the left: all continue together
+            tokens[row, width - len(prompt) :] = prompt
+            mask[row, width - len(prompt) :] = 1
+        self.prompts = torch.from_numpy(tokens).to(device)
+        self.mask = torch.from_numpy(mask).to(device)
+        self.positions = (self.mask.cumsum(dim=1) - 1).clamp(min=0)
+        self.chance = torch.from_numpy(chance.reshape(len(flat), -1)).to(device)
+        self._alive = torch.ones(len(flat), dtype=torch.bool, device=device)
+        self._row = torch.arange(len(flat), device=device)
+        self._made = torch.full_like(self.chance, -1, dtype=torch.long)
+        self._length = 0
+
+    def take(self, drawn: Tensor, ends: tuple[int, ...]) -> None:
+        """Write down what was drawn, and move on by one position."""
+        for end in ends:
+            self._alive &= drawn != end
+        # Every row is written, -1 for none: picking rows would make the host wait for the device.
+        self._made[self._row, self._length] = torch.where(self._alive, drawn, -1)
+        self._length += 1
+        self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
+        self.positions = self.positions[:, -1:] + 1
+
+    def alive_each(self) -> int:
+        """Return the largest number of unfinished texts of one instance."""
+        return int(self._alive.view(self._fleet, self.each).sum(dim=1).max())
+
+    def compact(self, each: int) -> Tensor:
+        """Keep `each` texts per instance, the unfinished first; return their rows."""
+        alive = self._alive.view(self._fleet, self.each)
+        order = torch.argsort(alive.int(), dim=1, descending=True, stable=True)[:, :each]
+        base = torch.arange(self._fleet, device=order.device)[:, None] * self.each
+        rows = (order + base).flatten()
+        self.each = each
+        self.mask, self.positions = self.mask[rows], self.positions[rows]
+        self.chance, self._alive = self.chance[rows], self._alive[rows]
+        self._row = self._row[rows]
+        return rows
+
+    def texts(self, each: int) -> Iterator[tuple[int, int, Tokens]]:
+        """Yield (instance, position, tokens) of every text, without its end token."""
+        for row, made in enumerate(self._made.cpu().numpy()):
+            yield row // each, row % each, tuple(made[made >= 0].tolist())

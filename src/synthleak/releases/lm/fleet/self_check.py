@@ -1,0 +1,104 @@
+"""A small step and a short text, packed and plain: are the kernels right on this machine?"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from synthleak.releases.lm.fleet.adapters import Adapters, Mixed
+from synthleak.releases.lm.fleet.batches import Example
+from synthleak.releases.lm.fleet.packed import Packed
+from synthleak.releases.lm.fleet.packed_sampling import Memory
+from synthleak.releases.lm.fleet.packed_training import PackedTrainer
+from synthleak.releases.lm.fleet.packs import tile_rows
+from synthleak.releases.lm.fleet.training import Course, Trainer
+
+if TYPE_CHECKING:
+    from synthleak.releases.lm.fleet.crew import Crew
+
+log = logging.getLogger(__name__)
+
+TOLERANCE = 0.1
+"""Relative: half precision alone makes a few hundredths, a wrong kernel about 1."""
+LENGTHS = ((5, 40), (23, 33))
+LONGEST = 40
+STEPS = 3
+
+
+def packed_works(crew: Crew, rank: int) -> bool:
+    """Say whether the packed pass agrees with the plain one, and log a line if it does not."""
+    served = [layer.adapters for layer in crew.layers]
+    try:
+        adapters = _shaken(crew, rank)
+        gaps = _gap(*_sums(crew, adapters)), _gap(*_states(crew, adapters))
+        agree = all(gap < TOLERANCE for gap in gaps)
+        problem = (
+            "" if agree else f"it is off by {gaps[0]:.0%} in training, {gaps[1]:.0%} in reading"
+        )
+    except Exception as error:  # a kernel that does not compile or start can raise anything
+        problem = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+    finally:
+        for layer, before in zip(crew.layers, served, strict=True):
+            layer.adapters = before
+    if problem:
+        log.warning("the packed pass does not work here (%s): using the plain one", problem)
+    return not problem
+
+
+def _shaken(crew: Crew, rank: int) -> Adapters:
+    """Return adapters away from their start, where B is zero and half of the gradients vanish."""
+    adapters = crew.adapters(range(len(LENGTHS)), rank=rank, scale=2.0)
+    generator = torch.Generator(crew.device).manual_seed(1)
+    for slot in adapters.slots:
+        slot.split(adapters.master)[1].normal_(0.0, 0.02, generator=generator)
+    adapters.publish()
+    return adapters
+
+
+def _sums(crew: Crew, adapters: Adapters) -> tuple[Tensor, Tensor]:
+    """Return the clipped sums of some texts, packed and plain."""
+    rng = np.random.default_rng(1)
+    vocabulary = len(crew.backbone.head)
+    sets = [
+        [Example(tuple(rng.integers(0, vocabulary, n).tolist()), 2) for n in lengths]
+        for lengths in LENGTHS
+    ]
+    chosen = [np.arange(len(own)) for own in sets]
+    course = Course(steps=1, rate=1.0, batch=1.0, learning_rate=1.0, clip=1.0)
+    packed = PackedTrainer(
+        Packed(crew.backbone.model, adapters, LONGEST), course, longest=LONGEST, tokens_at_once=1024
+    )
+    plain = Trainer(
+        crew.decode,
+        crew.backbone.head,
+        adapters,
+        course,
+        longest=LONGEST,
+        tokens_at_once=1024,
+        examples_at_once=4,
+    )
+    made = packed.clipped_sum(packed.library(sets), chosen)
+    return made, plain.clipped_sum(plain.library(sets), chosen)
+
+
+@torch.no_grad()
+def _states(crew: Crew, adapters: Adapters) -> tuple[Tensor, Tensor]:
+    """Return the last states of a short text of each instance, read step by step and at once."""
+    texts = len(LENGTHS)
+    tokens = torch.arange(texts * STEPS, device=crew.device).view(texts, STEPS)
+    tiles = tile_rows(np.ones(texts, dtype=np.int64), texts).astype(np.int32)
+    memory = Memory(Packed(crew.backbone.model, adapters, LONGEST), texts, STEPS)
+    slot = torch.arange(texts, dtype=torch.int32, device=crew.device)
+    for step in range(STEPS):
+        memory.read(tokens[:, step], torch.from_numpy(tiles).to(crew.device), slot, step)
+    with adapters.serving(Mixed(slot.long())):
+        return memory.states(texts), crew.decode(tokens)[:, -1]
+
+
+def _gap(made: Tensor, expected: Tensor) -> float:
+    norms = torch.linalg.vector_norm((made - expected).double(), dim=1)
+    return float((norms / torch.linalg.vector_norm(expected.double(), dim=1)).max())

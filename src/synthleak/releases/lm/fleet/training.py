@@ -1,0 +1,180 @@
+"""DP-SGD for a fleet: Poisson batches, per-example clipping, fresh noise, a fixed normaliser.
+
+All instances take the same number of steps, in lockstep; who is in a batch, and the noise, come
+from each instance's own seed. An instance's adapter does not depend on its company (METHOD §5.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synthleak.core.seeds import derive, stream
+from synthleak.releases.lm.fleet.adapters import Adapters
+from synthleak.releases.lm.fleet.batches import Example, Library, Portion, plan_shapes
+from synthleak.releases.lm.fleet.passes import Passes
+
+
+@dataclass(frozen=True)
+class Course:
+    """How every instance is trained. All of it is public: from N and the settings, never from D.
+
+    `sigma` is the noise multiplier, 0 for none; `clip` is the largest norm of one example's
+    gradient, None for no bound. `batch` is the *expected* batch and the normaliser of every step.
+    """
+
+    steps: int
+    rate: float
+    batch: float
+    learning_rate: float
+    clip: float | None = 1.0
+    sigma: float = 0.0
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.999)
+    tiny: float = 1e-8
+
+
+MARGIN = 2**-6
+"""How far below its bound a gradient is clipped, as a share of the bound.
+
+It covers what rounding does to norms, factors and sums, and what one example more does to the bits
+of the others (design/claim-dpsgd.md), so that the sum never moves by more than was accounted for.
+"""
+
+
+def share_of_clip(dtype: torch.dtype) -> float:
+    """Return which share of the bound a clipped gradient of this type has; double needs none."""
+    return 1.0 if dtype == torch.float64 else 1 - MARGIN
+
+
+def weighted_sum(weight: Tensor, grads: Tensor) -> Tensor:
+    """Return the sum of rows times their weights, added up and kept in the weights' own type.
+
+    A product of half-precision matrices is rounded to half precision unless asked otherwise, and
+    where it cannot be asked the rows are widened first.
+    """
+    if grads.dtype == weight.dtype:
+        return torch.matmul(weight, grads)
+    if grads.is_cuda and "dtype" in torch.ops.aten.mm.overloads():
+        product: Tensor = torch.mm(weight[None].to(grads.dtype), grads, out_dtype=weight.dtype)
+        return product[0]
+    return torch.matmul(weight.to(grads.dtype).to(weight.dtype), grads.to(weight.dtype))
+
+
+class Trainer:
+    """Trains the adapters of a fleet on texts of at most `longest` tokens."""
+
+    def __init__(
+        self,
+        decoder: Callable[[Tensor], Tensor],
+        head: Tensor,
+        adapters: Adapters,
+        course: Course,
+        *,
+        longest: int,
+        tokens_at_once: int,
+        examples_at_once: int,
+    ) -> None:
+        self._passes = Passes(decoder, head, adapters)
+        self._adapters = adapters
+        self._course = course
+        self.longest = longest
+        self.shapes = plan_shapes(
+            longest,
+            course.batch * len(adapters.master),
+            tokens=tokens_at_once,
+            examples=examples_at_once,
+            recorded=self._passes.recorded,
+        )
+        self._first = torch.zeros_like(adapters.master)
+        self._second = torch.zeros_like(adapters.master)
+
+    def train(
+        self,
+        sets: Sequence[Sequence[Example]],
+        seeds: Sequence[int],
+        advance: Callable[[int], None] = lambda steps: None,
+    ) -> None:
+        """Train one adapter per set; `seeds[i]` decides the batches and the noise of instance i."""
+        course, device = self._course, self._adapters.master.device
+        library = self.library(sets)
+        coins = [stream(seed, "batches") for seed in seeds]
+        noise = [torch.Generator(device).manual_seed(derive(seed, "noise")) for seed in seeds]
+        for step in range(1, course.steps + 1):
+            chosen = [
+                np.flatnonzero(coin.random(len(examples)) < course.rate)
+                for examples, coin in zip(sets, coins, strict=True)
+            ]
+            self.update(self.noised_sum(library, chosen, noise), step)
+            advance(1)
+
+    def library(self, sets: Sequence[Sequence[Example]]) -> Library:
+        """Return the examples, ready to be drawn from."""
+        return Library(sets, self._adapters.master.device, self.longest)
+
+    def noised_sum(
+        self,
+        library: Library,
+        chosen: Sequence[NDArray[np.int64]],
+        generators: Sequence[torch.Generator],
+    ) -> Tensor:
+        """Return what a step is allowed to see: each instance's clipped sum with its noise."""
+        total = self.clipped_sum(library, chosen)
+        self.noise(total, generators)
+        return total
+
+    def noise(self, total: Tensor, generators: Sequence[torch.Generator]) -> None:
+        """Add noise to each instance's sum, from its own generator."""
+        spread = self._course.sigma * (self._course.clip or 0.0)
+        if spread:
+            for row, generator in zip(total, generators, strict=True):
+                row.add_(torch.empty_like(row).normal_(0.0, spread, generator=generator))
+
+    def clipped_sum(self, library: Library, chosen: Sequence[NDArray[np.int64]]) -> Tensor:
+        """Return each instance's sum of clipped per-example gradients, zero for an empty batch.
+
+        `chosen[i]` are positions in set i.
+        """
+        total = torch.zeros_like(self._adapters.master)
+        for part in library.portions(chosen, self.shapes.cut):
+            self._add(part, total)
+        return total
+
+    def _add(self, part: Portion, total: Tensor) -> None:
+        grads = self._passes(part)
+        weight = self._weights(grads)
+        present, starts = np.unique(part.instances, return_index=True)
+        ends = [*starts[1:].tolist(), len(part.instances)]
+        for instance, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
+            total[instance] += weighted_sum(weight[start:end], grads[start:end])
+
+    def _weights(self, grads: Tensor) -> Tensor:
+        """Return the factor that brings each example's gradient to norm `clip` at most."""
+        wide = self._adapters.master.dtype
+        if self._course.clip is None:
+            return torch.ones(len(grads), dtype=wide, device=grads.device)
+        return self.factors(torch.linalg.vector_norm(grads, dim=1, dtype=wide), grads.dtype)
+
+    def factors(self, norms: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return what brings gradients of a type that have these norms to `clip` at most."""
+        clip, highest = self._course.clip or 0.0, share_of_clip(dtype)
+        return (clip * highest / norms.clamp(min=1e-30)).clamp(max=highest)
+
+    def update(self, total: Tensor, step: int) -> None:
+        """Take one AdamW step with all instances at once, by the sum over the expected batch."""
+        course, master = self._course, self._adapters.master
+        gradient = total.div_(course.batch)
+        fast, slow = course.betas
+        self._first.lerp_(gradient, 1 - fast)
+        self._second.mul_(slow).addcmul_(gradient, gradient, value=1 - slow)
+        master.mul_(1 - course.learning_rate * course.weight_decay)
+        scale = math.sqrt(1 - slow**step)
+        spread = self._second.sqrt().div_(scale).add_(course.tiny)
+        master.addcdiv_(self._first, spread, value=-course.learning_rate / (1 - fast**step))
+        self._adapters.publish()

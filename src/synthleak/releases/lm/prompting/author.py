@@ -1,0 +1,124 @@
+"""Writing texts: prompts in, clean texts out; what is no text is drawn again.
+
+Whether a text is drawn again depends on the text alone, never on a private record.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.core.seeds import stream
+from synthleak.corpus.corpus import Labels
+from synthleak.releases.lm.fleet.choice import Decoding
+from synthleak.releases.lm.fleet.crew import Crew
+from synthleak.releases.lm.fleet.sampling import Tokens
+from synthleak.releases.lm.prompting.drawing import Drawer
+from synthleak.releases.lm.prompting.pushing import Push
+from synthleak.releases.lm.prompting.script import Script
+from synthleak.releases.lm.prompting.tidy import degenerate, tidy, unquoted, whole_sentences
+
+log = logging.getLogger("synthleak.releases")
+
+Owner = tuple[int, int]
+"""A seed, and how many of the rows that follow each other are drawn from it."""
+
+
+class Author:
+    """Writes texts with a crew's backbone."""
+
+    def __init__(self, crew: Crew, *, attempts: int) -> None:
+        self.script = Script(crew.backbone)
+        self._drawer = Drawer(crew)
+        self._attempts = attempts
+
+    def write(
+        self,
+        prompts: Sequence[Tokens],
+        of: Sequence[int] | NDArray[np.int64],
+        owners: Sequence[Owner],
+        how: Decoding,
+        *,
+        one_line: bool,
+        quoted: bool = False,
+        labels: Sequence[Labels] | None = None,
+        push: Push | None = None,
+    ) -> list[str]:
+        """Continue prompt `of[r]` for every row r; a row's owner decides its randomness.
+
+        `quoted` says that prompts end with an opening quotation mark, `labels` what each row was
+        asked to fit.
+        What is degenerate after the last attempt stays as it is: a release is never short.
+        """
+        asked = np.asarray(of, dtype=np.int64)
+        texts = [""] * len(asked)
+        rows = np.arange(len(asked))
+        drawn = 0
+        for attempt in range(self._attempts):
+            chance = _chances(owners, attempt, how.longest)
+            named = [labels[row] if labels else () for row in rows.tolist()]
+            with _Reader(self.script, how.end, named, one_line=one_line, quoted=quoted) as reader:
+                tokens = self._drawer.draw(
+                    prompts, asked[rows], chance[rows], how, push, reader.take
+                )
+            drawn += sum(map(len, tokens))
+            for place, text in reader.texts.items():
+                texts[rows[place]] = text
+            rows = rows[sorted(reader.degenerate)]
+            if not len(rows):
+                break
+        log.info("%d texts, %d tokens, %d still degenerate", len(asked), drawn, len(rows))
+        return texts
+
+
+class _Reader:
+    """Reads what was drawn, while the device draws more."""
+
+    def __init__(
+        self,
+        script: Script,
+        ends: Sequence[int],
+        labels: Sequence[Labels],
+        *,
+        one_line: bool,
+        quoted: bool,
+    ) -> None:
+        self._script, self._ends, self._labels = script, frozenset(ends), labels
+        self._one_line, self._quoted = one_line, quoted
+        self._pool = ThreadPoolExecutor(1)
+        self._waiting: list[Future[None]] = []
+        self.texts: dict[int, str] = {}
+        self.degenerate: list[int] = []
+
+    def __enter__(self) -> _Reader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._pool.shutdown(cancel_futures=kind is not None)
+        if kind is None:
+            for part in self._waiting:
+                part.result()
+
+    def take(self, places: list[int], drawn: list[Tokens]) -> None:
+        """Read the tokens of these places, later."""
+        self._waiting.append(self._pool.submit(self._read, places, drawn))
+
+    def _read(self, places: list[int], drawn: list[Tokens]) -> None:
+        for place, written, tokens in zip(places, self._script.decode(drawn), drawn, strict=True):
+            answer, ended = unquoted(written) if self._quoted else (written, False)
+            whole = answer if ended or tokens[-1] in self._ends else whole_sentences(answer)
+            text = self.texts[place] = tidy(whole, one_line=self._one_line)
+            if degenerate(text, self._labels[place]):
+                self.degenerate.append(place)
+
+
+def _chances(owners: Sequence[Owner], attempt: int, longest: int) -> NDArray[np.float32]:
+    parts = [
+        stream(seed, "tokens", attempt).random((rows, longest), dtype=np.float32)
+        for seed, rows in owners
+    ]
+    return np.concatenate(parts) if parts else np.zeros((0, longest), dtype=np.float32)

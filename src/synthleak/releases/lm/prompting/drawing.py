@@ -1,0 +1,256 @@
+"""Drawing texts from a frozen backbone: rows of any prompt, each from its own randomness.
+
+There are no adapters here, so rows of all instances stand in one flat batch. A prompt is read once
+however many rows continue it. Which token a row draws at position t depends on its own `chance[t]`
+alone; batches, compaction and company change nothing but rounding.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synthleak.core.engine.progress import tell
+from synthleak.core.errors import GeneratorError
+from synthleak.releases.lm.fleet.choice import Decoding, choose
+from synthleak.releases.lm.fleet.crew import Crew, memory_of
+from synthleak.releases.lm.fleet.memory import HEADROOM, MOST_TEXTS, MOST_TOKENS, Shape
+from synthleak.releases.lm.fleet.recall import BLOCK, attend_together, empty_recall
+from synthleak.releases.lm.fleet.sampling import Tokens
+from synthleak.releases.lm.prompting.pushing import Push, Steer, steered
+
+log = logging.getLogger(__name__)
+
+COMPACT_EVERY = 8
+COMPACT_BELOW = 0.75
+
+
+@dataclass(frozen=True)
+class Room:
+    """How many rows are drawn, and how many tokens of prompts are read, at once."""
+
+    rows: int
+    tokens: int
+
+
+def plan_room(shape: Shape, memory: int, longest: int, most: int | None = None) -> Room:
+    """Plan by arithmetic what fits `memory`; `longest` is a prompt with its text."""
+    free = int(memory * HEADROOM) - shape.weights
+    token = shape.bytes * (8 * shape.hidden + 3 * shape.inner) + 8 * shape.hidden
+    tokens = min(MOST_TOKENS, free // 4 // token)
+    # Where rows are chosen or room is made, one layer after another exists twice.
+    positions = longest + BLOCK
+    row = shape.layer(positions) * (shape.layers + 1) + shape.logits
+    rows = (free - tokens * token) // row
+    if free <= 0 or rows < 1 or tokens < longest:
+        raise GeneratorError(
+            f"the backbone and one text of {longest} tokens do not fit into"
+            f" {memory * HEADROOM / 2**30:.1f} GiB",
+            remedy="use a smaller backbone or max_tokens, or a larger device",
+        )
+    return Room(int(min(rows, most or MOST_TEXTS)), int(tokens))
+
+
+class Drawer:
+    """Draws texts from a crew's backbone."""
+
+    def __init__(self, crew: Crew, *, rows: int | None = None) -> None:
+        self._crew = crew
+        self._most = rows
+        attend_together(crew.backbone.model)
+
+    def draw(
+        self,
+        prompts: Sequence[Tokens],
+        of: NDArray[np.int64],
+        chance: NDArray[np.float32],
+        how: Decoding,
+        push: Push | None = None,
+        done: Callable[[list[int], list[Tokens]], None] = lambda rows, drawn: None,
+    ) -> list[Tokens]:
+        """Return a continuation of prompt `of[r]` for every row r, with what ended it.
+
+        `done` is told of rows as they are finished, many at a time.
+        """
+        made: list[Tokens] = [()] * len(of)
+        if not len(of):
+            return made
+        lengths = np.array([len(prompt) for prompt in prompts])
+        longest = int(lengths[of].max()) + how.longest
+        room = plan_room(self._crew.shape(1), memory_of(self._crew.device), longest, self._most)
+        # The long with the long, and the rows of one prompt together.
+        order = np.lexsort((of, -lengths[of]))
+        start, rows = 0, room.rows
+        while start < len(order):
+            part = order[start : start + rows]
+            try:
+                drawn = self._batch(prompts, of[part], chance[part], how, push, room.tokens)
+            except torch.OutOfMemoryError:
+                if rows == 1:
+                    raise
+                rows = max(1, len(part) // 2)
+                torch.cuda.empty_cache()
+                log.warning("out of device memory: going on with %d texts at once", rows)
+                continue
+            for row, tokens in zip(part.tolist(), drawn, strict=True):
+                made[row] = tokens
+            done(part.tolist(), drawn)
+            start += len(part)
+            tell(f"writing texts, {start:,} of {len(order):,}")
+        return made
+
+    def _batch(
+        self,
+        prompts: Sequence[Tokens],
+        of: NDArray[np.int64],
+        chance: NDArray[np.float32],
+        how: Decoding,
+        push: Push | None,
+        tokens_at_once: int,
+    ) -> list[Tokens]:
+        device, head = self._crew.device, self._crew.backbone.head
+        used, local = np.unique(of, return_inverse=True)
+        pushed = None if push is None else push.of(used, device, head.dtype)
+        with torch.no_grad(), steered(self._crew, push) as steer:
+            asked = [prompts[p] for p in used]
+            read = self._read(asked, how.longest, pushed, steer, tokens_at_once)
+            rows = _Rows(read, torch.from_numpy(local).to(device), chance, how, pushed, head)
+            while rows.go_on():
+                steer.vectors = rows.pushed
+                rows.hidden = self._step(rows.last[:, None], rows.mask, rows.positions, rows.cache)
+        return rows.texts()
+
+    def _read(
+        self,
+        prompts: Sequence[Tokens],
+        ahead: int,
+        pushed: Tensor | None,
+        steer: Steer,
+        tokens_at_once: int,
+    ) -> _Read:
+        """Read prompts, padded on the left so that all continue together, a portion at a time.
+
+        `ahead` is how many tokens may follow.
+        """
+        width = max(map(len, prompts))
+        tokens = np.zeros((len(prompts), width), dtype=np.int64)
+        mask = np.zeros((len(prompts), width), dtype=np.int64)
+        for row, prompt in enumerate(prompts):
+            tokens[row, width - len(prompt) :] = prompt
+            mask[row, width - len(prompt) :] = 1
+        device = self._crew.device
+        every, seen = torch.from_numpy(tokens).to(device), torch.from_numpy(mask).to(device)
+        positions = (seen.cumsum(dim=1) - 1).clamp(min=0)
+        at_once = max(1, tokens_at_once // width)
+        hidden, caches = [], []
+        for start in range(0, len(prompts), at_once):
+            part = slice(start, start + at_once)
+            steer.vectors = None if pushed is None else pushed[part]
+            cache = empty_recall(ahead)
+            hidden.append(self._step(every[part], seen[part], positions[part], cache))
+            caches.append(cache)
+        return _Read(torch.cat(hidden), _joined(caches, ahead), seen, positions[:, -1:].clone())
+
+    def _step(self, tokens: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
+        out = self._crew.backbone.model.base_model(
+            input_ids=tokens,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+        )
+        last: Tensor = out.last_hidden_state[:, -1]
+        return last
+
+
+def _joined(caches: list[Any], ahead: int) -> Any:
+    """Join the memories of portions, layer by layer, letting go of them on the way."""
+    if len(caches) == 1:
+        return caches[0]
+    whole = empty_recall(ahead)
+    for number in range(len(caches[0].layers)):
+        layers = [cache.layers[number] for cache in caches]
+        keys = torch.cat([layer.keys for layer in layers])
+        values = torch.cat([layer.values for layer in layers])
+        for layer in layers:
+            layer.forget()
+        whole.update(keys, values, number)
+    return whole
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Prompts that were read: last states, memory, mask, and the position of the last token."""
+
+    hidden: Tensor
+    cache: Any
+    mask: Tensor
+    positions: Tensor
+
+
+class _Rows:
+    """The texts that are being drawn."""
+
+    def __init__(
+        self,
+        read: _Read,
+        of: Tensor,
+        chance: NDArray[np.float32],
+        how: Decoding,
+        pushed: Tensor | None,
+        head: Tensor,
+    ) -> None:
+        device = of.device
+        self._how, self._head = how, head
+        self._ends = torch.zeros(len(head), dtype=torch.bool, device=device)
+        self._ends[list(how.end)] = True
+        self.cache = read.cache
+        self.cache.batch_select_indices(of)
+        self.hidden, self.mask, self.positions = read.hidden[of], read.mask[of], read.positions[of]
+        self.pushed = None if pushed is None else pushed[of]
+        self.last = torch.zeros(len(of), dtype=torch.long, device=device)
+        self._chance = torch.from_numpy(chance).to(device)
+        self._row = torch.arange(len(of), device=device)
+        self._alive = torch.ones(len(of), dtype=torch.bool, device=device)
+        self._made = torch.full(chance.shape, -1, dtype=torch.int32, device=device)
+        self._length = 0
+
+    def go_on(self) -> bool:
+        """Draw the next token of every row; say whether any text is unfinished."""
+        t = self._length
+        logits = torch.matmul(self.hidden, self._head.T)
+        self.last = choose(logits, self._chance[:, t], self._how, t)
+        self._made[self._row, t] = torch.where(self._alive, self.last, -1).int()
+        self._alive &= ~self._ends[self.last]
+        self._length += 1
+        if self._length == self._how.longest:
+            return False
+        self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
+        self.positions = self.positions + 1
+        return self._length % COMPACT_EVERY != 0 or self._compact()
+
+    def _compact(self) -> bool:
+        """Let go of finished rows where enough have finished; looking makes the host wait."""
+        rows = self._alive.nonzero().squeeze(1)
+        if len(rows) and len(rows) <= COMPACT_BELOW * len(self._alive):
+            self.cache.batch_select_indices(rows)
+            self.mask, self.positions, self.last = (
+                self.mask[rows],
+                self.positions[rows],
+                self.last[rows],
+            )
+            self.pushed = None if self.pushed is None else self.pushed[rows]
+            self._chance, self._row = self._chance[rows], self._row[rows]
+            self._alive = self._alive[rows]
+        return len(rows) > 0
+
+    def texts(self) -> list[Tokens]:
+        """Return what was drawn for every row."""
+        return [tuple(made[made >= 0].tolist()) for made in self._made.cpu().numpy()]

@@ -1,0 +1,120 @@
+"""Texts that are written without private data, and the few that private records choose of them.
+
+The texts of a class are written once for all releases of a public side: they depend on the
+description, the class and the settings alone (design/claim-epsvec.md). Votes and their noise are
+each release's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from synthleak.core.identity import digest
+from synthleak.core.seeds import derive, stream
+from synthleak.corpus.corpus import Labels
+from synthleak.encoders.encoder import Encoder, Vectors
+from synthleak.releases.lm.fleet.choice import Decoding
+from synthleak.releases.lm.prompting.author import Author
+from synthleak.releases.lm.prompting.prompts import (
+    described,
+    few_shot,
+    fill,
+    labelled,
+    usual_lengths,
+)
+from synthleak.releases.lm.prompting.script import distinct
+from synthleak.releases.lm.prompting.votes import count_votes, noised, ranked, vectors_of
+from synthleak.releases.release import Public, Request
+
+
+@dataclass(frozen=True)
+class Written:
+    """The texts of one class: those that may become exemplars, and those that means are over."""
+
+    candidates: tuple[str, ...]
+    references: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is written for each class."""
+
+    identity: str
+    candidates: int
+    references: int
+    template: str
+    styles: tuple[str, ...]
+
+
+def written(
+    author: Author, how: Decoding, order: Order, public: Public, classes: Sequence[Labels]
+) -> Mapping[Labels, Written]:
+    """Return the texts of these classes; those that were not written yet are written now."""
+    empty: dict[Labels, Written] = {}
+    known = public.remember(f"written for {order.identity}", lambda: empty)
+    missing = sorted(set(classes) - set(known))
+    each = order.candidates + order.references
+    prompts, owners = [], []
+    for labels in missing:
+        seed = derive("written", order.identity, digest(public.key, public.description, labels))
+        prompts += _requests(author, order, public, labels, seed)
+        owners.append((seed, each))
+    different, of = distinct(prompts)
+    script = author.script
+    chat = script.frame is not None
+    asked = script.ask(different) if chat else script.open(different)
+    named = [labels for labels in missing for _ in range(each)]
+    texts = author.write(asked, of, owners, how, one_line=True, quoted=chat, labels=named)
+    for number, labels in enumerate(missing):
+        own = tuple(texts[number * each : (number + 1) * each])
+        known[labels] = Written(own[: order.candidates], own[order.candidates :])
+    return known
+
+
+def _requests(author: Author, order: Order, public: Public, labels: Labels, seed: int) -> list[str]:
+    each = order.candidates + order.references
+    if author.script.frame is None:
+        return [few_shot(described(public), labels, ())] * each
+    rng = stream(seed, "styles")
+    styles = rng.choice(order.styles, each)
+    words = rng.choice(usual_lengths(public), each)
+    return [
+        fill(
+            order.template,
+            {
+                "description": described(public),
+                "labelled": labelled(labels),
+                "style": str(style),
+                "words": str(count),
+            },
+        )
+        for style, count in zip(styles, words, strict=True)
+    ]
+
+
+def chosen(
+    request: Request,
+    classes: Sequence[Labels],
+    texts: Mapping[Labels, Written],
+    vectors: Mapping[Labels, Vectors],
+    encoder: Encoder,
+    *,
+    exemplars: int,
+    sigma: float,
+) -> dict[Labels, tuple[str, ...]]:
+    """Return the exemplars of each class: the candidates with most noised votes (METHOD §5.2).
+
+    `classes` were drawn from the public prior, so the bins that get noise are public too.
+    """
+    rng = stream(request.seed, "votes")
+    private = vectors_of(encoder, [record.text for record in request.records], request.store)
+    found = {}
+    for labels in classes:
+        own = np.array([record.labels == labels for record in request.records], dtype=bool)
+        counts = noised(count_votes(private[own], vectors[labels]), sigma, rng)
+        best = ranked(counts, rng)[:exemplars]
+        found[labels] = tuple(texts[labels].candidates[position] for position in best)
+    return found

@@ -1,0 +1,250 @@
+"""From requests to releases by steering: the fleets of `epsvec`."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synthleak.core.errors import GeneratorError
+from synthleak.core.identity import digest
+from synthleak.core.seeds import derive
+from synthleak.corpus.corpus import Labels
+from synthleak.releases.lm.fleet.choice import Decoding
+from synthleak.releases.lm.fleet.crew import Crew, memory_of
+from synthleak.releases.lm.fleet.sampling import Tokens
+from synthleak.releases.lm.prompting.author import Author
+from synthleak.releases.lm.prompting.drawing import plan_room
+from synthleak.releases.lm.prompting.prompted import timed
+from synthleak.releases.lm.prompting.prompts import described, few_shot
+from synthleak.releases.lm.prompting.pushing import Push
+from synthleak.releases.lm.steering.exemplars import Order, Written, chosen, written
+from synthleak.releases.lm.steering.states import Continued
+from synthleak.releases.lm.steering.vectors import (
+    clipped_sums,
+    ground_of,
+    noise_of,
+    unit_vectors,
+)
+from synthleak.releases.release import Request, Synthetic
+
+if TYPE_CHECKING:
+    from synthleak.releases.generators.epsvec import EpsVec
+
+log = logging.getLogger("synthleak.releases")
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The classes of all instances of a fleet, one after another, with their exemplar prompts."""
+
+    instance: NDArray[np.int64]
+    labels: tuple[Labels, ...]
+    prompts: tuple[Tokens, ...]
+
+    def numbers(self) -> dict[tuple[int, Labels], int]:
+        """Return the number of the group of (instance, class)."""
+        pairs = zip(self.instance.tolist(), self.labels, strict=True)
+        return {pair: number for number, pair in enumerate(pairs)}
+
+
+def steered(generator: EpsVec, requests: Sequence[Request]) -> list[list[Synthetic]]:
+    """Return a release per request. All are one cell's: they share N, ε, size and public side."""
+    with timed("loading the backbone"):
+        crew = generator.crew()
+        author = Author(crew, attempts=generator.attempts)
+        if author.script.frame is None:
+            log.warning(
+                "the backbone %r has no chat template: candidates are begun plainly, and neither"
+                " prompt nor styles are used",
+                generator.backbone,
+            )
+        how = _decoding(generator, author)
+    classes = [generator.classes(request) for request in requests]
+    with timed("writing public texts"):
+        texts = _public_texts(generator, author, how, requests[0], classes)
+    with timed("votes"):
+        groups = _groups(generator, author, requests, classes, texts)
+    with timed("reading texts for the vectors"):
+        vectors = vectors_of_groups(generator, crew, author, requests, groups, texts)
+    with timed("drawing the releases"):
+        return _drawn(generator, author, how, requests, classes, groups, vectors)
+
+
+def _decoding(generator: EpsVec, author: Author) -> Decoding:
+    return Decoding(
+        end=author.script.ends(one_line=True),
+        longest=generator.max_tokens,
+        temperature=generator.temperature,
+        top_k=generator.top_k,
+        top_p=generator.top_p,
+    )
+
+
+def _public_texts(
+    generator: EpsVec,
+    author: Author,
+    how: Decoding,
+    request: Request,
+    classes: Sequence[Sequence[Labels]],
+) -> Mapping[Labels, Written]:
+    order = Order(
+        identity=digest(generator.identity()),
+        candidates=generator.candidates,
+        references=generator.references,
+        template=generator.prompt,
+        styles=generator.styles,
+    )
+    every = sorted({labels for own in classes for labels in own})
+    return written(author, how, order, request.public, every)
+
+
+def _groups(
+    generator: EpsVec,
+    author: Author,
+    requests: Sequence[Request],
+    classes: Sequence[Sequence[Labels]],
+    texts: Mapping[Labels, Written],
+) -> Groups:
+    """Let the private records of each request choose its exemplars, and write its prompts."""
+    vectors = {
+        labels: generator.encoder.encode(texts[labels].candidates)
+        for labels in {labels for own in classes for labels in own}
+    }
+    instance, names, words = [], [], []
+    for number, (request, own) in enumerate(zip(requests, classes, strict=True)):
+        drawn = sorted(set(own))
+        shown = chosen(
+            request,
+            drawn,
+            texts,
+            vectors,
+            generator.encoder,
+            exemplars=generator.exemplars,
+            sigma=generator.vote_sigma(request),
+        )
+        instance += [number] * len(drawn)
+        names += drawn
+        words += [few_shot(described(request.public), name, shown[name]) for name in drawn]
+    return Groups(np.array(instance), tuple(names), tuple(author.script.open(words)))
+
+
+def vectors_of_groups(
+    generator: EpsVec,
+    crew: Crew,
+    author: Author,
+    requests: Sequence[Request],
+    groups: Groups,
+    texts: Mapping[Labels, Written],
+) -> Push:
+    """Return the noised steering vectors of every group (METHOD §5.2)."""
+    layers = generator.layers_of(int(crew.backbone.model.config.num_hidden_layers))
+    longest = max(map(len, groups.prompts)) + generator.max_tokens
+    if longest > crew.backbone.context:
+        raise GeneratorError(
+            f"a prompt with {generator.exemplars} exemplars and a text takes {longest} tokens and"
+            f" the backbone {generator.backbone!r} reads {crew.backbone.context}",
+            remedy="use a smaller max_tokens",
+        )
+    room = plan_room(crew.shape(1), memory_of(crew.device), longest)
+    generated = [list(texts[labels].references) for labels in groups.labels]
+    made, of_made = _continued(generator, author, groups, generated)
+    ground = ground_of(crew, made, of_made, groups.instance, layers, room.tokens)
+    private, of_private = _continued(generator, author, groups, _private(requests, groups))
+    request = requests[0]
+    infinite = math.isinf(request.epsilon)
+    owner = torch.from_numpy(groups.instance).to(crew.device)
+    bounds = generator.clip * ground.spread
+    total = clipped_sums(
+        crew,
+        private,
+        of_private,
+        ground.means,
+        None if infinite else bounds[owner],
+        layers,
+        room.tokens,
+    )
+    if generator.scope == "corpus":
+        total = torch.zeros_like(total[: len(requests)]).index_add_(0, owner, total)
+        owner = torch.arange(len(requests), device=crew.device)
+    _add_noise(total, owner, bounds * generator.vector_sigma(request, len(layers)), requests)
+    units = ground.norms / generator.part if generator.unit == "auto" else generator.unit
+    length = generator.strength(request) * units * torch.ones_like(ground.norms)
+    vectors = unit_vectors(total) * length[owner][:, :, None].to(total.dtype)
+    if generator.scope == "corpus":
+        vectors = vectors[torch.from_numpy(groups.instance).to(crew.device)]
+    return Push(layers, vectors.cpu())
+
+
+def _add_noise(total: Tensor, owner: Tensor, scale: Tensor, requests: Sequence[Request]) -> None:
+    """Add each release's own noise to its sums; `scale[i, l]` is its standard deviation."""
+    if not bool((scale > 0).any()):
+        return
+    owners = owner.cpu().numpy()
+    for number, request in enumerate(requests):
+        own = torch.from_numpy(np.flatnonzero(owners == number)).to(total.device)
+        noise = torch.from_numpy(noise_of(request.seed, (len(own), *total.shape[1:])))
+        total[own] += noise.to(total) * scale[number].to(total.dtype)[:, None]
+
+
+def _private(requests: Sequence[Request], groups: Groups) -> list[list[str]]:
+    """Return the private texts of each group; a class that is not generated has no group."""
+    numbers = groups.numbers()
+    found: list[list[str]] = [[] for _ in groups.labels]
+    for number, request in enumerate(requests):
+        for record in request.records:
+            group = numbers.get((number, record.labels))
+            if group is not None:
+                found[group].append(record.text)
+    return found
+
+
+def _continued(
+    generator: EpsVec, author: Author, groups: Groups, texts: Sequence[Sequence[str]]
+) -> tuple[list[Continued], NDArray[np.int64]]:
+    """Put texts after the prompt of their group, on one line and cut to the same limit."""
+    different = sorted({text for own in texts for text in own})
+    spelled = author.script.encode([f" {' '.join(text.split())}" for text in different])
+    tokens = {
+        text: row[: generator.max_tokens] for text, row in zip(different, spelled, strict=True)
+    }
+    made = [
+        Continued(groups.prompts[number], tokens[text], generator.max_tokens)
+        for number, own in enumerate(texts)
+        for text in own
+    ]
+    return made, np.repeat(np.arange(len(texts)), [len(own) for own in texts])
+
+
+def _drawn(
+    generator: EpsVec,
+    author: Author,
+    how: Decoding,
+    requests: Sequence[Request],
+    classes: Sequence[Sequence[Labels]],
+    groups: Groups,
+    vectors: Push,
+) -> list[list[Synthetic]]:
+    numbers = groups.numbers()
+    rows = [(number, labels) for number, own in enumerate(classes) for labels in own]
+    owners = [(derive(request.seed, "release"), request.size) for request in requests]
+    texts = author.write(
+        groups.prompts,
+        [numbers[row] for row in rows],
+        owners,
+        how,
+        one_line=True,
+        labels=[labels for _, labels in rows],
+        push=vectors,
+    )
+    releases: list[list[Synthetic]] = [[] for _ in requests]
+    for (number, labels), text in zip(rows, texts, strict=True):
+        releases[number].append(Synthetic(text, labels))
+    return releases

@@ -1,0 +1,206 @@
+"""The corridor, end to end: the same spec gives the same tables, and nothing is made twice."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synthleak import Audit, open_run, run
+from synthleak.audit.status import status
+from synthleak.core.engine.progress import Silent
+from synthleak.core.errors import StoreError, UserError
+from synthleak.core.runtime import Runtime
+from synthleak.core.spec import LoadedSpec
+
+Make = Callable[..., LoadedSpec]
+ONE = Runtime(workers=1)
+
+
+class Notes(Silent):
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.stages: list[tuple[str, int]] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    def stage(self, title: str, total: int) -> Any:
+        self.stages.append((title, total))
+        return super().stage(title, total)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in sorted((folder / "results").iterdir())}
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    return files_of(folder) | {"report.html": (folder / "report.html").read_bytes()}
+
+
+def test_one_and_two_workers_leave_identical_files(tiny: Make, tmp_path: Path) -> None:
+    run(tiny(), tmp_path / "one", runtime=ONE)
+    run(tiny(), tmp_path / "two", runtime=Runtime(workers=2))
+    one, two = tables(tmp_path / "one"), tables(tmp_path / "two")
+    assert one == two
+    assert {"cells.csv", "cells.parquet", "proxies.csv", "proxies.parquet", "summary.json"} <= set(
+        one
+    )
+
+
+def test_a_second_run_does_no_work_and_says_so(tiny: Make, tmp_path: Path) -> None:
+    run(tiny(), tmp_path / "run", runtime=ONE)
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*") if p.is_file()}
+    notes = Notes()
+    run(tiny(), tmp_path / "run", runtime=ONE, progress=notes)
+    assert notes.stages == []
+    assert notes.lines == [f"nothing to do: {tmp_path / 'run'} is up to date (2 cells)"]
+    assert before == {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*") if p.is_file()}
+
+
+def test_a_changed_spec_needs_extend_which_makes_only_what_is_new(
+    tiny: Make, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    run(tiny(), out, runtime=ONE)
+    more = tiny(generator=[{"kind": "ngram", "epsilon": [math.inf, 2, 0.5]}])
+    before = files_of(out)
+    with pytest.raises(StoreError, match=r"belongs to another spec.*epsilon was.*add --extend"):
+        run(more, out, runtime=ONE)
+    assert files_of(out) == before
+    notes = Notes()
+    run(more, out, extend=True, runtime=ONE, progress=notes)
+    assert notes.lines[0] == "new: ngram.epsilon was ['inf', 2.0], is ['inf', 2.0, 0.5]"
+    assert notes.lines[1] == "to make: 16 releases; kept: 32"
+    # 12 instances and 4 references; the raw references were looked at before.
+    assert notes.stages[:2] == [("releases", 16), ("observations", 16)]
+    fresh = tmp_path / "fresh"
+    run(more, fresh, runtime=ONE)
+    assert files_of(out) == files_of(fresh)
+
+
+def test_an_added_family_is_all_that_is_computed(tiny: Make, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run(tiny(), out, runtime=ONE)
+    releases = sorted((out / "store" / "release").iterdir())
+    evidence = len(list((out / "store" / "evidence").iterdir()))
+    more = tiny(evidence={"families": ["cos", "bigram_logprob", "gaussian_loglik"]})
+    run(more, out, extend=True, runtime=ONE)
+    assert sorted((out / "store" / "release").iterdir()) == releases
+    assert len(list((out / "store" / "evidence").iterdir())) == evidence + 36
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tiny: Make, tmp_path: Path) -> None:
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    run(tiny(), whole, runtime=ONE)
+    run(tiny(), out, runtime=ONE)
+    lost = sorted((out / "store" / "release").iterdir())[:5]
+    for path in lost:
+        path.unlink()
+    for path in sorted((out / "store" / "evidence").iterdir())[:7]:
+        path.unlink()
+    (out / "results" / "cells.csv").unlink()
+    assert "not finished" in status(out).summary
+    notes = Notes()
+    run(tiny(), out, runtime=ONE, progress=notes)
+    assert ("releases", 5) in notes.stages
+    assert files_of(out) == files_of(whole)
+    assert status(out).summary == "finished"
+
+
+def test_a_release_changed_by_hand_is_refused(tiny: Make, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run(tiny(), out, runtime=ONE)
+    texts = sorted((out / "store" / "text").iterdir())
+    texts[0].write_bytes(texts[1].read_bytes())
+    for path in (out / "store" / "evidence").iterdir():
+        path.unlink()
+    with pytest.raises(StoreError, match="is not what the generator made"):
+        run(tiny(), out, runtime=ONE)
+
+
+def test_changed_records_are_noticed(tiny: Make, tmp_path: Path) -> None:
+    data = tmp_path / "records.jsonl"
+    rows = [{"id": str(i), "text": f"record number {i} says {i * i} things"} for i in range(90)]
+    data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    spec = tiny(corpus={"reader": "jsonl", "path": str(data)})
+    run(spec, tmp_path / "run", runtime=ONE)
+    rows[7]["text"] = "something else entirely"
+    data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with pytest.raises(StoreError, match="the records of the corpus have changed"):
+        run(spec, tmp_path / "run", runtime=ONE)
+
+
+def test_a_mistake_leaves_nothing_behind(tiny: Make, tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        run(tiny(game={"records": 5000}), tmp_path / "run", runtime=ONE)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(tiny: Make, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(StoreError, match="not empty and holds no audit"):
+        run(tiny(), tmp_path, runtime=ONE)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_the_resolved_spec_runs_to_the_same_tables(tiny: Make, tmp_path: Path) -> None:
+    run(tiny(), tmp_path / "run", runtime=ONE)
+    run(tmp_path / "run" / "spec.toml", tmp_path / "again", runtime=ONE)
+    assert files_of(tmp_path / "run") == files_of(tmp_path / "again")
+
+
+def best(audit: Audit) -> dict[str, float]:
+    return {row.scenario: row.auc for row in audit.cells}
+
+
+def figures(tiny: Make, out: Path, **generator: Any) -> dict[str, float]:
+    spec = tiny(
+        corpus={"reader": "demo", "size": 400},
+        game={"instances": 60, "records": 60, "rounds": 10},
+        generator=[generator],
+        evidence={"families": ["sequence_overlap", "cos"]},
+    )
+    return best(run(spec, out, runtime=Runtime(workers=2)))
+
+
+def test_echo_is_found_and_the_nulls_are_not(tiny: Make, tmp_path: Path) -> None:
+    echo = figures(tiny, tmp_path / "echo", kind="echo", p=1.0)
+    assert min(echo.values()) > 0.97
+    constant = figures(tiny, tmp_path / "constant", kind="constant")
+    # One text for all: only what the target brings itself differs, so S2 is chance, S1 nearly so.
+    assert all(abs(value - 0.5) < 0.17 for value in constant.values())
+    bystander = figures(tiny, tmp_path / "bystander", kind="bystander")
+    assert all(abs(value - 0.5) < 0.17 for value in bystander.values())
+
+
+def test_ngram_without_privacy_leaks_far_more_than_with(tiny: Make, tmp_path: Path) -> None:
+    loud = figures(tiny, tmp_path / "loud", kind="ngram", epsilon=[math.inf])
+    quiet = figures(tiny, tmp_path / "quiet", kind="ngram", epsilon=[1])
+    assert max(loud.values()) > 0.8
+    assert max(quiet.values()) < max(loud.values()) - 0.15
+
+
+def test_a_run_folder_can_be_opened(tiny: Make, tmp_path: Path) -> None:
+    made = run(tiny(), tmp_path / "run", runtime=ONE)
+    again = open_run(tmp_path / "run")
+    assert again.cells == made.cells
+    cell = again.setup.cells[1]
+    assert again.claim(cell).promises
+    assert again.evidence(cell).values.shape == (12 + 8, 13, 4)
+    with pytest.raises(UserError, match="no run folder"):
+        open_run(tmp_path)
+
+
+def test_private_text_is_nowhere_in_results_and_report(tiny: Make, tmp_path: Path) -> None:
+    audit = run(tiny(), tmp_path / "run", runtime=ONE)
+    shown = b"".join(tables(tmp_path / "run").values()).decode("utf-8", errors="replace")
+    assert not any(record.text in shown for record in audit.setup.corpus.records)
+    names = " ".join(str(p) for p in (tmp_path / "run").rglob("*"))
+    assert not any(record.id in names for record in audit.setup.corpus.records)

@@ -1,0 +1,291 @@
+"""A whole check: files or memory in, copies, split, verdict and tables out."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import synthleak
+from synthleak.analyses.cells import Cell
+from synthleak.checks.check import check_spec
+from synthleak.core.errors import UserError
+from synthleak.core.spec import LoadedSpec
+from synthleak.corpus.readers.demo import Demo
+
+RECORDS = [{"id": r.id, "text": r.text} for r in Demo(size=260, seed=8).read()]
+MEMBERS, HOLDOUT, REFERENCE = RECORDS[:70], RECORDS[70:140], RECORDS[140:170]
+OTHERS = [record["text"] for record in RECORDS[170:240]]
+RELEASE = [*(record["text"] for record in MEMBERS[:12]), *OTHERS[:58]]
+ONE = synthleak.Runtime(workers=1)
+
+
+def checked(release: Any = RELEASE, **options: Any) -> synthleak.Audit:
+    settings: dict[str, Any] = {"encoder": "hashing", "runtime": ONE, "random_split": True}
+    return synthleak.check(MEMBERS, HOLDOUT, release, **{**settings, **options})
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> synthleak.Audit:
+    return checked(reference=REFERENCE, out=tmp_path_factory.mktemp("check") / "run")
+
+
+def test_copies_are_listed_by_id_and_row(audit: synthleak.Audit) -> None:
+    listed = [(c.side, c.record, c.row, c.kind) for c in audit.copies if c.kind == "verbatim"]
+    assert listed == [("members", MEMBERS[i]["id"], i + 1, "verbatim") for i in range(12)]
+
+
+def test_copied_members_are_found_and_come_first(audit: synthleak.Audit) -> None:
+    assert {row.verdict for row in audit.cells} == {"leak found"}
+    assert [row.scenario for row in audit.cells] == ["S1", "S2"]
+    assert len(audit.proxies) == 64
+    assert {row.record for row in audit.records} == {record["id"] for record in MEMBERS}
+    first = {row.record for row in audit.records[:12]}
+    assert len(first & {record["id"] for record in MEMBERS[:12]}) >= 9
+    assert all(
+        a.p_value <= b.p_value for a, b in zip(audit.records, audit.records[1:], strict=False)
+    )
+
+
+def test_no_bound_on_epsilon_without_coins(audit: synthleak.Audit) -> None:
+    assert all(row.epsilon_lower is None for row in audit.cells)
+    assert any(remark.name == "No bound on ε" for remark in audit.remarks)
+
+
+def test_the_folder_keeps_the_contract(audit: synthleak.Audit) -> None:
+    results = audit.folder.results
+    names = {path.stem for path in results.glob("*.csv")}
+    assert {"cells", "proxies", "records", "copies", "prior", "comparison"} <= names
+    with (results / "copies.csv").open(encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == len(audit.copies)
+    told = json.loads((results / "summary.json").read_text(encoding="utf-8"))
+    assert told["check"]["declared"] == "random" and told["pools"]["all"]["release_size"] == 70
+    page = audit.folder.root / "report.html"
+    text = page.read_text(encoding="utf-8")
+    assert "Blind test of the split" in text and "Another release of the same generator" in text
+    assert not any(record["text"] in text for record in MEMBERS)
+    assert MEMBERS[3]["text"] not in (results / "summary.json").read_text(encoding="utf-8")
+
+
+def test_records_from_memory_cannot_be_read_again(audit: synthleak.Audit) -> None:
+    with pytest.raises(UserError, match=r"came from memory; call synthleak\.check again"):
+        synthleak.open_run(audit.folder.root)
+    again = checked(reference=REFERENCE, out=audit.folder.root)
+    assert [row.auc for row in again.cells] == [row.auc for row in audit.cells]
+
+
+def test_an_independent_release_gives_none_found_and_says_what_it_rests_on() -> None:
+    made = checked(OTHERS, random_split=False)
+    assert [row.verdict for row in made.cells] == ["none found at this power"]
+    assert [row.scenario for row in made.cells] == ["S1"]
+    assert {row.family for row in made.prior} == {"canary"}  # DOMIAS needs a reference
+    from synthleak.report.verdict import headline
+
+    assert "nobody has declared that" in headline(made)
+
+
+def test_a_release_with_several_oddities_says_each_in_one_line() -> None:
+    members = [*MEMBERS, HOLDOUT[0], MEMBERS[5]]
+    german = ["Der Patient nahm die Tabletten am Morgen und schlief danach."] * 3
+    release = [*german, "", HOLDOUT[1]["text"], *OTHERS[:20]]
+    made = synthleak.check(members, HOLDOUT, release, runtime=ONE, encoder="static")
+    said = {remark.name: remark.text for remark in made.remarks}
+    assert said["Overlap"].startswith("1 of 70 records of the holdout are among the members")
+    assert said["Few records"].endswith("only a strong leak can be found")
+    assert "release release contains 1 of 70 of the holdout" in said["Holdout in the release"]
+    assert said["Blank"] == "release release: 1 of 25 records hold no text"
+    assert said["Few in the release"].startswith("release release: 25 records are few")
+    duplicates = [r.text for r in made.remarks if r.name == "Duplicates"]
+    assert duplicates == [
+        "members: 1 of 72 records repeat an earlier one",
+        "release release: 2 of 25 records repeat an earlier one",
+    ]
+    assert all("\n" not in remark.text for remark in made.remarks)
+
+
+def test_coins_allow_a_bound() -> None:
+    made = checked(random_split=False, coins=True, epsilon=1.0, delta=1e-5)
+    row = made.cells[0]
+    assert row.epsilon_lower is not None and row.epsilon_claim is not None
+    assert row.epsilon_max is not None and row.epsilon_max > row.epsilon_lower
+
+
+SORTED = sorted(Demo(size=600, seed=8).read(), key=lambda record: record.labels)
+TOPICAL = [{"id": r.id, "text": r.text} for r in [*SORTED[:90], *SORTED[-90:]]]
+
+
+def test_a_topical_split_stops_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the split is not exchangeable") as caught:
+        synthleak.check(TOPICAL[:90], TOPICAL[90:], OTHERS, out=tmp_path / "run", runtime=ONE)
+    assert "\n" not in str(caught.value) and not (tmp_path / "run").exists()
+
+
+DISHES = ("面条", "米饭", "鸡汤", "豆腐", "饺子", "青菜")
+SPORTS = ("足球", "篮球", "游泳", "跑步", "乒乓", "滑雪")
+DAYS = [f"第{n}天" for n in range(90)]
+CHINESE = {
+    "members": [f"{day}我吃了{DISHES[n % 6]}很香" for n, day in enumerate(DAYS)],
+    "holdout": [f"{day}我看了{SPORTS[n % 6]}很累" for n, day in enumerate(DAYS)],
+}
+PLAIN = [record["text"] for record in RECORDS]
+UNFAIR = {
+    "topics in a language without spaces": (CHINESE["members"], CHINESE["holdout"]),
+    "written in capitals": (PLAIN[:90], [text.upper() for text in PLAIN[90:180]]),
+    "punctuated otherwise": (PLAIN[:90], [text.replace(".", ";") for text in PLAIN[90:180]]),
+    "before and after": (
+        [f"{text} seen in 20{11 + n % 8}" for n, text in enumerate(PLAIN[:90])],
+        [f"{text} seen in 20{21 + n % 4}" for n, text in enumerate(PLAIN[90:180])],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNFAIR)
+def test_a_split_by_anything_but_chance_is_caught(kind: str) -> None:
+    members, holdout = UNFAIR[kind]
+    with pytest.raises(UserError, match="the split is not exchangeable"):
+        synthleak.check(members, holdout, OTHERS, encoder="hashing", runtime=ONE)
+
+
+def test_what_is_odd_is_said_also_where_a_check_stops() -> None:
+    with pytest.raises(UserError, match=r"members: 90 of 180 records repeat an earlier one") as e:
+        synthleak.check([*TOPICAL[:90]] * 2, TOPICAL[90:], OTHERS, runtime=ONE)
+    assert "\n" not in str(e.value)
+
+
+def test_a_holdout_that_is_no_holdout_gets_no_verdict() -> None:
+    with pytest.raises(UserError, match="every record of the holdout is among the members"):
+        synthleak.check(MEMBERS, MEMBERS[:60], RELEASE, runtime=ONE)
+    made = synthleak.check(
+        MEMBERS, MEMBERS[:60], RELEASE, insist=True, encoder="hashing", runtime=ONE
+    )
+    assert {row.verdict for row in made.cells} == {
+        "cannot say: every record of the holdout is among the members"
+    }
+
+
+def test_who_insists_gets_figures_without_a_verdict() -> None:
+    made = synthleak.check(
+        TOPICAL[:90], TOPICAL[90:], OTHERS, insist=True, encoder="hashing", runtime=ONE
+    )
+    assert [row.verdict for row in made.cells] == ["cannot say: the split is not exchangeable"]
+    assert any(remark.name == "The split is not exchangeable" for remark in made.remarks)
+
+
+def test_several_releases_and_pools_are_cells_of_one_spec() -> None:
+    spec = check_spec(
+        MEMBERS,
+        HOLDOUT,
+        {"a b": OTHERS, "c": RELEASE},
+        reference=None,
+        pool=["all", "outlier: percentile=80; lof=5"],
+        declared="random",
+        insist=False,
+        fields={},
+        release_text="text",
+        epsilon=float("inf"),
+        delta=None,
+        encoder="hashing",
+        seed=0,
+        name="mine",
+    )
+    from synthleak.audit.setup import set_up
+    from synthleak.core.store import MemoryStore
+
+    setup = set_up(LoadedSpec(spec), MemoryStore())
+    assert [(cell.pool, cell.generator) for cell in setup.cells] == [
+        ("all", "a-b"),
+        ("all", "c"),
+        ("outlier", "a-b"),
+        ("outlier", "c"),
+    ]
+    assert isinstance(setup.cells[0], Cell) and len(setup.pools["outlier"].targets) < 70
+
+
+def cli(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "synthleak", *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+    )
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    def write(name: str, rows: list[dict[str, str]]) -> None:
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / name).write_text(lines, encoding="utf-8")
+
+    write("train.jsonl", MEMBERS)
+    write("held.jsonl", HOLDOUT)
+    write("synthetic.jsonl", [{"output": text} for text in RELEASE])
+    return tmp_path
+
+
+COMMAND = ("check", "--members", "train.jsonl", "--holdout", "held.jsonl", "--release")
+
+
+def test_the_command_and_its_spec_give_the_same_tables(files: Path) -> None:
+    options = ("--release-text", "output", "--encoder", "hashing", "--seed", "1", "--workers", "1")
+    done = cli(*COMMAND, "synthetic.jsonl", *options, "--random-split", "--out", "one", cwd=files)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Copies in synthetic: 12 of 70 members and 0 of 70 holdout")
+    assert "leak found" in done.stdout and MEMBERS[0]["text"] not in done.stdout
+    assert cli("init", "--for", "check", "check.toml", cwd=files).returncode == 0
+    text = (files / "check.toml").read_text(encoding="utf-8")
+    for old, new in (
+        ('declared = "unstated"', 'declared = "random"'),
+        ('name = "release"', 'name = "synthetic"'),
+        ('path = "synthetic.jsonl"\ntext = "text"', 'path = "synthetic.jsonl"\ntext = "output"'),
+        ('= "static"', '= "hashing"'),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (files / "check.toml").write_text(text, encoding="utf-8")
+    again = cli("run", "check.toml", "--out", "two", "--workers", "1", cwd=files)
+    assert again.returncode == 0, again.stderr
+    for name in ("cells", "proxies", "records", "copies", "prior"):
+        one, two = (files / run / "results" / f"{name}.csv" for run in ("one", "two"))
+        assert one.read_bytes() == two.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((*COMMAND, "none.jsonl"), "none.jsonl: there is no such file; mend --release"),
+        (
+            (*COMMAND, "synthetic.jsonl"),
+            "set --release-text (generator.text) to its field (known: output)",
+        ),
+        ((*COMMAND, "held.jsonl", "--pool", "outlier: x"), "'x' is no setting"),
+        ((*COMMAND, "held.jsonl", "--pool", "outlyer"), "did you mean 'outlier'?"),
+        ((*COMMAND, "held.jsonl", "--text", "body"), "set --text (corpus.text) to the field"),
+        (COMMAND[:-1], "Missing option '--release'"),
+    ],
+)
+def test_a_mistake_is_one_line(files: Path, words: tuple[str, ...], said: str) -> None:
+    done = cli(*words, "--out", "x", cwd=files)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and said in done.stderr
+    assert not (files / "x").exists()
+
+
+@pytest.mark.parametrize("situation", ["lone", "cohort", "vendor", "check"])
+def test_every_situation_has_a_spec_whose_settings_hold(tmp_path: Path, situation: str) -> None:
+    from synthleak.audit.layout import build_plugins
+    from synthleak.core.spec import load_spec
+
+    path = tmp_path / "audit.toml"
+    assert cli("init", "--for", situation, path, cwd=tmp_path).returncode == 0
+    loaded = load_spec(path)
+    made = build_plugins(loaded)
+    expected = {"check": "given", "lone": "lone"}.get(situation, "cohort")
+    assert loaded.spec.game.design == expected
+    kinds = {"check": "given", "vendor": "folder"}
+    assert [generator.kind for _, generator in made.generators] == [kinds.get(situation, "ngram")]

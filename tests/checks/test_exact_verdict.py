@@ -1,0 +1,159 @@
+"""The verdict of a check holds with repeated texts, coins, torn groups and several records each."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import synthleak
+from synthleak.audit.steps import measurements as work
+from synthleak.core.seeds import stream
+from synthleak.corpus.readers.demo import Demo
+from synthleak.metrics import measure as figures
+from synthleak.report.verdict import headline
+
+ONE = synthleak.Runtime(workers=1)
+Rows = list[dict[str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _few_redraws_of_the_deployable_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdict does not depend on them, and they take most of the time."""
+    monkeypatch.setattr(work, "measure", partial(figures.measure, crossfit_redraws=19))
+
+
+def checked(members: Any, holdout: Any, release: Sequence[str], **more: Any) -> synthleak.Audit:
+    return synthleak.check(members, holdout, release, encoder="hashing", runtime=ONE, **more)
+
+
+def messages(count: int, seed: int) -> list[str]:
+    """Return different texts in a drawn order."""
+    texts = [record.text for record in Demo(size=count, seed=seed).read()]
+    return [texts[place] for place in stream(seed, "order").permutation(count)]
+
+
+def test_a_repeated_text_does_not_tell_who_was_in() -> None:
+    """Members fill the first block of 512; the same text stands in both, and in the release."""
+    repeated, *others = messages(640, 3)
+    records = [*[repeated] * 60, *others[:580]]
+    records = [records[place] for place in stream(3, "split").permutation(640)]
+    made = checked(
+        records[:512],
+        records[512:],
+        [repeated, *others[580:599]],
+        reference=others[599:],
+        random_split=True,
+    )
+    assert made.cells[0].p_cell is not None and made.cells[0].p_cell > 0.1
+    assert {row.verdict for row in made.cells} == {"none found at this power"}
+
+
+def randomised_response(epsilon: float) -> tuple[list[str], list[str], list[str]]:
+    """Toss a coin for each of 600 records; release those whose answer is yes.
+
+    A record answers the truth with probability e^ε/(1 + e^ε): in or out changes the probability of
+    any answer by e^ε at most, and by no less.
+    """
+    texts, rng = messages(600, 3), stream("coins", epsilon)
+    inside = rng.random(600) < 0.5
+    honest = rng.random(600) < 1 / (1 + math.exp(-epsilon))
+    released = [text for text, yes in zip(texts, inside == honest, strict=True) if yes]
+    members = [text for text, yes in zip(texts, inside, strict=True) if yes]
+    return members, [text for text in texts if text not in set(members)], released
+
+
+def test_a_claim_below_the_true_epsilon_is_shouted() -> None:
+    """A coin without a partner is add/remove: 1 is compared as 1, not as 2."""
+    made = checked(*randomised_response(1.73), coins=True, epsilon=1.0, delta=1e-6)
+    row = made.cells[0]
+    assert row.adjacency == "add" and row.epsilon_claim == pytest.approx(1.0, abs=0.01)
+    assert row.epsilon_lower is not None and 1.1 < row.epsilon_lower < 1.73
+    assert row.verdict.startswith("CLAIM BROKEN") and "CLAIM BROKEN" in headline(made)
+
+
+def test_a_claim_that_is_honoured_is_not_shouted() -> None:
+    made = checked(*randomised_response(1.73), coins=True, epsilon=1.73, delta=1e-6)
+    assert "CLAIM BROKEN" not in made.cells[0].verdict
+
+
+def persons(count: int, size: int, seed: int) -> tuple[Rows, Rows, list[str]]:
+    """Write `size` records for each person, half of the persons members; and a release.
+
+    The records of a person share a message. The release shares those of some persons, whichever
+    side they are on: it tells nothing of who was in.
+    """
+    texts, rng = messages(count * (size + 2) + 60, seed), stream(seed, "persons")
+    shared, texts = texts[:count], texts[count:]
+    rows = [
+        {"id": f"{who}-{n}", "text": f"{shared[who]} {texts.pop()}", "group": f"person {who}"}
+        for who in range(count)
+        for n in range(size)
+    ]
+    known = rng.permutation(count)[: count // 3].tolist()
+    release = [f"{shared[who]} {texts.pop()}" for who in known] + texts[:40]
+    half = count * size // 2
+    return rows[:half], rows[half:], release
+
+
+def test_one_torn_group_is_left_out_and_the_others_stay_whole() -> None:
+    members, holdout, release = persons(30, 16, 5)
+    holdout[0]["group"] = members[0]["group"]  # a single record with the wrong name
+    made = checked(members, holdout, release, random_split=True)
+    row = made.cells[0]
+    assert row.p_cell is not None and row.p_cell > 0.1
+    assert row.verdict == "none found at this power"
+    line = "1 of 30 groups have records on both sides: their 17 records are left out"
+    assert made.preconditions is not None and line in [
+        item.line for item in made.preconditions.findings
+    ]
+    assert line in [remark.text for remark in made.remarks]
+    assert len(made.setup.pools["all"].targets) == 480 - 17
+
+
+def test_intervals_know_that_records_of_a_person_are_alike() -> None:
+    members, holdout, release = persons(40, 8, 4)
+    together = checked(members, holdout, release, random_split=True).cells[0]
+    alone = checked(members, holdout, release, random_split=True, group="-", insist=True).cells[0]
+    assert together.auc == alone.auc
+    assert _width(together, "auc") > 1.5 * _width(alone, "auc")
+    assert _width(together, "crossfit") > 1.5 * _width(alone, "crossfit")
+
+
+def _width(row: Any, name: str) -> float:
+    return getattr(row, f"{name}_high") - getattr(row, f"{name}_low")
+
+
+def test_groups_torn_by_more_than_mistakes_stop_the_check(tmp_path: Path) -> None:
+    members, holdout, release = persons(20, 6, 2)
+    for place in range(0, 30, 6):  # five of twenty persons give away a record each
+        members[place], holdout[place] = holdout[place], members[place]
+    for name, rows in (
+        ("train", members),
+        ("held", holdout),
+        ("synthetic", [{"text": text} for text in release]),
+    ):
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "synthleak", "check", "--encoder", "hashing", "--out", "run"),
+            *("--members", "train.jsonl", "--holdout", "held.jsonl"),
+            *("--release", "synthetic.jsonl", "--random-split", "--workers", "1"),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("synthleak: 10 of 20 groups have records on both sides")
+    assert done.stderr.count("\n") == 1 and "keep whole groups on one side" in done.stderr
+    assert not (tmp_path / "run").exists()

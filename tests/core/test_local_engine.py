@@ -1,0 +1,132 @@
+"""The local engine: every unit once, errors as they are, a killed worker survived."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from synthleak.core.engine.local import run_units
+from synthleak.core.engine.progress import Lines, Silent, duration, tell
+from synthleak.core.errors import GeneratorError, UserError
+
+
+def touch(folder: Path, unit: int) -> int:
+    with (folder / str(unit)).open("a", encoding="utf-8") as file:
+        file.write("x")
+    return 2
+
+
+def fail(folder: Path, unit: int) -> int:
+    raise GeneratorError(f"unit {unit} cannot be done", "generator[0]")
+
+
+def die_once(folder: Path, unit: int) -> int:
+    mark = folder / "died"
+    if unit == 3 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return touch(folder, unit)
+
+
+def die_always(folder: Path, unit: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 1
+
+
+def go(task: object, folder: Path, workers: int, units: int = 6) -> None:
+    run_units(
+        task,  # type: ignore[arg-type]
+        folder,
+        list(range(units)),
+        workers=workers,
+        progress=Silent(),
+        title="units",
+        steps=2 * units,
+    )
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_unit_is_done_once(tmp_path: Path, workers: int) -> None:
+    go(touch, tmp_path, workers)
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {str(i): "x" for i in range(6)}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_user_s_mistake_comes_back_as_it_is(tmp_path: Path, workers: int) -> None:
+    with pytest.raises(GeneratorError, match=r"generator\[0\]: unit \d cannot be done"):
+        go(fail, tmp_path, workers)
+
+
+def test_a_killed_worker_costs_its_unit_only(tmp_path: Path) -> None:
+    go(die_once, tmp_path, 2)
+    assert {p.name for p in tmp_path.iterdir()} == {"died", *map(str, range(6))}
+
+
+def test_workers_that_keep_dying_are_said_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"killed twice.*fewer --workers"):
+        go(die_always, tmp_path, 2)
+
+
+class Screen:
+    """Collects what is printed."""
+
+    def __init__(self, terminal: bool) -> None:
+        self.text = ""
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+def timed(terminal: bool, step: float) -> str:
+    screen, now = Screen(terminal), [0.0]
+    lines = Lines(screen, clock=lambda: now[0])  # type: ignore[arg-type]
+    with lines.stage("releases", 4) as stage:
+        for _ in range(4):
+            now[0] += step
+            stage.advance()
+    return screen.text
+
+
+def test_progress_keeps_quiet_for_two_seconds_then_tells_the_time_left() -> None:
+    assert timed(terminal=False, step=0.1) == ""
+    told = timed(terminal=False, step=3.0).splitlines()
+    assert told[0] == "releases: 1 of 4 (25%), about 9 s left"
+    assert told[-1] == "releases: 4 in 12 s"
+
+
+def test_a_terminal_gets_one_line_that_is_rewritten() -> None:
+    told = timed(terminal=True, step=30.0)
+    assert told.count("\n") == 1
+    assert "about 1 min 30 s left" in told
+
+
+def test_a_long_step_tells_what_it_is_doing() -> None:
+    screen, now = Screen(terminal=False), [0.0]
+    lines = Lines(screen, clock=lambda: now[0])  # type: ignore[arg-type]
+
+    def task(context: None, unit: int) -> int:
+        now[0] += 11.0
+        tell(f"training, step {unit} of 9")
+        return 1
+
+    tell("nobody listens")
+    run_units(task, None, [1, 2], workers=1, progress=lines, title="releases", steps=2)
+    assert screen.text.splitlines()[:2] == [
+        "releases: 0 of 2 (0%); training, step 1 of 9",
+        "releases: 1 of 2 (50%), about 22 s left; training, step 2 of 9",
+    ]
+
+
+def test_duration_in_words() -> None:
+    assert [duration(s) for s in (3, 61, 3601)] == ["3 s", "1 min 1 s", "1 h 0 min"]

@@ -1,0 +1,282 @@
+"""All figures of a cell: deterministic, whole, and honest where little can be said."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from synthleak.analyses.cells import judge, power_of
+from synthleak.calibration import Scores
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection
+from synthleak.core.verdict import FOUND, NONE_FOUND, full_verdict, in_words, verdict
+from synthleak.evidence.family import Proxy
+from synthleak.metrics.epsilon.claims import allowed_tpr, claim_roc, comparison_delta
+from synthleak.metrics.estimate import interval
+from synthleak.metrics.measure import measure, redraws_for
+from synthleak.metrics.measurements import CellMeasurements
+from synthleak.plan.plan import Plan, designs
+from synthleak.pools.pool import Pool
+from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
+
+PROXIES = tuple(Proxy(f"p{i}", "f", "lexical", "ratio", "a number") for i in range(3))
+CLAIM = Claim(1.0, 1e-4, (GaussianEvent("a sum", 4.0, 1.0, math.sqrt(2)),))
+
+
+def pool_of(targets: int) -> Pool:
+    return Pool(
+        "p",
+        tuple(range(targets)),
+        ("p",) * targets,
+        tuple(range(targets, targets + 150)),
+        tuple(range(targets + 150, targets + 300)),
+    )
+
+
+def game_of(design: str, instances: int = 20, **more: Any) -> GameSection:
+    return GameSection(
+        **{"design": design, "instances": instances, "records": 100, "rounds": 5, "candidates": 4}
+        | more
+    )
+
+
+def made(
+    design: str,
+    *,
+    instances: int = 20,
+    targets: int = 10,
+    leak: float = 0.0,
+    constant: bool = False,
+    claim: Claim | None = None,
+    seed: int = 1,
+    redraws: int = 199,
+) -> tuple[CellMeasurements, Plan]:
+    game = game_of(design, instances)
+    plugin = designs.get(design).plugin
+    plan = plugin.draw(pool_of(targets), game, seed)
+    rng = stream(seed, "values")
+    tables = []
+    for baseline in plan.baselines:
+        values = rng.normal(size=(len(plan.sets), targets, 3))
+        if constant:
+            values[:] = 0.5
+        members = plan.trials.member
+        values[plan.trials.set[members], plan.trials.target[members], 1] += leak
+        tables.append(Scores(baseline.scenario, values, PROXIES))
+    figures = measure(
+        tables,
+        plugin,
+        plan,
+        game,
+        claim or no_claim(),
+        (seed, "cell"),
+        redraws=redraws,
+        crossfit_redraws=19,
+    )
+    return figures, plan
+
+
+def numbers(content: Any) -> list[float]:
+    if isinstance(content, dict):
+        return [n for value in content.values() for n in numbers(value)]
+    if isinstance(content, list):
+        return [n for value in content for n in numbers(value)]
+    return [content] if isinstance(content, float) else []
+
+
+@pytest.mark.parametrize("design", ["lone", "cohort"])
+def test_a_leak_is_found_with_every_figure_in_its_place(design: str) -> None:
+    instances = 40 if design == "lone" else 20
+    figures, plan = made(design, leak=3.0, instances=instances)
+    assert figures.reason is None and figures.p is not None and figures.p <= 3 / 200
+    assert figures.deciding is not None and figures.deciding.signal % 3 == 1
+    assert figures.deciding.ceiling is not None
+    assert figures.deciding.value > figures.deciding.ceiling
+    assert [row.scenario for row in figures.rows] == ["S1", "S2", "S3"]
+    for place, row in enumerate(figures.rows):
+        assert row.signal == 3 * place + 1
+        assert row.auc.low is not None and row.auc.high is not None and row.auc.null is not None
+        assert row.auc.low <= row.auc.value <= row.auc.high
+        assert row.auc.null < row.auc.value and row.auc.p is not None and row.auc.p <= 3 / 200
+        assert row.tpr.null is not None and row.tpr.null < row.tpr.value
+        assert row.crossfit is not None and row.crossfit.p == 1 / 20
+        assert row.crossfit.value > 0.9 and row.crossfit_tpr is not None
+        assert row.records_low is not None and row.records_low < row.crossfit.value
+    assert figures.crossfit is not None and figures.mu is not None and figures.mu > 1
+    assert figures.signals[1].auc_ceiling is not None
+    assert figures.signals[1].auc > figures.signals[1].auc_ceiling > figures.signals[0].auc
+    bound = figures.epsilon
+    assert bound is not None and bound.lower is not None and bound.largest is not None
+    assert 0 < bound.lower <= bound.largest
+    assert figures.epsilon_claim == math.inf
+    assert len(figures.records) == (10 if design == "cohort" else 0)
+    assert bound.delta == pytest.approx(
+        1 / plan.nominal**2 if design == "lone" else 1 / (100 * 20 * 10)
+    )
+
+
+@pytest.mark.parametrize("design", ["lone", "cohort"])
+def test_figures_are_deterministic_and_survive_the_store(design: str) -> None:
+    one, _ = made(design, redraws=59)
+    two, _ = made(design, redraws=59)
+    assert one == two
+    assert CellMeasurements.from_bytes(one.to_bytes()) == one
+    other, _ = made(design, redraws=59, seed=2)
+    assert other != one
+
+
+def test_records_of_a_cohort_are_named() -> None:
+    figures, _ = made("cohort", leak=3.0, instances=24)
+    assert all(row.q >= row.p for row in figures.records)
+    assert np.mean([row.q <= 0.1 for row in figures.records]) > 0.8
+    quiet, _ = made("cohort", instances=24)
+    assert np.mean([row.q <= 0.1 for row in quiet.records]) < 0.2
+
+
+@pytest.mark.parametrize("design", ["lone", "cohort"])
+def test_ties_everywhere_cannot_say(design: str) -> None:
+    figures, _ = made(design, constant=True)
+    assert figures.p is None and figures.reason is not None
+    said = judge([figures])[0]
+    assert said.words.startswith("cannot say: no signal ever differs") and said.p_holm is None
+    assert all(row.auc.value == 0.5 for row in figures.rows)
+    assert power_of(figures, figures.rows[0], 1) is None
+    assert all(math.isfinite(n) for n in numbers(json.loads(figures.to_bytes())) if n != math.inf)
+
+
+@pytest.mark.parametrize(
+    ("design", "instances", "targets"),
+    [("lone", 2, 2), ("cohort", 1, 2), ("cohort", 3, 1), ("cohort", 2, 1)],
+)
+def test_too_few_trials_cannot_say(design: str, instances: int, targets: int) -> None:
+    figures, _ = made(design, instances=instances, targets=targets, leak=9.0)
+    said = judge([figures])[0].words
+    assert said.startswith("cannot say: ")
+    assert "too few" in said or "no signal" in said
+    assert not any(math.isnan(n) for n in numbers(json.loads(figures.to_bytes())))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_release_of_three_records_never_breaks(seed: int) -> None:
+    """Among these seeds all coins agree at least once: nobody to compare, and it says so."""
+    figures, plan = made("cohort", instances=1, targets=3, leak=9.0, seed=seed)
+    assert judge([figures])[0].words.startswith("cannot say: too few")
+    assert not any(math.isnan(n) for n in numbers(json.loads(figures.to_bytes())))
+    if plan.trials.member.all() or not plan.trials.member.any():
+        assert figures.crossfit is None and figures.rows[0].auc.value == 0.5
+
+
+def test_one_release_is_judged_on_its_coins() -> None:
+    """`instances = 1`: the pooled attacker's AUC; no S3, no AUC per record, folds over records."""
+    figures, plan = made("cohort", instances=1, targets=20, leak=4.0)
+    assert [row.scenario for row in figures.rows] == ["S1", "S2"]
+    assert figures.records == ()
+    assert figures.p is not None and figures.p <= 3 / 200 and figures.reason is None
+    row = figures.rows[0]
+    assert row.auc.value == row.pooled.value
+    assert row.crossfit is not None and "over records" in row.crossfit.method
+    assert figures.epsilon is not None and figures.epsilon.trials == 10
+    assert len(plan.trials) == 20
+
+
+def test_a_pool_of_one_is_tested_over_many_releases() -> None:
+    figures, _ = made("cohort", instances=40, targets=1, leak=5.0)
+    assert figures.reason is None and figures.p is not None and figures.p <= 2 / 200
+    assert judge([figures])[0].words == FOUND
+    # One record, 40 releases: 20 coins counted, all right.
+    assert figures.epsilon is not None and figures.epsilon.lower is not None
+    assert figures.epsilon.trials == 20
+
+
+def test_a_claim_is_evaluated_where_the_bound_is() -> None:
+    lone, plan = made("lone", claim=CLAIM)
+    assert lone.epsilon is not None and lone.epsilon.delta == 1e-4
+    assert lone.epsilon_claim == pytest.approx(CLAIM.epsilon_at(1e-4, plan.adjacency))
+    cohort, plan = made("cohort", claim=CLAIM)
+    assert cohort.epsilon is not None
+    assert cohort.epsilon.delta == pytest.approx(1 / (100 * len(plan.trials)))
+    assert cohort.epsilon_claim is not None and lone.epsilon_claim is not None
+    assert cohort.epsilon_claim > lone.epsilon_claim
+
+
+def test_a_broken_mechanism_is_shouted() -> None:
+    figures, _ = made("cohort", leak=8.0, claim=CLAIM)
+    said = judge([figures])[0].words
+    assert said.startswith("CLAIM BROKEN (ε ≥ ") and said.endswith(FOUND)
+
+
+def test_delta_of_each_kind_of_claim() -> None:
+    assert comparison_delta(no_claim(), "add", 200, None) == 1 / 200**2
+    assert comparison_delta(CLAIM, "replace", 200, None) == 1e-4
+    assert comparison_delta(CLAIM, "replace", 200, 6000) == 1 / 600_000
+    stated = stated_claim(1.0, 1e-5)
+    assert comparison_delta(stated, "add", 200, 6000) == pytest.approx(1e-5)
+    loose = comparison_delta(stated, "replace", 200, 6000)
+    assert loose == pytest.approx((1 + math.e) * 1e-5)
+    assert stated.epsilon_at(loose, "replace") == pytest.approx(2.0)
+
+
+def test_the_roc_that_a_claim_allows() -> None:
+    """A Gaussian mechanism's own trade-off: TPR = Φ(Φ⁻¹(FPR) + μ)."""
+    from scipy.stats import norm
+
+    fpr = np.linspace(0.01, 0.99, 25)
+    for adjacency, mu in (("add", 0.25), ("replace", 0.25 * math.sqrt(2))):
+        exact = norm.cdf(norm.ppf(fpr) + mu)
+        found = claim_roc(CLAIM, adjacency, fpr)  # type: ignore[arg-type]
+        assert (found >= exact - 1e-3).all()
+        assert found == pytest.approx(exact, abs=0.02)
+    assert (claim_roc(no_claim(), "add", fpr) == 1).all()
+    point = claim_roc(stated_claim(1.0, 0.01), "add", fpr)
+    assert point == pytest.approx(allowed_tpr(fpr, 1.0, 0.01))
+    by_hand = min(math.e * 0.05 + 0.01, 1 - math.exp(-1) * (1 - 0.01 - 0.05))
+    assert allowed_tpr(np.array([0.05]), 1.0, 0.01)[0] == pytest.approx(by_hand)
+
+
+def test_holm_makes_power_dearer() -> None:
+    figures, _ = made("lone", redraws=1999, instances=80)
+    alone, among = (power_of(figures, figures.rows[0], cells) for cells in (1, 9))
+    assert alone is not None and among is not None and 0.5 < alone < among < 1
+    assert figures.null is not None
+    assert figures.null.critical(0.05) < figures.null.critical(0.005)
+
+
+def test_redraws_grow_with_the_cells_that_holm_counts() -> None:
+    for cells in (1, 9, 19, 20, 45, 200):
+        for statistics in (2, 3, 4):
+            redraws = redraws_for(cells, statistics)
+            assert redraws >= 2000 and cells * statistics / (redraws + 1) < 0.01
+
+
+def test_intervals_stay_within_bounds_and_admit_doubt_at_the_ends() -> None:
+    low, high = interval(0.99, 0.02, (40, 40))
+    assert 0 < low < 0.9508 and 0.99 < high < 1  # a symmetric interval would pass 1
+    low, high = interval(0.0, 0.0, (30, 90))
+    assert low == 0.0 and high == pytest.approx(1 - 0.025 ** (1 / 30))
+    assert interval(0.7, math.nan, (30, 30)) == interval(0.7, 0.1, (1, 30)) == (0.0, 1.0)
+    assert interval(0.5, 0.0, (1, 30)) == (0.5, 0.5)  # all scores tied
+
+
+@pytest.mark.parametrize(("sides", "freedom"), [((12, 12), 22), ((12, 10_000), 11)])
+def test_few_units_widen_an_interval_as_students_t_does(
+    sides: tuple[float, float], freedom: int
+) -> None:
+    low, high = interval(0.5, 0.05, sides)
+    reach = t.ppf(0.975, freedom) * math.sqrt(12 / 11) * 0.05 * 4  # on the logit scale
+    assert [math.log(x / (1 - x)) for x in (low, high)] == pytest.approx([-reach, reach], rel=0.01)
+
+
+def test_words() -> None:
+    assert verdict(0.05, None) == FOUND and verdict(0.051, None) == NONE_FOUND
+    assert full_verdict(FOUND, None, 1.0) == FOUND
+    said = in_words(NONE_FOUND, auc=0.53, low=0.45, high=0.61, ceiling=0.58, power=0.7)
+    assert said.startswith(NONE_FOUND) and "0.70" in said and "0.58" in said
+    unknown = in_words(NONE_FOUND, auc=None, low=None, high=None, ceiling=None, power=None)
+    assert unknown == "none found at this power: what would be missed is unknown"
+    every = [said, unknown, verdict(None, None), full_verdict(FOUND, 2.0, 1.0)]
+    assert not any("safe" in text for text in every)

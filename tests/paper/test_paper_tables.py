@@ -1,0 +1,250 @@
+"""Printed tables: every number is its source's, hostile names are set as text, LaTeX compiles."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.paper_material import BUDGETS, CORPORA, GENERATORS, invented
+from synthleak.core.errors import UserError
+from synthleak.paper.tables import latex, markdown, sheet
+from synthleak.paper.tables.latex_text import escape
+from synthleak.paper.tables.layout import Entry, Printed
+from synthleak.paper.tables.write import TABLES, Prints, check_names, files, print_all
+
+HOSTILE = ("a_b&c%d#e$f", r"{g}~h^i\input{/etc/passwd}", "|<j>*`k` [l] “m” é 你🙂")
+EVERYTHING = tuple(TABLES)
+
+
+def entries(item: Printed) -> list[Entry]:
+    return [
+        made
+        for part in item.parts
+        for block in part.blocks
+        for row in block.rows
+        for made in row.entries
+    ]
+
+
+def made(name: str) -> Printed:
+    return print_all(invented(), [name]).tables[0]
+
+
+def test_every_table_is_set_from_a_whole_study_and_fits_its_columns() -> None:
+    prints = print_all(invented())
+    assert prints.unavailable == {}
+    assert [item.name for item in prints.tables] == list(EVERYTHING)
+    for item in prints.tables:
+        assert item.caption
+        for part in item.parts:
+            for block in part.blocks:
+                assert block.rows
+                for row in block.rows:
+                    assert len(row.entries) == len(part.columns)
+                    assert len(row.stubs) == len(part.stubs)
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_csv_has_a_row_for_each_row_and_no_head_twice(name: str) -> None:
+    item = made(name)
+    head, *rows = csv.reader(io.StringIO(sheet.table(item)))
+    assert len(set(head)) == len(head)
+    assert len(rows) == sum(len(b.rows) for part in item.parts for b in part.blocks)
+    assert all(len(row) == len(head) for row in rows)
+    filled = sum(cell not in ("", "–") for row in rows for cell in row)
+    assert filled >= len(rows) * len(item.parts[0].stubs)
+
+
+def test_the_main_table_holds_the_figures_of_its_rows() -> None:
+    source = invented()
+    rows = list(csv.DictReader(io.StringIO(sheet.table(made("main")))))
+    for cell in source.cells:
+        if cell.pool != "outlier":
+            continue
+        row = next(
+            r
+            for r in rows
+            if (r["part"], r["Dataset"], r["Scenario"])
+            == (cell.generator, cell.corpus, cell.scenario)
+        )
+        budget = "∞" if math.isinf(cell.epsilon) else f"{cell.epsilon:g}"
+        assert float(row[f"ε = {budget} auc"]) == cell.auc
+        assert float(row[f"ε = {budget} null_auc95"]) == cell.null_auc95
+
+
+def test_one_attacker_of_each_column_is_shaded_and_figures_below_chance_are_faint() -> None:
+    source, item = invented(), made("main")
+    shaded = [made for made in entries(item) if made.shade is not None]
+    assert len(shaded) == len(CORPORA) * len(GENERATORS) * len(BUDGETS)
+    for part in item.parts:
+        for block in part.blocks:
+            for row in block.rows:
+                for epsilon, found in zip(BUDGETS, row.entries, strict=True):
+                    if row.stubs[1] == "chance":
+                        continue
+                    beside = [
+                        c
+                        for c in source.cells
+                        if (c.corpus, c.pool, c.generator, c.epsilon)
+                        == (row.stubs[0], "outlier", part.name, epsilon)
+                    ]
+                    auc = float(str(found.values["auc"]))
+                    assert (found.shade is not None) == (auc == max(c.auc for c in beside))
+                    assert found.faint == (auc <= 0.612)
+
+
+def test_the_chance_ceiling_stands_under_every_column() -> None:
+    for name in ("main", "rare"):
+        lines = [r for p in made(name).parts for b in p.blocks for r in b.rows]
+        chance = [row for row in lines if row.stubs[1] == "chance"]
+        assert len(chance) == len(lines) / 4
+        assert all(e.values == {"auc": 0.612, "tpr": 0.155} for row in chance for e in row.entries)
+
+
+def test_the_best_of_three_methods_is_bold_and_the_next_underlined() -> None:
+    for part in made("prior").parts:
+        for row in part.blocks[0].rows:
+            for start in range(0, len(row.entries), 4):
+                three = row.entries[start : start + 3]
+                order = sorted(three, key=lambda e: -float(str(e.values["auc"])))
+                assert [e.lines[0][0].bold for e in order] == [True, False, False]
+                assert [e.lines[0][0].underlined for e in order] == [False, True, False]
+                best = [float(str(e.values["auc"])) for e in three]
+                delta = float(str(row.entries[start + 3].values["delta"]))
+                assert delta == pytest.approx(best[2] - max(best[:2]))
+
+
+def test_distribution_is_shaded_against_the_column_without_privacy() -> None:
+    for block in made("distribution").parts[0].blocks:
+        for row in block.rows:
+            _, first, *others = row.entries
+            assert first.shade is None
+            for found in others:
+                more = float(str(found.values["s10"])) - float(str(first.values["s10"]))
+                assert (found.shade is not None) == (more > 0)
+                if found.shade is not None:
+                    assert found.shade[1] == max(8, round(45 * min(more, 0.4) / 0.4))
+
+
+def test_markdown_tells_shaded_from_concentrated_entries() -> None:
+    item = made("distribution")
+    looks = set()
+    for found in entries(item):
+        if "concentrated" not in found.values:
+            continue
+        text = markdown.cell(found)
+        shaded, concentrated = found.shade is not None, found.values["concentrated"] == "yes"
+        assert ("<b>" in text) == shaded
+        assert ("†" in text) == concentrated
+        looks.add((shaded, concentrated))
+    assert len(looks) == 4
+    text = markdown.table(item)
+    assert "<sup>†</sup>: S10 lies above the band of an even leak" in text
+    assert "what is shaded is bold and what is grey is in italics" in text
+    assert "what is shaded" not in markdown.table(made("corpora"))
+
+
+def test_tables_of_controls_alone_are_not_called_selected() -> None:
+    source = invented()
+    whole = print_all(source, ["main", "prior"]).tables
+    assert all("elected pools" in markdown.table(item) for item in whole)
+    controls = replace(
+        source,
+        cells=tuple(row for row in source.cells if row.pool.startswith("random")),
+        comparison=tuple(replace(row, pool="random0") for row in source.comparison),
+    )
+    for item in print_all(controls, ["main", "main_intervals", "prior"]).tables:
+        text = markdown.table(item)
+        assert "andom controls" in text
+        assert "elected pools" not in text
+
+
+def test_a_merged_difference_inside_its_band_is_faint_and_bold_follows_the_interval() -> None:
+    deltas = [row.entries[2] for row in made("merged").parts[0].blocks[0].rows]
+    assert [e.faint for e in deltas] == [True, False, False, True]
+    assert [e.lines[0][0].bold for e in deltas] == [False, True, True, False]
+
+
+def test_a_table_that_lacks_its_inputs_says_so_and_the_others_go_on() -> None:
+    source = replace(invented(without=["control_gap", "meta"]), comparison=(), adjudicated=())
+    prints = print_all(source)
+    assert set(prints.unavailable) == {
+        "prior",
+        "control_gap",
+        "merged",
+        "meta_outlier",
+        "meta_rare",
+    }
+    assert all("\n" not in reason and reason for reason in prints.unavailable.values())
+    assert len(prints.tables) == len(EVERYTHING) - 5
+    bare = replace(source, cells=(), pools=(), corpora=(), rows=lambda name: [])
+    assert set(print_all(bare).unavailable) >= {
+        "corpora",
+        "pools",
+        "main",
+        "rare",
+        "cross_generator",
+    }
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UserError, match="did you mean 'main'"):
+        check_names(["mian"])
+
+
+def test_hostile_names_are_text_in_every_format() -> None:
+    item = print_all(invented(HOSTILE, HOSTILE), ["main"]).tables[0]
+    tex = latex.table(item)
+    assert r"\input" not in tex
+    assert r"a\_b\&c\%d\#e\$f" in tex
+    assert "U+4F60" in tex
+    assert HOSTILE[0] in sheet.table(item)
+    assert r"\|\<j\>\*\`k\` \[l\]" in markdown.table(item)
+
+
+@pytest.mark.parametrize("character", [chr(code) for code in range(32, 127)])
+def test_no_printable_character_reaches_latex_as_a_command(character: str) -> None:
+    kept = escape(character)
+    if character in "\\{}$&%#_~^":
+        assert kept != character
+        assert kept.startswith("\\")
+    assert "\n" not in escape(f"{character}\n")
+
+
+def compile_latex(folder: Path, prints: Prints) -> str:
+    for name, text in files(prints, ["latex"]).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "tables.tex"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    return done.stdout
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX is installed")
+def test_latex_compiles_and_nothing_runs_over_the_margin(tmp_path: Path) -> None:
+    log = compile_latex(tmp_path, print_all(invented()))
+    assert (tmp_path / "tables.pdf").read_bytes().startswith(b"%PDF")
+    assert re.search(r"Output written on tables.pdf \(\d+ pages", log)
+    assert "Overfull \\hbox" not in log
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX is installed")
+def test_latex_of_hostile_names_compiles(tmp_path: Path) -> None:
+    every = "".join(chr(code) for code in [*range(32, 127), *range(0xA0, 0x250), 0x3B5, 0x221E])
+    log = compile_latex(tmp_path, print_all(invented((*HOSTILE, every), HOSTILE[:2])))
+    assert "passwd" not in [line.strip("() ") for line in log.splitlines()]

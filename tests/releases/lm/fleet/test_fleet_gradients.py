@@ -1,0 +1,378 @@
+"""The fleet's per-example gradients against a naive loop, on a tiny Llama in double precision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from synthleak.releases.lm.backbone import Backbone  # noqa: E402
+from synthleak.releases.lm.fleet.adapters import Adapters, Even, Mixed  # noqa: E402
+from synthleak.releases.lm.fleet.batches import Example, Library, Shapes  # noqa: E402
+from synthleak.releases.lm.fleet.crew import Crew, fuse_norms  # noqa: E402
+from synthleak.releases.lm.fleet.full import clipped_total  # noqa: E402
+from synthleak.releases.lm.fleet.loss import IGNORED, example_losses  # noqa: E402
+from synthleak.releases.lm.fleet.passes import Passes  # noqa: E402
+from synthleak.releases.lm.fleet.training import MARGIN, Course, Trainer, weighted_sum  # noqa: E402
+
+ONE_WIDTH = Shapes((64,), 10_000, 100)
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def tiny_llama(dtype: torch.dtype = torch.float64) -> torch.nn.Module:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=50,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+        tie_word_embeddings=True,
+        eos_token_id=2,
+    )
+    return transformers.LlamaForCausalLM(config).to(dtype).eval().requires_grad_(False)
+
+
+def crew_of(model: torch.nn.Module) -> Crew:
+    return Crew(Backbone("tiny", model, None, 2, 64))
+
+
+def shaken(crew: Crew, instances: int = 3) -> Adapters:
+    """Adapters away from their start, where B is zero and half of the gradients vanish."""
+    adapters = crew.adapters(range(instances), rank=3, scale=2.0)
+    generator = torch.Generator().manual_seed(5)
+    adapters.master.add_(
+        torch.randn(adapters.master.shape, generator=generator, dtype=torch.float64).to(
+            adapters.master
+        )
+        * 0.1
+    )
+    adapters.publish()
+    return adapters
+
+
+def examples(lengths: Sequence[int], seed: int = 1) -> list[Example]:
+    rng = np.random.default_rng(seed)
+    return [Example((*rng.integers(3, 50, n - 1).tolist(), 2), min(2, n - 1)) for n in lengths]
+
+
+def naive_gradient(adapters: Adapters, crew: Crew, instance: int, example: Example) -> torch.Tensor:
+    """One example, unpadded, through merged weights and plain autograd: slow and obvious."""
+    model = tiny_llama()
+    fuse_norms(model)  # the library's own computes in single precision whatever the model
+    leaf = adapters.master[instance].clone().requires_grad_()
+    weights = {}
+    modules = [
+        name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)
+    ]
+    numbers = {id(layer): layer.number for layer in crew.layers}
+    names = {
+        numbers[id(module)]: name
+        for name, module in crew.backbone.model.named_modules()
+        if id(module) in numbers
+    }
+    assert set(names.values()) == set(modules) - {"lm_head"}
+    for number, slot in enumerate(adapters.slots):
+        a, b = slot.split(leaf[None])
+        frozen = model.get_parameter(f"{names[number]}.weight")
+        weights[f"{names[number]}.weight"] = frozen + adapters.scale * b[0] @ a[0]
+    tokens = torch.tensor([example.tokens])
+    logits = torch.func.functional_call(model, weights, (tokens,)).logits[0, :-1]
+    first = example.prompt
+    loss = torch.nn.functional.cross_entropy(logits[first - 1 :], tokens[0, first:])
+    (gradient,) = torch.autograd.grad(loss, leaf)
+    return gradient
+
+
+def test_per_example_gradients_equal_a_naive_loop() -> None:
+    crew = crew_of(tiny_llama())
+    adapters = shaken(crew)
+    sets = [examples([5, 9], 1), examples([3], 2), examples([7, 4, 6], 3)]
+    (portion,) = Library(sets, torch.device("cpu"), 64).portions(
+        [np.arange(2), np.arange(1), np.arange(3)], ONE_WIDTH.cut
+    )
+    with adapters.collecting(Mixed(torch.from_numpy(portion.instances))) as grads:
+        losses = example_losses(crew.decode(portion.tokens), crew.backbone.head, portion.labels)
+        losses.sum().backward()
+    flat = [(i, example) for i, own in enumerate(sets) for example in own]
+    for row, (instance, example) in enumerate(flat):
+        expected = naive_gradient(adapters, crew, instance, example)
+        assert torch.allclose(grads[row], expected, rtol=1e-8, atol=1e-11)
+        assert expected.abs().max() > 1e-4
+
+
+def test_an_even_batch_gives_the_same_gradients_as_a_mixed_one() -> None:
+    crew = crew_of(tiny_llama())
+    adapters = shaken(crew)
+    tokens = torch.randint(3, 50, (6, 7), generator=torch.Generator().manual_seed(1))
+    labels = tokens.roll(-1, 1)
+    collected = []
+    for company in (Even(3, 2), Mixed(torch.tensor([0, 0, 1, 1, 2, 2]))):
+        with adapters.collecting(company) as grads:
+            example_losses(crew.decode(tokens), crew.backbone.head, labels).sum().backward()
+        collected.append(grads)
+    assert torch.allclose(*collected, rtol=1e-10, atol=1e-13)
+
+
+def test_padding_changes_no_loss_and_no_gradient() -> None:
+    crew = crew_of(tiny_llama())
+    adapters = shaken(crew)
+    (short,) = examples([5])
+    alone = _collected(crew, adapters, [[short], [], []])
+    padded = _collected(crew, adapters, [[short, *examples([30], 9)], [], []])
+    assert torch.allclose(alone[0], padded[0], rtol=1e-10, atol=1e-13)
+
+
+def test_portions_of_few_shapes_hold_every_example_and_give_the_same_gradients() -> None:
+    crew = crew_of(tiny_llama())
+    adapters = shaken(crew)
+    sets = [examples([5, 9], 1), examples([3], 2), examples([7, 4, 6], 3)]
+    library = Library(sets, torch.device("cpu"), 16)
+    everyone = [np.arange(2), np.arange(1), np.arange(3)]
+    passes = Passes(crew.decode, crew.backbone.head, adapters, recorded=False)
+    seen = []
+    for portion in library.portions(everyone, Shapes((4, 8, 16), 48, 4, 16).cut):
+        grads = passes(portion)
+        assert torch.equal(grads[len(portion.instances) :].abs().sum(), torch.tensor(0.0).to(grads))
+        for row, instance in enumerate(portion.instances.tolist()):
+            length = int((portion.labels[row] != IGNORED).sum()) + 1
+            (example,) = (e for e in sets[instance] if len(e.tokens) - e.prompt + 1 == length)
+            expected = naive_gradient(adapters, crew, instance, example)
+            assert torch.allclose(grads[row], expected, rtol=1e-8, atol=1e-11)
+            seen.append((instance, length))
+    assert len(set(seen)) == 6
+
+
+@NEEDS_GPU
+def test_recorded_passes_equal_plain_ones() -> None:
+    crew = crew_of(tiny_llama().to("cuda", torch.float32))
+    adapters = shaken(crew)
+    rng = np.random.default_rng(5)
+    sets = [examples(rng.integers(2, 30, 20).tolist(), seed) for seed in range(3)]
+    library = Library(sets, torch.device("cuda"), 32)
+    everyone = [np.arange(20)] * 3
+    recording, plain = (
+        Passes(crew.decode, crew.backbone.head, adapters, recorded=flag) for flag in (True, False)
+    )
+    for turn in range(4):
+        adapters.live.mul_(1 + 0.1 * turn)
+        for portion in library.portions(everyone, Shapes((8, 16, 32), 64, 8, 32).cut):
+            expected = plain(portion)
+            assert (recording(portion) - expected).norm() < 1e-4 * expected.norm()
+
+
+def _collected(crew: Crew, adapters: Adapters, sets: list[list[Example]]) -> torch.Tensor:
+    library = Library(sets, torch.device("cpu"), 64)
+    (portion,) = library.portions([np.arange(len(own)) for own in sets], ONE_WIDTH.cut)
+    with adapters.collecting(Mixed(torch.from_numpy(portion.instances))) as grads:
+        losses = example_losses(crew.decode(portion.tokens), crew.backbone.head, portion.labels)
+        losses.sum().backward()
+    return grads
+
+
+def trainer(
+    crew: Crew,
+    adapters: Adapters,
+    tokens_at_once: int = 40,
+    examples_at_once: int = 3,
+    **course: float | None,
+) -> Trainer:
+    settings = {"steps": 4, "rate": 0.4, "batch": 2.0, "learning_rate": 0.01} | course
+    return Trainer(
+        crew.decode,
+        crew.backbone.head,
+        adapters,
+        Course(**settings),  # type: ignore[arg-type]
+        longest=64,
+        tokens_at_once=tokens_at_once,
+        examples_at_once=examples_at_once,
+    )
+
+
+@pytest.mark.parametrize("clip", [None, 0.05, 1e6])
+def test_clipped_sums_equal_the_sum_of_naive_gradients(clip: float | None) -> None:
+    crew = crew_of(tiny_llama())
+    adapters = shaken(crew)
+    sets = [examples([5, 9, 12], 1), [], examples([7, 4, 6, 11, 3], 3)]
+    chosen = [np.array([0, 2]), np.array([], dtype=np.int64), np.array([1, 2, 3, 4])]
+    total = trainer(crew, adapters, clip=clip).clipped_sum(
+        Library(sets, torch.device("cpu"), 64), chosen
+    )
+    for instance, positions in enumerate(chosen):
+        expected = torch.zeros_like(total[0])
+        for position in positions:
+            gradient = naive_gradient(adapters, crew, instance, sets[instance][position])
+            factor = 1.0 if clip is None else min(1.0, clip / float(gradient.norm()))
+            expected += factor * gradient
+        assert torch.allclose(total[instance], expected, rtol=1e-8, atol=1e-11)
+        if clip == 0.05 and len(positions):
+            assert total[instance].norm() <= clip * len(positions) * (1 + 1e-9)
+
+
+def test_an_adapter_does_not_depend_on_its_company() -> None:
+    sets = [examples([5, 9, 12, 4], 1), examples([6, 3], 2), examples([8, 8, 10], 3)]
+    seeds = [11, 12, 13]
+    crew = crew_of(tiny_llama())
+    together = crew.adapters(seeds, rank=3, scale=2.0)
+    trainer(crew, together, clip=0.5, sigma=0.7).train(sets, seeds)
+    for i in range(3):
+        alone = crew.adapters(seeds[i : i + 1], rank=3, scale=2.0)
+        trainer(crew, alone, clip=0.5, sigma=0.7).train(sets[i : i + 1], seeds[i : i + 1])
+        assert torch.allclose(alone.master[0], together.master[i], rtol=1e-7, atol=1e-10)
+
+
+def test_an_empty_batch_still_takes_a_noised_step() -> None:
+    crew = crew_of(tiny_llama())
+    adapters = crew.adapters([1], rank=3, scale=2.0)
+    before = adapters.master.clone()
+    trainer(crew, adapters, rate=0.0, clip=1.0, sigma=1.0, steps=1).train([examples([5])], [1])
+    moved = (adapters.master - before).abs()
+    assert (moved > 0).float().mean() > 0.99
+    still = crew.adapters([1], rank=3, scale=2.0)
+    trainer(crew, still, rate=0.0, clip=1.0, sigma=0.0, steps=1).train([examples([5])], [1])
+    assert torch.allclose(still.master, before * (1 - 0.01 * 0.01), rtol=1e-12)
+
+
+def test_noise_has_the_stated_scale_and_is_fresh_for_every_step_and_instance() -> None:
+    crew = crew_of(tiny_llama())
+    adapters = crew.adapters([1, 2], rank=8, scale=2.0)
+    made = trainer(crew, adapters, rate=0.0, clip=0.5, sigma=3.0, steps=3, batch=2.0)
+    seen: list[torch.Tensor] = []
+    made.update = lambda total, step: seen.append(total / 2.0)  # type: ignore[method-assign]
+    made.train([examples([5]), examples([5])], [1, 2])
+    drawn = torch.stack(seen).flatten(0, 1)
+    assert drawn.std(dim=1).numpy() == pytest.approx(3.0 * 0.5 / 2.0, rel=0.05)
+    overlap = torch.corrcoef(drawn) - torch.eye(6, dtype=drawn.dtype)
+    assert overlap.abs().max() < 0.1
+
+
+def test_batches_are_poisson_not_shuffled() -> None:
+    crew = crew_of(tiny_llama())
+    adapters = crew.adapters([4], rank=2, scale=2.0)
+    made = trainer(crew, adapters, rate=0.3, steps=400)
+    sizes: list[int] = []
+    original = made.clipped_sum
+
+    def watch(library: Library, chosen: Sequence[np.ndarray]) -> torch.Tensor:
+        sizes.append(len(chosen[0]))
+        return torch.zeros_like(adapters.master)
+
+    made.clipped_sum = watch  # type: ignore[method-assign, assignment]
+    made.train([examples([4] * 20)], [4])
+    assert original is not watch
+    assert np.mean(sizes) == pytest.approx(6, abs=0.35)
+    assert np.var(sizes) == pytest.approx(20 * 0.3 * 0.7, rel=0.25)
+
+
+def test_the_loss_equals_cross_entropy_and_skips_what_is_ignored() -> None:
+    generator = torch.Generator().manual_seed(3)
+    hidden = torch.randn(4, 6, 5, generator=generator, dtype=torch.float64, requires_grad=True)
+    head = torch.randn(11, 5, generator=generator, dtype=torch.float64)
+    labels = torch.randint(0, 11, (4, 6), generator=generator)
+    labels[1, 2:] = IGNORED
+    labels[3] = IGNORED
+    losses = example_losses(hidden, head, labels)
+    losses.sum().backward()
+    again = hidden.detach().clone().requires_grad_()
+    expected = torch.stack(
+        [
+            torch.nn.functional.cross_entropy(again[e] @ head.T, labels[e], ignore_index=IGNORED)
+            if (labels[e] != IGNORED).any()
+            else again[e].sum() * 0
+            for e in range(4)
+        ]
+    )
+    expected.sum().backward()
+    assert torch.allclose(losses, expected)
+    assert torch.allclose(hidden.grad, again.grad)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_one_record_more_leaves_the_bits_of_the_others_alone(dtype: torch.dtype) -> None:
+    crew = crew_of(tiny_llama(dtype))
+    adapters = shaken(crew, 1)
+    made = trainer(crew, adapters, clip=0.05, tokens_at_once=4096, examples_at_once=100)
+    lengths = np.random.default_rng(4).integers(3, 41, 40).tolist()
+    sets = [[*examples(lengths), *examples([64], 7), *examples([3], 8), *examples([20], 9)]]
+    library = Library(sets, torch.device("cpu"), 64)
+
+    def contributions(chosen: list[int]) -> dict[bytes, torch.Tensor]:
+        found = {}
+        for part in library.portions([np.array(chosen)], made.shapes.cut):
+            grads = made._passes(part)
+            clipped = grads * made._weights(grads)[:, None]
+            for row in range(len(part.instances)):
+                found[np.trim_zeros(part.tokens[row].numpy(), "b").tobytes()] = clipped[row].clone()
+        return found
+
+    drawn = list(range(0, 40, 3))
+    without = contributions(drawn)
+    assert len(without) == len(drawn)
+    for more in (40, 41, 42):
+        with_it = contributions([*drawn, more])
+        assert len(with_it) == len(drawn) + 1
+        for key, clipped in without.items():
+            assert torch.equal(clipped, with_it[key])
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_GPU)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sums_are_added_up_in_single_precision(dtype: torch.dtype, device: str) -> None:
+    generator = torch.Generator().manual_seed(2)
+    grads = torch.randn(40, 1000, generator=generator).to(device, dtype)
+    weight = torch.rand(40, generator=generator).bfloat16().float().to(device)
+    exact = weight.double() @ grads.double()
+    total = weighted_sum(weight, grads)
+    assert total.dtype == torch.float32
+    assert (total - exact).norm() < 1e-6 * exact.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_clipped_norms_stay_below_the_bound_in_millions_of_values(dtype: torch.dtype) -> None:
+    crew = crew_of(tiny_llama())
+    made = trainer(crew, crew.adapters([1], rank=3, scale=2.0), clip=1.0)
+    grads = torch.randn(3, 5_000_000, generator=torch.Generator().manual_seed(1)).to(dtype)
+    made._adapters.master = made._adapters.master.float()
+    clipped = grads.double() * made._weights(grads).to(dtype).double()[:, None]
+    norms = clipped.norm(dim=1)
+    assert (norms <= 1).all()
+    assert (norms > 0.97).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_full_fine_tuning_never_exceeds_the_clip(dtype: torch.dtype) -> None:
+    crew = crew_of(tiny_llama(dtype))
+    weights = [weight.requires_grad_() for weight in crew.backbone.model.parameters()]
+    library = Library([examples([9])], torch.device("cpu"))
+    totals = clipped_total(crew, weights, library, np.arange(1), 0.01)
+    norm = math.sqrt(sum(float(total.double().square().sum()) for total in totals))
+    assert 0.0097 < norm <= 0.01 * (1 - MARGIN / 2)
+
+
+def test_half_precision_never_exceeds_the_clip() -> None:
+    crew = crew_of(tiny_llama(torch.bfloat16))
+    adapters = crew.adapters([0, 1], rank=3, scale=2.0)
+    made = trainer(crew, adapters, clip=0.01)
+    sets = [examples([n], n) for n in (5, 9)]
+    total = made.clipped_sum(Library(sets, torch.device("cpu"), 64), [np.arange(1)] * 2)
+    assert (total.norm(dim=1) <= 0.01).all()
+    assert (total.norm(dim=1) > 0.0095).all()
+
+
+def test_fused_norms_equal_the_model_s_own() -> None:
+    plain, fused = tiny_llama(torch.float32), tiny_llama(torch.float32)
+    for name, parameter in plain.named_parameters():
+        if "norm" in name:
+            torch.nn.init.uniform_(parameter, 0.5, 2.0)
+            fused.get_parameter(name).copy_(parameter)
+    fuse_norms(fused)
+    assert not [m for m in fused.modules() if type(m).__name__ == "LlamaRMSNorm"]
+    tokens = torch.randint(3, 50, (2, 9), generator=torch.Generator().manual_seed(1))
+    assert torch.allclose(plain(tokens).logits, fused(tokens).logits, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,265 @@
+"""The packed pass against the plain one: on a GPU, or on a CPU in Triton's interpreter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+ON_GPU = torch.cuda.is_available()
+if not ON_GPU:
+    os.environ["TRITON_INTERPRET"] = "1"
+transformers = pytest.importorskip("transformers")
+triton = pytest.importorskip("triton")
+
+from synthleak.releases.lm.backbone import Backbone  # noqa: E402
+from synthleak.releases.lm.fleet.adapters import Adapters  # noqa: E402
+from synthleak.releases.lm.fleet.batches import Example  # noqa: E402
+from synthleak.releases.lm.fleet.choice import Decoding  # noqa: E402
+from synthleak.releases.lm.fleet.crew import Crew  # noqa: E402
+from synthleak.releases.lm.fleet.memory import Fleet  # noqa: E402
+from synthleak.releases.lm.fleet.packed import Packed, packable  # noqa: E402
+from synthleak.releases.lm.fleet.packed_sampling import PackedSampler  # noqa: E402
+from synthleak.releases.lm.fleet.packed_training import PackedTrainer  # noqa: E402
+from synthleak.releases.lm.fleet.packs import Packer, tile_rows, whole  # noqa: E402
+from synthleak.releases.lm.fleet.sampling import Sampler  # noqa: E402
+from synthleak.releases.lm.fleet.self_check import packed_works  # noqa: E402
+from synthleak.releases.lm.fleet.training import Course, Trainer  # noqa: E402
+
+DEVICE = torch.device("cuda" if ON_GPU else "cpu")
+LONGEST = 40
+
+
+def small_llama(**changes: Any) -> Any:
+    torch.manual_seed(0)
+    sides = {
+        "vocab_size": 50,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 32,
+    }
+    config = transformers.LlamaConfig(
+        **sides | changes,
+        max_position_embeddings=128,
+        tie_word_embeddings=True,
+        eos_token_id=2,
+        initializer_range=0.2,
+    )
+    model = transformers.LlamaForCausalLM(config).eval().requires_grad_(False)
+    for name, parameter in model.named_parameters():
+        if "norm" in name:
+            torch.nn.init.uniform_(parameter, 0.5, 2.0)
+    return model.to(DEVICE)
+
+
+@pytest.fixture(scope="module")
+def crew() -> Crew:
+    return Crew(Backbone("small", small_llama(), None, 2, 128))
+
+
+def shaken(crew: Crew) -> Adapters:
+    """Adapters away from their start, where B is zero and half of the gradients vanish."""
+    adapters = crew.adapters(range(3), rank=16, scale=2.0)
+    generator = torch.Generator().manual_seed(5)
+    adapters.master.add_(0.1 * torch.randn(adapters.master.shape, generator=generator).to(DEVICE))
+    adapters.publish()
+    return adapters
+
+
+def examples(lengths: Sequence[int], seed: int) -> list[Example]:
+    rng = np.random.default_rng(seed)
+    return [Example((*rng.integers(3, 50, n - 1).tolist(), 2), min(2, n - 1)) for n in lengths]
+
+
+SETS = [examples([5, 9, 40], 1), [], examples([7, 33, 3, 11], 3)]
+"""One text takes two blocks of attention, another fills its second with one token."""
+
+
+def plain_trainer(crew: Crew, adapters: Adapters, course: Course) -> Trainer:
+    return Trainer(
+        crew.decode,
+        crew.backbone.head,
+        adapters,
+        course,
+        longest=LONGEST,
+        tokens_at_once=400,
+        examples_at_once=30,
+    )
+
+
+def packed_trainer(crew: Crew, adapters: Adapters, course: Course, at_once: int) -> PackedTrainer:
+    packed = Packed(crew.backbone.model, adapters, LONGEST)
+    return PackedTrainer(packed, course, longest=LONGEST, tokens_at_once=at_once)
+
+
+@pytest.mark.parametrize(("clip", "at_once"), [(0.05, 1000), (None, 64)])
+def test_clipped_sums_equal_the_plain_ones(crew: Crew, clip: float | None, at_once: int) -> None:
+    adapters = shaken(crew)
+    course = Course(1, 1.0, 2.0, 0.01, clip)
+    chosen = [np.arange(3), np.arange(0), np.array([1, 2, 3])]
+    plain = plain_trainer(crew, adapters, course)
+    expected = plain.clipped_sum(plain.library(SETS), chosen)
+    made = packed_trainer(crew, adapters, course, at_once)
+    library = made.library(SETS)
+    assert len(list(library.packs(chosen))) == (1 if at_once > 64 else 2)
+    for _ in range(3 if ON_GPU else 1):  # unrecorded, recorded, replayed
+        total = made.clipped_sum(library, chosen)
+        assert not total[1].any()
+        for mine, right in zip(total[[0, 2]], expected[[0, 2]], strict=True):
+            assert (mine - right).norm() < 2e-5 * right.norm()
+            assert right.norm() > 0.01
+
+
+def test_steps_equal_the_plain_ones(crew: Crew) -> None:
+    sets = [examples([6, 4], 1), examples([5], 2), examples([7, 3], 3)]
+    course = Course(2, 0.4, 2.0, 0.01, 0.5, 0.3)
+    made = []
+    for train in (plain_trainer, lambda *some: packed_trainer(*some, 1000)):
+        adapters = shaken(crew)
+        before = adapters.master.clone()
+        train(crew, adapters, course).train(sets, [1, 2, 3])
+        assert torch.equal(adapters.live, adapters.master)
+        made.append(adapters.master - before)
+    assert (made[1] - made[0]).norm() < 1e-4 * made[0].norm()
+
+
+def test_an_empty_batch_still_takes_a_noised_step(crew: Crew) -> None:
+    adapters = shaken(crew)
+    before = adapters.master.clone()
+    course = Course(1, 0.0, 2.0, 0.01, 0.5, 0.3)
+    packed_trainer(crew, adapters, course, 1000).train(SETS, [1, 2, 3])
+    assert ((adapters.master - before).abs() > 1e-3).float().mean() > 0.99
+
+
+def test_texts_equal_the_plain_ones(crew: Crew) -> None:
+    adapters = shaken(crew)
+    prompts = [[(5, 6), (7,), (8, 9, 10)], [(7,), (20, 21), (30,)], [(40, 41), (42,), (45,)]]
+    how = Decoding(end=(2, 3, *range(10, 24)), longest=4, least=1, top_p=0.95)
+    expected = Sampler(crew.decoder(), adapters, how, texts_at_once=9).sample(prompts, [1, 2, 3])
+    packed = Packed(crew.backbone.model, adapters, LONGEST)
+    made = PackedSampler(packed, how, texts_at_once=9).sample(prompts, [1, 2, 3])
+    assert made == expected
+    lengths = {len(text) for own in made for text in own}
+    assert min(lengths) == 1
+    assert max(lengths) == 4
+
+
+def packer(sets: list[list[Example]], rate: float = 1.0, at_once: int = 65_536) -> Packer:
+    return Packer(sets, torch.device("cpu"), longest=LONGEST, rate=rate, at_once=at_once)
+
+
+def test_a_pack_holds_every_text() -> None:
+    (pack,) = packer(SETS).packs([np.arange(3), np.arange(0), np.arange(4)])
+    assert pack.shape == (192, 168)
+    offsets = pack.offsets.tolist()
+    flat = [example for own in SETS for example in own]
+    for number, example in enumerate(flat):
+        assert tuple(pack.tokens[offsets[number] : offsets[number + 1]].tolist()) == example.tokens
+        mine = pack.share[pack.text[pack.rows] == number]
+        trained = len(example.tokens) - example.prompt
+        assert mine[mine > 0].tolist() == pytest.approx([1 / trained] * trained)
+    assert pack.owner[: len(flat)].tolist() == [0, 0, 0, 2, 2, 2, 2]
+    assert pack.spans.tolist() == [0, 54, 54, 108]
+    assert float(pack.share.sum()) == pytest.approx(len(flat))
+    assert len(set(pack.rows.tolist())) == 168
+    for row, target in zip(pack.rows.tolist(), pack.targets.tolist(), strict=True):
+        if row + 1 < 108 and target:
+            assert int(pack.tokens[row + 1]) == target
+
+
+def test_no_batch_decides_the_shape_of_a_pack() -> None:
+    rng = np.random.default_rng(2)
+    sets = [examples(rng.integers(4, 40, 400).tolist(), n) for n in range(4)]
+    library = packer(sets, rate=0.1)
+    shapes = [
+        pack.shape
+        for _ in range(60)
+        for pack in library.packs([np.flatnonzero(rng.random(400) < 0.1) for _ in sets])
+    ]
+    assert set(shapes) == {shapes[0]}
+    assert 60 <= len(shapes) < 65
+    assert 1.1 < shapes[0][0] / (0.1 * 1600 * 22) < 1.4
+    everyone = list(library.packs([np.arange(400)] * 4))
+    assert {pack.shape[0] for pack in everyone} == {shapes[0][0]}
+    assert sum(float(pack.share.sum()) for pack in everyone) == pytest.approx(1600)
+
+
+@pytest.mark.parametrize("at_once", [40, 300, 2000])
+def test_packs_are_no_larger_than_planned(at_once: int) -> None:
+    rng = np.random.default_rng(4)
+    sets = [examples(rng.integers(2, 40, 100).tolist(), 1)]
+    library = packer(sets, at_once=at_once)
+    assert library.size <= whole(at_once + LONGEST)
+    found = list(library.packs([np.arange(100)]))
+    assert sum(float(pack.share.sum()) for pack in found) == pytest.approx(100)
+
+
+def test_more_texts_than_usual_take_another_pack() -> None:
+    library = packer([examples([3] * 900 + [40] * 100, 1)], rate=0.1)
+    for _ in range(2):
+        (pack,) = library.packs([np.arange(0, 1000, 10)])
+        many = list(library.packs([np.arange(300)]))
+        assert len(many) > 1
+        assert {tuple(map(len, other.parts())) for other in many} == {tuple(map(len, pack.parts()))}
+        assert sum(float(other.share.sum()) for other in many) == pytest.approx(300)
+
+
+def test_a_text_that_is_too_long_is_refused() -> None:
+    with pytest.raises(ValueError, match="more than 40 tokens"):
+        packer([examples([41], 1)])
+
+
+@pytest.mark.parametrize("counts", [[1], [64, 1, 0, 33], [0, 0, 5], [31, 32, 33]])
+def test_tiles_cover_each_instance_alone(counts: list[int]) -> None:
+    tiles = tile_rows(np.array(counts), sum(counts))
+    owner = np.repeat(np.arange(len(counts)), counts)
+    seen = [row for first, end, _ in tiles.tolist() for row in range(first, end)]
+    assert sorted(seen) == list(range(sum(counts)))
+    for first, end, instance in tiles.tolist():
+        assert end - first <= 32
+        assert (owner[first:end] == instance).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "rank"),
+    [
+        ({"attention_bias": True}, 16),
+        ({"hidden_size": 48}, 16),
+        ({"hidden_act": "gelu"}, 16),
+        ({"head_dim": 16}, 16),
+        ({}, 3),
+    ],
+)
+def test_other_sides_take_the_plain_pass(changes: dict[str, Any], rank: int) -> None:
+    assert not packable(small_llama(**changes), rank)
+
+
+@pytest.mark.parametrize("broken", [lambda *some: None, lambda *some: 1 / 0])
+def test_wrong_kernels_are_found_before_they_are_used(
+    crew: Crew, broken: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    adapters = shaken(crew)
+    assert packed_works(crew, 16)
+    assert not caplog.messages
+    monkeypatch.setattr(Packed, "_turn", broken)
+    assert not packed_works(crew, 16)
+    (message,) = caplog.messages
+    assert "does not work here" in message
+    assert all(layer.adapters is adapters for layer in crew.layers)
+
+
+def test_a_crew_packs_on_a_gpu_only(crew: Crew) -> None:
+    adapters = shaken(crew)
+    fleet = Fleet(3, 1000, 10, 10)
+    course = Course(1, 1.0, 2.0, 0.01)
+    trainer = crew.trainer(adapters, course, longest=LONGEST, fleet=fleet)
+    sampler = crew.sampler(adapters, Decoding(end=(), longest=4), fleet=fleet)
+    assert isinstance(trainer, PackedTrainer) == isinstance(sampler, PackedSampler) == ON_GPU
+    assert crew.shape(16).packed == ON_GPU
