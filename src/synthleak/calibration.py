@@ -1,4 +1,4 @@
-"""From evidence to scores: what each attacker makes of what it sees (METHOD §7)."""
+"""From evidence to scores: what each attacker makes of what it sees (docs/method.md §7)."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_there_are_seventeen_lexical_proxies_and_the_oracle_knows_all() -> None:
 
 
 class OurIdf(BM25Okapi):  # type: ignore[misc]
-    """rank-bm25 with the idf of METHOD §6."""
+    """rank-bm25 with the idf of docs/method.md §6."""
 
     def _calc_idf(self, nd: dict[str, int]) -> None:
         self.idf = {

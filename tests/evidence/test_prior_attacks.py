@@ -1,4 +1,4 @@
-"""Canary's Echo and DOMIAS against oracles and against scipy (METHOD §9)."""
+"""Canary's Echo and DOMIAS against oracles and against scipy (docs/method.md §9)."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def test_the_spread_of_twenty_repeats_is_estimated_from_four() -> None:
 
 
 def test_the_interval_of_a_cohort_is_several_times_narrower() -> None:
-    """At equal releases (METHOD §4): every release tests every record."""
+    """At equal releases (docs/method.md §4): every release tests every record."""
     errors = {}
     for design in ("lone", "cohort"):
         game = GameSection(design=design, instances=40, records=80, rounds=10, candidates=7)

@@ -33,7 +33,8 @@ def test_clopper_pearson_equals_scipy(hits: int, trials: int) -> None:
 
 
 def test_the_largest_bounds_of_the_method() -> None:
-    """METHOD §8: 2.57 at 50/50 and 1.84 at 25/25. By hand: ln(a / (1 − a)) with a = 0.025^(1/n)."""
+    """docs/method.md §8: 2.57 at 50/50 and 1.84 at 25/25. By hand: ln(a / (1 − a)) with a =
+    0.025^(1/n)."""
     for n, stated in ((50, 2.57), (25, 1.84)):
         a = 0.025 ** (1 / n)
         found = epsilon_of_counts(n, n, 0, n, 0.0)

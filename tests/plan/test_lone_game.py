@@ -99,7 +99,7 @@ def test_designation_is_even_over_all_instances_and_candidates_exclude_the_targe
 
 
 def test_members_are_not_balanced_within_records() -> None:
-    """Designation is even over all instances; who of them joined is free (METHOD §4)."""
+    """Designation is even over all instances; who of them joined is free (docs/method.md §4)."""
     game = GameSection(instances=40, rounds=2)
     shares = set()
     for seed in range(30):

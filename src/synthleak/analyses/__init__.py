@@ -1,1 +1,1 @@
-"""Stage 8: analyses of the tables, each a pure function (METHOD §10)."""
+"""Stage 8: analyses of the tables, each a pure function (docs/method.md §10)."""

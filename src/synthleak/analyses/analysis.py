@@ -1,4 +1,5 @@
-"""Analyses: what the tables of an audit say, each a pure function from tables to rows (METHOD §10).
+"""Analyses: what the tables of an audit say, each a pure function from tables to rows
+(docs/method.md §10).
 
 An analysis sees tables and nothing else, so it runs from stored results in seconds, and one from
 another package is held to the same. Its rows become `results/<name>.csv`. Where a study has not

@@ -1,4 +1,4 @@
-"""Whether an attribute of a record foretells its vulnerability (METHOD §10)."""
+"""Whether an attribute of a record foretells its vulnerability (docs/method.md §10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attribute correlations over disjoint pools, by Fisher's z (METHOD §10)."""
+"""Attribute correlations over disjoint pools, by Fisher's z (docs/method.md §10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was played, cell by cell: the company that the tables of an audit keep (METHOD §10).
+"""What was played, cell by cell: the company that the tables of an audit keep (docs/method.md §10).
 
 An analysis that asks about records looks here: the plan with its coins, who the targets are, V(x)
 of every record under every signal, and draws that its differences can be paired with. All of it is
@@ -25,7 +25,7 @@ RANDOM, UNION = "random", "union"
 SELECTED, CONTROLS, EVERY = "selected", "controls", "all"
 POOLS = (SELECTED, CONTROLS, EVERY)
 """An aggregate over cells is given for each of these, since controls would dilute what selected
-pools show (METHOD §10). Merged pools count in `all` only."""
+pools show (docs/method.md §10). Merged pools count in `all` only."""
 
 
 @dataclass(frozen=True)

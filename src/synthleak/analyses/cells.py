@@ -1,6 +1,6 @@
 """The tables that every audit leaves: the best proxy per scenario, every proxy, every record.
 
-Every figure travels with its null (METHOD §8); docs/metrics.md says what each column means.
+Every figure travels with its null (docs/method.md §8); docs/metrics.md says what each column means.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""One (scenario, proxy) per pool and generator, and V under it, pooled over budgets (METHOD §10).
+"""One (scenario, proxy) per pool and generator, and V under it, pooled over budgets
+(docs/method.md §10).
 
 Four rules choose. The 80% split is the conservative one and stands for all where none is named;
 `all` chooses in hindsight; two rules are fixed beforehand and choose nothing.

@@ -1,4 +1,4 @@
-"""Copies: which records stand in the release word for word, or nearly (METHOD §11).
+"""Copies: which records stand in the release word for word, or nearly (docs/method.md §11).
 
 Nobody needs statistics to worry about a verbatim copy, so copies come first. The holdout is the
 control: what stands there by coincidence or by habit (a form letter, a greeting) is copied from

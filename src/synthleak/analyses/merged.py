@@ -1,4 +1,5 @@
-"""Merged pools: two kinds of records in one game, against the same non-members (METHOD §10).
+"""Merged pools: two kinds of records in one game, against the same non-members (docs/method.md
+§10).
 
 Within-pool figures of two pools cannot be compared record by record: each is relative to its own
 non-members. In a merged pool both kinds face the same ones, so `delta`, first origin minus second,

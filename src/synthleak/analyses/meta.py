@@ -1,4 +1,5 @@
-"""The meta-classifier against single proxies, in hindsight and chosen beforehand (METHOD §10)."""
+"""The meta-classifier against single proxies, in hindsight and chosen beforehand (docs/method.md
+§10)."""
 
 from __future__ import annotations
 

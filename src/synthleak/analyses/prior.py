@@ -1,7 +1,8 @@
-"""Prior attacks in the same game: every arm, and the better of them against ours (METHOD §9).
+"""Prior attacks in the same game: every arm, and the better of them against ours (docs/method.md
+§9).
 
 Each attack collapses to its best arm per cell, as ours does over proxies and scenarios, and is
-compared with redraws of the same coins (METHOD §8).
+compared with redraws of the same coins (docs/method.md §8).
 """
 
 from __future__ import annotations

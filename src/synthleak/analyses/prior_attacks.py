@@ -1,4 +1,4 @@
-"""Wins, ties and losses against the prior attacks, each at its best (METHOD §9, §10)."""
+"""Wins, ties and losses against the prior attacks, each at its best (docs/method.md §9, §10)."""
 
 from __future__ import annotations
 

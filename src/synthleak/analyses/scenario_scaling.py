@@ -1,4 +1,5 @@
-"""What more knowledge buys an attacker: the change at each step between scenarios (METHOD §10)."""
+"""What more knowledge buys an attacker: the change at each step between scenarios (docs/method.md
+§10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the attribute correlations hang on the rule that chose the proxy (METHOD §10)."""
+"""How far the attribute correlations hang on the rule that chose the proxy (docs/method.md §10)."""
 
 from __future__ import annotations
 

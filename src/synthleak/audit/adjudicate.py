@@ -2,7 +2,8 @@
 
 Single pools are cheap to screen, but each is relative to its own non-members. A cell that the
 control gap flags is settled by the merged-pool game: the selected pool joined with a random one,
-the same generator and budget, the same store (METHOD §10). The results of the audit stay as they
+the same generator and budget, the same store (docs/method.md §10). The results of the audit stay
+as they
 are: what is added lies in files of its own, which name the results that they were made from
 (design/adjudication.md).
 """
@@ -130,7 +131,8 @@ def flagged(out: Path | str) -> Adjudication:
 
 
 def screen(audit: Audit) -> list[Flag]:
-    """Return the cells that the control gap flags, in the order of the audit (METHOD §8)."""
+    """Return the cells that the control gap flags, in the order of the audit (docs/method.md
+    §8)."""
     path = audit.folder.results / "control_gap.parquet"
     if path.is_file():
         gaps: list[GapRow] = read_parquet(GapRow, path)

@@ -1,1 +1,1 @@
-"""The audit of a release that already exists (METHOD §11)."""
+"""The audit of a release that already exists (docs/method.md §11)."""

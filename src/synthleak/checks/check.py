@@ -1,4 +1,5 @@
-"""`synthleak.check`: audit the release you already have, from files or from memory (METHOD §11)."""
+"""`synthleak.check`: audit the release you already have, from files or from memory (docs/method.md
+§11)."""
 
 from __future__ import annotations
 

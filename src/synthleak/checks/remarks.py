@@ -1,4 +1,4 @@
-"""What one release can and cannot show, in sentences (METHOD §11)."""
+"""What one release can and cannot show, in sentences (docs/method.md §11)."""
 
 from __future__ import annotations
 

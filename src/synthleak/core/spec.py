@@ -82,21 +82,21 @@ class EncoderSection(PluginSection):
 
 
 class EncodersSection(Frozen):
-    """`[encoders]`: who turns text into vectors, for pools and for evidence (METHOD §2)."""
+    """`[encoders]`: who turns text into vectors, for pools and for evidence (docs/method.md §2)."""
 
     pools: EncoderSection = EncoderSection()
     evidence: EncoderSection = EncoderSection()
 
 
 class PoolSection(PluginSection):
-    """`[[pool]]`: a named set of targets and the rule that selects it (METHOD §3)."""
+    """`[[pool]]`: a named set of targets and the rule that selects it (docs/method.md §3)."""
 
     name: Name
     rule: str
 
 
 class GameSection(Frozen):
-    """`[game]`: how the membership game is played (METHOD §4)."""
+    """`[game]`: how the membership game is played (docs/method.md §4)."""
 
     design: str = "lone"
     instances: int = Field(default=100, ge=1)
@@ -124,7 +124,7 @@ class GameSection(Frozen):
 
 
 class GeneratorSection(PluginSection):
-    """`[[generator]]`: a generator and the privacy budgets it is audited at (METHOD §5)."""
+    """`[[generator]]`: a generator and the privacy budgets it is audited at (docs/method.md §5)."""
 
     kind: str
     name: Name = ""
@@ -150,19 +150,19 @@ class GeneratorSection(PluginSection):
 
 
 class EvidenceSection(Frozen):
-    """`[evidence]`: which proxy families look at the releases (METHOD §6)."""
+    """`[evidence]`: which proxy families look at the releases (docs/method.md §6)."""
 
     families: Literal["all"] | tuple[str, ...] = "all"
 
 
 class AnalysesSection(Frozen):
-    """`[analyses]`: which analyses that take long run with the audit (METHOD §10)."""
+    """`[analyses]`: which analyses that take long run with the audit (docs/method.md §10)."""
 
     also: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
 
 
 class PriorSection(PluginSection):
-    """`[[prior]]`: an earlier attack to compare with (METHOD §9); `prior = []` for none."""
+    """`[[prior]]`: an earlier attack to compare with (docs/method.md §9); `prior = []` for none."""
 
     kind: str
 

@@ -1,4 +1,4 @@
-"""How text is cut up: folding, tokens, character grams, entity spans (METHOD §1, §6)."""
+"""How text is cut up: folding, tokens, character grams, entity spans (docs/method.md §1, §6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Verdicts in words: leak found, none found at this power, or cannot say and why (METHOD §8).
+"""Verdicts in words: leak found, none found at this power, or cannot say and why (docs/method.md
+§8).
 
 No figure can show that a release is harmless; the words never say so.
 """
@@ -74,7 +75,7 @@ def in_words(
 ) -> str:
     """Return one sentence on a cell: verdict, what decided it, the deployable figure.
 
-    `counted` says that an instance without the target has a record less (METHOD §8).
+    `counted` says that an instance without the target has a record less (docs/method.md §8).
 
     >>> in_words(FOUND, auc=0.71, low=None, high=None, ceiling=0.57, power=0.66)
     'leak found: an attacker who fixed the method in advance reaches AUC 0.71 (chance limit 0.57)'

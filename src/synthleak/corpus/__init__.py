@@ -1,1 +1,1 @@
-"""Stage 1: records are read (METHOD §1)."""
+"""Stage 1: records are read (docs/method.md §1)."""

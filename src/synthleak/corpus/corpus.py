@@ -1,4 +1,4 @@
-"""Records, and how a corpus is made of them (METHOD §1)."""
+"""Records, and how a corpus is made of them (docs/method.md §1)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Split:
-    """Who was in the private set behind a release that is already there (METHOD §11).
+    """Who was in the private set behind a release that is already there (docs/method.md §11).
 
     `roles[i]` is what record i was. `insist` asks for figures even where a classifier that never
     sees the release tells members from holdout. `dropped` counts the reference records whose text
@@ -113,7 +113,7 @@ def assemble(reader: Reader, *, name: str | None = None, description: str = "") 
     """Read a corpus and drop exact duplicates.
 
     A copy of a target left among the candidates would make a non-member a member, so of texts that
-    are equal after case and white-space folding only the first stays (METHOD §1).
+    are equal after case and white-space folding only the first stays (docs/method.md §1).
     """
     name = name or reader.default_name()
     made = reader.whole(name, description)

@@ -2,7 +2,7 @@
 
 It has what the pool rules look for: spans that give a person away (medicines, doses, names, dates,
 order numbers), a long tail of rare label combinations, and a few planted records that do not belong
-(METHOD §1). Nobody in it exists.
+(docs/method.md §1). Nobody in it exists.
 """
 
 from __future__ import annotations

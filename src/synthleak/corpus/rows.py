@@ -17,7 +17,7 @@ from synthleak.corpus.corpus import Labels, Reader, Record
 
 
 class FieldReader(Reader):
-    """A reader of rows whose columns the spec may name (METHOD §1)."""
+    """A reader of rows whose columns the spec may name (docs/method.md §1)."""
 
     path: DataPath
     id: str = Field(default="id", description="column of the record's id; the row's number if none")

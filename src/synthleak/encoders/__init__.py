@@ -1,1 +1,1 @@
-"""Encoders: texts become vectors, once per text and encoder (METHOD §2)."""
+"""Encoders: texts become vectors, once per text and encoder (docs/method.md §2)."""

@@ -39,7 +39,7 @@ encoders: PluginRegistry[Encoder] = PluginRegistry("encoder", "synthleak.encoder
 
 
 def encode_once(encoder: Encoder, texts: Sequence[str], store: Store) -> Vectors:
-    """Encode texts; an expensive encoder sees only those it never saw before (METHOD §2).
+    """Encode texts; an expensive encoder sees only those it never saw before (docs/method.md §2).
 
     Vectors are kept by the content of a text, not of a call, so that a record met in the corpus, in
     a pool and in a release is encoded once. What is missing is encoded and kept pack by pack.

@@ -1,4 +1,4 @@
-"""Vectors kept by content, so that a text is encoded once per encoder, ever (METHOD §2).
+"""Vectors kept by content, so that a text is encoded once per encoder, ever (docs/method.md §2).
 
 A store takes whole artefacts only, so vectors lie in packs: the vectors of the texts that were
 missing when somebody asked, and beside them the keys of those texts, put last. A pack without keys

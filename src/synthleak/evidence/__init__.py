@@ -1,1 +1,1 @@
-"""Stage 5: proxies observe every target in every release (METHOD §6)."""
+"""Stage 5: proxies observe every target in every release (docs/method.md §6)."""

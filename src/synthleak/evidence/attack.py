@@ -1,4 +1,4 @@
-"""Prior attacks: what others proposed for releases, under our protocol (METHOD §9).
+"""Prior attacks: what others proposed for releases, under our protocol (docs/method.md §9).
 
 An attack looks at an observation as a proxy does, and gives a few columns per target. Its arms say
 which column counts in which scenario, and how it is calibrated there. They stand outside the 32.

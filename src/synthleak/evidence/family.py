@@ -1,4 +1,4 @@
-"""Proxy families: what a proxy is, and the shelf they stand on (METHOD §6).
+"""Proxy families: what a proxy is, and the shelf they stand on (docs/method.md §6).
 
 A family is one idea with its variants. It is a pure function of targets and an observation:
 ``look(targets, observation) -> float64 [targets, proxies]``; higher always means more like a
@@ -63,7 +63,7 @@ class Family:
 
 
 class Catalogue(Registry[Family]):
-    """The proxy families in the order of METHOD's table, then others by name."""
+    """The proxy families in the order of the method's table, then others by name."""
 
     def __iter__(self) -> Iterator[Entry[Family]]:
         return iter(sorted(super().__iter__(), key=lambda e: (e.plugin.order, e.name)))
@@ -84,7 +84,7 @@ def family(
     """Put the decorated function on the shelf as a family.
 
     `proxies` gives names and meanings, in the order of the columns that the function returns;
-    `order` is for the families of METHOD's table.
+    `order` is for the families of the method's table.
     """
 
     def put(look: Look) -> Look:

@@ -1,4 +1,4 @@
-"""Observations and targets: all that a proxy ever sees (METHOD §6).
+"""Observations and targets: all that a proxy ever sees (docs/method.md §6).
 
 An observation is a release or a raw reference; a proxy cannot tell which, nor who asks. Its texts
 are opened in canonical order (by folded text), so that their order in the file never matters, and
@@ -87,7 +87,8 @@ class TextSet:
 class Targets(TextSet):
     """The pool's records, as whoever attacks them knows them.
 
-    `auxiliary` holds the texts of R for prior attacks, whose S2 reads them (METHOD §9). No proxy
+    `auxiliary` holds the texts of R for prior attacks, whose S2 reads them (docs/method.md §9). No
+    proxy
     does: a proxy sees a target and an observation.
     """
 

@@ -1,1 +1,1 @@
-"""Stage 7: measurements, each with its null distribution (METHOD §7, §8)."""
+"""Stage 7: measurements, each with its null distribution (docs/method.md §7, §8)."""

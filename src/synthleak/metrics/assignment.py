@@ -48,7 +48,7 @@ def assignment_of(trials: Trials, targets: int) -> Assignment:
 def redraw_assignments(
     design: Design, plan: Plan, game: GameSection, rng: np.random.Generator, count: int
 ) -> list[Assignment]:
-    """Deal `count` times more, by the plan's own sampler (METHOD §8, null by redraw)."""
+    """Deal `count` times more, by the plan's own sampler (docs/method.md §8, null by redraw)."""
     targets = len(plan.targets)
     return [assignment_of(design.redraw(plan, game, rng), targets) for _ in range(count)]
 

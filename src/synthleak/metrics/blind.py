@@ -1,4 +1,5 @@
-"""Can members be told from holdout without the release? Then the split was no coin (METHOD §11).
+"""Can members be told from holdout without the release? Then the split was no coin (docs/method.md
+§11).
 
 A classifier that sees words, characters and labels, never the release, learns on four folds who was
 in and scores the fifth. If the split was uniform, any other split of the same sizes is as likely,

@@ -1,4 +1,5 @@
-"""Each record against itself: its releases with it, and its releases without it (METHOD §7, §8).
+"""Each record against itself: its releases with it, and its releases without it (docs/method.md
+§7, §8).
 
 AUC_x compares the scores of one record over releases, so nothing that makes a record easy or hard
 enters it. The statistics are the mean of AUC_x over records, and the mean of its largest tenth,
@@ -22,7 +23,7 @@ TENTH = 0.1
 
 
 def tenth(count: int) -> int:
-    """Return how many records make a tenth: at least one (METHOD §10, k of S10).
+    """Return how many records make a tenth: at least one (docs/method.md §10, k of S10).
 
     >>> [tenth(n) for n in (1, 14, 15, 60)]
     [1, 1, 2, 6]

@@ -1,4 +1,5 @@
-"""Curves for the eye: ROC, its null band, and sorted V(x) with both of its bands (METHOD §8, §10).
+"""Curves for the eye: ROC, its null band, and sorted V(x) with both of its bands (docs/method.md
+§8, §10).
 
 Bands are pointwise: at each point 95% of redraws lie inside. Those of "no leak" choose their own
 best proxy, as the figure itself did. They are for looking at; verdicts come from `nulls`.

@@ -29,7 +29,7 @@ def interval(value: float, error: float, sides: tuple[float, float]) -> tuple[fl
 
     `sides` is how many independent units members and others have. It is an interval of Student's t
     on the logit scale: with few units the standard error is itself uncertain, and an AUC far from
-    0.5 errs further towards 0.5 (METHOD §8; coverage: benchmarks/coverage.py).
+    0.5 errs further towards 0.5 (docs/method.md §8; coverage: benchmarks/coverage.py).
 
     At exactly 0 or 1 every resample agrees and the standard error is 0, which proves little: then
     the limit is the rate of misordered pairs that as many separate pairs as the smaller side has

@@ -1,4 +1,4 @@
-"""All figures of one cell, each with its null (METHOD §8).
+"""All figures of one cell, each with its null (docs/method.md §8).
 
 `assess` is where scores, coins and claim meet. It is deterministic in its arguments: redraws, folds
 and bootstrap draws come from streams named by the seed and the cell.
@@ -48,7 +48,7 @@ CROSSFIT_REDRAWS = 199
 def redraws_for(cells: int, statistics: int) -> int:
     """Return B: 2,000, or enough that Holm over so many cells can still reach p = 0.01.
 
-    The smallest p of a cell is one redraw's share for each statistic (METHOD §8).
+    The smallest p of a cell is one redraw's share for each statistic (docs/method.md §8).
 
     >>> redraws_for(1, 3), redraws_for(9, 3), redraws_for(45, 2)
     (2000, 3000, 10000)

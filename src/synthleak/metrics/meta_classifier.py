@@ -1,4 +1,4 @@
-"""The meta-classifier: all proxies of a scenario fused by logistic regression (METHOD §10).
+"""The meta-classifier: all proxies of a scenario fused by logistic regression (docs/method.md §10).
 
 Five folds of records: a record is scored, on every release, by a model that never saw a trial of
 it, neither as a member nor as a candidate. How many proxies the model may use and how strong its

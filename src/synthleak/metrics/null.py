@@ -1,4 +1,4 @@
-"""The one verdict: max-T within a statistic, min-P across statistics (METHOD §8).
+"""The one verdict: max-T within a statistic, min-P across statistics (docs/method.md §8).
 
 The best of many signals looks like leakage when there is none. So the best of many redraws is what
 it is compared with: for each statistic the largest studentised signal, and over the statistics the

@@ -1,4 +1,4 @@
-"""AUC and tails of a whole pool, for every signal and every assignment (METHOD §8).
+"""AUC and tails of a whole pool, for every signal and every assignment (docs/method.md §8).
 
 The AUC averaged over rounds equals one AUC against all rounds' non-members together, because every
 round has the same members and as many others. Tails are read from that pooled ROC too: a member is

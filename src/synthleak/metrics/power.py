@@ -1,4 +1,4 @@
-"""Power: the smallest leak that would be found four times in five (METHOD §8).
+"""Power: the smallest leak that would be found four times in five (docs/method.md §8).
 
 A signal is found by its AUC alone when it passes the ceiling m + q·s. With a standard error s, an
 AUC of m + q·s + 0.84·s passes it with probability 0.8. That is confirmed by planting: the members

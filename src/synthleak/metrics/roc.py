@@ -1,4 +1,4 @@
-"""ROC figures, for many signals at once (METHOD §7)."""
+"""ROC figures, for many signals at once (docs/method.md §7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The best proxy of a scenario, chosen anew in every dealing (METHOD §7, §8).
+"""The best proxy of a scenario, chosen anew in every dealing (docs/method.md §7, §8).
 
 The figure of a row is the best of its proxies by AUC, ties by TPR, then by catalogue order. Its
 chance ceiling lets every redraw choose its own best in the same way.

@@ -1,4 +1,5 @@
-"""The statistics that the verdict combines, for every signal and every assignment (METHOD §8).
+"""The statistics that the verdict combines, for every signal and every assignment (docs/method.md
+§8).
 
 A leak can show in several ways: a little in many members, or much in few. Each way has a statistic
 of its own, and the test in `nulls.py` combines them without counting any of them twice. To add one,

@@ -17,7 +17,7 @@ class Published(Reader):
     """A reader of a corpus in its published form.
 
     Studies often take a random part of one: 85% of PsyTAR's 6,003 sentences are the 5,102, and 80%
-    of DMSAFN's 4,846 rows the 3,876 of METHOD §1, so a part is rounded down.
+    of DMSAFN's 4,846 rows the 3,876 of docs/method.md §1, so a part is rounded down.
     """
 
     split: float | None = Field(

@@ -1,4 +1,4 @@
-"""Design `cohort`: every release tests every record of the pool (METHOD §4).
+"""Design `cohort`: every release tests every record of the pool (docs/method.md §4).
 
 This is not the paper's game, since other pool records are present beside the one that is asked
 about. Each pool record has a fair coin of its own in every instance, never balanced, so that every

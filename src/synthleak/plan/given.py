@@ -1,4 +1,5 @@
-"""Design `given`: one release, no generator; members and holdout as they were split (METHOD §11).
+"""Design `given`: one release, no generator; members and holdout as they were split
+(docs/method.md §11).
 
 Nothing is drawn here. If the split was uniform over the records (or over their groups) and made
 before the release was, every other split of the same sizes is as likely as this one as long as the
@@ -20,7 +21,8 @@ from synthleak.plan.plan import Baseline, Design, Plan, RecordSet, Trials, desig
 from synthleak.pools.pool import Given, Pool
 
 MANY_OTHERS = 500
-"""Held-out records from which on a false-positive rate of 0.2% means something (METHOD §8)."""
+"""Held-out records from which on a false-positive rate of 0.2% means something (docs/method.md
+§8)."""
 UNLIKELY = 1e-6
 """Fair coins fall as unevenly as this less than once in a million times."""
 

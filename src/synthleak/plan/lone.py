@@ -1,4 +1,4 @@
-"""Design `lone`: one target at a time joins a private set, or does not (METHOD §4).
+"""Design `lone`: one target at a time joins a private set, or does not (docs/method.md §4).
 
 The order of the draws is the argument for every null: backgrounds, fillers, references and seeds
 come from streams of their own, and the coins (who is designated, whether they joined, whom they are
@@ -115,7 +115,8 @@ def trials_of(coins: Coins) -> Trials:
 
 
 def designations_of(coins: Coins) -> Trials:
-    """Write one trial per instance: its designated target, also where it stayed out (METHOD §8)."""
+    """Write one trial per instance: its designated target, also where it stayed out
+    (docs/method.md §8)."""
     n = len(coins.target)
     return Trials(
         set=np.arange(n, dtype=np.int64),

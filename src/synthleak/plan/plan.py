@@ -1,4 +1,4 @@
-"""The plan: three tables that carry every design (METHOD §4).
+"""The plan: three tables that carry every design (docs/method.md §4).
 
 `sets` says which records go to the generator or are looked at as they are, `trials` what is scored
 and what it counts for, `baselines` which observations calibrate whom. No later room asks which
@@ -188,7 +188,8 @@ class Design(ABC):
         return False
 
     def ranks_members(self, plan: Plan) -> bool:
-        """Say whether members are ranked against the holdout of one release (METHOD §11)."""
+        """Say whether members are ranked against the holdout of one release (docs/method.md
+        §11)."""
         return False
 
 

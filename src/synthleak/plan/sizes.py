@@ -1,4 +1,4 @@
-"""How many records a private set has (METHOD §4)."""
+"""How many records a private set has (docs/method.md §4)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Stage 2: targets are selected, and the rest is split (METHOD §3)."""
+"""Stage 2: targets are selected, and the rest is split (docs/method.md §3)."""

@@ -1,4 +1,5 @@
-"""Groups in a split that was already made: which records came or stayed together (METHOD §11).
+"""Groups in a split that was already made: which records came or stayed together (docs/method.md
+§11).
 
 If whole groups were drawn, the null must permute whole groups. If single records were drawn, it
 must permute single records. Which of the two it was shows in the torn groups, those with records on

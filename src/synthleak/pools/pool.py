@@ -1,4 +1,4 @@
-"""Pools: which records the audit asks about, and what is left for the game (METHOD §3)."""
+"""Pools: which records the audit asks about, and what is left for the game (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Given:
-    """What is known beforehand of the targets of a release that is already there (METHOD §11).
+    """What is known beforehand of the targets of a release that is already there (docs/method.md
+    §11).
 
     `member[t]` says whether a target was in; targets of one `block` came or stayed together (a
     group); `coins` says that each was in or out by a fair coin of its own.
@@ -102,7 +103,7 @@ class Filter(Rule):
     """A rule that looks for matching records and keeps at most `size` of them.
 
     Which ones it keeps: the most extreme, if the rule says how extreme each match is; otherwise a
-    uniform draw (METHOD §3).
+    uniform draw (docs/method.md §3).
     """
 
     size: int | None = Field(
@@ -172,7 +173,7 @@ def split(
     """Split what the targets leave into candidates C and auxiliary R.
 
     Where records carry a group, the target's whole group leaves both, so that no other record of
-    the same person stands in for the target (METHOD §1).
+    the same person stands in for the target (docs/method.md §1).
     """
     if corpus.split is not None:
         return _as_given(corpus, corpus.split, name, targets, origins, seed)
@@ -212,7 +213,7 @@ def _as_given(
     """Take the roles of the records as they are; groups that came whole stay whole.
 
     Targets are shuffled before anything is computed: files list members first, so their position
-    would tell who was in (METHOD §11).
+    would tell who was in (docs/method.md §11).
     """
     left_out = groups_of(corpus).left_out
     kept = [place for place, target in enumerate(targets) if target not in left_out]

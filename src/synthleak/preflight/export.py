@@ -5,7 +5,8 @@
     DIR/<pool>/set-0001/train.jsonl         private records: text and labels
     DIR/<pool>/set-0001/release-4.jsonl     yours to put there: the release at ε = 4
 
-Sets stand in a seeded order under neutral names; membership is written nowhere (METHOD §5.1).
+Sets stand in a seeded order under neutral names; membership is written nowhere (docs/method.md
+§5.1).
 """
 
 from __future__ import annotations

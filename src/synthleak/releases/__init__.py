@@ -1,1 +1,1 @@
-"""Stage 4: generators make releases, each with its privacy claim (METHOD §5)."""
+"""Stage 4: generators make releases, each with its privacy claim (docs/method.md §5)."""

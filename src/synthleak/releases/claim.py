@@ -2,7 +2,7 @@
 
 A claim is made for add/remove neighbours. Under `replace` it is compared by the mechanism's own
 replace accounting where an event states it, else by group privacy of two, labelled loose
-(METHOD §4, Adjacency; design/adjacency.md).
+(docs/method.md §4, Adjacency; design/adjacency.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Releases: what a generator is given, and what it gives back (METHOD §5)."""
+"""Releases: what a generator is given, and what it gives back (docs/method.md §5)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Public:
     """What a generator may use without paying for it: R, and the declared label schema.
 
     `prior[i]` is the probability of `classes[i]`: from R with a floor, so that every declared class
-    can be prompted; never from the private set (METHOD §5). `description` says in a line what kind
+    can be prompted; never from the private set (docs/method.md §5). `description` says in a line
+    what kind
     of texts these are; only generators that read it have it in their keys.
     """
 

@@ -1,4 +1,4 @@
-"""The verdict in words: what a reader may conclude, and what not (METHOD §8)."""
+"""The verdict in words: what a reader may conclude, and what not (docs/method.md §8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The auditor audited: whole small audits whose outcome is known (METHOD §8, §11).
+"""The auditor audited: whole small audits whose outcome is known (docs/method.md §8, §11).
 
 Every audit goes all the way, from records of its own to the verdict: games with generators whose
 leak is known, and checks of releases that tell nothing, or a known amount. A row repeats one kind

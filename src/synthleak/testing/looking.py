@@ -26,7 +26,7 @@ _TARGETS = 16
 
 
 def check_family(member: Family) -> None:
-    """Hold a proxy family to its contract (METHOD §6)."""
+    """Hold a proxy family to its contract (docs/method.md §6)."""
     fail = refuser("proxy family", member)
     pickle.loads(pickle.dumps(member))
     corpus = tiny_corpus()
@@ -54,7 +54,7 @@ def check_family(member: Family) -> None:
 
 
 def check_attack(attack: Attack) -> None:
-    """Hold a prior attack to its contract (METHOD §9)."""
+    """Hold a prior attack to its contract (docs/method.md §9)."""
     fail = refuser("prior attack", attack)
     check_settings(attack, fail)
     for arm in attack.arms:

@@ -1,4 +1,5 @@
-"""The embedding proxies of METHOD §6, vector by vector; densities and distances by libraries."""
+"""The embedding proxies of docs/method.md §6, vector by vector; densities and distances by
+libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lexical proxies of METHOD §6, pair by pair, as slowly and obviously as can be."""
+"""The lexical proxies of docs/method.md §6, pair by pair, as slowly and obviously as can be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The prior attacks of METHOD §9 as slowly and obviously as can be."""
+"""The prior attacks of docs/method.md §9 as slowly and obviously as can be."""
 
 from __future__ import annotations
 

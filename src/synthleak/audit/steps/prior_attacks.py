@@ -1,4 +1,4 @@
-"""Prior attacks on the same releases, as work: sightings first, then figures (METHOD §9).
+"""Prior attacks on the same releases, as work: sightings first, then figures (docs/method.md §9).
 
 Like evidence and figures, what an attack sees of an observation, and what it is worth on a cell,
 are kept under keys of all that they were made from.

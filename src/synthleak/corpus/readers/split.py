@@ -1,4 +1,4 @@
-"""`split`: members and holdout of a release that is already there (METHOD §11)."""
+"""`split`: members and holdout of a release that is already there (docs/method.md §11)."""
 
 from __future__ import annotations
 

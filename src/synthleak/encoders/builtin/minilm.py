@@ -1,4 +1,4 @@
-"""`minilm`: all-MiniLM-L6-v2, whose weights a package carries (METHOD §2)."""
+"""`minilm`: all-MiniLM-L6-v2, whose weights a package carries (docs/method.md §2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`sentence-transformers`: any model of that library, by name or from a folder (METHOD §2)."""
+"""`sentence-transformers`: any model of that library, by name or from a folder (docs/method.md
+§2)."""
 
 from __future__ import annotations
 

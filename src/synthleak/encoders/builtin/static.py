@@ -1,4 +1,5 @@
-"""`static`: WordLlama's token vectors, averaged. Fast, no torch; the default (METHOD §2)."""
+"""`static`: WordLlama's token vectors, averaged. Fast, no torch; the default (docs/method.md
+§2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An add-1 n-gram model of a whole observation, for all targets at once (METHOD §9)."""
+"""An add-1 n-gram model of a whole observation, for all targets at once (docs/method.md §9)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ CELLS = 2**24
 
 @dataclass(frozen=True)
 class Own:
-    """Radii, hubness and outlier factor of an observation (METHOD §6)."""
+    """Radii, hubness and outlier factor of an observation (docs/method.md §6)."""
 
     cosine_radius: float
     distance_radius: float

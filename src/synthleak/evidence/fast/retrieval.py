@@ -1,4 +1,5 @@
-"""BM25 retrieval, once per (target, observation), shared by all lexical proxies (METHOD §6)."""
+"""BM25 retrieval, once per (target, observation), shared by all lexical proxies (docs/method.md
+§6)."""
 
 from __future__ import annotations
 

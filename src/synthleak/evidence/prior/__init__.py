@@ -1,1 +1,1 @@
-"""The prior attacks on the shelf, one file each (METHOD §9)."""
+"""The prior attacks on the shelf, one file each (docs/method.md §9)."""

@@ -27,7 +27,8 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def rare_ngram(targets: Targets, observation: Observation) -> Floats:
     """Share of the target's rare word bigrams found in a retrieved text, weighted by idf.
 
-    Frequencies come from the observation alone, so that S1 needs nothing but the release (METHOD
+    Frequencies come from the observation alone, so that S1 needs nothing but the release
+    (docs/method.md
     §6). A bigram that no text of O has is rare too, with the largest idf: it lowers the share.
 
     >>> from synthleak.evidence.fast.glance import glance

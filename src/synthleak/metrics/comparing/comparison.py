@@ -94,7 +94,7 @@ class Comparison(ABC):
 
 
 def normal_scores(low: Floats, high: Floats) -> Floats:
-    """Return normal scores of mid-ranks: what needs magnitudes uses these (METHOD §7)."""
+    """Return normal scores of mid-ranks: what needs magnitudes uses these (docs/method.md §7)."""
     from scipy.stats import norm
 
     made: Floats = norm.ppf((low + high) / (2 * low.shape[-1]))

@@ -1,4 +1,5 @@
-"""One release and many records: the same comparisons without a table of all pairs (METHOD §11).
+"""One release and many records: the same comparisons without a table of all pairs (docs/method.md
+§11).
 
 Ten thousand members against ten thousand others make a hundred million pairs per signal. But wins
 need no pairs: in sorted order a running sum of the others tells how many each member outscores.

@@ -1,4 +1,4 @@
-"""Members of the pool against non-members (METHOD §7, §8; designs `lone` and `given`)."""
+"""Members of the pool against non-members (docs/method.md §7, §8; designs `lone` and `given`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Each record's releases with it against those without it (METHOD §7, §8; design `cohort`)."""
+"""Each record's releases with it against those without it (docs/method.md §7, §8; design
+`cohort`)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The deployable figure: choose on some folds, evaluate on another (METHOD §8)."""
+"""The deployable figure: choose on some folds, evaluate on another (docs/method.md §8)."""

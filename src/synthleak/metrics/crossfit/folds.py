@@ -1,4 +1,5 @@
-"""Folds for cross-fitting: 20 times 5, stratified by bit, whole groups in one fold (METHOD §8)."""
+"""Folds for cross-fitting: 20 times 5, stratified by bit, whole groups in one fold (docs/method.md
+§8)."""
 
 from __future__ import annotations
 

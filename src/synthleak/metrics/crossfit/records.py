@@ -1,4 +1,4 @@
-"""Cross-fitting where each record is compared with itself (METHOD §8; design `cohort`).
+"""Cross-fitting where each record is compared with itself (docs/method.md §8; design `cohort`).
 
 Folds are shares of the instances, drawn without the coins; with fewer than ten instances they are
 shares of the records. A fold's figure is the mean over records of AUC_x within it. For a record,

@@ -1,4 +1,4 @@
-"""The deployable figure: choose on four folds, evaluate on the fifth (METHOD §8).
+"""The deployable figure: choose on four folds, evaluate on the fifth (docs/method.md §8).
 
 Scores of different proxies are never pooled: each fold has its own AUC, by the proxy chosen without
 it, and the figure is their mean. For a pool, a fold is a share of the members and of the others

@@ -1,1 +1,1 @@
-"""Lower bounds on ε and the claims that they are compared with (METHOD §8)."""
+"""Lower bounds on ε and the claims that they are compared with (docs/method.md §8)."""

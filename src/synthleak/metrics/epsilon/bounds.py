@@ -3,7 +3,7 @@
 Every trial asks of the designated target whether its score passes a threshold that other instances
 chose. Members pass at the rate TPR, non-members at FPR, and (ε, δ)-privacy allows
 TPR ≤ e^ε FPR + δ and 1 − FPR ≤ e^ε (1 − TPR) + δ. Clopper–Pearson limits, α/2 a side, turn counts
-into a bound that holds with probability 1 − α (METHOD §8; design/epsilon.md).
+into a bound that holds with probability 1 − α (docs/method.md §8; design/epsilon.md).
 """
 
 from __future__ import annotations

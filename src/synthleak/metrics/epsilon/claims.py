@@ -1,4 +1,5 @@
-"""The claim beside the figures: where it is evaluated, and the ROC that it allows (METHOD §8)."""
+"""The claim beside the figures: where it is evaluated, and the ROC that it allows (docs/method.md
+§8)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ If every coin decides about one record and the whole of the releases is (ε, δ)
 then of r guesses the number of right ones is, up to δ, no larger than that of r tosses that come
 out right with probability e^ε / (1 + e^ε). In `cohort` each coin touches one independently noised
 release, so that n·|P| coins may be counted together. Guesses come from outputs only, and whatever
-is chosen is chosen on other instances (METHOD §8; design/epsilon.md).
+is chosen is chosen on other instances (docs/method.md §8; design/epsilon.md).
 """
 
 from __future__ import annotations

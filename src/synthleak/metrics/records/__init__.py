@@ -1,1 +1,2 @@
-"""Figures of single records: vulnerability, profiles, exposure, origins (METHOD §10, §11)."""
+"""Figures of single records: vulnerability, profiles, exposure, origins (docs/method.md §10,
+§11)."""

@@ -1,4 +1,5 @@
-"""Two kinds of records in one game: who stands out more against the same non-members (METHOD §10).
+"""Two kinds of records in one game: who stands out more against the same non-members
+(docs/method.md §10).
 
 Everything is counted on ranks of one signal. A member's AUC is the share of all non-members, over
 all rounds, that it outscores; its TPR the share of rounds in which it passes the threshold that 5%
@@ -140,7 +141,7 @@ def _mean(scores: Floats) -> Floats:
 def _resampled(sides: Sides, rng: np.random.Generator, draws: int) -> Floats:
     """Return the differences of bootstrap draws: member records of each kind drawn anew.
 
-    A record brings all its trials with it, and the non-members stay (METHOD §10).
+    A record brings all its trials with it, and the non-members stay (docs/method.md §10).
     """
     scores, first = against_shared(sides), sides.members_first
     made = []

@@ -1,4 +1,4 @@
-"""Which members one release gives away, each against the holdout (METHOD §11).
+"""Which members one release gives away, each against the holdout (docs/method.md §11).
 
 With one release a record cannot be compared with itself. What can be said of a member is how many
 records that were never in score as high. The signal is chosen on one half of the records, by its

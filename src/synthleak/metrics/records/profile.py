@@ -1,6 +1,7 @@
 """The profile of a cell: V(x) under every signal, its two bands, and draws for differences.
 
-This is the heavy part of the analyses (METHOD §8, §10), made once per cell beside its figures and
+This is the heavy part of the analyses (docs/method.md §8, §10), made once per cell beside its
+figures and
 kept in the store; what is then asked of records, pools, budgets and generators is read from it.
 """
 
@@ -38,7 +39,7 @@ PROFILE_VERSION = 2
 REDRAWS = 400
 DRAWS = 100
 TRAINING_SHARE = 0.8
-"""Of the instances, how many the conservative rule may choose a proxy by (METHOD §10)."""
+"""Of the instances, how many the conservative rule may choose a proxy by (docs/method.md §10)."""
 
 
 @dataclass(frozen=True)

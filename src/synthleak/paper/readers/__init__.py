@@ -1,1 +1,1 @@
-"""Readers of the published corpora (METHOD §1)."""
+"""Readers of the published corpora (docs/method.md §1)."""

@@ -32,7 +32,7 @@ class Outlier(Filter):
         return True
 
     def matches(self, ground: Ground) -> Mapping[int, float]:
-        """Union the distance rule with scikit-learn's own LOF flag (METHOD §3).
+        """Union the distance rule with scikit-learn's own LOF flag (docs/method.md §3).
 
         Vectors are scaled to length 1 first: some encoders give longer vectors to shorter texts,
         and their outliers would be the short texts.

@@ -29,7 +29,7 @@ class Union(Filter):
         return names
 
     def matches(self, ground: Ground) -> Sequence[int]:
-        """Join the two pools, which must be disjoint (METHOD §3)."""
+        """Join the two pools, which must be disjoint (docs/method.md §3)."""
         for name in self.of:
             if name not in ground.earlier:
                 raise PoolError(

@@ -1,4 +1,4 @@
-"""`command`: any program, in any language (METHOD §5.1; docs/generators.md).
+"""`command`: any program, in any language (docs/method.md §5.1; docs/generators.md).
 
 An argv list without a shell. The program reads the training file, writes the release, and is told
 how many records, which budget and which seed. It works in a private folder that is removed.

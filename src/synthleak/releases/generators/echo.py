@@ -15,7 +15,8 @@ class Echo(Generator):
     """Copies each private record with probability p and fills up from R: a leak of known size.
 
     The ceiling to check an auditor by: on targets without near-duplicates TPR tends to p and AUC to
-    (1 + p) / 2, as long as the release is at least as large as the private set (METHOD §5.1).
+    (1 + p) / 2, as long as the release is at least as large as the private set (docs/method.md
+    §5.1).
     """
 
     p: float = Field(default=1.0, ge=0, le=1)

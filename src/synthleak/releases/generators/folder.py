@@ -1,4 +1,5 @@
-"""`folder`: releases that are made elsewhere and put beside their training files (METHOD §5.1).
+"""`folder`: releases that are made elsewhere and put beside their training files (docs/method.md
+§5.1).
 
 `synthleak plan export SPEC DIR` writes the training files. Releases are put beside them, on any
 machine and in any order; a run takes what is there and says what is missing (docs/generators.md).

@@ -1,4 +1,4 @@
-"""`given`: a release that is already there, read from its file (METHOD §11)."""
+"""`given`: a release that is already there, read from its file (docs/method.md §11)."""
 
 from __future__ import annotations
 

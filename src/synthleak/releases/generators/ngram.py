@@ -1,4 +1,4 @@
-"""`ngram`: an interpolated word trigram model with a real privacy mechanism (METHOD §5.1).
+"""`ngram`: an interpolated word trigram model with a real privacy mechanism (docs/method.md §5.1).
 
 Finite ε. The support is the set of n-grams of R: fixed and public. Every private record becomes its
 vector of n-gram counts on the support, all orders together, scaled to L2 norm at most 1; the sum of

@@ -1,1 +1,2 @@
-"""Generators on a language model: fine-tuning, private evolution, steering (METHOD §5.2)."""
+"""Generators on a language model: fine-tuning, private evolution, steering (docs/method.md
+§5.2)."""

@@ -1,4 +1,4 @@
-"""Backbones: one frozen language model that a fleet shares (METHOD §5.2)."""
+"""Backbones: one frozen language model that a fleet shares (docs/method.md §5.2)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Backbone:
 
     @cached_property
     def opening(self) -> tuple[int, ...]:
-        """What the tokenizer begins every text with: a BOS token, for many models (METHOD §5.2)."""
+        """What the tokenizer begins every text with: a BOS token, for many models (docs/method.md
+        §5.2)."""
         spelled = tuple(self.tokenizer.encode("a", add_special_tokens=True))
         bare = tuple(self.encode("a"))
         starts = [n for n in range(len(spelled)) if spelled[n : n + len(bare)] == bare]

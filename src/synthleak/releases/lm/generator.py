@@ -1,4 +1,4 @@
-"""What generators on a language model share: one backbone, many instances (METHOD §5.2)."""
+"""What generators on a language model share: one backbone, many instances (docs/method.md §5.2)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a record and a synthetic text have in common, by place: offsets, never the words themselves.
 
 All offsets count characters of the texts as they are, although overlap is looked for in folded text
-(METHOD §6), where case and white space play no part.
+(docs/method.md §6), where case and white space play no part.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class _Pair:
 
 
 def _rare_pairs(text: str, release: Sequence[str]) -> list[_Pair]:
-    """Return the rare word pairs of a record, each once, with their idf (METHOD §6)."""
+    """Return the rare word pairs of a record, each once, with their idf (docs/method.md §6)."""
     words = list(_WORD.finditer(text))
     pairs = {
         (one.group().lower(), other.group().lower()): (one.start(), other.end())

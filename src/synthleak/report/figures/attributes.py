@@ -1,4 +1,4 @@
-"""Attributes of records against their vulnerability, as heat maps (METHOD §10)."""
+"""Attributes of records against their vulnerability, as heat maps (docs/method.md §10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whether the same records are hit under another generator, as scatters of V (METHOD §10)."""
+"""Whether the same records are hit under another generator, as scatters of V (docs/method.md
+§10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Differences with intervals: budgets, controls, what DP removes, merged pools (METHOD §10)."""
+"""Differences with intervals: budgets, controls, what DP removes, merged pools (docs/method.md
+§10)."""
 
 from __future__ import annotations
 

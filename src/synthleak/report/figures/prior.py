@@ -1,4 +1,5 @@
-"""Prior attacks beside ours: every arm of a cell, and the study as a scatter (METHOD §9)."""
+"""Prior attacks beside ours: every arm of a cell, and the study as a scatter (docs/method.md
+§9)."""
 
 from __future__ import annotations
 

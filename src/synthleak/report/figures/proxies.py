@@ -1,4 +1,5 @@
-"""Every proxy of a cell with its chance ceiling, and the scenarios side by side (METHOD §6, §8)."""
+"""Every proxy of a cell with its chance ceiling, and the scenarios side by side (docs/method.md
+§6, §8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ROC of a cell, linear and logarithmic: null band, claim, operating point (METHOD §8)."""
+"""ROC of a cell, linear and logarithmic: null band, claim, operating point (docs/method.md §8)."""
 
 from __future__ import annotations
 

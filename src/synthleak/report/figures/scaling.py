@@ -1,4 +1,4 @@
-"""What more knowledge buys an attacker: the paper's two panels (METHOD §10)."""
+"""What more knowledge buys an attacker: the paper's two panels (docs/method.md §10)."""
 
 from __future__ import annotations
 

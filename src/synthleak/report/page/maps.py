@@ -1,7 +1,8 @@
 """The leakage map: pools by ε for every generator and attacker, by evidence beyond the ceiling.
 
 A square is coloured by how far the deployable AUC lies above its chance ceiling, and only where the
-adjusted p of the cell says that a leak was found; the raw AUC never colours anything (METHOD §8).
+adjusted p of the cell says that a leak was found; the raw AUC never colours anything
+(docs/method.md §8).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A population: texts by class, what private records say of them, and who survives.
 
 The quota of a class is how many texts of it the release will hold, drawn from the public prior. Its
-population is L times that. Private records are seen through their votes alone (METHOD §5.2).
+population is L times that. Private records are seen through their votes alone (docs/method.md
+§5.2).
 """
 
 from __future__ import annotations

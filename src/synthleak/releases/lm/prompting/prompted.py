@@ -1,4 +1,4 @@
-"""What generators that prompt a frozen backbone have in common (METHOD §5.2)."""
+"""What generators that prompt a frozen backbone have in common (docs/method.md §5.2)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from synthleak.releases.lm.fleet.crew import Crew
 class Push:
     """Steering: `vectors[p, l]` is added for prompt p after layer `layers[l]`.
 
-    Always at the last position, where the next token is drawn (METHOD §5.2).
+    Always at the last position, where the next token is drawn (docs/method.md §5.2).
     """
 
     layers: tuple[int, ...]

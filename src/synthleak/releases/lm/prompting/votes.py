@@ -1,4 +1,5 @@
-"""Noised nearest-neighbour votes: what private records say about public texts (METHOD §5.2).
+"""Noised nearest-neighbour votes: what private records say about public texts (docs/method.md
+§5.2).
 
 Every private record votes once, for the text of its own class that is nearest to it. One record
 more moves one bin by 1; one replaced moves two bins by 1 each, which is √2 in all. Noise goes onto

@@ -105,7 +105,8 @@ def chosen(
     exemplars: int,
     sigma: float,
 ) -> dict[Labels, tuple[str, ...]]:
-    """Return the exemplars of each class: the candidates with most noised votes (METHOD §5.2).
+    """Return the exemplars of each class: the candidates with most noised votes (docs/method.md
+    §5.2).
 
     `classes` were drawn from the public prior, so the bins that get noise are public too.
     """

@@ -144,7 +144,7 @@ def vectors_of_groups(
     groups: Groups,
     texts: Mapping[Labels, Written],
 ) -> Push:
-    """Return the noised steering vectors of every group (METHOD §5.2)."""
+    """Return the noised steering vectors of every group (docs/method.md §5.2)."""
     layers = generator.layers_of(int(crew.backbone.model.config.num_hidden_layers))
     longest = max(map(len, groups.prompts)) + generator.max_tokens
     if longest > crew.backbone.context:

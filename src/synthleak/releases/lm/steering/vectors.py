@@ -2,7 +2,7 @@
 
 A group is one class of one instance. All its texts continue the same exemplar prompt. Bounds and
 means come from generated texts alone; private texts enter through the clipped sum and nowhere else
-(METHOD §5.2, design/claim-epsvec.md).
+(docs/method.md §5.2, design/claim-epsvec.md).
 """
 
 from __future__ import annotations
