@@ -186,7 +186,7 @@ DESIGNS: tuple[tuple[str, int, int, list[str] | str], ...] = (
 """Design, instances, targets and families of proxies."""
 
 
-def bench_of(
+def setup_of(
     design: str, instances: int, targets: int, families: Sequence[str] | str, seed: int
 ) -> Setup:
     spec = {
@@ -200,7 +200,7 @@ def bench_of(
     return set_up(LoadedSpec(parse_spec(spec)), MemoryStore())
 
 
-def cell_data(
+def share_found(
     scores: np.ndarray, plan: Plan, game: GameSection, auc: float, trials: int, seed: int
 ) -> float:
     """Return how often a leak of this AUC is found in audits with coins of their own."""
@@ -214,7 +214,7 @@ def compare_designs(audits: int) -> list[dict[str, Any]]:
     rows = []
     corpora = 4
     for place, (design, instances, targets, families) in enumerate(DESIGNS):
-        setup = bench_of(design, instances, targets, families, place)
+        setup = setup_of(design, instances, targets, families, place)
         plan, game = setup.plans["pool"], setup.spec.game
         plugin = designs.get(design).plugin
         scores = scores_without_leak(setup, "pool", Silent())
@@ -222,10 +222,10 @@ def compare_designs(audits: int) -> list[dict[str, Any]]:
         assert planned.auc is not None and planned.confirmed is not None
         shares = []
         for draw in range(corpora):
-            other = bench_of(design, instances, targets, families, 100 + 10 * place + draw)
+            other = setup_of(design, instances, targets, families, 100 + 10 * place + draw)
             plan, game = other.plans["pool"], other.spec.game
             made = scores_without_leak(other, "pool", Silent())
-            shares.append(cell_data(made, plan, game, planned.auc, audits // corpora, draw))
+            shares.append(share_found(made, plan, game, planned.auc, audits // corpora, draw))
         found = float(np.mean(shares))
         rows.append(
             {
