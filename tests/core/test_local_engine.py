@@ -105,10 +105,20 @@ def test_progress_keeps_quiet_for_two_seconds_then_tells_the_time_left() -> None
     assert told[-1] == "releases: 4 in 12 s"
 
 
-def test_a_terminal_gets_one_line_that_is_rewritten() -> None:
+def test_a_terminal_gets_a_bar_that_is_erased_at_the_end() -> None:
     told = timed(terminal=True, step=30.0)
-    assert told.count("\n") == 1
-    assert "about 1 min 30 s left" in told
+    assert "━" in told and "about 1 min 30 s left" in told
+    bars, erase, last = told.rpartition("\x1b[2K")
+    assert erase and bars.count("\n") == 1
+    assert last == "releases: 4 in 2 min 0 s\n"
+
+
+def test_a_terminal_shows_brackets_as_they_are() -> None:
+    screen, now = Screen(terminal=True), [0.0]
+    with Lines(screen, clock=lambda: now[0]).stage("pool [red]", 2) as stage:  # type: ignore[arg-type]
+        now[0] += 5.0
+        stage.advance()
+    assert "pool [red]: 1 of 2" in screen.text
 
 
 def test_a_long_step_tells_what_it_is_doing() -> None:

@@ -26,7 +26,7 @@ from pydantic import (
 )
 
 from synthleak.core.errors import SpecError, UserError
-from synthleak.core.validation import Frozen, nearest, spec_error
+from synthleak.core.validation import Frozen, listed, spec_error
 
 Adjacency = Literal["replace", "add"]
 
@@ -41,10 +41,6 @@ def _name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", value):
         raise ValueError("use letters, digits, '.', '_', '+' and '-', with no space")
     return value
-
-
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, list | tuple) else [value]
 
 
 Epsilon = Annotated[float, AfterValidator(_budget)]
@@ -128,7 +124,7 @@ class GeneratorSection(PluginSection):
 
     kind: str
     name: Name = ""
-    epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(_listed), Field(min_length=1)] = (
+    epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(listed), Field(min_length=1)] = (
         math.inf,
     )
     delta: Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = "auto"
@@ -158,7 +154,7 @@ class EvidenceSection(Frozen):
 class AnalysesSection(Frozen):
     """`[analyses]`: which analyses that take long run with the audit (docs/method.md §10)."""
 
-    also: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    also: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
 
 
 class PriorSection(PluginSection):
@@ -291,9 +287,3 @@ def _line_of(key: str, text: str) -> int | None:
         if setting and current == section and seen == index and setting[1] == wanted["rest"]:
             return number
     return header
-
-
-def check_name(name: str, known: list[str], where: str, title: str) -> None:
-    """Refuse a name that nothing carries."""
-    if name not in known:
-        raise SpecError(f"unknown {title} {name!r}", where, nearest(name, known))
