@@ -14,8 +14,15 @@ from pydantic import ValidationError
 
 from synthleak.core.text import entities, fold, tokens
 from synthleak.corpus.corpus import Record, assemble, readers
-from synthleak.corpus.demo import LABELS, PLANTED_SHARE, write_demo
-from synthleak.corpus.demo_words import CLAUSES, DETAILS, PLANTED, WORDS
+from synthleak.corpus.demo import (
+    CLAUSES,
+    DETAILS,
+    LABELS,
+    PLANTED,
+    PLANTED_SHARE,
+    WORDS,
+    write_demo,
+)
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.static import Static
 
