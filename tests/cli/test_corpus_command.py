@@ -159,4 +159,4 @@ def test_a_preset_without_its_files_says_what_is_missing(tmp_path: Path) -> None
     CliRunner().invoke(init, [str(path), "--preset", "dmsafn"])
     result = CliRunner().invoke(corpus, [str(path)])
     assert isinstance(result.exception, CorpusError)
-    assert "all-data.csv: there is no such file; mend corpus.path" in str(result.exception)
+    assert "all-data.csv: no such file; check corpus.path" in str(result.exception)

@@ -1,7 +1,6 @@
 """The spec: what is audited, frozen and checked. TOML in, errors with key, value and remedy.
 
-The settings of a plug-in are checked by the plug-in itself (`Shelf.build`); this page knows only
-the sections of the house.
+The settings of a plug-in are checked by the plug-in itself (`PluginRegistry.build`).
 """
 
 from __future__ import annotations
@@ -186,7 +185,9 @@ class Spec(Frozen):
             for position, name in enumerate(names):
                 if name in names[:position]:
                     raise SpecError(
-                        f"{name!r} is taken", f"{title}[{position}].name", "give it its own name"
+                        f"{name!r} is already used",
+                        f"{title}[{position}].name",
+                        "choose another name",
                     )
         return self
 
@@ -226,9 +227,7 @@ def load_spec(path: Path | str) -> LoadedSpec:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise UserError(
-            "there is no such spec", str(path), "write one with `synthleak init`"
-        ) from None
+        raise UserError("no such file", str(path), "write one with `synthleak init`") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot be read ({error})", str(path)) from None
     try:
@@ -260,7 +259,7 @@ def _fields_near(error: ValidationError) -> list[str]:
 
 
 def point(error: SpecError, path: Path | None, text: str) -> SpecError:
-    """Say in which line of the file the key of this error stands."""
+    """Return the error with the line of the file that sets its key."""
     if path is None or error.where is None or error.where.startswith(str(path)):
         return error
     line = _line_of(error.where, text)

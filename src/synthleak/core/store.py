@@ -1,4 +1,4 @@
-"""The one door to disk.
+"""Where artefacts are kept.
 
 Artefacts are put whole and never changed. A store offers four things (put, get, exists, list) and
 nothing else: no rename, append or lock, so that an object store can stand in for a folder.
@@ -88,7 +88,7 @@ def fetch(store: Store, kind: str, key: str, load: Callable[[bytes], T]) -> T:
         raise StoreError(
             f"the artefact {name} is damaged ({type(error).__name__})",
             where=str(getattr(store, "root", "store")),
-            remedy="delete that file and run again: only what it held is made anew",
+            remedy="delete that file and run again; only its content is made again",
         ) from error
 
 
@@ -197,13 +197,15 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def cannot_write(root: Path, error: OSError) -> StoreError:
-    """Say why nothing can be written, and what would help."""
+    """Return an error that says why nothing can be written, and what to do."""
     if error.errno == errno.ENOSPC:
         return StoreError(
             "the disk is full",
             where=str(root),
-            remedy="free some space and run again: what is there is kept",
+            remedy="free some space and run again; finished work is kept",
         )
     return StoreError(
-        f"cannot write ({error.strerror})", where=str(root), remedy="choose a folder you may write"
+        f"cannot write ({error.strerror})",
+        where=str(root),
+        remedy="choose a folder that you may write to",
     )

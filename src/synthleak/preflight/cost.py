@@ -210,7 +210,7 @@ class _Trial:
         return amount, work / self.busy + sum(once for _, once in timings.values())
 
     def _figures(self, stage: Stage, setup: Setup) -> tuple[int, float]:
-        """Cells are few: they are done in rounds of as many as there are workers."""
+        """Cells are few: they are done in rounds, one cell per worker."""
         notes = read_notes(self.setup.store, stage.title)
         amount = len(notes) * len(self.setup.cells) // len(setup.cells)
         kinds = [math.isfinite(cell.epsilon) for cell in self.setup.cells]

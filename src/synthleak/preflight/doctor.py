@@ -1,4 +1,4 @@
-"""What this machine offers: packages, cores, memory, disk, devices. Asked by `synthleak doctor`."""
+"""What this machine offers: packages, cores, memory, disk, devices (`synthleak doctor`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def examine(folder: Path) -> dict[str, Any]:
-    """Return all there is to know, `folder` being where runs would be kept."""
+    """Return everything about this machine; `folder` is where runs would be kept."""
     return {
         "synthleak": synthleak.__version__,
         "machine": machine(folder),

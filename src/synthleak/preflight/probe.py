@@ -107,7 +107,7 @@ class Timing:
 
 
 def choose(setup: Setup, cells: Iterable[Cell], copies: int) -> list[ReleaseProbe]:
-    """Return `copies` probes of each cell, on different sets as far as there are any."""
+    """Return `copies` probes of each cell, on different sets as far as possible."""
     probes = []
     for cell in cells:
         there = [position for position, _ in wanted_sets(setup, cell)]

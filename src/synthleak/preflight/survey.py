@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +48,6 @@ class Survey:
     frequencies: tuple[Band, ...]
     pools: tuple[dict[str, Any], ...]
     overlaps: tuple[Overlap, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def survey(spec: Path | str) -> Survey:

@@ -58,15 +58,15 @@ def check_encoder(encoder: Encoder) -> None:
         fail("a vector is not finite")
     backwards = encoder.encode(texts[::-1])[::-1]
     alone = np.concatenate([encoder.encode([text]) for text in texts])
-    for other, company in ((backwards, "order"), (alone, "company")):
+    for other, cause in ((backwards, "order"), (alone, "batch")):
         if other.shape != vectors.shape or not np.allclose(other, vectors, atol=CLOSE):
-            fail(f"a text's vector depends on its {company}")
+            fail(f"a text's vector depends on its {cause}")
 
 
 def check_rule(rule: Rule, ground: Callable[[], Ground] = tiny_ground) -> None:
     """Hold a pool rule to its contract: positions of the corpus, by the given randomness alone.
 
-    `ground` makes what the rule looks at; it is called anew for every try.
+    `ground` makes what the rule looks at; it is called for every try.
     """
     fail = refuser("pool rule", rule)
     check_settings(rule, fail)

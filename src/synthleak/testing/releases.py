@@ -49,7 +49,7 @@ def _check_releases(generator: Generator, request: Request, fail: Fail) -> None:
         )
     together = [list(made) for made in generator.generate_many([request, *others])]
     if together != alone:
-        fail("generate_many makes other releases than generate does: company must not matter")
+        fail("generate_many and generate make different releases: the batch must not matter")
     renamed = [replace(r, id=f"x{r.id}", group="g", meta={"site": "B"}) for r in request.records]
     if list(generator.generate(replace(request, records=tuple(renamed)))) != release:
         fail("it looks at id, group or meta, which are in no key: text and labels are all it gets")
