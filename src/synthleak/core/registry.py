@@ -48,9 +48,14 @@ class Plugin(Frozen):
         settings = {
             key: value
             for key, value in self.model_dump().items()
-            if not isinstance(getattr(self, key), Path)
+            if not _is_location(getattr(self, key))
         }
         return {"kind": self.kind, "version": self.version, **settings}
+
+
+def _is_location(value: object) -> bool:
+    listed = value if isinstance(value, list | tuple) else [value]
+    return any(isinstance(item, Path) for item in listed)
 
 
 @dataclass(frozen=True)
