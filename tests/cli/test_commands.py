@@ -62,7 +62,7 @@ def test_status(finished: Path) -> None:
         (("frobnicate",), ["'frobnicate'"]),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(
+def test_a_mistake_exits_with_code_2(
     finished: Path, words: tuple[str, ...], expected: list[str]
 ) -> None:
     (finished / "broken.toml").write_text("sead = 1\n", encoding="utf-8")

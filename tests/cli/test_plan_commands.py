@@ -93,7 +93,7 @@ def test_a_fleet_is_extrapolated_from_one_and_two() -> None:
     assert queue.once == 0.0
 
 
-def test_releases_that_are_made_elsewhere_are_left_out_and_said(folder: Path) -> None:
+def test_cost_notes_releases_made_elsewhere(folder: Path) -> None:
     generator = [{"kind": "folder", "path": "exchange", "name": "mine"}]
     (folder / "audit.toml").write_text(dump_toml(tiny_spec(generator=generator)), encoding="utf-8")
     done = synthleak("plan", "export", "audit.toml", "exchange", cwd=folder)
@@ -122,15 +122,13 @@ def test_releases_that_are_made_elsewhere_are_left_out_and_said(folder: Path) ->
         (("list", "proxies", "--plugins", "none.py"), "--plugins: none.py: "),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(
-    folder: Path, words: tuple[str, ...], expected: str
-) -> None:
+def test_a_mistake_exits_with_code_2(folder: Path, words: tuple[str, ...], expected: str) -> None:
     (folder / "broken.toml").write_text("sead = 1\n", encoding="utf-8")
     assert_one_line_mistake(synthleak(*words, cwd=folder), expected)
     assert not (folder / "x").exists()
 
 
-def test_a_failing_program_is_one_line_and_what_was_made_is_kept(folder: Path) -> None:
+def test_a_failing_program_keeps_finished_releases(folder: Path) -> None:
     script = 'test {seed} -ge 900000000 || { echo "seed too small" >&2; exit 4; }; cp {train} {out}'
     generator = [{"kind": "command", "argv": ["sh", "-c", script]}]
     (folder / "audit.toml").write_text(dump_toml(tiny_spec(generator=generator)), encoding="utf-8")

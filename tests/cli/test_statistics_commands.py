@@ -31,7 +31,7 @@ def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_cohort_leaves_its_records_and_the_page_its_ceilings(cohort: Path) -> None:
+def test_cohort_writes_records_and_chance_limits(cohort: Path) -> None:
     with (cohort / "run/results/records.csv").open(encoding="utf-8") as file:
         records = list(csv.DictReader(file))
     assert len(records) == 8 and {float(row["auc"]) for row in records} == {1.0}
@@ -61,9 +61,7 @@ def test_a_cohort_leaves_its_records_and_the_page_its_ceilings(cohort: Path) -> 
         ("p_holn < 0.01", 2),
     ],
 )
-def test_the_gate_exits_1_where_its_condition_holds(
-    cohort: Path, condition: str, code: int
-) -> None:
+def test_gate_exits_1_if_its_condition_holds(cohort: Path, condition: str, code: int) -> None:
     done = synthleak("run", "audit.toml", "--out", "run", "-q", "--fail-if", condition, cwd=cohort)
     assert done.returncode == code
     assert done.stdout == ""

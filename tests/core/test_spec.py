@@ -160,7 +160,7 @@ def test_a_missing_spec(tmp_path: Path) -> None:
         load_spec(tmp_path / "none.toml")
 
 
-def test_epsilon_may_be_one_number_and_inf_in_either_form() -> None:
+def test_epsilon_may_be_a_number_or_inf() -> None:
     content = {
         "corpus": {"reader": "demo"},
         "pool": [{"name": "p", "rule": "outlier"}],

@@ -66,7 +66,7 @@ class Heard(Progress):
         self.lines.append(line)
 
 
-def test_a_folder_whose_spec_has_another_layout_needs_no_work(tmp_path: Path) -> None:
+def test_spec_in_another_layout_needs_no_work(tmp_path: Path) -> None:
     """Run folders made before hold the same spec, written with one-line arrays and tables."""
     spec = LoadedSpec(parse_spec(tiny_spec(generator=[{"kind": "echo"}])))
     run(spec, tmp_path / "run", runtime=Runtime(workers=1), progress=Progress())

@@ -234,7 +234,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("ending", "data", "place", "said"), BAD)
-def test_bad_input_is_one_line_with_its_place_and_no_text(
+def test_bad_input_names_its_place_without_text(
     tmp_path: Path, ending: str, data: bytes, place: str, said: str
 ) -> None:
     path = tmp_path / f"bad.{ending}"

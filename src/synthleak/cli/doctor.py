@@ -31,4 +31,5 @@ def doctor(as_json: bool) -> None:
     if found["plugins"]:
         print_table(found["plugins"], title="plug-ins of other packages")
     missing = [row["package"] for row in found["packages"] if row["state"] != "ok"]
-    click.echo(f"missing: {', '.join(missing)}" if missing else "everything needed is installed")
+    advice = f"install or update: {', '.join(missing)}"
+    click.echo(advice if missing else "everything needed is installed")

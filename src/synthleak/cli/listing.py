@@ -11,14 +11,8 @@ from synthleak.cli.options import PATH, json_option
 from synthleak.cli.output import print_table
 
 REGISTRIES = (
-    "readers",
-    "encoders",
-    "pools",
-    "designs",
-    "generators",
-    "proxies",
-    "priors",
-    "analyses",
+    *("readers", "encoders", "pools", "designs"),
+    *("generators", "proxies", "priors", "analyses"),
 )
 
 

@@ -47,24 +47,8 @@ def cli() -> None:
 
 
 COMMANDS = (
-    demo,
-    init,
-    corpus,
-    plan,
-    run,
-    check,
-    report,
-    figures,
-    explain,
-    compare,
-    analyse,
-    tables,
-    adjudicate,
-    status,
-    listing,
-    selftest,
-    doctor,
-    completion,
+    *(demo, init, corpus, plan, run, check, report, figures, explain, compare, analyse, tables),
+    *(adjudicate, status, listing, selftest, doctor, completion),
 )
 for command in COMMANDS:
     cli.add_command(command)
@@ -77,11 +61,11 @@ def main() -> None:
     except SynthleakError as error:
         click.echo(f"synthleak: {error}", err=True)
         sys.exit(EXIT_MISTAKE)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        sys.exit(EXIT_MISTAKE)
     except click.ClickException as error:
-        click.echo(f"synthleak: {error.format_message()}", err=True)
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
+            error.show()
+        else:
+            click.echo(f"synthleak: {error.format_message()}", err=True)
         sys.exit(EXIT_MISTAKE)
     except (click.Abort, KeyboardInterrupt):
         click.echo("synthleak: stopped; finished work is kept, run again to continue", err=True)
