@@ -127,7 +127,7 @@ def test_an_audit_runs_with_all_recipes(pasted: Path) -> None:
 
 def test_recipes_pass_the_project_tests_in_the_package(tmp_path: Path) -> None:
     """Paste every file into the folder that its recipe names, in a copy of the project."""
-    for name in ("src", "tests", "docs"):
+    for name in ("src", "tests", "docs", "design"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for recipe in RECIPES.values():

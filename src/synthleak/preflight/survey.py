@@ -9,7 +9,7 @@ from typing import Any
 from synthleak.audit.layout import Layout, lay_out
 from synthleak.core.spec import load_spec
 from synthleak.core.store import MemoryStore
-from synthleak.corpus.similar import THRESHOLD, near_duplicates
+from synthleak.corpus.near_duplicates import THRESHOLD, near_duplicates
 from synthleak.corpus.statistics import (
     TOKENIZER,
     Band,

@@ -13,9 +13,9 @@ from synthleak.corpus.corpus import Reader, Record, assemble
 from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan
 from synthleak.pools.pool import Ground, Rule
-from synthleak.testing.material import ODD_TEXTS, given_pool, tiny_corpus, tiny_ground, tiny_pool
-from synthleak.testing.refusing import CLOSE, check_settings, refuser, twice
+from synthleak.testing.contract import CLOSE, check_settings, refuser, twice
 from synthleak.testing.releases import are_labels
+from synthleak.testing.tiny import ODD_TEXTS, given_pool, tiny_corpus, tiny_ground, tiny_pool
 
 
 def check_reader(reader: Reader) -> None:
@@ -89,7 +89,7 @@ def check_rule(rule: Rule, ground: Callable[[], Ground] = tiny_ground) -> None:
 
     chosen = twice(select, lambda a, b: a == b, fail)
     if asked and not rule.uses_vectors:
-        fail("it looks at vectors but uses_vectors is false: the encoder would not be in its key")
+        fail("it reads vectors but uses_vectors is false: the encoder would not be in its key")
     if not all(isinstance(position, int | np.integer) for position in chosen):
         fail("it must return positions, that is whole numbers")
     if len(set(chosen)) < len(chosen):
