@@ -2,11 +2,15 @@
 # test   the tests
 # lint   ruff and types
 # bench  the benchmarks, each against a named peer or a slope
-# docs   the catalogue of everything on the shelves
+# docs   the catalogue of all plug-ins
+# PYTHON chooses the interpreter of a new environment, VENV its folder, EXTRA more constraints.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
+EXTRA ?=
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraints.txt
+# What EXTRA pins takes the place of the pin in constraints.txt.
+CONSTRAINTS := $(if $(EXTRA),-c $(VENV)/constraints.txt -c $(EXTRA),-c constraints.txt)
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -q $(CONSTRAINTS)
 
 .PHONY: demo test lint bench docs clean
 
@@ -28,10 +32,13 @@ bench: $(VENV)/dev
 docs: $(VENV)/core
 	$(BIN)/python docs/make_catalogue.py
 
-$(VENV)/core: pyproject.toml constraints.txt
+$(VENV)/core: pyproject.toml constraints.txt $(EXTRA)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "synthleak needs Python 3.11 or newer; name one with: make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+ifneq ($(EXTRA),)
+	sed 's/[=<>].*//; /^#/d; s/.*/^&[=<>]/' $(EXTRA) | grep -vif - constraints.txt > $(VENV)/constraints.txt
+endif
 	$(PIP) -e .
 	@touch $@
 

@@ -58,12 +58,12 @@ class UnsortedReader(GoodReader):
         yield Record("1", "x", ("B", "A"))
 
 
-class MoodyReader(GoodReader):
+class RandomReader(GoodReader):
     def read(self) -> Iterator[Record]:
         yield Record("1", f"x {random.random()}")
 
 
-class Shelfless(GoodReader):
+class Unregistered(GoodReader):
     kind: ClassVar[str] = ""
 
 
@@ -351,12 +351,12 @@ def test_good_plugins_pass(check: Callable[[Any], None], plugin: Any) -> None:
         (check_reader, EmptyReader(), "it read no record"),
         (check_reader, BlankReader(), "record 1 has no text"),
         (check_reader, UnsortedReader(), "record 1: labels must be a sorted tuple"),
-        (check_reader, MoodyReader(), "reading twice gives different records"),
-        (check_reader, Shelfless(), "it is on no shelf"),
+        (check_reader, RandomReader(), "reading twice gives different records"),
+        (check_reader, Unregistered(), "it is not registered"),
         (check_encoder, DoubleEncoder(), "vectors must be a float32 array"),
         (check_encoder, ShortEncoder(), r"19 texts gave vectors of shape \(18, 2\)"),
         (check_encoder, NanEncoder(), "a vector is not finite"),
-        (check_encoder, CentringEncoder(), "a text's vector depends on its company"),
+        (check_encoder, CentringEncoder(), "a text's vector depends on its batch"),
         (check_encoder, RandomEncoder(), "two calls with one seed differ"),
         (check_encoder, EatingEncoder(), "it changes the texts|two calls with one seed differ"),
         (
@@ -364,7 +364,7 @@ def test_good_plugins_pass(check: Callable[[Any], None], plugin: Any) -> None:
             SecretiveGenerator(strength=2),
             "where a run folder spells its settings out",
         ),
-        (check_rule, PeekingRule(), "it looks at vectors but uses_vectors is false"),
+        (check_rule, PeekingRule(), "it reads vectors but uses_vectors is false"),
         (check_rule, TwiceRule(), "it selects a record twice"),
         (check_rule, FarRule(), "it selects a position that the corpus does not have"),
         (check_rule, NamingRule(), "it must return positions"),
@@ -372,9 +372,9 @@ def test_good_plugins_pass(check: Callable[[Any], None], plugin: Any) -> None:
         (check_generator, SmallGenerator(), "it made 11 records where 12 were asked for"),
         (check_generator, LuckyGenerator(), "two calls with one seed differ"),
         (check_generator, DeafGenerator(), "another seed makes the same release"),
-        (check_generator, LyingGenerator(), "it says that it ignores the seed"),
-        (check_generator, CrowdGenerator(), "generate_many makes other releases"),
-        (check_generator, NosyGenerator(), "it looks at id, group or meta"),
+        (check_generator, LyingGenerator(), "it declares ignores_seed"),
+        (check_generator, CrowdGenerator(), "generate_many and generate make different releases"),
+        (check_generator, NosyGenerator(), "it reads id, group or meta"),
         (check_generator, EatingGenerator(), "it changes the records that it is given"),
         (check_generator, StringGenerator(), "a release must hold Synthetic records"),
         (check_generator, SilentGenerator(), "it takes ε = 2 and promises nothing"),
@@ -389,10 +389,10 @@ def test_good_plugins_pass(check: Callable[[Any], None], plugin: Any) -> None:
         (
             check_family,
             member(informed),
-            "it looks at R: a proxy sees targets and observation only",
+            "it reads R: a proxy sees targets and observation only",
         ),
         (check_family, member(sorting), "it changes the observation"),
-        (check_attack, InformedAttack(), "it looks at references but uses_references is false"),
+        (check_attack, InformedAttack(), "it reads references but uses_references is false"),
         (check_attack, ManyArmedAttack(), "the arm b counts column 3 of 1"),
         (check_design, NamelessDesign(), "two sets have one name"),
         (check_design, DishonestDesign(), "does not tell the truth about membership"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import synthleak
+from support.command_line import synthleak as cli
 from synthleak.analyses.cells import Cell
 from synthleak.checks.check import check_spec
 from synthleak.core.errors import UserError
@@ -206,16 +205,6 @@ def test_several_releases_and_pools_are_cells_of_one_spec() -> None:
     assert isinstance(setup.cells[0], Cell) and len(setup.pools["outlier"].targets) < 70
 
 
-def cli(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "synthleak", *map(str, words)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        check=False,
-    )
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     def write(name: str, rows: list[dict[str, str]]) -> None:
@@ -258,7 +247,7 @@ def test_the_command_and_its_spec_give_the_same_tables(files: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((*COMMAND, "none.jsonl"), "none.jsonl: there is no such file; mend --release"),
+        ((*COMMAND, "none.jsonl"), "none.jsonl: no such file; check --release"),
         (
             (*COMMAND, "synthetic.jsonl"),
             "set --release-text (generator.text) to its field (known: output)",

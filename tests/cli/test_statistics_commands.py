@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from support.command_line import assert_one_line_mistake, synthleak
 from support.specs import tiny_spec
 from synthleak.core.toml import dump_toml
-
-
-def synthleak(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "synthleak", *map(str, words)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +31,7 @@ def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_cohort_leaves_its_records_and_the_page_its_ceilings(cohort: Path) -> None:
+def test_cohort_writes_records_and_chance_limits(cohort: Path) -> None:
     with (cohort / "run/results/records.csv").open(encoding="utf-8") as file:
         records = list(csv.DictReader(file))
     assert len(records) == 8 and {float(row["auc"]) for row in records} == {1.0}
@@ -72,23 +61,18 @@ def test_a_cohort_leaves_its_records_and_the_page_its_ceilings(cohort: Path) -> 
         ("p_holn < 0.01", 2),
     ],
 )
-def test_the_gate_exits_1_where_its_condition_holds(
-    cohort: Path, condition: str, code: int
-) -> None:
+def test_gate_exits_1_if_its_condition_holds(cohort: Path, condition: str, code: int) -> None:
     done = synthleak("run", "audit.toml", "--out", "run", "-q", "--fail-if", condition, cwd=cohort)
     assert done.returncode == code
     assert done.stdout == ""
     if code == 1:
-        assert (
-            done.stderr.splitlines()[0]
-            == ("synthleak: --fail-if holds in random0, echo, ε = inf, S1")
-            or "--fail-if holds in random" in done.stderr
-        )
+        (first, *_) = done.stderr.splitlines()
+        assert first == "synthleak: --fail-if holds in random, echo, ε = inf, S1"
     if code == 2:
-        assert "did you mean 'p_holm'?" in done.stderr and len(done.stderr.splitlines()) == 1
+        assert_one_line_mistake(done, "--fail-if: ", "'p_holm'")
 
 
-def test_plan_power_knows_before_anything_is_spent(cohort: Path) -> None:
+def test_plan_power_finds_planted_leaks(cohort: Path) -> None:
     done = synthleak("plan", "power", "audit.toml", "--auc", "0.8", "--json", cwd=cohort)
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)
@@ -105,13 +89,12 @@ def test_plan_power_knows_before_anything_is_spent(cohort: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("--auc", "0.4"), "--auc: auc = 0.4; use a number above 0.5"),
-        (("--power", "1"), "--power: power = 1; use a number between 0 and 1"),
+        (("--auc", "0.4"), "--auc: auc = 0.4; "),
+        (("--power", "1"), "--power: power = 1; "),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_one_line(
+def test_power_refuses_impossible_values(
     cohort: Path, words: tuple[str, ...], expected: str
 ) -> None:
     done = synthleak("plan", "power", "audit.toml", *words, cwd=cohort)
-    assert done.returncode == 2 and expected in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert_one_line_mistake(done, expected)

@@ -55,7 +55,7 @@ def test_every_unit_is_done_once(tmp_path: Path, workers: int) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_user_s_mistake_comes_back_as_it_is(tmp_path: Path, workers: int) -> None:
+def test_user_errors_survive_workers(tmp_path: Path, workers: int) -> None:
     with pytest.raises(GeneratorError, match=r"generator\[0\]: unit \d cannot be done"):
         go(fail, tmp_path, workers)
 
@@ -65,7 +65,7 @@ def test_a_killed_worker_costs_its_unit_only(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.iterdir()} == {"died", *map(str, range(6))}
 
 
-def test_workers_that_keep_dying_are_said_in_one_line(tmp_path: Path) -> None:
+def test_workers_that_keep_dying_stop_the_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"killed twice.*fewer --workers"):
         go(die_always, tmp_path, 2)
 
@@ -98,20 +98,30 @@ def timed(terminal: bool, step: float) -> str:
     return screen.text
 
 
-def test_progress_keeps_quiet_for_two_seconds_then_tells_the_time_left() -> None:
+def test_progress_waits_then_estimates_the_time_left() -> None:
     assert timed(terminal=False, step=0.1) == ""
     told = timed(terminal=False, step=3.0).splitlines()
     assert told[0] == "releases: 1 of 4 (25%), about 9 s left"
     assert told[-1] == "releases: 4 in 12 s"
 
 
-def test_a_terminal_gets_one_line_that_is_rewritten() -> None:
+def test_terminal_gets_a_bar_that_is_erased() -> None:
     told = timed(terminal=True, step=30.0)
-    assert told.count("\n") == 1
-    assert "about 1 min 30 s left" in told
+    assert "━" in told and "about 1 min 30 s left" in told
+    bars, erase, last = told.rpartition("\x1b[2K")
+    assert erase and bars.count("\n") == 1
+    assert last == "releases: 4 in 2 min 0 s\n"
 
 
-def test_a_long_step_tells_what_it_is_doing() -> None:
+def test_a_terminal_shows_brackets_as_they_are() -> None:
+    screen, now = Screen(terminal=True), [0.0]
+    with Lines(screen, clock=lambda: now[0]).stage("pool [red]", 2) as stage:  # type: ignore[arg-type]
+        now[0] += 5.0
+        stage.advance()
+    assert "pool [red]: 1 of 2" in screen.text
+
+
+def test_a_long_step_says_what_it_does() -> None:
     screen, now = Screen(terminal=False), [0.0]
     lines = Lines(screen, clock=lambda: now[0])  # type: ignore[arg-type]
 

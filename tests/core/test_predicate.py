@@ -97,7 +97,7 @@ def test_numbers_compare_as_python_does(one: int, two: int, sign: str) -> None:
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_read_or_refused_with_a_value_error(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         parse_predicate(text)({})
     except ValueError as error:

@@ -1,20 +1,19 @@
 """One contract test over every registered plug-in, including those not yet written.
 
-A new plug-in is tested with its default settings. One that cannot do without settings needs an
-example here; one that reads files of its own format, or needs a language model, is tested in its
-own room and skipped here.
+A new plug-in is tested with its default settings, a new reader on a file of paragraphs. One that
+needs other settings has an example in tests/support/examples.py; none is exempt.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.examples import EXAMPLES, plain_text
 from synthleak.analyses.analysis import analyses
 from synthleak.core.errors import MissingExtra, SpecError
 from synthleak.core.registry import PluginRegistry, Registry
@@ -34,60 +33,8 @@ from synthleak.testing import (
     check_generator,
     check_reader,
     check_rule,
-    tiny_corpus,
     tiny_ground,
 )
-
-Settings = dict[str, Any]
-
-
-def rows(tmp_path: Path) -> list[dict[str, Any]]:
-    return [
-        {"id": str(i), "text": f"record {i} says {i * i}", "labels": f"L{i % 3};M"}
-        for i in range(9)
-    ]
-
-
-def jsonl(tmp_path: Path) -> Settings:
-    path = tmp_path / "records.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows(tmp_path))), encoding="utf-8")
-    return {"path": str(path)}
-
-
-def table(mark: str) -> Callable[[Path], Settings]:
-    def write(tmp_path: Path) -> Settings:
-        path = tmp_path / "records.txt"
-        lines = [mark.join(rows(tmp_path)[0]), *(mark.join(r.values()) for r in rows(tmp_path))]
-        path.write_text("\n".join(lines), encoding="utf-8")
-        return {"path": str(path)}
-
-    return write
-
-
-def ids(tmp_path: Path) -> Settings:
-    path = tmp_path / "ids.txt"
-    path.write_text("\n".join(r.id for r in tiny_corpus().records[5:9]), encoding="utf-8")
-    return {"path": str(path)}
-
-
-def program(tmp_path: Path) -> Settings:
-    code = "{ line[(NR * 7919 + {seed}) % 10007] = $0 } END { for (i in line) print line[i] }"
-    shell = f"awk '{code}' {{train}} | head -n {{n}} > {{out}}"
-    return {"argv": ["sh", "-c", shell]}
-
-
-EXAMPLES: dict[tuple[str, str], Callable[[Path], Settings]] = {
-    ("reader", "jsonl"): jsonl,
-    ("reader", "csv"): table(","),
-    ("reader", "tsv"): table("\t"),
-    ("pool rule", "ids"): ids,
-    ("pool rule", "labels"): lambda _: {"any": ["sleep"]},
-    ("pool rule", "random"): lambda _: {"match": "earlier"},
-    ("pool rule", "rare"): lambda _: {"max_frequency": 8},
-    ("pool rule", "union"): lambda _: {"of": ["earlier", "later"]},
-    ("pool rule", "where"): lambda _: {"where": "id != 'x'"},
-    ("generator", "command"): program,
-}
 
 
 def ground() -> Ground:
@@ -109,47 +56,38 @@ CHECKS: dict[str, tuple[Registry[Any], Callable[[Any], None]]] = {
 
 @pytest.mark.parametrize(
     ("title", "name"),
-    [(title, entry.name) for title, (shelf, _) in CHECKS.items() for entry in shelf],
+    [(title, entry.name) for title, (registry, _) in CHECKS.items() for entry in registry],
 )
 def test_every_plugin_keeps_its_contract(title: str, name: str, tmp_path: Path) -> None:
-    shelf, check = CHECKS[title]
-    entry = shelf.get(name)
+    registry, check = CHECKS[title]
+    entry = registry.get(name)
     needs = entry.facts.get("needs")
     if needs and importlib.util.find_spec(needs) is None:
         pytest.skip(f"{needs} is not installed")
     try:
         check(
-            built(title, shelf, name, tmp_path)
-            if isinstance(shelf, PluginRegistry)
+            built(title, registry, name, tmp_path)
+            if isinstance(registry, PluginRegistry)
             else entry.plugin
         )
     except MissingExtra as error:
         pytest.skip(str(error))
 
 
-def built(title: str, shelf: PluginRegistry[Any], name: str, tmp_path: Path) -> Any:
-    """Return a plug-in with default settings, or with those of its example."""
-    fields = shelf.get(name).plugin.model_fields
-    example = EXAMPLES.get((title, name))
-    if example is None and any(map(_is_file, fields.values())):
-        pytest.skip("it reads files of its own: tested in its room")
-    if example is None and "backbone" in fields:
-        pytest.skip("it needs a language model: tested in its room")
-    if example is None and "model" in fields and fields["model"].is_required():
-        pytest.skip("it needs a model folder: tested in its room")
+def built(title: str, registry: PluginRegistry[Any], name: str, folder: Path) -> Any:
+    """Return a plug-in with the settings of its example, or with default settings."""
+    no_example = plain_text if title == "reader" else (lambda _: {})
     try:
-        settings = example(tmp_path) if example else {}
-        return shelf.build(name, settings, key="kind", where=(title,), base=tmp_path)
+        settings = EXAMPLES.get((title, name), no_example)(folder)
+        if (title, name) not in EXAMPLES and "path" not in registry.get(name).plugin.model_fields:
+            settings = {}
+        return registry.build(name, settings, key="kind", where=(title,), base=folder)
     except SpecError as error:
-        pytest.fail(f"give an example of settings for {title} {name!r} in this file ({error})")
+        pytest.fail(f"add settings for {title} {name!r} to tests/support/examples.py ({error})")
 
 
-def _is_file(field: Any) -> bool:
-    return bool(field.is_required() and "Path" in str(field.annotation))
-
-
-def test_every_shelf_is_checked() -> None:
+def test_every_registry_has_a_contract() -> None:
     from synthleak.core.registry import REGISTRIES
 
-    checked = {shelf.title for shelf, _ in CHECKS.values()}
-    assert {shelf.title for shelf in REGISTRIES} <= checked
+    checked = {registry.title for registry, _ in CHECKS.values()}
+    assert {registry.title for registry in REGISTRIES} <= checked

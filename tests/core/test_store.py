@@ -65,7 +65,7 @@ def test_staged_writes_reach_the_store_below_only_on_commit() -> None:
     assert below.get("y") == b"new"
 
 
-def test_a_full_disk_is_said_and_leaves_nothing_half_written(
+def test_a_full_disk_leaves_nothing_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = FolderStore(tmp_path)

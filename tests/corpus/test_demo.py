@@ -14,8 +14,15 @@ from pydantic import ValidationError
 
 from synthleak.core.text import entities, fold, tokens
 from synthleak.corpus.corpus import Record, assemble, readers
-from synthleak.corpus.demo import LABELS, PLANTED_SHARE, write_demo
-from synthleak.corpus.demo_words import CLAUSES, DETAILS, PLANTED, WORDS
+from synthleak.corpus.demo import (
+    CLAUSES,
+    DETAILS,
+    LABELS,
+    PLANTED,
+    PLANTED_SHARE,
+    WORDS,
+    write_demo,
+)
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.static import Static
 
@@ -59,7 +66,7 @@ def test_labels_are_seven_and_sorted() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_label_combinations_have_a_few_common_and_a_long_rare_tail(seed: int) -> None:
+def test_label_combinations_have_a_long_tail(seed: int) -> None:
     counts = Counter(r.labels for r in demo(1200, seed))
     assert 30 <= len(counts) <= 45
     assert 40 <= sum(n for n in counts.values() if n <= 5) <= 60
@@ -145,7 +152,7 @@ def test_phone_numbers_are_fictitious() -> None:
     assert all(re.fullmatch(r"555-01\d\d", phone) for phone in phones)
 
 
-def test_every_slot_is_filled_and_every_word_list_is_used() -> None:
+def test_every_slot_and_word_list_is_used() -> None:
     blocks = [*CLAUSES.values(), DETAILS, *PLANTED.values(), *WORDS.values()]
     slots = {slot for block in blocks for line in block for slot in re.findall(r"{(\w+)}", line)}
     kept_for_a_message = {"age", "drug", "reason"}

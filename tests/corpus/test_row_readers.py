@@ -203,84 +203,66 @@ def test_a_datasets_folder_with_splits(tmp_path: Path) -> None:
         save_dataset(tmp_path / "ds" / split, rows, {})
     (tmp_path / "ds" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     assert read("datasets", tmp_path / "ds", split="test")[2].text == "test 2"
-    with pytest.raises(SpecError, match=r"corpus\.split: the folder holds several .* train, test"):
+    with pytest.raises(SpecError, match=r"corpus\.split: .* train, test"):
         read("datasets", tmp_path / "ds")
-    with pytest.raises(SpecError, match="no split 'tset'; did you mean 'test'"):
+    with pytest.raises(SpecError, match=r"corpus\.split: .*'test'"):
         read("datasets", tmp_path / "ds", split="tset")
 
 
+LINE_1, LINE_2 = ", line 1", ", line 2"
 BAD = [
-    ("jsonl", b'{"text": "secret"\n', r"line 1: not valid JSON at column \d+; each line must be"),
-    ("jsonl", rb'{"text": "secret \uD83d"}', "line 1: a text holds half of a surrogate pair; mend"),
-    ("jsonl", rb'{"text": "ok", "id": "\ud83d"}', "line 1: a text holds half of a surrogate pair"),
-    ("jsonl", b'["secret"]\n', "line 1: a JSON object is needed, found list"),
-    (
-        "jsonl",
-        b'{"text": "ok"}\n{"body": "secret"}\n',
-        "line 2: there is no field 'text'; set corpus",
-    ),
-    ("jsonl", b'{"text": "  ", "id": "7"}\n', "line 1: the field 'text' holds no text; drop that"),
-    ("jsonl", b'{"text": 5}\n', "line 1: the field 'text' holds no text"),
-    ("jsonl", b'{"text": "secret", "id": null}\n', "line 1: the field 'id' holds no id; fill it"),
-    (
-        "jsonl",
-        b'{"text": "secret", "labels": {"a": 1}}\n',
-        "line 1: the field 'labels' holds a dict",
-    ),
-    (
-        "jsonl",
-        b'{"text": "secret", "labels": [{}]}\n',
-        "'labels' holds a list of dict; labels are a",
-    ),
-    (
-        "jsonl",
-        b'{"text": "ok"}\n{"text": "secret \xe9"}\n',
-        "line 2: not valid UTF-8; save the file",
-    ),
-    (
-        "jsonl.gz",
-        b"not gzip at all",
-        "after line 0: the gzip file is broken; fetch or pack it again",
-    ),
-    ("jsonl.gz", gzip.compress(b'{"text": "secret"}\n' * 99)[:-9], "the gzip file is broken"),
-    ("csv", b"text,site\nsecret,A,B\n", "line 2: 3 cells where the header has 2; quote cells"),
-    ("csv", b"text,site\nsecret\n", "line 2: 1 cells where the header has 2"),
-    ("csv", b"text,text\na,b\n", "line 1: two columns are called 'text'; rename one"),
-    ("csv", b'text\n"secret\n', r"not valid CSV \(unexpected end of data\)"),
-    ("csv", b"txet\nsecret\n", "line 2: there is no field 'text'; set corpus.text .*'txet'"),
-    ("parquet", b"PAR1 secret", "not a whole Parquet file; write or fetch it again"),
+    ("jsonl", b'{"text": "secret"\n', LINE_1, "JSON at column"),
+    ("jsonl", rb'{"text": "secret \uD83d"}', LINE_1, "surrogate"),
+    ("jsonl", rb'{"text": "ok", "id": "\ud83d"}', LINE_1, "surrogate"),
+    ("jsonl", b'["secret"]\n', LINE_1, "found list"),
+    ("jsonl", b'{"text": "ok"}\n{"body": "secret"}\n', LINE_2, "corpus.text"),
+    ("jsonl", b'{"text": "  ", "id": "7"}\n', LINE_1, "'text'"),
+    ("jsonl", b'{"text": 5}\n', LINE_1, "'text'"),
+    ("jsonl", b'{"text": "secret", "id": null}\n', LINE_1, "corpus.id"),
+    ("jsonl", b'{"text": "secret", "labels": {"a": 1}}\n', LINE_1, "'labels' holds a dict"),
+    ("jsonl", b'{"text": "secret", "labels": [{}]}\n', LINE_1, "'labels' holds a list of dict"),
+    ("jsonl", b'{"text": "ok"}\n{"text": "secret \xe9"}\n', LINE_2, "corpus.encoding"),
+    ("jsonl.gz", b"not gzip at all", ", after line 0", "gzip"),
+    ("jsonl.gz", gzip.compress(b'{"text": "secret"}\n' * 99)[:-9], ", after line 99", "gzip"),
+    ("csv", b"text,site\nsecret,A,B\n", LINE_2, "3 cells where the header has 2"),
+    ("csv", b"text,site\nsecret\n", LINE_2, "1 cells where the header has 2"),
+    ("csv", b"text,text\na,b\n", LINE_1, "'text'"),
+    ("csv", b'text\n"secret\n', LINE_2, "CSV"),
+    ("csv", b"txet\nsecret\n", LINE_2, "'txet'"),
+    ("parquet", b"PAR1 secret", "", "Parquet"),
 ]
 
 
-@pytest.mark.parametrize(("ending", "data", "said"), BAD, ids=[said[:40] for _, _, said in BAD])
-def test_bad_input_is_one_line_with_its_place_and_no_text(
-    tmp_path: Path, ending: str, data: bytes, said: str
+@pytest.mark.parametrize(("ending", "data", "place", "said"), BAD)
+def test_bad_input_names_its_place_without_text(
+    tmp_path: Path, ending: str, data: bytes, place: str, said: str
 ) -> None:
     path = tmp_path / f"bad.{ending}"
     path.write_bytes(data)
-    with pytest.raises(CorpusError, match=said) as caught:
+    with pytest.raises(CorpusError) as caught:
         corpus(ending.partition(".")[0], path)
+    assert caught.value.where == f"{path}{place}"
     message = str(caught.value)
-    assert message.startswith(str(path))
-    assert "\n" not in message
-    assert "secret" not in message
+    assert said in message
+    assert "\n" not in message and "secret" not in message
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "tsv", "parquet"])
-def test_a_file_that_is_not_there(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(CorpusError, match=r"gone: there is no such file; mend corpus\.path"):
+def test_a_missing_file_names_path_and_key(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(CorpusError, match=r"corpus\.path") as caught:
         read(kind, tmp_path / "gone")
+    assert caught.value.where == str(tmp_path / "gone")
 
 
-def test_a_folder_where_a_file_is_needed(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="this is a folder, not a file"):
+def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"folder.*corpus\.path"):
         read("jsonl", tmp_path)
 
 
-def test_a_folder_without_data(tmp_path: Path) -> None:
+def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"holds no \.parquet file"):
         read("parquet", tmp_path)
-    with pytest.raises(CorpusError, match="holds no data; name a folder made by save_to_disk"):
+    with pytest.raises(CorpusError, match="save_to_disk"):
         read("datasets", tmp_path)
     (tmp_path / "state.json").write_text("{")
     with pytest.raises(CorpusError, match=r"state\.json: not a JSON object"):
@@ -288,17 +270,17 @@ def test_a_folder_without_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", ["", "\n\n"])
-def test_an_empty_corpus(tmp_path: Path, data: str) -> None:
-    with pytest.raises(CorpusError, match="there is no record; a corpus needs some hundred"):
+def test_an_empty_corpus_is_refused(tmp_path: Path, data: str) -> None:
+    with pytest.raises(CorpusError, match=r"^r: "):
         corpus("jsonl", put(tmp_path / "r.jsonl", data))
 
 
-def test_an_id_on_two_texts(tmp_path: Path) -> None:
+def test_one_id_on_two_texts_is_refused(tmp_path: Path) -> None:
     rows = [{"id": "7", "text": "one"}, {"id": 7, "text": "two"}]
-    with pytest.raises(CorpusError, match="the id '7' stands on two different texts"):
+    with pytest.raises(CorpusError, match=r"^r: .*'7'"):
         corpus("jsonl", jsonl(tmp_path / "r.jsonl", rows))
 
 
 def test_an_unknown_encoding_names_its_key() -> None:
-    with pytest.raises(UserError, match=r"corpus\.encoding: 'uft-99': no such encoding"):
+    with pytest.raises(UserError, match=r"corpus\.encoding: 'uft-99'"):
         read("csv", Path("x.csv"), encoding="uft-99")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import pandas
+import polars
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from synthleak.core.errors import CorpusError, UserError
@@ -19,9 +23,6 @@ ROWS = [{"id": "1", "text": "one fish"}, {"id": "2", "text": "two fish"}]
 
 
 def written(folder: Path, kind: str) -> Path:
-    import pyarrow
-    import pyarrow.parquet
-
     path = folder / f"rows.{kind}"
     if kind == "jsonl":
         path.write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
@@ -47,38 +48,48 @@ def test_files_of_every_kind_hold_the_same_rows(tmp_path: Path, kind: str) -> No
     assert [row["text"] for _, _, row in rows] == ["one fish", "two fish"]
 
 
-class Frame:
-    """What pandas, polars and Arrow offer, as far as it is used."""
-
-    columns = ("id", "text")
-
-    def to_dict(self, orient: str) -> list[dict[str, str]]:
-        assert orient == "records"
-        return ROWS
-
-
 @pytest.mark.parametrize(
     "data",
     [
         ROWS,
         tuple(ROWS),
-        Frame(),
-        SimpleNamespace(to_dicts=lambda: ROWS),
-        SimpleNamespace(to_pylist=lambda: ROWS),
-        SimpleNamespace(to_list=lambda: ["one fish", "two fish"]),
         (row for row in ROWS),
         ["one fish", "two fish"],
+        pandas.DataFrame(ROWS),
+        pandas.DataFrame(ROWS)["text"],
+        polars.DataFrame(ROWS),
+        polars.DataFrame(ROWS)["text"],
+        pyarrow.Table.from_pylist(ROWS),
+        pyarrow.array(["one fish", "two fish"]),
     ],
+    ids=lambda data: f"{type(data).__module__.partition('.')[0]}-{type(data).__name__}",
 )
-def test_frames_columns_and_lists(data: Any) -> None:
+def test_lists_frames_and_columns_hold_the_same_texts(data: Any) -> None:
     rows = numbered_rows(rows_in(data, "members"), text="text", key="members")
     assert [row["text"] for _, _, row in rows] == ["one fish", "two fish"]
 
 
-def test_real_frames_where_they_are_installed() -> None:
-    pandas = pytest.importorskip("pandas")
-    assert rows_in(pandas.DataFrame(ROWS), "m").rows == tuple(ROWS)
-    assert rows_in(pandas.DataFrame(ROWS)["text"], "m").rows == ("one fish", "two fish")
+MIXED = {
+    "id": [1, 2],
+    "text": ["one fish", "two fish"],
+    "labels": [["b", "a"], None],
+    "age": [None, 81],
+    "day": [datetime.date(2020, 1, 2), None],
+}
+
+
+@pytest.mark.parametrize(
+    "frame", [pandas.DataFrame(MIXED), polars.DataFrame(MIXED)], ids=["pandas", "polars"]
+)
+def test_frames_with_missing_and_typed_cells_make_one_corpus(frame: Any) -> None:
+    """A missing cell is None in polars and NaN in pandas, which turns whole numbers to floats."""
+    rows = Rows(tuple(rows_in(frame, "members").rows))
+    records = [r for r in assemble(reader(members=rows)).records if r.id.startswith("members")]
+    assert [(r.text, r.labels) for r in records] == [("one fish", ("a", "b")), ("two fish", ())]
+    assert [r.meta for r in records] == [
+        {"age": None, "day": "2020-01-02"},
+        {"age": 81, "day": None},
+    ]
 
 
 @pytest.mark.parametrize("data", [7, {"text": "a"}, b"bytes"])
@@ -124,19 +135,20 @@ def test_the_declaration_is_part_of_what_the_corpus_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "where", "said"),
     [
-        ({"members": Path("none.jsonl")}, "none.jsonl: there is no such file; mend --members"),
-        ({"holdout": Rows(({"body": "x"},) * 2)}, "no field 'text'; set --text (corpus.text) to"),
-        ({"holdout": Rows(("one",))}, "holdout: 1 record; a check needs two"),
-        ({"holdout": Rows((3, 4))}, "record 1: a record is a text or a dict of fields, found int"),
-        ({"members": Path("(from memory)")}, "these records came from memory"),
-        ({"reference": Rows(("a one", "x"))}, "1 of 2 records are neither among members"),
+        ({"members": Path("none.jsonl")}, "none.jsonl", "--members"),
+        ({"holdout": Rows(({"body": "x"},) * 2)}, "--holdout (corpus.holdout), record 1", "--text"),
+        ({"holdout": Rows(("one",))}, "holdout", "1 record"),
+        ({"holdout": Rows((3, 4))}, "--holdout (corpus.holdout), record 1", "int"),
+        ({"members": Path("(from memory)")}, "--members (corpus.members)", "synthleak.check"),
+        ({"reference": Rows(("a one", "x"))}, "reference", "1 of 2"),
     ],
 )
-def test_a_mistake_in_a_file_is_one_line(changes: dict[str, Any], said: str) -> None:
+def test_a_mistake_names_its_place(changes: dict[str, Any], where: str, said: str) -> None:
     with pytest.raises(CorpusError) as caught:
         assemble(reader(**changes))
+    assert caught.value.where == where
     assert said in str(caught.value)
 
 

@@ -53,7 +53,8 @@ ENCODER = {"kind": "some"}
 
 
 def built_in() -> list[Family]:
-    return [entry.plugin for entry in families if entry.built_in]
+    """Return the families of the method's table: those that have a place in its order."""
+    return [entry.plugin for entry in families if entry.built_in and entry.plugin.order < 1000]
 
 
 def proxies() -> list[Proxy]:

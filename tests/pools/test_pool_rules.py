@@ -282,7 +282,7 @@ def test_ids_mistakes(tmp_path: Path) -> None:
         CorpusError, match=r"b\.csv, line 2: there is no field 'id'; set pool\.field"
     ):
         select(order("p", "ids", path=str(tmp_path / "b.csv")))
-    with pytest.raises(CorpusError, match=r"gone: there is no such file; mend pool\.path"):
+    with pytest.raises(CorpusError, match=r"gone: no such file; check pool\.path"):
         select(order("p", "ids", path=str(tmp_path / "gone")))
     (tmp_path / "c.txt").write_bytes(b"r1\nr\xff\n")
     with pytest.raises(

@@ -8,32 +8,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from synthleak.cli.options import (
-    json_option,
-    progress_for,
-    quiet_option,
-    runtime_for,
-    workers_option,
-)
-from synthleak.cli.output import print_table
+from synthleak.cli.options import How, folder_argument, work_options
+from synthleak.cli.output import columns_of, print_table
 
 if TYPE_CHECKING:
     from synthleak.audit.adjudicate import Adjudication
 
+SHOWN = (
+    *("pool", "generator", "epsilon", "scenario", "proxy", "measure", "first_value"),
+    *("second_value", "delta", "low", "high", "null_low", "null_high", "p", "own_delta"),
+)
+"""The columns of results/adjudication.csv that a terminal shows."""
+
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--list", "only_list", is_flag=True, help="Only say which cells are flagged and why.")
-@workers_option
-@quiet_option
-@json_option
-def adjudicate(folder: Path, only_list: bool, workers: int, quiet: bool, as_json: bool) -> None:
+@folder_argument
+@click.option("--list", "only_list", is_flag=True, help="Only list the flagged cells and why.")
+@work_options
+def adjudicate(folder: Path, only_list: bool, how: How) -> None:
     """Settle the flagged cells of the finished audit in DIR by games with merged pools.
 
     A cell is flagged when the gap between its pool and the random controls excludes 0 after Holm.
     For those cells alone, the pool is joined with a control and the game is played again, so that
-    both kinds of records face the same non-members. What is made goes into the same store; the
-    results of the audit stay as they are, and results/adjudication.csv is added.
+    both kinds of records are compared with the same non-members. New releases go into the same
+    store; the results of the audit stay as they are, and results/adjudication.csv is added.
 
     \b
     Examples:
@@ -46,11 +44,11 @@ def adjudicate(folder: Path, only_list: bool, workers: int, quiet: bool, as_json
     if only_list:
         found = flagged(folder)
     else:
-        found = settle(folder, runtime=runtime_for(workers), progress=progress_for(quiet))
-    if as_json:
+        found = settle(folder, runtime=how.runtime, progress=how.progress)
+    if how.as_json:
         rows = _flags(found) if only_list else [asdict(row) for row in found.rows]
         print_table(rows, as_json=True)
-    elif not quiet:
+    elif not how.quiet:
         _show(found, only_list)
 
 
@@ -59,9 +57,9 @@ def _show(found: Adjudication, only_list: bool) -> None:
         if only_list:
             click.echo("no cell is flagged")
         return
-    print_table(_flags(found), as_json=False, title="flagged cells")
+    print_table(_flags(found), title="flagged cells")
     if found.rows:
-        print_table(_differences(found), as_json=False, title="both kinds in one pool")
+        print_table(_differences(found), title="both kinds in one pool")
     if only_list and found.waiting:
         click.echo(f"to settle them, {found.waiting:,} releases have to be made")
 
@@ -69,10 +67,8 @@ def _show(found: Adjudication, only_list: bool) -> None:
 def _flags(found: Adjudication) -> list[dict[str, Any]]:
     return [
         {
-            "pool": flag.cell.pool,
-            "generator": flag.cell.generator,
-            "epsilon": flag.cell.epsilon,
-            "merged with": flag.control or "(no random pool is apart from it)",
+            **{name: getattr(flag.cell, name) for name in ("pool", "generator", "epsilon")},
+            "merged with": flag.control or "(every random pool shares records with it)",
             "why": flag.why,
         }
         for flag in found.flags
@@ -85,25 +81,5 @@ def _differences(found: Adjudication) -> list[dict[str, Any]]:
     for row in found.rows:
         game = (row.pool, row.generator, row.epsilon)
         best[game] = max(best.get(game, 0.0), row.pool_auc)
-    columns = (
-        "pool",
-        "generator",
-        "epsilon",
-        "scenario",
-        "proxy",
-        "measure",
-        "first_value",
-        "second_value",
-        "delta",
-        "low",
-        "high",
-        "null_low",
-        "null_high",
-        "p",
-        "own_delta",
-    )
-    return [
-        {name: getattr(row, name) for name in columns}
-        for row in found.rows
-        if row.pool_auc == best[row.pool, row.generator, row.epsilon]
-    ]
+    strongest = [r for r in found.rows if r.pool_auc == best[r.pool, r.generator, r.epsilon]]
+    return columns_of(strongest, SHOWN)

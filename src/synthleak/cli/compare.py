@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from synthleak.cli.options import json_option
-from synthleak.cli.output import print_table
+from synthleak.cli.options import FILE, PATH, json_option
+from synthleak.cli.output import columns_of, print_json, print_table, write_file
 from synthleak.core.errors import UserError
 
 if TYPE_CHECKING:
     from synthleak.report.compare.comparison import Compared
 
+SHOWN = (
+    *("audit", "pool", "generator", "epsilon", "auc", "low", "high", "ceiling", "p_holm"),
+    *("power", "claim", "verdict"),
+)
+
 
 @click.command()
-@click.argument(
-    "folders", metavar="DIR DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
-@click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page here."
-)
+@click.argument("folders", metavar="DIR DIR...", nargs=-1, required=True, type=PATH)
+@click.option("--out", type=FILE, help="Also write a page to this file.")
 @json_option
 def compare(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
-    """Put the finished audits in DIR DIR... side by side; the first is what others are held to.
+    """Compare the finished audits in DIR DIR...; the first one is the baseline.
 
-    Verdicts, the figure of an attacker who chose beforehand with its chance ceiling, power, claims,
-    and differences with intervals where two audits ask the same question: same records, same game,
-    same attacker. Where they do not, it says why.
+    Shows verdicts, the AUC of an attacker who fixed the method in advance with its chance limit,
+    power and claims. Differences come with intervals where two audits ask the same question: same
+    records, same game, same attacker. Where they do not, it says why.
 
     \b
     Examples:
@@ -40,16 +39,17 @@ def compare(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
       synthleak compare runs/vendor-a runs/vendor-b --out compare.html
     """
     from synthleak.audit.status import open_finished
-    from synthleak.report.compare.comparison import compare as beside
+    from synthleak.report.compare.comparison import compare as compare_audits
+    from synthleak.report.compare.page import render_comparison
 
     if len(folders) < 2:
         raise UserError("one audit alone cannot be compared", "compare", "name two or more")
     named = zip(_names(folders), [open_finished(folder) for folder in folders], strict=True)
-    found = beside(list(named))
+    found = compare_audits(list(named))
     if out is not None:
-        _write(found, out)
+        write_file(out, render_comparison(found))
     if as_json:
-        click.echo(json.dumps(_plain(asdict(found)), indent=1, ensure_ascii=False))
+        print_json(asdict(found))
     else:
         _print(found)
         if out is not None:
@@ -57,31 +57,17 @@ def compare(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """Return the folders' own names, or whole paths where these are not different."""
+    """Return the folders' own names, or whole paths where two names are equal."""
     short = [folder.resolve().name for folder in folders]
     return short if len(set(short)) == len(short) else [str(folder) for folder in folders]
-
-
-def _write(found: Compared, out: Path) -> None:
-    from synthleak.core.store import cannot_write, write_whole
-    from synthleak.report.compare.page import render_comparison
-
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(out, render_comparison(found))
-    except OSError as error:
-        raise cannot_write(out, error) from None
 
 
 def _print(found: Compared) -> None:
     for line in found.audits:
         click.echo(f"{line.audit} ({line.corpus}, {line.design}): {line.headline}\n")
-    shown = ("audit", "pool", "generator", "epsilon", "auc", "low", "high", "ceiling", "p_holm")
-    rows = [asdict(line) for line in found.cells]
     print_table(
-        [{key: row[key] for key in (*shown, "power", "claim", "verdict")} for row in rows],
-        as_json=False,
-        title="Cells: AUC of an attacker who chose beforehand",
+        columns_of(found.cells, SHOWN),
+        title="Cells: AUC of an attacker who fixed the method in advance",
     )
     if found.differences:
         print_table(
@@ -98,18 +84,9 @@ def _print(found: Compared) -> None:
                 }
                 for line in found.differences
             ],
-            as_json=False,
             title="Differences of that AUC",
         )
     for reason in found.reasons:
         click.echo(f"not comparable: {reason}")
     for caution in found.cautions:
-        click.echo(f"mind: {caution}")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return "inf" if isinstance(value, float) and math.isinf(value) else value
+        click.echo(f"note: {caution}")

@@ -1,11 +1,9 @@
-"""`synthleak completion`: let the shell complete commands and options."""
+"""`synthleak completion`: completion of commands and options in the shell."""
 
 from __future__ import annotations
 
 import click
 from click.shell_completion import get_completion_class
-
-from synthleak.core.errors import UserError
 
 
 @click.command()
@@ -21,6 +19,5 @@ def completion(shell: str) -> None:
     from synthleak.cli.main import cli
 
     maker = get_completion_class(shell)
-    if maker is None:
-        raise UserError(f"no completion for {shell}", remedy="use bash, zsh or fish")
+    assert maker is not None  # click knows all three
     click.echo(maker(cli, {}, "synthleak", "_SYNTHLEAK_COMPLETE").source())

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from synthleak.cli.options import json_option
-from synthleak.cli.output import print_table
+from synthleak.cli.options import json_option, spec_argument
+from synthleak.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from synthleak.corpus.statistics import Combination
@@ -20,26 +19,26 @@ TOP, TAIL = 8, 4
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@spec_argument
 @json_option
 def corpus(spec: Path, as_json: bool) -> None:
     """Show the corpus that SPEC reads and the pools that its rules select.
 
     Records, labels, lengths, duplicates and near-duplicates, label combinations, pool sizes and how
-    far pools overlap. No text of a record is shown, and nothing is written.
+    much pools overlap. No text of a record is shown, and nothing is written.
     """
     from synthleak.preflight.survey import survey
 
     found = survey(spec)
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+        print_json(asdict(found))
         return
-    print_table(_figures(found), as_json=False, title=found.description or found.name)
-    print_table(_combinations(found.combinations), as_json=False, title="label combinations")
-    print_table([asdict(band) for band in found.frequencies], as_json=False, title="how rare")
-    print_table(found.pools, as_json=False, title="pools")
+    print_table(_figures(found), title=found.description or found.name)
+    print_table(_combinations(found.combinations), title="label combinations")
+    print_table([asdict(band) for band in found.frequencies], title="how rare")
+    print_table(found.pools, title="pools")
     if found.overlaps:
-        print_table([asdict(o) for o in found.overlaps], as_json=False, title="overlaps")
+        print_table([asdict(o) for o in found.overlaps], title="overlaps")
 
 
 def _figures(found: Survey) -> list[dict[str, Any]]:

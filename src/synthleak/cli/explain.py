@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from synthleak.cli.options import json_option
+from synthleak.cli.options import folder_argument, json_option
+from synthleak.cli.output import print_json
 from synthleak.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@folder_argument
 @click.argument("record", metavar="ID")
 @click.option(
     "--cell",
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 @click.option(
     "--include-text",
     is_flag=True,
-    help="Print the record and the synthetic texts too: keep what is printed confidential.",
+    help="Also print the record and the synthetic texts: keep the output confidential.",
 )
 @json_option
 def explain(folder: Path, record: str, cell: str | None, include_text: bool, as_json: bool) -> None:
-    """Say why the record ID scored as it did in the finished audit in DIR.
+    """Explain the score of the record ID in the finished audit in DIR.
 
     For the cell's best proxy, and a lexical one: the releases with and without the record, and in
-    those that speak loudest the synthetic texts (by release and row) and the spans that they share
-    with the record, as character offsets. No text is printed unless you ask for it.
+    those with the highest scores the synthetic texts (by release and row) and the spans that they
+    share with the record, as character offsets. No text is printed unless you ask for it.
 
     \b
     Examples:
@@ -45,10 +45,10 @@ def explain(folder: Path, record: str, cell: str | None, include_text: bool, as_
       synthleak explain runs/audit 00042 --cell outlier/ngram/inf --include-text
     """
     from synthleak.audit.status import open_finished
-    from synthleak.report.explain.explanation import explain as told
+    from synthleak.report.explain.explanation import explain as explain_record
 
     pool, generator, epsilon = _parts(cell)
-    found = told(
+    found = explain_record(
         open_finished(folder),
         record,
         pool=pool,
@@ -56,39 +56,34 @@ def explain(folder: Path, record: str, cell: str | None, include_text: bool, as_
         epsilon=epsilon,
         include_text=include_text,
     )
-    click.echo(_as_json(found) if as_json else "\n".join(_lines(found)))
+    if as_json:
+        print_json(asdict(found, dict_factory=_without_missing_text))
+    else:
+        click.echo("\n".join(_lines(found)))
 
 
 def _parts(cell: str | None) -> tuple[str | None, str | None, float | None]:
     parts = cell.split("/") if cell else []
     if len(parts) > 3:
-        raise UserError(f"{cell!r} is no cell", "--cell", "write POOL/GENERATOR/EPSILON")
+        raise UserError(f"not a cell: {cell!r}", "--cell", "write POOL/GENERATOR/EPSILON")
     pool, generator, epsilon = (part or None for part in [*parts, "", "", ""][:3])
     try:
         budget = None if epsilon is None else float(epsilon.replace("∞", "inf"))
     except ValueError:
-        raise UserError(f"{epsilon!r} is no budget", "--cell", "write a number, or inf") from None
+        raise UserError(f"not an ε: {epsilon!r}", "--cell", "write a number, or inf") from None
     return pool, generator, budget
 
 
-def _as_json(found: Explanation) -> str:
-    """Write the whole explanation; keys of texts are there only if texts are."""
-
-    def plain(value: object) -> object:
-        if isinstance(value, dict):
-            return {k: plain(v) for k, v in value.items() if not (k == "text" and v is None)}
-        if isinstance(value, list | tuple):
-            return [plain(item) for item in value]
-        return "inf" if value == float("inf") else value
-
-    return json.dumps(plain(asdict(found)), indent=1, ensure_ascii=False)
+def _without_missing_text(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Leave the key `text` out where no text was asked for."""
+    return {key: value for key, value in pairs if not (key == "text" and value is None)}
 
 
 def _lines(found: Explanation) -> list[str]:
     lines = [
         f"record {found.record}: corpus {found.corpus}, pool {found.pool}, {found.generator},"
         f" ε = {found.epsilon:g} ({found.verdict})",
-        f"in {found.releases_with} releases by its own coin, held against"
+        f"in {found.releases_with} releases by its own coin, compared with"
         f" {found.releases_without} without it",
     ]
     if found.text is not None:
@@ -104,7 +99,7 @@ def _signal(story: SignalStory) -> list[str]:
         f" {story.meaning}"
     ]
     if story.mean_with is None or story.mean_without is None:
-        lines.append("  there are no releases both with and without it: nothing to compare")
+        lines.append("  no releases both with and without it: nothing to compare")
     else:
         beaten = (
             ""
@@ -120,7 +115,7 @@ def _signal(story: SignalStory) -> list[str]:
 
 
 def _release(release: ReleaseStory) -> list[str]:
-    held = "with it" if release.held else "without it, the loudest"
+    held = "with it" if release.held else "without it, the highest"
     lines = [f"  {release.release} ({held}): score {release.score:.4g}, value {release.value:.4g}"]
     for match in release.matches:
         lines.append(f"    row {match.row}: {release.measure} {match.value:.3f}; {_shared(match)}")

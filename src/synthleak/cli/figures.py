@@ -6,18 +6,15 @@ from pathlib import Path
 
 import click
 
+from synthleak.cli.options import PATH, folders_argument
+from synthleak.cli.output import write_file
+
 FORMATS = ("svg", "png", "pdf", "json")
 
 
 @click.command()
-@click.argument(
-    "folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Write files here.  [default: DIR/figures of the first DIR]",
-)
+@folders_argument
+@click.option("--out", type=PATH, help="Write files here.  [default: DIR/figures of the first DIR]")
 @click.option(
     "--format",
     "formats",
@@ -28,7 +25,7 @@ FORMATS = ("svg", "png", "pdf", "json")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
 @click.option("--theme", type=click.Choice(("light", "dark")), default="light", show_default=True)
 @click.option("--width", type=click.IntRange(240, 4000), default=760, show_default=True)
-@click.option("--list", "listed", is_flag=True, help="Say what there is, with its description.")
+@click.option("--list", "listed", is_flag=True, help="List the figures with their descriptions.")
 def figures(
     folders: tuple[Path, ...],
     out: Path | None,
@@ -40,9 +37,9 @@ def figures(
 ) -> None:
     """Draw the figures of the finished audits in DIR...: of every cell, and of the study.
 
-    They are those of the report: ROC with null band and claim, proxies with their ceilings,
-    scenarios, prior attacks, sorted V with both bands, attributes, control gap, merged pools.
-    SVG, PNG and PDF need the extra `figures`. Several DIRs are one study.
+    They are the figures of the report: ROC curves with their null band and the claim, proxies with
+    their chance limits, scenarios, prior attacks, sorted V with both bands, attributes, control
+    gap, merged pools. SVG, PNG and PDF need the extra `figures`. Several DIRs are one study.
 
     \b
     Examples:
@@ -51,7 +48,6 @@ def figures(
       synthleak figures runs/psytar runs/eurlex --format pdf --only attributes
     """
     from synthleak.audit.status import open_finished
-    from synthleak.core.store import cannot_write, write_whole
     from synthleak.report.figures.files import all_figures, draw
 
     found = all_figures([open_finished(folder) for folder in folders], only)
@@ -63,9 +59,5 @@ def figures(
     for name, figure in found.items():
         for form in formats or ("svg",):
             data = draw(figure, form, theme, width)  # type: ignore[arg-type]
-            try:
-                target.mkdir(parents=True, exist_ok=True)
-                write_whole(target / f"{name}.{form}", data)
-            except OSError as error:
-                raise cannot_write(target, error) from None
+            write_file(target / f"{name}.{form}", data)
     click.echo(f"{len(found)} figures in {target}")

@@ -7,27 +7,28 @@ from pathlib import Path
 
 import click
 
+from synthleak.cli.options import PATH
 from synthleak.core.errors import UserError
 
 
 @click.command()
-@click.argument("path", type=click.Path(path_type=Path), default=Path("audit.toml"))
+@click.argument("path", type=PATH, default=Path("audit.toml"))
 @click.option(
     "--for",
     "situation",
     type=click.Choice(["lone", "cohort", "vendor", "check"]),
     default="lone",
     show_default=True,
-    help="One record at a time; every record at once; a generator elsewhere; a release, no more.",
+    help="One record at a time; every record at once; a generator elsewhere; an existing release.",
 )
 @click.option(
     "--preset",
     type=click.Choice(["psytar", "dmsafn", "n2c2", "eurlex"]),
     help="The corpus, encoder and pools of a published study instead.",
 )
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def init(path: Path, situation: str, preset: str | None, force: bool) -> None:
-    """Write a commented spec to PATH (audit.toml unless you say otherwise).
+    """Write a commented spec to PATH (default: audit.toml).
 
     \b
     Examples:
@@ -37,7 +38,7 @@ def init(path: Path, situation: str, preset: str | None, force: bool) -> None:
       synthleak init --for check           one release, the records behind it, and a holdout
     """
     if path.exists() and not force:
-        raise UserError("the file is there", str(path), "name another, or add --force")
+        raise UserError("the file already exists", str(path), "use --force to overwrite it")
     if preset:
         template = files("synthleak.paper").joinpath(f"presets/{preset}.toml")
     else:
@@ -47,9 +48,6 @@ def init(path: Path, situation: str, preset: str | None, force: bool) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write ({error.strerror})", str(path)) from None
-    first = "corpus.members, corpus.holdout and generator.path" if _checks(text) else "corpus.path"
+    checks = 'reader = "split"' in text
+    first = "corpus.members, corpus.holdout and generator.path" if checks else "corpus.path"
     click.echo(f"wrote {path}: set {first}, then synthleak run {path} --out runs/{path.stem}")
-
-
-def _checks(text: str) -> bool:
-    return 'reader = "split"' in text

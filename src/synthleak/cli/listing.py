@@ -1,4 +1,4 @@
-"""`synthleak list`: what stands on the shelves."""
+"""`synthleak list`: the plug-ins of each kind."""
 
 from __future__ import annotations
 
@@ -7,45 +7,39 @@ from typing import Any
 
 import click
 
-from synthleak.cli.options import json_option
+from synthleak.cli.options import PATH, json_option
 from synthleak.cli.output import print_table
 
 REGISTRIES = (
-    "readers",
-    "encoders",
-    "pools",
-    "designs",
-    "generators",
-    "proxies",
-    "priors",
-    "analyses",
+    *("readers", "encoders", "pools", "designs"),
+    *("generators", "proxies", "priors", "analyses"),
 )
 
 
 @click.command("list")
-@click.argument("shelf", type=click.Choice(REGISTRIES))
+@click.argument("kind", type=click.Choice(REGISTRIES))
 @click.option(
     "--plugins",
     multiple=True,
-    type=click.Path(path_type=Path),
-    help="A Python file with plug-ins, as a spec would name it; may be given several times.",
+    type=PATH,
+    help="A Python file with plug-ins, as in a spec; may be repeated.",
 )
 @json_option
-def listing(shelf: str, plugins: tuple[Path, ...], as_json: bool) -> None:
-    """List what SHELF offers, by name, with one line on each.
+def listing(kind: str, plugins: tuple[Path, ...], as_json: bool) -> None:
+    """List the plug-ins of a kind by name, each with one line.
 
-    Plug-ins of other packages and of the files named with --plugins are listed too.
+    Includes those of installed packages and of the files named with --plugins.
     """
     from synthleak.core.plugins import read_files, use_files
 
-    rows_of(shelf)  # opens the room first: a mistake in a file is then the file's own
+    rows_of(kind)  # loads the built-in ones first: a mistake in a file is then the file's own
     use_files(read_files(plugins, None, "--plugins"))
-    print_table(rows_of(shelf), as_json=as_json)
+    print_table(rows_of(kind), as_json=as_json)
 
 
-def rows_of(shelf: str) -> list[dict[str, Any]]:
+def rows_of(kind: str) -> list[dict[str, Any]]:
     """Return a row per plug-in (per proxy, for proxies)."""
-    if shelf == "proxies":
+    if kind == "proxies":
         from synthleak.evidence.family import families
 
         return [
@@ -67,16 +61,16 @@ def rows_of(shelf: str) -> list[dict[str, Any]]:
             "what it does": entry.summary,
             "from": origin(entry),
         }
-        for entry in _shelf(shelf)
+        for entry in _registry(kind)
     ]
 
 
 def origin(entry: Any) -> str:
-    """Say who brought a plug-in: synthleak, another package's module, or a file."""
+    """Return where a plug-in comes from: synthleak, another package's module, or a file."""
     return "synthleak" if entry.built_in else str(entry.source)
 
 
-def _shelf(name: str) -> Any:
+def _registry(name: str) -> Any:
     from synthleak.analyses.analysis import analyses
     from synthleak.corpus.corpus import readers
     from synthleak.encoders.encoder import encoders

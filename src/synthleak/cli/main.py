@@ -1,4 +1,4 @@
-"""`synthleak`: the command line. Each command parses, calls one public function, prints."""
+"""`synthleak`: the command line. Each command reads its options, calls one function, prints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXIT_INTERRUPTED = 130
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(synthleak.__version__, prog_name="synthleak")
 def cli() -> None:
-    """Audit synthetic text: does a release still tell whose record went in?
+    """Audit synthetic text: does it reveal whose records it was made from?
 
     \b
     First steps:
@@ -42,47 +42,31 @@ def cli() -> None:
       synthleak init audit.toml   write a commented spec to start from
       synthleak run audit.toml --out runs/audit
       synthleak status runs/audit
-      synthleak check --members M --holdout H --release R   the release you already have
+      synthleak check --members M --holdout H --release R   audit an existing release
     """
 
 
 COMMANDS = (
-    demo,
-    init,
-    corpus,
-    plan,
-    run,
-    check,
-    report,
-    figures,
-    explain,
-    compare,
-    analyse,
-    tables,
-    adjudicate,
-    status,
-    listing,
-    selftest,
-    doctor,
-    completion,
+    *(demo, init, corpus, plan, run, check, report, figures, explain, compare, analyse, tables),
+    *(adjudicate, status, listing, selftest, doctor, completion),
 )
 for command in COMMANDS:
     cli.add_command(command)
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line on stderr and exit code 2."""
+    """Run the command line; a user's mistake gives one line on stderr and exit code 2."""
     try:
         cli.main(standalone_mode=False)
     except SynthleakError as error:
         click.echo(f"synthleak: {error}", err=True)
         sys.exit(EXIT_MISTAKE)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        sys.exit(EXIT_MISTAKE)
     except click.ClickException as error:
-        click.echo(f"synthleak: {error.format_message()}", err=True)
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
+            error.show()
+        else:
+            click.echo(f"synthleak: {error.format_message()}", err=True)
         sys.exit(EXIT_MISTAKE)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("synthleak: stopped; what was made is kept, run again to go on", err=True)
+        click.echo("synthleak: stopped; finished work is kept, run again to continue", err=True)
         sys.exit(EXIT_INTERRUPTED)

@@ -1,46 +1,64 @@
-"""Options that several commands share."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any
 
 import click
 
 from synthleak.core.engine.progress import Lines, Progress, Silent
 from synthleak.core.runtime import Runtime, available_cores
 
-F = TypeVar("F", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+EXIT_FAILED = 1
+
+spec_argument = click.argument("spec", type=PATH)
+folder_argument = click.argument("folder", metavar="DIR", type=PATH)
+folders_argument = click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PATH)
+out_option = click.option("--out", type=PATH, required=True, help="The run folder.")
+extend_option = click.option(
+    "--extend", is_flag=True, help="Continue in a folder that belongs to an earlier spec."
+)
+gate_option = click.option(
+    "--fail-if", metavar="CONDITION", help="Exit 1 if a row of cells.csv satisfies this."
+)
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
-def quiet_option(command: F) -> F:
-    """Add `--quiet`."""
-    return click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")(command)
+@dataclass(frozen=True)
+class How:
+    """How a command works and what it prints."""
+
+    runtime: Runtime
+    quiet: bool
+    as_json: bool
+
+    @property
+    def progress(self) -> Progress:
+        """Where progress is shown."""
+        return Silent() if self.quiet else Lines()
 
 
-def json_option(command: F) -> F:
-    """Add `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(
-        command
-    )
+def work_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--workers`, `--quiet` and `--json`, which the command gets as `how`."""
 
-
-def workers_option(command: F) -> F:
-    """Add `--workers`."""
-    return click.option(
+    @click.option(
         "--workers",
         type=int,
         default=available_cores,
         show_default="all cores",
-        help="Processes to work with. Never changes a result.",
-    )(command)
+        help="How many processes. Never changes a result.",
+    )
+    @quiet_option
+    @json_option
+    @wraps(command)
+    def run(workers: int, quiet: bool, as_json: bool, **rest: Any) -> None:
+        command(how=How(Runtime(workers=workers), quiet, as_json), **rest)
 
-
-def progress_for(quiet: bool) -> Progress:
-    """Return who is told of progress."""
-    return Silent() if quiet else Lines()
-
-
-def runtime_for(workers: int) -> Runtime:
-    """Return the runtime that the options ask for."""
-    return Runtime(workers=workers)
+    return run

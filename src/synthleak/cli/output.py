@@ -1,4 +1,4 @@
-"""Printing tables: for people by default, as JSON for programs."""
+"""Printing tables, for people or as JSON for programs, and writing files."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
+
+from synthleak.core.store import cannot_write, write_whole
 
 WIDE = 200
 """Columns of a table that goes into a file or a pipe, where no terminal sets a width."""
 
 
-def print_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool, title: str = "") -> None:
+def print_table(
+    rows: Sequence[Mapping[str, Any]], *, title: str = "", as_json: bool = False
+) -> None:
     """Print rows that share their keys."""
     if as_json:
         print_json(rows)
@@ -34,6 +39,11 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool, title: str 
     console.print(table)
 
 
+def columns_of(rows: Sequence[object], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Return some attributes of each row, by name."""
+    return [{name: getattr(row, name) for name in columns} for row in rows]
+
+
 def shown(value: Any) -> str:
     """Write a value for people; a small one keeps a digit, so that a p is never shown as 0.
 
@@ -49,9 +59,14 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+def json_text(value: Any) -> str:
+    """Write anything for a program; an infinite ε is written `inf`."""
+    return json.dumps(_plain(value), indent=1, ensure_ascii=False)
+
+
 def print_json(value: Any) -> None:
-    """Print anything for a program; ε without privacy is written `inf`."""
-    click.echo(json.dumps(_plain(value), indent=1, ensure_ascii=False))
+    """Print anything for a program."""
+    click.echo(json_text(value))
 
 
 def _plain(value: Any) -> Any:
@@ -60,3 +75,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file whole, in a folder that is made if it is missing."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, data)
+    except OSError as error:
+        raise cannot_write(path, error) from None

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
+from synthleak.cli.options import PATH, folders_argument
+from synthleak.cli.output import write_file
+
 FORMATS = ("csv", "md", "latex")
 
 
 @click.command("tables")
-@click.argument(
-    "folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
-@click.option("--out", type=click.Path(path_type=Path), help="Write files here; else print.")
+@folders_argument
+@click.option("--out", type=PATH, help="Write files here; else print.")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this table; may be repeated.")
 @click.option(
     "--format",
@@ -25,12 +26,12 @@ FORMATS = ("csv", "md", "latex")
 def tables(
     folders: tuple[Path, ...], out: Path | None, only: tuple[str, ...], formats: tuple[str, ...]
 ) -> None:
-    """Set the tables of the finished audits in DIR..., joined into one study.
+    """Write or print the tables of the finished audits in DIR..., joined into one study.
 
     Main tables per generator with and without intervals, rare pools, prior attacks, control gap,
     merged pools, distribution of vulnerability, attributes, selection rules, consistency across
-    generators, the meta-classifier, corpora and pools. Each figure stands beside its null. A table
-    whose inputs are missing says in one line what it lacks. With LaTeX comes tables.tex, a whole
+    generators, the meta-classifier, corpora and pools. Each number stands next to its null. A table
+    whose inputs are missing says in one line what it needs. With LaTeX comes tables.tex, a whole
     document of all tables.
 
     \b
@@ -39,7 +40,6 @@ def tables(
       synthleak tables runs/audit --only main
     """
     from synthleak.audit.status import open_finished
-    from synthleak.core.store import cannot_write, write_whole
     from synthleak.paper.tables.gather import source_of
     from synthleak.paper.tables.write import check_names, files, print_all
 
@@ -52,9 +52,5 @@ def tables(
         click.echo("\n".join(texts.values()))
         return
     for name, text in texts.items():
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            write_whole(out / name, text.encode())
-        except OSError as error:
-            raise cannot_write(out / name, error) from None
+        write_file(out / name, text.encode())
     click.echo(f"{len(made.tables)} tables in {out}", err=True)

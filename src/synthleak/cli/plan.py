@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
 from synthleak.cli.options import (
+    How,
+    folder_argument,
     json_option,
-    progress_for,
-    quiet_option,
-    runtime_for,
-    workers_option,
+    spec_argument,
+    work_options,
 )
-from synthleak.cli.output import print_table
+from synthleak.cli.output import print_json, print_table
 from synthleak.cli.power import power
-
-spec_argument = click.argument("spec", type=click.Path(path_type=Path))
 
 
 @click.group()
 def plan() -> None:
-    """Look at an audit before you spend anything on it.
+    """Show what an audit will do, cost and find, before anything is spent on it.
 
     \b
     Examples:
-      synthleak plan show audit.toml           pools, sets, what each attacker will know
+      synthleak plan show audit.toml           pools, sets, what each attacker knows
       synthleak plan cost audit.toml           time, disk and memory, from a timed probe
       synthleak plan power audit.toml          the smallest leak that the design would find
       synthleak plan export audit.toml DIR     training files, for releases made elsewhere
@@ -50,31 +46,29 @@ def show(spec: Path, as_json: bool) -> None:
 
     found = preview(set_up(load_spec(spec), MemoryStore()))
     if as_json:
-        click.echo(json.dumps(_plain(asdict(found)), indent=1))
+        print_json(asdict(found))
         return
-    print_table(found.pools, as_json=False, title="whom the audit asks about")
-    print_table(found.attackers, as_json=False, title="what each attacker will know")
-    print_table(found.cells, as_json=False, title="what is made and tried")
-    print_table([found.totals], as_json=False, title="in all")
+    print_table(found.pools, title="pools")
+    print_table(found.attackers, title="what each attacker knows")
+    print_table(found.cells, title="releases and trials")
+    print_table([found.totals], title="total")
 
 
 @plan.command()
 @spec_argument
-@workers_option
-@quiet_option
-@json_option
-def cost(spec: Path, workers: int, quiet: bool, as_json: bool) -> None:
+@work_options
+def cost(spec: Path, how: How) -> None:
     """Estimate what SPEC will cost on this machine, from a timed probe.
 
-    A few releases of every generator and budget are made, looked at, and thrown away.
+    A few releases of every generator and budget are made, observed, and thrown away.
     """
     from synthleak.core.engine.progress import duration
     from synthleak.core.spec import load_spec
     from synthleak.preflight.cost import estimate
 
-    found = estimate(load_spec(spec), runtime_for(workers), progress_for(quiet))
-    if as_json:
-        click.echo(json.dumps(asdict(found), indent=1))
+    found = estimate(load_spec(spec), how.runtime, how.progress)
+    if how.as_json:
+        print_json(asdict(found))
         return
     print_table(
         [
@@ -87,20 +81,16 @@ def cost(spec: Path, workers: int, quiet: bool, as_json: bool) -> None:
                 "memory": _size(found.memory_bytes),
                 "GPU-hours": f"{found.gpu_hours:.1f}",
             }
-        ],
-        as_json=False,
+        ]
     )
-    print_table(
-        [{"stage": name, "time": duration(took)} for name, took in found.stages.items()],
-        as_json=False,
-    )
+    print_table([{"stage": name, "time": duration(took)} for name, took in found.stages.items()])
     for note in found.notes:
         click.echo(f"note: {note}")
 
 
 @plan.command()
 @spec_argument
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@folder_argument
 @click.option("--generator", help="Whose budgets and seeds: a generator of SPEC, by name.")
 def export(spec: Path, folder: Path, generator: str | None) -> None:
     """Write the training files of SPEC's plan to DIR, for releases that are made elsewhere.
@@ -117,8 +107,8 @@ def export(spec: Path, folder: Path, generator: str | None) -> None:
 
     done = export_plan(load_spec(spec), folder, generator)
     click.echo(
-        f"wrote {done.sets:,} training files to {folder}; {done.releases:,} releases are awaited,"
-        f" as {folder / 'tasks.tsv'} lists them"
+        f"wrote {done.sets:,} training files to {folder}; {done.releases:,} releases are to be"
+        f" made, as {folder / 'tasks.tsv'} lists them"
     )
 
 
@@ -131,9 +121,3 @@ def _size(count: int) -> str:
     if count >= 2**30:
         return f"{count / 2**30:.1f} GiB"
     return f"{max(1, round(count / 2**20))} MiB"
-
-
-def _plain(value: Any) -> Any:
-    from synthleak.core.identity import plain
-
-    return plain(value)

@@ -6,15 +6,18 @@ from pathlib import Path
 
 import click
 
-from synthleak.cli.options import json_option, progress_for, quiet_option
+from synthleak.cli.options import json_option, quiet_option, spec_argument
 from synthleak.cli.output import print_table
+from synthleak.core.engine.progress import Lines, Silent
 from synthleak.core.errors import UserError
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
-@click.option("--auc", type=float, help="A leak to be found: how many instances would it take?")
-@click.option("--power", type=float, default=0.8, show_default=True, help="How often it is found.")
+@spec_argument
+@click.option("--auc", type=float, help="A leak to find: how many instances would it take?")
+@click.option(
+    "--power", type=float, default=0.8, show_default=True, help="The probability of finding it."
+)
 @quiet_option
 @json_option
 def power(spec: Path, auc: float | None, power: float, quiet: bool, as_json: bool) -> None:
@@ -41,7 +44,7 @@ def power(spec: Path, auc: float | None, power: float, quiet: bool, as_json: boo
     if not 0 < power < 1:
         raise UserError(f"power = {power:g}", "--power", "use a number between 0 and 1")
     setup = set_up(load_spec(spec), MemoryStore())
-    rows = power_table(setup, progress_for(quiet), auc=auc, power=power)
-    print_table(rows, as_json=as_json)
+    progress = Silent() if quiet else Lines()
+    print_table(power_table(setup, progress, auc=auc, power=power), as_json=as_json)
     if not as_json:
-        click.echo("An empty cell: no leak of that kind would do. Nothing was generated.")
+        click.echo("An empty cell: no leak of that kind would be found. Nothing was generated.")

@@ -1,4 +1,4 @@
-"""`synthleak report`: the page of a finished audit."""
+"""`synthleak report`: the report of a finished audit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from synthleak.cli.options import FILE, folder_argument
+
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@folder_argument
 @click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
 @click.option(
     "--include-text",
@@ -17,14 +19,14 @@ import click
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Where to write it.  [default: DIR/report.html, or DIR/report-confidential.html]",
 )
 def report(folder: Path, show: bool, include_text: bool, out: Path | None) -> None:
-    """Write the page of the finished audit in DIR: one file that works offline.
+    """Write the report of the finished audit in DIR: one page that works offline.
 
-    It holds ids and figures, and no text of any record unless you ask for it. A page with texts is
-    marked confidential and never takes the place of the other.
+    It holds ids and numbers, and no text of any record unless you ask for it. A page with texts is
+    marked confidential and never replaces the other.
 
     \b
     Examples:

@@ -5,57 +5,69 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from synthleak.cli.options import (
-    json_option,
-    progress_for,
-    quiet_option,
-    runtime_for,
-    workers_option,
+    EXIT_FAILED,
+    How,
+    extend_option,
+    gate_option,
+    out_option,
+    spec_argument,
+    work_options,
 )
-from synthleak.cli.output import print_table
+from synthleak.cli.output import columns_of, print_table
 
-EXIT_FAILED = 1
+if TYPE_CHECKING:
+    from synthleak.audit.result import Audit
+    from synthleak.core.predicate import Predicate
+
+SHOWN = (
+    *("pool", "generator", "epsilon", "scenario", "proxy", "auc", "null_auc95"),
+    *("tpr_at_fpr05", "null_tpr95", "crossfit_auc", "p_holm", "verdict"),
+)
+"""The columns of results/cells.csv that a terminal shows."""
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The run folder.")
-@click.option("--extend", is_flag=True, help="Go on in a folder whose spec has changed.")
-@click.option("--fail-if", metavar="CONDITION", help="Exit 1 if a row of cells.csv satisfies this.")
-@workers_option
-@quiet_option
-@json_option
-def run(
-    spec: Path,
-    out: Path,
-    extend: bool,
-    fail_if: str | None,
-    workers: int,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+@spec_argument
+@out_option
+@extend_option
+@gate_option
+@work_options
+def run(spec: Path, out: Path, extend: bool, fail_if: str | None, how: How) -> None:
     """Audit what SPEC describes and leave tables and a report in a run folder.
 
-    What the folder already holds is not made again: an interrupted run goes on where it stopped,
-    and a finished one has nothing to do. The table shows the best proxy of each attacker; every
-    figure is in OUT/results, the page is OUT/report.html.
+    Work that the folder already holds is not repeated: an interrupted run continues where it
+    stopped, and a finished one has nothing to do. The table shows the best proxy of each attacker;
+    every number is in OUT/results, the report is OUT/report.html.
 
     \b
     Examples:
       synthleak run audit.toml --out runs/audit
       synthleak run audit.toml --out runs/audit --fail-if 'p_holm < 0.01 and crossfit_tpr > 0.1'
     """
-    from synthleak.audit.gate import failing, parse_gate
-    from synthleak.audit.run import run as walk
+    from synthleak.audit.run import run as audit_spec
 
-    gate = None if fail_if is None else parse_gate(fail_if)
-    audit = walk(
-        spec, out, extend=extend, runtime=runtime_for(workers), progress=progress_for(quiet)
-    )
-    show(audit, quiet=quiet, as_json=as_json)
+    gate = gate_of(fail_if)
+    audit = audit_spec(spec, out, extend=extend, runtime=how.runtime, progress=how.progress)
+    show(audit, how)
+    apply_gate(gate, audit)
+
+
+def gate_of(condition: str | None) -> Predicate | None:
+    """Read the condition of `--fail-if` before anything is spent."""
+    from synthleak.audit.gate import parse_gate
+
+    return None if condition is None else parse_gate(condition)
+
+
+def apply_gate(gate: Predicate | None, audit: Audit) -> None:
+    """Exit 1 if a row of cells.csv satisfies the condition, and say which."""
+    from synthleak.audit.gate import failing
+
     failed = [] if gate is None else failing(gate, audit.cells)
     for row in failed:
         place = f"{row.pool}, {row.generator}, ε = {row.epsilon:g}, {row.scenario}"
@@ -64,30 +76,12 @@ def run(
         sys.exit(EXIT_FAILED)
 
 
-def show(audit: object, *, quiet: bool, as_json: bool) -> None:
-    """Print the cells of an audit, each figure with its chance ceiling, and the verdict."""
-    from synthleak.audit.result import Audit
+def show(audit: Audit, how: How) -> None:
+    """Print the cells of an audit, each number with its chance limit, and the verdict."""
     from synthleak.report.verdict import headline
 
-    assert isinstance(audit, Audit)
-    if as_json:
+    if how.as_json:
         print_table([asdict(row) for row in audit.cells], as_json=True)
-    elif not quiet:
-        columns = (
-            "pool",
-            "generator",
-            "epsilon",
-            "scenario",
-            "proxy",
-            "auc",
-            "null_auc95",
-            "tpr_at_fpr05",
-            "null_tpr95",
-            "crossfit_auc",
-            "p_holm",
-            "verdict",
-        )
-        print_table(
-            [{name: getattr(row, name) for name in columns} for row in audit.cells], as_json=False
-        )
+    elif not how.quiet:
+        print_table(columns_of(audit.cells, SHOWN))
         click.echo(headline(audit))

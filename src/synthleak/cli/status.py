@@ -6,21 +6,21 @@ from pathlib import Path
 
 import click
 
-from synthleak.cli.options import json_option
+from synthleak.cli.options import folder_argument, json_option
 from synthleak.cli.output import print_table
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@folder_argument
 @json_option
 def status(folder: Path, as_json: bool) -> None:
-    """Show how far the audit in FOLDER is: releases and evidence per cell, and whether it ended.
+    """Show how far the audit in DIR is: releases and evidence per cell, and whether it finished.
 
-    May be asked while the audit runs.
+    Works while the audit runs.
     """
-    from synthleak.audit.status import status
+    from synthleak.audit.status import status as status_of
 
-    state = status(folder)
+    state = status_of(folder)
     print_table(state.cells, as_json=as_json)
     if not as_json:
         click.echo(state.summary)

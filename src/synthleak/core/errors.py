@@ -1,7 +1,7 @@
-"""What can go wrong, and how it is said.
+"""The errors that synthleak raises.
 
     SynthleakError
-    ├── UserError            something the user can mend: one line, exit code 2
+    ├── UserError            something the user can correct: one line, exit code 2
     │   ├── SpecError        a key of the spec
     │   │   ├── PoolError    a rule that selects nothing, or too much
     │   │   └── PlanError    a game that cannot be played with these pools
@@ -11,7 +11,7 @@
     │   └── StoreError       a run folder that cannot be read or written
     └── ContractError        a plug-in that breaks its contract: a bug of its author
 
-A `UserError` says what was wrong, where (file, line, key) and what would do.
+A `UserError` says what happened, where (file, line, key) and what to do.
 It never carries the text of a record.
 """
 
@@ -26,7 +26,7 @@ class SynthleakError(Exception):
 
 
 class UserError(SynthleakError):
-    """A mistake the user can mend, said in one line.
+    """A mistake the user can correct, said in one line.
 
     >>> str(UserError("epsilon = -1", where="audit.toml, line 4", remedy="use a number above 0"))
     'audit.toml, line 4: epsilon = -1; use a number above 0'
@@ -69,7 +69,7 @@ class MissingExtra(UserError):  # noqa: N818 - reads as what it is
 
 
 def import_extra(module: str, *, extra: str, by: str) -> Any:
-    """Import an optional package where it is used; if it is not there, name the pip command.
+    """Import an optional package where it is used; if it is missing, name the pip command.
 
     >>> import_extra("no_such", extra="xlsx", by="it")
     Traceback (most recent call last):
@@ -90,4 +90,4 @@ class StoreError(UserError):
 
 
 class ContractError(SynthleakError):
-    """A plug-in broke the contract of its shelf."""
+    """A plug-in broke the contract of its kind."""

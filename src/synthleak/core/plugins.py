@@ -1,8 +1,8 @@
 """Plug-ins from single files that the spec names: ``plugins = ["my_proxy.py"]``.
 
 The content of the file is part of the version of what it registers, so that an edited file is
-noticed, and travels with the workbench, so that workers load what the audit began with. What is on
-the shelves is what the latest spec named: two audits in one process do not see each other's files.
+noticed, and travels with the setup, so that workers load what the audit began with. The registries
+hold what the latest spec named: two audits in one process do not see each other's files.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PluginFile:
         return f"synthleak_plugin_{stem}_{self.content}"
 
     def error(self, what: str, line: int | None = None, remedy: str | None = None) -> SpecError:
-        """Say what is wrong with this file."""
+        """Return an error that names this file."""
         place = f"{self.path.name}, line {line}: " if line else f"{self.path.name}: "
         return SpecError(place + what, self.where or None, remedy)
 
@@ -74,28 +74,28 @@ def read_files(names: Iterable[str | Path], base: Path | None, key: str) -> tupl
 _made: dict[str, list[tuple[Registry[Any], Entry[Any]]]] = {}
 """What each file registered, by module name: a file is executed once per process."""
 
-_status: set[str] = set()
-"""The sources of the files whose plug-ins are on the shelves now."""
+_registered: set[str] = set()
+"""The files whose plug-ins are registered now."""
 
 
 def use_files(files: Sequence[PluginFile]) -> None:
-    """Put the plug-ins of these files on the shelves, and take those of other files away."""
+    """Register the plug-ins of these files, and remove those of other files."""
     load_installed()
-    entries = [(file, shelf, entry) for file in files for shelf, entry in _load(file)]
+    entries = [(file, registry, entry) for file in files for registry, entry in _load(file)]
     _clear()
-    for file, shelf, entry in entries:
-        _status.add(entry.source)
+    for file, registry, entry in entries:
+        _registered.add(entry.source)
         try:
-            shelf.put(entry)
+            registry.put(entry)
         except ContractError as error:
             _clear()
             raise file.error(str(error), remedy="give it another name") from None
 
 
 def _clear() -> None:
-    for shelf in REGISTRIES:
-        shelf.drop(sorted(_status))
-    _status.clear()
+    for registry in REGISTRIES:
+        registry.drop(sorted(_registered))
+    _registered.clear()
 
 
 def _load(file: PluginFile) -> list[tuple[Registry[Any], Entry[Any]]]:
@@ -112,7 +112,7 @@ def _load(file: PluginFile) -> list[tuple[Registry[Any], Entry[Any]]]:
         if not found.entries:
             del sys.modules[file.module]
             raise file.error(
-                "it registers nothing", remedy="decorate a plug-in, as docs/plugins.md shows"
+                "no plug-in is registered", remedy="decorate one, as docs/plugins.md shows"
             )
         _made[file.module] = found.entries
     return _made[file.module]

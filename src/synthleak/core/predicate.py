@@ -228,7 +228,7 @@ def _within(left: _Operand, members: list[_Operand], row: Row, outside: bool) ->
 
 
 def _is_missing(value: Any) -> bool:
-    """An empty cell of a CSV file is no more there than a null."""
+    """An empty cell of a CSV file counts as missing, as null does."""
     return value is None or value == ""
 
 

@@ -1,8 +1,8 @@
-"""Shelves: where plug-ins stand, found by sweeping a folder.
+"""Registries: the plug-ins of each kind, found by importing every module of a folder.
 
-A plug-in is one file with a decorated class or function in the folder of its room. Other packages
+A plug-in is one file with a decorated class or function in the folder of its kind. Other packages
 add theirs through the entry-point group ``synthleak.plugins``, whose values are modules to import;
-a single file named in the spec is loaded by `synthleak.plugins`. See docs/plugins.md.
+a single file that the spec names is loaded by `core/plugins.py`. See docs/plugins.md.
 """
 
 from __future__ import annotations
@@ -48,14 +48,19 @@ class Plugin(Frozen):
         settings = {
             key: value
             for key, value in self.model_dump().items()
-            if not isinstance(getattr(self, key), Path)
+            if not _is_location(getattr(self, key))
         }
         return {"kind": self.kind, "version": self.version, **settings}
 
 
+def _is_location(value: object) -> bool:
+    listed = value if isinstance(value, list | tuple) else [value]
+    return any(isinstance(item, Path) for item in listed)
+
+
 @dataclass(frozen=True)
 class Entry(Generic[P]):
-    """One plug-in on a shelf."""
+    """One registered plug-in."""
 
     name: str
     version: Version
@@ -66,13 +71,13 @@ class Entry(Generic[P]):
 
     @property
     def built_in(self) -> bool:
-        """Whether synthleak itself brought it."""
+        """Whether it is part of synthleak."""
         return self.source.startswith("synthleak.")
 
 
 @dataclass
 class Gathering:
-    """What one file puts on the shelves: held back until all of it is known to be sound."""
+    """What one file registers: held back until the whole file has been loaded."""
 
     source: str
     content: str
@@ -84,7 +89,7 @@ gathering: ContextVar[Gathering | None] = ContextVar("gathering", default=None)
 
 
 def edition(version: int, plugin: object) -> Version:
-    """Return the version to put on a shelf: an edited single file is another plug-in.
+    """Return the version to register: an edited single file is another plug-in.
 
     What the file merely imports for the first time is not its own.
     """
@@ -104,7 +109,7 @@ class Registry(Generic[P]):
         REGISTRIES.append(self)
 
     def register(self, name: str, *, version: int, **facts: str) -> Callable[[Q], Q]:
-        """Put the decorated plug-in on this shelf; `version` grows when its output changes."""
+        """Register the decorated plug-in; raise `version` when its output changes."""
 
         def put(plugin: Q) -> Q:
             self.add(name, plugin, version=version, **facts)  # type: ignore[arg-type]
@@ -113,7 +118,7 @@ class Registry(Generic[P]):
         return put
 
     def place(self, name: str, *, version: int, **facts: str) -> Callable[[type[Q]], type[Q]]:
-        """Put an instance of the decorated class, which has no settings, on this shelf."""
+        """Register an instance of the decorated class, which has no settings."""
 
         def put(plugin: type[Q]) -> type[Q]:
             self.add(name, plugin(), version=version, **facts)  # type: ignore[arg-type]
@@ -124,7 +129,7 @@ class Registry(Generic[P]):
     def add(
         self, name: str, plugin: P, *, version: int, described_by: object = None, **facts: str
     ) -> None:
-        """Put `plugin` on this shelf; its docstring, or that of `described_by`, is its summary."""
+        """Register `plugin`; its docstring, or that of `described_by`, is its summary."""
         described_by = described_by or plugin
         source = str(getattr(described_by, "__module__", "?"))
         if isinstance(plugin, type) and issubclass(plugin, Plugin):
@@ -141,18 +146,18 @@ class Registry(Generic[P]):
             now.entries.append((self, Entry(name, shown, summary, plugin, now.source, facts)))
 
     def put(self, entry: Entry[P]) -> None:
-        """Put an entry on this shelf, after those that stand in the folder of its room."""
+        """Register an entry, after those of the folder of its kind."""
         if not entry.source.startswith(tuple(f"{package}." for package in self._packages)):
             self._sweep_folder()
-        there = self._entries.get(entry.name)
-        if there is not None and there.source != entry.source:
+        known = self._entries.get(entry.name)
+        if known is not None and known.source != entry.source:
             raise ContractError(
-                f"two plug-ins are called {entry.name!r}: {there.source} and {entry.source}"
+                f"two plug-ins are called {entry.name!r}: {known.source} and {entry.source}"
             )
         self._entries[entry.name] = entry
 
     def drop(self, sources: Sequence[str]) -> None:
-        """Take away what came from these sources."""
+        """Remove what came from these sources."""
         for name in [e.name for e in self._entries.values() if e.source in sources]:
             del self._entries[name]
 
@@ -161,7 +166,7 @@ class Registry(Generic[P]):
         return iter(self._entries.values())
 
     def names(self) -> list[str]:
-        """Return the names on this shelf, in shelf order."""
+        """Return the registered names, in order."""
         return [entry.name for entry in self]
 
     def get(self, name: str, where: str | None = None) -> Entry[P]:
@@ -186,7 +191,7 @@ class Registry(Generic[P]):
 
 
 REGISTRIES: list[Registry[Any]] = []
-"""Every shelf of the house, in the order in which the rooms were opened."""
+"""Every registry, in the order in which the packages were imported."""
 
 
 def installed() -> list[EntryPoint]:
@@ -213,7 +218,7 @@ def load_installed() -> None:
 
 
 class PluginRegistry(Registry[type[C]]):
-    """A shelf of plug-ins with settings."""
+    """A registry of plug-ins with settings."""
 
     def build(
         self,

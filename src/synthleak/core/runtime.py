@@ -1,4 +1,4 @@
-"""How an audit runs: devices, workers, batch sizes, engine.
+"""How an audit runs: on how many workers.
 
 Nothing here may enter a key or a seed: the same audit on other hardware is the same audit.
 """
@@ -23,13 +23,7 @@ class Runtime:
     """Where and how fast, never what."""
 
     workers: int = field(default_factory=available_cores)
-    engine: str = "local"
-    device: str = "auto"
 
     def __post_init__(self) -> None:
         if self.workers < 1:
-            raise SpecError(
-                f"workers = {self.workers}", where="--workers", remedy="use a whole number from 1"
-            )
-        if self.engine != "local":
-            raise SpecError(f"engine = {self.engine!r}", where="--engine", remedy="use 'local'")
+            raise SpecError(f"workers = {self.workers}", "--workers", "use a whole number from 1")

@@ -1,7 +1,6 @@
 """The spec: what is audited, frozen and checked. TOML in, errors with key, value and remedy.
 
-The settings of a plug-in are checked by the plug-in itself (`Shelf.build`); this page knows only
-the sections of the house.
+The settings of a plug-in are checked by the plug-in itself (`PluginRegistry.build`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pydantic import (
 )
 
 from synthleak.core.errors import SpecError, UserError
-from synthleak.core.validation import Frozen, nearest, spec_error
+from synthleak.core.validation import Frozen, listed, spec_error
 
 Adjacency = Literal["replace", "add"]
 
@@ -41,10 +40,6 @@ def _name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", value):
         raise ValueError("use letters, digits, '.', '_', '+' and '-', with no space")
     return value
-
-
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, list | tuple) else [value]
 
 
 Epsilon = Annotated[float, AfterValidator(_budget)]
@@ -128,7 +123,7 @@ class GeneratorSection(PluginSection):
 
     kind: str
     name: Name = ""
-    epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(_listed), Field(min_length=1)] = (
+    epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(listed), Field(min_length=1)] = (
         math.inf,
     )
     delta: Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = "auto"
@@ -158,7 +153,7 @@ class EvidenceSection(Frozen):
 class AnalysesSection(Frozen):
     """`[analyses]`: which analyses that take long run with the audit (docs/method.md §10)."""
 
-    also: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    also: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
 
 
 class PriorSection(PluginSection):
@@ -190,7 +185,9 @@ class Spec(Frozen):
             for position, name in enumerate(names):
                 if name in names[:position]:
                     raise SpecError(
-                        f"{name!r} is taken", f"{title}[{position}].name", "give it its own name"
+                        f"{name!r} is already used",
+                        f"{title}[{position}].name",
+                        "choose another name",
                     )
         return self
 
@@ -230,9 +227,7 @@ def load_spec(path: Path | str) -> LoadedSpec:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise UserError(
-            "there is no such spec", str(path), "write one with `synthleak init`"
-        ) from None
+        raise UserError("no such file", str(path), "write one with `synthleak init`") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot be read ({error})", str(path)) from None
     try:
@@ -264,7 +259,7 @@ def _fields_near(error: ValidationError) -> list[str]:
 
 
 def point(error: SpecError, path: Path | None, text: str) -> SpecError:
-    """Say in which line of the file the key of this error stands."""
+    """Return the error with the line of the file that sets its key."""
     if path is None or error.where is None or error.where.startswith(str(path)):
         return error
     line = _line_of(error.where, text)
@@ -291,9 +286,3 @@ def _line_of(key: str, text: str) -> int | None:
         if setting and current == section and seen == index and setting[1] == wanted["rest"]:
             return number
     return header
-
-
-def check_name(name: str, known: list[str], where: str, title: str) -> None:
-    """Refuse a name that nothing carries."""
-    if name not in known:
-        raise SpecError(f"unknown {title} {name!r}", where, nearest(name, known))

@@ -1,4 +1,4 @@
-"""The one door to disk.
+"""Where artefacts are kept.
 
 Artefacts are put whole and never changed. A store offers four things (put, get, exists, list) and
 nothing else: no rename, append or lock, so that an object store can stand in for a folder.
@@ -88,7 +88,7 @@ def fetch(store: Store, kind: str, key: str, load: Callable[[bytes], T]) -> T:
         raise StoreError(
             f"the artefact {name} is damaged ({type(error).__name__})",
             where=str(getattr(store, "root", "store")),
-            remedy="delete that file and run again: only what it held is made anew",
+            remedy="delete that file and run again; only its content is made again",
         ) from error
 
 
@@ -115,36 +115,32 @@ class MemoryStore:
         yield from sorted(name for name in self._items if name.startswith(prefix))
 
 
-class StagedStore:
+class StagedStore(MemoryStore):
     """Reads from a store but holds back what is put, until `commit`.
 
     A mistake in the spec is found before anything is written.
     """
 
     def __init__(self, below: Store) -> None:
+        super().__init__()
         self._below = below
-        self._held = MemoryStore()
-
-    def put(self, name: str, data: bytes) -> None:
-        """Hold `data` back."""
-        self._held.put(name, data)
 
     def get(self, name: str) -> bytes:
         """Return what was put under `name`, here or below."""
-        return self._held.get(name) if self._held.exists(name) else self._below.get(name)
+        return super().get(name) if super().exists(name) else self._below.get(name)
 
     def exists(self, name: str) -> bool:
         """Say whether `name` was put, here or below."""
-        return self._held.exists(name) or self._below.exists(name)
+        return super().exists(name) or self._below.exists(name)
 
     def list(self, prefix: str) -> Iterator[str]:
         """Yield the names that start with `prefix`, sorted."""
-        yield from sorted({*self._held.list(prefix), *self._below.list(prefix)})
+        yield from sorted({*super().list(prefix), *self._below.list(prefix)})
 
     def commit(self) -> None:
         """Put everything that was held back."""
-        for name in self._held.list(""):
-            self._below.put(name, self._held.get(name))
+        for name, data in sorted(self._items.items()):
+            self._below.put(name, data)
 
 
 class FolderStore:
@@ -197,13 +193,15 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def cannot_write(root: Path, error: OSError) -> StoreError:
-    """Say why nothing can be written, and what would help."""
+    """Return an error that says why nothing can be written, and what to do."""
     if error.errno == errno.ENOSPC:
         return StoreError(
             "the disk is full",
             where=str(root),
-            remedy="free some space and run again: what is there is kept",
+            remedy="free some space and run again; finished work is kept",
         )
     return StoreError(
-        f"cannot write ({error.strerror})", where=str(root), remedy="choose a folder you may write"
+        f"cannot write ({error.strerror})",
+        where=str(root),
+        remedy="choose a folder that you may write to",
     )

@@ -1,4 +1,4 @@
-"""One validator, uniform errors: what a wrong value is called, whatever room it belongs to."""
+"""Settings that are checked on construction, with errors in one form."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def listed(value: Any) -> Any:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Say what would do instead of `word`.
+    """Suggest what to write instead of `word`.
 
     >>> nearest("outlyer", ["outlier", "rare"])
     "did you mean 'outlier'?"

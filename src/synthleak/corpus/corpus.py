@@ -33,7 +33,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Split:
-    """Who was in the private set behind a release that is already there (docs/method.md §11).
+    """Who was in the private set behind an existing release (docs/method.md §11).
 
     `roles[i]` is what record i was. `insist` asks for figures even where a classifier that never
     sees the release tells members from holdout. `dropped` counts the reference records whose text
@@ -121,11 +121,11 @@ def assemble(reader: Reader, *, name: str | None = None, description: str = "") 
         return made
     kept, dropped = drop_duplicates(list(reader.read()))
     if not kept:
-        raise CorpusError("there is no record", name, "a corpus needs some hundred records")
+        raise CorpusError("the corpus is empty", name, "a corpus needs some hundred records")
     ids = Counter(record.id for record in kept)
     twice = next((key for key, count in ids.items() if count > 1), None)
     if twice is not None:
-        raise CorpusError(f"the id {twice!r} stands on two different texts", name, "make it unique")
+        raise CorpusError(f"two different texts have the id {twice!r}", name, "make ids unique")
     return Corpus(name, tuple(kept), dropped, description)
 
 

@@ -39,7 +39,7 @@ def delimited_rows(
                 yield rows.line_num, _row(header or [], row, f"{path}, line {rows.line_num}")
     except csv.Error as error:
         raise CorpusError(
-            f"not valid CSV ({error})", f"{path}, line {rows.line_num}", "mend its quotes"
+            f"not valid CSV ({error})", f"{path}, line {rows.line_num}", "check its quotation marks"
         ) from None
     finally:
         csv.field_size_limit(before)

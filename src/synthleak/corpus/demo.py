@@ -8,8 +8,10 @@ order numbers), a long tail of rare label combinations, and a few planted record
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
+from importlib.resources import files
 from itertools import combinations
 
 import numpy as np
@@ -18,8 +20,21 @@ from numpy.typing import NDArray
 from synthleak.core.seeds import stream
 from synthleak.core.text import fold
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.corpus.demo_words import CLAUSES, DETAILS, PLANTED, WORDS, Alternatives
 
+Alternatives = tuple[str, ...]
+
+
+def _any(block: str) -> Alternatives:
+    """Return the alternatives in a block of text, parted by bars or line ends."""
+    return tuple(part.strip() for part in re.split(r"[|\n]", block) if part.strip())
+
+
+_GRAMMAR = tomllib.loads(files("synthleak.corpus").joinpath("demo.toml").read_text("utf-8"))
+DETAILS = _any(_GRAMMAR["details"])
+CLAUSES, PLANTED, WORDS = (
+    {symbol: _any(block) for symbol, block in _GRAMMAR[name].items()}
+    for name in ("clauses", "planted", "words")
+)
 LABELS: Labels = tuple(sorted(CLAUSES))
 WORD_RANGE = (8, 35)
 PLANTED_SHARE = 0.04

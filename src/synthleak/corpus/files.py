@@ -32,7 +32,7 @@ def open_lines(
     """Yield (line number, line) of a text file, plain or gzipped; `key` is what named the file."""
     number = 0
     opener = gzip.open if path.suffix == ".gz" else open
-    # Spreadsheets put a byte-order mark before UTF-8, which is no part of the first column's name.
+    # Spreadsheets put a byte-order mark before UTF-8; it is not part of the first column's name.
     codec = "utf-8-sig" if encoding == "utf-8" else encoding
     try:
         with opener(path, "rt", encoding=codec, newline=newline) as file:
@@ -54,7 +54,7 @@ def open_lines(
 
 
 def _undecodable_line(path: Path, codec: str) -> int:
-    """Find the line to mend: text is decoded in blocks, whose failure tells only the block."""
+    """Find the line to correct: text is decoded in blocks, and an error names only the block."""
     number = 0
     with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
         for number, line in enumerate(file, start=1):  # noqa: B007 - the last number is the answer
@@ -68,9 +68,9 @@ def _undecodable_line(path: Path, codec: str) -> int:
 def cannot_open(path: Path, error: OSError, key: str = "corpus.path") -> CorpusError:
     """Say why a file that the spec names cannot be opened."""
     if isinstance(error, FileNotFoundError):
-        return CorpusError("there is no such file", str(path), f"mend {key}")
+        return CorpusError("no such file", str(path), f"check {key}")
     if isinstance(error, IsADirectoryError):
-        return CorpusError("this is a folder, not a file", str(path), f"mend {key}")
+        return CorpusError("a folder, not a file", str(path), f"check {key}")
     return CorpusError(f"cannot be read ({error.strerror or error})", str(path))
 
 

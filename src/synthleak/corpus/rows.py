@@ -37,7 +37,7 @@ class FieldReader(Reader):
         """Make a record of a row; what is not id, text, labels or group is kept as meta."""
         text = self._cell(row, self.text, "text", where)
         if not isinstance(text, str) or not text.strip():
-            raise CorpusError(f"the field {self.text!r} holds no text", where, "drop that record")
+            raise CorpusError(f"the field {self.text!r} is empty", where, "drop that record")
         label_columns = (self.labels,) if isinstance(self.labels, str) else self.labels
         own = {self.id, self.text, self.group, *label_columns}
         return Record(
@@ -51,7 +51,7 @@ class FieldReader(Reader):
     def _cell(self, row: Mapping[str, Any], column: str, role: str, where: str) -> Any:
         if column not in row:
             raise CorpusError(
-                f"there is no field {column!r}",
+                f"no field {column!r}",
                 where,
                 f"set corpus.{role} to the field of the {role} ({nearest(column, row)})",
             )
@@ -63,7 +63,7 @@ class FieldReader(Reader):
         name = _name(row[self.id])
         if name is None:
             raise CorpusError(
-                f"the field {self.id!r} holds no id", where, "fill it, or set corpus.id to another"
+                f"the field {self.id!r} is empty", where, "fill it, or set corpus.id to another"
             )
         return name
 

@@ -90,7 +90,7 @@ def numbered_rows(
             "call synthleak.check again with the same records and folder",
         )
     if not source.exists():
-        raise CorpusError("there is no such file", str(source), f"mend {key}")
+        raise CorpusError("no such file", str(source), f"check {key}")
     for number, row in _file_rows(source, text, encoding, key):
         yield number, f"{source}, line {number}", row
 

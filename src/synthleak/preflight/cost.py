@@ -42,9 +42,9 @@ from synthleak.preflight.probe import (
     choose,
     read_notes,
     release_timings,
-    say_hello,
     seconds,
     stand_in,
+    start_worker,
     time_releases,
     time_unit,
     unit_timings,
@@ -124,7 +124,7 @@ class _Trial:
         self.disk = _usage(setup.store)
 
     def _awaits(self, cell: Cell) -> bool:
-        """Say whether some release of a cell is made elsewhere and not there yet."""
+        """Say whether some release of a cell is made elsewhere and still missing."""
         generator = self.setup.generator_of(cell)[1]
         return any(
             generator.awaited(self.setup.request(cell, item)) is not None
@@ -133,8 +133,8 @@ class _Trial:
 
     def stages(self, folder: Path) -> dict[str, float]:
         """Do the work of the probe and return the estimated seconds of each stage."""
-        hello = seconds(lambda: self._run(say_hello, range(self.crew), "starting workers"))
-        found = {"workers": hello if self.workers > 1 else 0.0, "releases": self._releases()}
+        started = seconds(lambda: self._run(start_worker, range(self.crew), "starting workers"))
+        found = {"workers": started if self.workers > 1 else 0.0, "releases": self._releases()}
         tried = [*self.every, *self.others]
         for cell in tried:
             stand_in(self.setup, cell)
@@ -150,21 +150,21 @@ class _Trial:
     def _releases(self) -> float:
         """Estimate the seconds of the releases, and choose with what other pools are tried."""
         made = [cell for cell in self.every if cell not in self.elsewhere]
-        dear = self.every[0]
+        costliest = self.every[0]
         scan = 2 * seconds(lambda: missing_releases(self.setup))
         if made:
             self._make(made)
-            # Other pools are tried with what is dearest to begin: it has the tables of a pool.
+            # Other pools are tried with what costs most to start: it builds tables per pool.
             table = release_timings(read_notes(self.setup.store, "releases"))
-            dear = max(made, key=lambda cell: table[replace(cell, corpus="")].once)
-        self.others = [replace(dear, pool=p) for p in self.setup.pools if p != dear.pool]
+            costliest = max(made, key=lambda cell: table[replace(cell, corpus="")].once)
+        self.others = [replace(costliest, pool=p) for p in self.setup.pools if p != costliest.pool]
         if not made:
             return scan
         self._make(self.others)
         there = sum(1 for _ in self.setup.store.list("release/"))
         self.disk += (_usage(self.setup.store) - self.disk) * count_releases(self.setup) // there
         table = release_timings(read_notes(self.setup.store, "releases"))
-        work = sum(self._cell(table, cell, dear) for cell in self.setup.cells)
+        work = sum(self._cell(table, cell, costliest) for cell in self.setup.cells)
         return scan + work + sum(timing.once for timing in table.values())
 
     def _make(self, cells: Sequence[Cell]) -> None:
@@ -173,7 +173,7 @@ class _Trial:
             probes = choose(self.setup, [cell], 1 if alone else self.crew)
             self._run(time_releases, probes, "probing releases", workers=1 if alone else None)
 
-    def _cell(self, table: dict[Cell, Timing], cell: Cell, dear: Cell) -> float:
+    def _cell(self, table: dict[Cell, Timing], cell: Cell, costliest: Cell) -> float:
         """Return the seconds that the releases of a cell take: work is shared among workers."""
         timing = table.get(Cell("", self.every[0].pool, cell.generator, cell.epsilon))
         if timing is None:
@@ -181,12 +181,12 @@ class _Trial:
         generator = self.setup.generator_of(cell)[1]
         whole, rest = divmod(len(wanted_sets(self.setup, cell)), generator.batch)
         work = whole * timing.batch(generator.batch) + (timing.batch(rest) if rest else 0.0)
-        first = table[replace(dear, corpus="")].each
-        here = table[replace(dear, corpus="", pool=cell.pool)].each
+        first = table[replace(costliest, corpus="")].each
+        here = table[replace(costliest, corpus="", pool=cell.pool)].each
         return work * (here / first if first else 1.0) / (1 if generator.exclusive else self.busy)
 
     def _later(self, number: int, setup: Setup) -> float:
-        """Estimate the seconds of a later stage from all its work on the cells of `bench`."""
+        """Estimate the seconds of a later stage from all its work on the cells of `setup`."""
         stage = STAGES[number]
         began, before = time.perf_counter(), _usage(self.setup.store)
         units = stage.missing(setup)
@@ -196,11 +196,13 @@ class _Trial:
         probes = [UnitProbe(number, unit, place) for place, unit in enumerate(units)]
         self._run(time_unit, probes, f"probing {stage.title}", setup=setup)
         grown = (_usage(self.setup.store) - before) / len(units)
-        amount, took = (self._looks if stage.of == "observation" else self._figures)(stage, setup)
+        amount, took = (self._observations if stage.of == "observation" else self._per_cell)(
+            stage, setup
+        )
         self.disk += round(grown * amount)
         return scan + took
 
-    def _looks(self, stage: Stage, setup: Setup) -> tuple[int, float]:
+    def _observations(self, stage: Stage, setup: Setup) -> tuple[int, float]:
         timings = unit_timings(read_notes(self.setup.store, stage.title))
         amount, work = 0, 0.0
         for pool, plan in self.setup.plans.items():
@@ -209,8 +211,8 @@ class _Trial:
             amount, work = amount + here, work + here * timings[pool][0]
         return amount, work / self.busy + sum(once for _, once in timings.values())
 
-    def _figures(self, stage: Stage, setup: Setup) -> tuple[int, float]:
-        """Cells are few: they are done in rounds of as many as there are workers."""
+    def _per_cell(self, stage: Stage, setup: Setup) -> tuple[int, float]:
+        """Cells are few: they are done in rounds, one cell per worker."""
         notes = read_notes(self.setup.store, stage.title)
         amount = len(notes) * len(self.setup.cells) // len(setup.cells)
         kinds = [math.isfinite(cell.epsilon) for cell in self.setup.cells]
@@ -251,10 +253,10 @@ class _Trial:
         )
 
     def remarks(self) -> list[str]:
-        """Say what the estimate leaves out, or stretches."""
+        """Return what the estimate leaves out or extrapolates."""
         found = [
-            f"{cell.generator} at epsilon {cell.epsilon:g}: its releases are made elsewhere and not"
-            " there yet; only what follows is counted"
+            f"{cell.generator} at epsilon {cell.epsilon:g}: its releases are made elsewhere and"
+            " still missing; only the stages after them are counted"
             for cell in self.elsewhere
         ]
         return found + [

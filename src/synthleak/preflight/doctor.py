@@ -1,16 +1,18 @@
-"""What this machine offers: packages, cores, memory, disk, devices. Asked by `synthleak doctor`."""
+"""What this machine offers: packages, cores, memory, disk, devices (`synthleak doctor`)."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import platform
-import re
 import shutil
 import sys
-from importlib.metadata import PackageNotFoundError, requires, version
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import Requirement
 
 import synthleak
 from synthleak.core.registry import installed
@@ -19,14 +21,9 @@ from synthleak.core.runtime import available_cores
 GIB = 2**30
 Row = dict[str, Any]
 
-_REQUIREMENT = re.compile(
-    r"(?P<name>[A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*(?P<wanted>[^;]*?)\s*(?:;.*)?$"
-)
-_EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
-
 
 def examine(folder: Path) -> dict[str, Any]:
-    """Return all there is to know, `folder` being where runs would be kept."""
+    """Return everything about this machine; `folder` is where runs would be kept."""
     return {
         "synthleak": synthleak.__version__,
         "machine": machine(folder),
@@ -100,27 +97,39 @@ def device() -> Row:
 
 
 def packages() -> list[Row]:
-    """Return what synthleak needs, always."""
-    return [_package(line) for line in requires("synthleak") or [] if not _EXTRA.search(line)]
+    """Return what synthleak always needs."""
+    return [_package(wanted) for extra, wanted in _requirements() if extra is None]
 
 
 def extras() -> list[Row]:
     """Return what synthleak can use, by the extra that brings it."""
     groups: dict[str, list[Row]] = {}
-    for line in requires("synthleak") or []:
-        if found := _EXTRA.search(line):
-            groups.setdefault(found[1], []).append(_package(line))
+    for extra, wanted in _requirements():
+        if extra is not None:
+            groups.setdefault(extra, []).append(_package(wanted))
     return [
         {
             "extra": name,
             "packages": ", ".join(f"{row['package']} {row['version']}".strip() for row in rows),
-            "state": _worst([row["state"] for row in rows]),
-            "remedy": ""
-            if all(row["state"] == "ok" for row in rows)
-            else f"pip install 'synthleak[{name}]'",
+            "state": (state := _worst([row["state"] for row in rows])),
+            "remedy": "" if state == "ok" else f"pip install 'synthleak[{name}]'",
         }
         for name, rows in sorted(groups.items())
     ]
+
+
+def _requirements() -> Iterator[tuple[str | None, Requirement]]:
+    """Yield what synthleak requires, each with its extra; what this system never needs is left out.
+
+    The extra is the one that makes the requirement's marker true.
+    """
+    extras = metadata("synthleak").get_all("Provides-Extra") or []
+    for line in requires("synthleak") or []:
+        wanted = Requirement(line)
+        for extra in (None, *extras):
+            if wanted.marker is None or wanted.marker.evaluate({"extra": extra or ""}):
+                yield extra, wanted
+                break
 
 
 def plugins() -> list[Row]:
@@ -138,38 +147,21 @@ def plugins() -> list[Row]:
     return rows
 
 
-def _package(requirement: str) -> Row:
-    found = _REQUIREMENT.match(requirement)
-    assert found is not None, requirement
-    name, wanted = found["name"], found["wanted"]
+def _package(wanted: Requirement) -> Row:
     try:
-        there = version(name)
+        found = version(wanted.name)
     except PackageNotFoundError:
-        there = ""
-    state = "missing" if not there else "too old" if _older(there, wanted) else "ok"
+        found = ""
+    fits = wanted.specifier.contains(found, prereleases=True) if found else False
+    state = "ok" if fits else "wrong version" if found else "missing"
     return {
-        "package": name,
-        "version": there,
-        "wanted": wanted,
+        "package": wanted.name,
+        "version": found,
+        "wanted": str(wanted.specifier),
         "state": state,
-        "remedy": "" if state == "ok" else f"pip install '{name}{wanted}'",
+        "remedy": "" if fits else f"pip install '{wanted.name}{wanted.specifier}'",
     }
 
 
-def _older(there: str, wanted: str) -> bool:
-    """Say whether a version is below the least that will do.
-
-    >>> _older("1.10.2", ">=1.9"), _older("0.9", ">=1"), _older("2.0", "")
-    (False, True, False)
-    """
-    least = re.search(r">=\s*([0-9.]+)", wanted)
-    return least is not None and _numbers(there) < _numbers(least[1])
-
-
-def _numbers(text: str) -> list[int]:
-    start = re.match(r"[0-9.]*", text)
-    return [int(part) for part in (start[0] if start else "").split(".") if part]
-
-
 def _worst(states: list[str]) -> str:
-    return next((state for state in ("missing", "too old") if state in states), "ok")
+    return next((state for state in ("missing", "wrong version") if state in states), "ok")

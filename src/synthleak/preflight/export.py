@@ -5,8 +5,8 @@
     DIR/<pool>/set-0001/train.jsonl         private records: text and labels
     DIR/<pool>/set-0001/release-4.jsonl     yours to put there: the release at ε = 4
 
-Sets stand in a seeded order under neutral names; membership is written nowhere (docs/method.md
-§5.1).
+Sets stand in a seeded order under neutral names; membership is written nowhere
+(docs/method.md §5.1).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Exported:
 def export_plan(loaded: LoadedSpec, folder: Path, generator: str | None = None) -> Exported:
     """Write the training files of a spec's plan for one of its generators.
 
-    An export can be made again into the same folder, for more pools or budgets: what is there is
-    left as it is. A folder of another plan is refused.
+    An export can be repeated into the same folder, for more pools or budgets; existing releases
+    stay. A folder of another plan is refused.
     """
     setup = set_up(loaded, MemoryStore())
     section, plugin = _chosen(setup, folder, generator)

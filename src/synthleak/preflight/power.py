@@ -2,7 +2,7 @@
 
 Nothing is generated. The audit is played with `bystander`, whose releases are records of R and know
 nothing of the targets, so that the scores are those of this corpus, pool, encoder and game without
-a leak; leaks of known size are then planted. A release that is already there is looked at itself.
+a leak; leaks of known size are then planted. An existing release is observed itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The timed probe behind `synthleak plan cost`: a little of every kind of work, really done.
+"""The timed probe behind `synthleak plan cost`: a little of every kind of work, done and timed.
 
-Probes run in workers like the audit's own, several at a time, so that what workers take from each
-other is part of what is measured.
+Probes run in workers like the audit's own, several at a time, so that their effect on each other is
+measured too.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Timing:
 
 
 def choose(setup: Setup, cells: Iterable[Cell], copies: int) -> list[ReleaseProbe]:
-    """Return `copies` probes of each cell, on different sets as far as there are any."""
+    """Return `copies` probes of each cell, on different sets as far as possible."""
     probes = []
     for cell in cells:
         there = [position for position, _ in wanted_sets(setup, cell)]
@@ -117,8 +117,8 @@ def choose(setup: Setup, cells: Iterable[Cell], copies: int) -> list[ReleaseProb
     return probes
 
 
-def say_hello(setup: Setup, number: int) -> int:
-    """Do nothing: what it takes is the start of a worker."""
+def start_worker(setup: Setup, number: int) -> int:
+    """Do nothing: the time is that of starting a worker."""
     return 1
 
 
@@ -149,7 +149,7 @@ def _cell_of(unit: Any) -> Cell:
 
 
 def stand_in(setup: Setup, cell: Cell) -> None:
-    """Let a few releases stand for all of a cell; training sets, where none can be made here."""
+    """Use a few releases for all of a cell; training sets, where none can be made here."""
     sets = [item for _, item in wanted_sets(setup, cell)]
     there = [item for item in sets if setup.store.exists(release_name(setup, cell, item))]
     headers = [

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from synthleak.audit.layout import Layout, lay_out
 from synthleak.core.spec import load_spec
 from synthleak.core.store import MemoryStore
-from synthleak.corpus.similar import THRESHOLD, near_duplicates
+from synthleak.corpus.near_duplicates import THRESHOLD, near_duplicates
 from synthleak.corpus.statistics import (
     TOKENIZER,
     Band,
@@ -48,10 +48,6 @@ class Survey:
     frequencies: tuple[Band, ...]
     pools: tuple[dict[str, Any], ...]
     overlaps: tuple[Overlap, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def survey(spec: Path | str) -> Survey:

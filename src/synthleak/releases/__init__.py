@@ -1,1 +1,17 @@
 """Stage 4: generators make releases, each with its privacy claim (docs/method.md §5)."""
+
+# Loaded first: what is loaded later would replace the registry of the same name.
+import synthleak.releases.generators  # noqa: F401
+from synthleak.releases.claim import Claim, no_claim, stated_claim
+from synthleak.releases.release import Generator, Public, Request, Synthetic, generators
+
+__all__ = [
+    "Claim",
+    "Generator",
+    "Public",
+    "Request",
+    "Synthetic",
+    "generators",
+    "no_claim",
+    "stated_claim",
+]

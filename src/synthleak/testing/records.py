@@ -13,9 +13,9 @@ from synthleak.corpus.corpus import Reader, Record, assemble
 from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan
 from synthleak.pools.pool import Ground, Rule
-from synthleak.testing.material import ODD_TEXTS, given_pool, tiny_corpus, tiny_ground, tiny_pool
-from synthleak.testing.refusing import CLOSE, check_settings, refuser, twice
+from synthleak.testing.contract import CLOSE, check_settings, refuser, twice
 from synthleak.testing.releases import are_labels
+from synthleak.testing.tiny import ODD_TEXTS, given_pool, tiny_corpus, tiny_ground, tiny_pool
 
 
 def check_reader(reader: Reader) -> None:
@@ -58,15 +58,15 @@ def check_encoder(encoder: Encoder) -> None:
         fail("a vector is not finite")
     backwards = encoder.encode(texts[::-1])[::-1]
     alone = np.concatenate([encoder.encode([text]) for text in texts])
-    for other, company in ((backwards, "order"), (alone, "company")):
+    for other, cause in ((backwards, "order"), (alone, "batch")):
         if other.shape != vectors.shape or not np.allclose(other, vectors, atol=CLOSE):
-            fail(f"a text's vector depends on its {company}")
+            fail(f"a text's vector depends on its {cause}")
 
 
 def check_rule(rule: Rule, ground: Callable[[], Ground] = tiny_ground) -> None:
     """Hold a pool rule to its contract: positions of the corpus, by the given randomness alone.
 
-    `ground` makes what the rule looks at; it is called anew for every try.
+    `ground` makes what the rule looks at; it is called for every try.
     """
     fail = refuser("pool rule", rule)
     check_settings(rule, fail)
@@ -89,7 +89,7 @@ def check_rule(rule: Rule, ground: Callable[[], Ground] = tiny_ground) -> None:
 
     chosen = twice(select, lambda a, b: a == b, fail)
     if asked and not rule.uses_vectors:
-        fail("it looks at vectors but uses_vectors is false: the encoder would not be in its key")
+        fail("it reads vectors but uses_vectors is false: the encoder would not be in its key")
     if not all(isinstance(position, int | np.integer) for position in chosen):
         fail("it must return positions, that is whole numbers")
     if len(set(chosen)) < len(chosen):

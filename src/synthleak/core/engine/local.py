@@ -1,7 +1,7 @@
 """The local engine: units of work on the cores of this machine.
 
 Workers share the context, read once by each, and a store; they return nothing but a count. So the
-result cannot depend on how many there are or in which order they finish.
+result cannot depend on their number or on the order in which they finish.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def _spread(
             except TerminatedWorkerError:
                 if attempt + 1 == _ATTEMPTS:
                     raise UserError(
-                        "a worker process was killed twice, most likely for want of memory",
-                        remedy="run again with fewer --workers: what is done is kept",
+                        "a worker process was killed twice, most likely because memory ran out",
+                        remedy="run again with fewer --workers; finished work is kept",
                     ) from None
 
 

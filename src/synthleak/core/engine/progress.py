@@ -7,73 +7,44 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import TracebackType
-from typing import Protocol, TextIO
+from typing import Any, Self, TextIO
 
 
-class Stage(Protocol):
-    """A piece of work with a known number of steps, used as a context manager."""
+class Stage:
+    """A piece of work with a known number of steps, used as a context manager; shows nothing."""
 
     def advance(self, steps: int = 1) -> None:
-        """Say that `steps` more are done."""
+        """Count `steps` more as done."""
 
     def note(self, doing: str) -> None:
         """Say what a long step is doing."""
 
-    def __enter__(self) -> Stage: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None:
+        """Close the stage."""
 
 
-class Progress(Protocol):
-    """Whoever wants to be told."""
+class Progress:
+    """Follows an audit; this one shows nothing."""
 
     def stage(self, title: str, total: int) -> Stage:
         """Open a stage of `total` steps."""
+        return Stage()
 
     def say(self, line: str) -> None:
         """Pass one line on."""
 
 
-class _SilentStage:
-    def advance(self, steps: int = 1) -> None:
-        """Tell nobody."""
-
-    def note(self, doing: str) -> None:
-        """Tell nobody."""
-
-    def __enter__(self) -> _SilentStage:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        return None
+class Silent(Progress):
+    """Shows nothing."""
 
 
-class Silent:
-    """Tells nobody."""
+class Lines(Progress):
+    """Shows progress on stderr: nothing for two seconds, then how far it is and the time left.
 
-    def stage(self, title: str, total: int) -> Stage:
-        """Open a silent stage."""
-        return _SilentStage()
-
-    def say(self, line: str) -> None:
-        """Drop the line."""
-
-
-class Lines:
-    """Tells a terminal or a log on stderr: nothing for two seconds, then how long it will take.
-
-    On a terminal one line is rewritten; in a log a line is added every ten seconds.
+    A terminal gets a bar; in a log a line is added every ten seconds.
     """
 
     def __init__(
@@ -92,7 +63,7 @@ class Lines:
         print(line, file=self.out, flush=True)
 
 
-class _LineStage:
+class _LineStage(Stage):
     PATIENCE = 2.0
 
     def __init__(self, lines: Lines, title: str, total: int) -> None:
@@ -102,6 +73,7 @@ class _LineStage:
         self._next = self._start + self.PATIENCE
         self._shown = False
         self._doing = ""
+        self._bar: Any = None
 
     def advance(self, steps: int = 1) -> None:
         """Count the steps, and show them when it is time to."""
@@ -116,36 +88,43 @@ class _LineStage:
 
     def _tick(self) -> None:
         now = self._lines.clock()
-        if now >= self._next:
-            self._next = now + (0.2 if self._lines.live else 10.0)
-            self._show(self._line(now))
+        if now < self._next:
+            return
+        self._next = now + (0.2 if self._lines.live else 10.0)
+        self._shown = True
+        if self._lines.live:
+            self._draw(self._line(now))
+        else:
+            self._lines.say(self._line(now))
 
     def _line(self, now: float) -> str:
         share = self._done / max(self._total, 1)
         left = (now - self._start) * (1 - share) / share if share else None
-        guess = "" if left is None else f", about {duration(left)} left"
-        return f"{self._title}: {self._done:,} of {self._total:,} ({share:.0%}){guess}{self._doing}"
+        estimate = "" if left is None else f", about {duration(left)} left"
+        counted = f"{self._done:,} of {self._total:,} ({share:.0%})"
+        return f"{self._title}: {counted}{estimate}{self._doing}"
 
-    def _show(self, text: str) -> None:
-        self._shown = True
-        if self._lines.live:
-            self._lines.out.write(f"\r\x1b[2K{text}")
-            self._lines.out.flush()
-        else:
-            self._lines.say(text)
+    def _draw(self, text: str) -> None:
+        if self._bar is None:
+            from rich import progress
+            from rich.console import Console
 
-    def __enter__(self) -> _LineStage:
-        return self
+            self._bar = progress.Progress(
+                progress.BarColumn(bar_width=20),
+                progress.TextColumn("{task.description}", markup=False),
+                console=Console(file=self._lines.out),
+                auto_refresh=False,
+                transient=True,
+            )
+            self._bar.add_task(text, total=self._total)
+            self._bar.start()
+        (task,) = self._bar.task_ids
+        self._bar.update(task, completed=self._done, description=text, refresh=True)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._shown and self._lines.live:
-            self._lines.out.write("\r\x1b[2K")
-        if self._shown and kind is None:
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        if self._shown and error[0] is None:
             took = duration(self._lines.clock() - self._start)
             self._lines.say(f"{self._title}: {self._done:,} in {took}")
 

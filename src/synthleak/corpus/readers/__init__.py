@@ -1,1 +1,1 @@
-"""The readers on the shelf, one file each."""
+"""The built-in readers, one file each."""

@@ -42,7 +42,7 @@ class Datasets(FieldReader):
 
     def _folder(self) -> Path:
         if not self.path.is_dir():
-            raise CorpusError("there is no such folder", str(self.path), "mend corpus.path")
+            raise CorpusError("no such folder", str(self.path), "check corpus.path")
         index = self.path / "dataset_dict.json"
         if not index.is_file():
             return self.path
@@ -58,7 +58,7 @@ class Datasets(FieldReader):
 
 
 def _data_files(folder: Path) -> list[Path]:
-    """Return the data files in order: those that the state names, else all there are."""
+    """Return the data files in order: those that state.json names, else all of the folder."""
     state = folder / "state.json"
     if state.is_file():
         files = [folder / str(item["filename"]) for item in read_json(state).get("_data_files", [])]

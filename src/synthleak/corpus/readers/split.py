@@ -1,4 +1,4 @@
-"""`split`: members and holdout of a release that is already there (docs/method.md §11)."""
+"""`split`: members and holdout of an existing release (docs/method.md §11)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class SplitFiles(Reader):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     members: DataPath | Rows = Field(description="the records that the release was made from")
-    holdout: DataPath | Rows = Field(description="records of the same kind that it never saw")
+    holdout: DataPath | Rows = Field(
+        description="records of the same kind that were not used for it"
+    )
     reference: DataPath | Rows | None = Field(
         default=None, description="other records of the same kind, for the attacker S2"
     )

@@ -51,6 +51,11 @@ class GivenRelease(Generator):
         """The release is as large as it is."""
         return True
 
+    @property
+    def ignores_seed(self) -> bool:
+        """The release was made before."""
+        return True
+
     def claim(self, request: Request) -> Claim:
         """Take whoever made the release at their word."""
         if math.isinf(request.epsilon):

@@ -1,4 +1,4 @@
-"""Tiny material for those who test a plug-in."""
+"""Tiny corpora, pools and requests for those who test a plug-in."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def tiny_study() -> Study:
 
 
 def given_pool(pool: Pool) -> Pool:
-    """Say of every other target that it was in."""
+    """Return the pool with every other target as a member."""
     member = tuple(place % 2 == 0 for place in range(len(pool.targets)))
     inside = [target for target, was in zip(pool.targets, member, strict=True) if was]
     return replace(

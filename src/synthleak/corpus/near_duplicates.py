@@ -29,7 +29,7 @@ def near_duplicates(vectors: Vectors, threshold: float = THRESHOLD) -> NDArray[n
         for left in range(top - top % _WIDE, len(unit), _WIDE):
             close = rows @ unit[left : left + _WIDE].T >= threshold
             here = np.arange(max(top, left), min(top + len(rows), left + close.shape[1]))
-            close[here - top, here - left] = False  # a record is no duplicate of itself
+            close[here - top, here - left] = False  # a record is not its own duplicate
             near[top : top + _TALL] |= close.any(axis=1)
             near[left : left + _WIDE] |= close.any(axis=0)
     return near

@@ -18,8 +18,8 @@ from synthleak.evidence.attack import Attack, observe
 from synthleak.evidence.family import Family
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 from synthleak.evidence.table import look
-from synthleak.testing.material import ODD_TEXTS, tiny_corpus, tiny_study
-from synthleak.testing.refusing import CLOSE, Fail, check_settings, refuser, twice
+from synthleak.testing.contract import CLOSE, Fail, check_settings, refuser, twice
+from synthleak.testing.tiny import ODD_TEXTS, tiny_corpus, tiny_study
 
 Encode = Callable[[Sequence[str]], Vectors]
 _TARGETS = 16
@@ -62,11 +62,11 @@ def check_attack(attack: Attack) -> None:
             fail(f"the arm {arm.name} counts column {arm.column} of {attack.columns}")
     texts = [record.text for record in tiny_corpus().records]
     targets, rest = texts[:_TARGETS], texts[_TARGETS:70]
-    values = twice(lambda: _strike(attack, targets, rest, fail), np.array_equal, fail)
-    if not np.array_equal(values, _strike(attack, targets, rest[::-1], fail)):
+    values = twice(lambda: _attack(attack, targets, rest, fail), np.array_equal, fail)
+    if not np.array_equal(values, _attack(attack, targets, rest[::-1], fail)):
         fail("the order of an observation matters")
     for odd in ([], ["a"], ["Twice the same."] * 5, list(ODD_TEXTS)):
-        _strike(attack, [*targets, *ODD_TEXTS[1:4]], odd, fail)
+        _attack(attack, [*targets, *ODD_TEXTS[1:4]], odd, fail)
 
 
 def check_analysis(made: Analysis) -> None:
@@ -80,7 +80,7 @@ def check_analysis(made: Analysis) -> None:
 
 
 def _look(member: Family, targets: Sequence[str], texts: Sequence[str], fail: Fail) -> Floats:
-    """Look as the audit does, but refuse what is not in the family's key."""
+    """Observe as the audit does, but refuse access to what is not in the key."""
 
     def encode(some: Sequence[str]) -> Vectors:
         if member.view == "lexical":
@@ -88,42 +88,42 @@ def _look(member: Family, targets: Sequence[str], texts: Sequence[str], fail: Fa
         return Hashing().encode(some)
 
     asked = Targets(targets, encode)
-    seen_only = "it looks at R: a proxy sees targets and observation only"
+    seen_only = "it reads R: a proxy sees targets and observation only"
     asked.auxiliary = _Forbidden(fail, seen_only)  # type: ignore[assignment]
-    return _untouched(lambda seen: look(member, asked, seen), Observation(texts, encode), fail)
+    return _unchanged(lambda seen: look(member, asked, seen), Observation(texts, encode), fail)
 
 
-def _strike(attack: Attack, targets: Sequence[str], texts: Sequence[str], fail: Fail) -> Floats:
-    """Strike as the audit does, but refuse what is not in the attack's key."""
+def _attack(attack: Attack, targets: Sequence[str], texts: Sequence[str], fail: Fail) -> Floats:
+    """Attack as the audit does, but refuse access to what is not in the key."""
     encode = Hashing().encode
     references: Any = TextSet([record.text for record in tiny_corpus().records[70:80]], encode)
     if not attack.uses_references:
-        references = _Forbidden(fail, _unsaid("references", "uses_references"))
+        references = _Forbidden(fail, _undeclared("references", "uses_references"))
     asked = Targets(targets, encode, [record.text for record in tiny_corpus().records[80:]])
     if not attack.uses_auxiliary:
         asked.auxiliary = _Forbidden(  # type: ignore[assignment]
-            fail, _unsaid("R", "uses_auxiliary")
+            fail, _undeclared("R", "uses_auxiliary")
         )
     observation = Observation(texts, encode)
-    return _untouched(lambda seen: observe(attack, asked, seen, references), observation, fail)
+    return _unchanged(lambda seen: observe(attack, asked, seen, references), observation, fail)
 
 
-def _unsaid(what: str, flag: str) -> str:
-    return f"it looks at {what} but {flag} is false: {what} would not be in its key"
+def _undeclared(what: str, flag: str) -> str:
+    return f"it reads {what} but {flag} is false: {what} would not be in its key"
 
 
-def _untouched(
-    glance: Callable[[Observation], Floats], observation: Observation, fail: Fail
+def _unchanged(
+    observe_once: Callable[[Observation], Floats], observation: Observation, fail: Fail
 ) -> Floats:
     before = (observation.texts, [list(words) for words in observation.tokens])
-    values = glance(observation)
+    values = observe_once(observation)
     if before != (observation.texts, observation.tokens):
-        fail("it changes the observation that others will look at")
+        fail("it changes the observation, which others read too")
     return values
 
 
 class _Forbidden:
-    """Stands where R or references would be, for those who may not look at them."""
+    """Takes the place of R or references where a plug-in may not read them."""
 
     def __init__(self, fail: Fail, reason: str) -> None:
         self._fail = fail

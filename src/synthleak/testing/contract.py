@@ -1,4 +1,4 @@
-"""How a plug-in is refused, and what is asked of every one."""
+"""What every contract check shares: how it fails, and what it asks of any plug-in."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from synthleak.core.toml import dump_toml
 
 Fail = Callable[[str], NoReturn]
 CLOSE = 1e-4
-"""How far values may differ that were computed in other company."""
+"""How far values may differ that were computed in other batches."""
 
 
-def refuser(shelf: str, plugin: object) -> Fail:
+def refuser(title: str, plugin: object) -> Fail:
     """Return what raises a `ContractError` that names the plug-in."""
     name = getattr(plugin, "kind", "") or getattr(plugin, "name", "") or type(plugin).__name__
 
     def fail(reason: str) -> NoReturn:
-        raise ContractError(f"{shelf} {name!r}: {reason}")
+        raise ContractError(f"{title} {name!r}: {reason}")
 
     return fail
 
 
 def check_settings(plugin: Plugin, fail: Fail) -> None:
-    """Ask that a plug-in is on a shelf, and arrives at a worker and in a run folder as it was."""
+    """Check that a plug-in is registered, and the same in a worker and in a run folder."""
     if not plugin.kind:
-        fail("it is on no shelf: decorate it with register(name, version=1)")
+        fail("it is not registered: decorate it with register(name, version=1)")
     key = digest(plugin.identity())
     try:
         again = pickle.loads(pickle.dumps(plugin))
