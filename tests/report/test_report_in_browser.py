@@ -125,7 +125,7 @@ def test_a_square_of_the_map_leads_to_its_cell(visit: Open) -> None:
     link = tab.locator(f'.map a[href="#{closed}"]').first
     link.hover()
     tip = tab.locator(f"#{link.get_attribute('aria-describedby')}")
-    assert tip.is_visible() and "chance stays below" in tip.inner_text()
+    assert tip.is_visible() and "chance limit" in tip.inner_text()
     tab.keyboard.press("Escape")
     assert tip.is_hidden()
     link.click()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -149,8 +152,10 @@ def test_a_table_that_is_not_there_is_a_line(audit: Audit) -> None:
     kept = {name: table for name, table in material.tables.items() if name in ("cells", "proxies")}
     bare = page(dataclasses.replace(material, tables=kept, figures=[])).decode()
     for topic in ("spread", "attributes", "gap", "merged", "scaling", "consistency"):
-        assert re.search(rf'id="topic-{topic}">[^<]*</h3>\s*<p class="lacks">Lacking: \w', bare)
-    assert "Lacking: no record was in some releases" in bare
+        assert re.search(
+            rf'id="topic-{topic}">[^<]*</h3>\s*<p class="lacks">Not available: \w', bare
+        )
+    assert "Not available: no record was in some releases" in bare
     assert "the spec names no prior attack" in bare
 
 
@@ -230,3 +235,14 @@ def test_the_page_of_an_unfinished_audit_is_refused(audit: Audit, tmp_path: Path
         path.unlink()
     with pytest.raises(UserError, match="not finished"):
         write_report(out)
+
+
+def test_glossary_in_the_page_equals_the_documented_one(audit: Audit) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    made = subprocess.run(
+        [sys.executable, "-c", "import make_catalogue as m; print(m.glossary(), end='')"],
+        cwd=docs, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONUTF8": "1"},
+    ).stdout  # fmt: skip
+    page = render(audit).decode()
+    assert made.count("<dt>") > 15 and made.strip() in page
+    assert page.index('href="#glossary"') < page.index('id="verdict"') < page.index('id="glossary"')

@@ -29,7 +29,7 @@ class GapRow:
     best proxies in hindsight, the control's chosen on all its draws together, and
     1.96·√(se² + se²) over rounds. The more trials a side has, the less it gains by choosing, so
     that by chance alone this gap lies above 0. `crossfit…` … `p_value` are of the deployable
-    figures, with a bootstrap over instances on both sides that chooses anew. `flagged` says whether
+    figures, with a bootstrap over instances on both sides that chooses again. `flagged` says whether
     the interval at Holm's level, `holm_low` to `holm_high`, excludes 0; one row per cell counts.
     """
 

@@ -1,5 +1,4 @@
-"""Merged pools: two kinds of records in one game, against the same non-members (docs/method.md
-§10).
+"""Merged pools: two kinds of records against the same non-members (docs/method.md §10).
 
 Within-pool figures of two pools cannot be compared record by record: each is relative to its own
 non-members. In a merged pool both kinds face the same ones, so `delta`, first origin minus second,
@@ -41,7 +40,7 @@ class MergedRow:
 
     `delta` is the first origin minus the second, `low` and `high` its 95% bootstrap over member
     records. `null_low`, `null_high` and `p` are what redraws give where nothing leaks, the proxy
-    chosen anew in each. `own_…` holds each origin against its own non-members. `pool_auc` is the
+    chosen again in each. `own_…` holds each origin against its own non-members. `pool_auc` is the
     figure by which the proxy was chosen.
     """
 
@@ -146,7 +145,7 @@ def merged_rows(
     for scenario in dict.fromkeys(signal.scenario for signal in signals):
         group = np.flatnonzero([signal.scenario == scenario for signal in signals])
         chosen = choose(comparison.ranks, assignments, level, group).signal.tolist()
-        dealings = [
+        assignments = [
             Sides(comparison.ranks.low[signal], first, assignment)
             for signal, assignment in zip(chosen, assignments, strict=True)
         ]
@@ -154,7 +153,9 @@ def merged_rows(
         pool_auc = float(level[0, best])
         rows += [
             _row(cell, signals[best], pool_auc, order, counts, found)
-            for found in origin_measurements(dealings, stream(*name, "bootstrap", scenario), draws)
+            for found in origin_measurements(
+                assignments, stream(*name, "bootstrap", scenario), draws
+            )
         ]
     return rows
 

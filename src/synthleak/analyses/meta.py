@@ -1,5 +1,4 @@
-"""The meta-classifier against single proxies, in hindsight and chosen beforehand (docs/method.md
-§10)."""
+"""The meta-classifier against the best single proxy (docs/method.md §10)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Prior attacks in the same game: every arm, and the better of them against ours (docs/method.md
-§9).
+"""Prior attacks in the same game: every arm, and the best beside ours (docs/method.md §9).
 
 Each attack collapses to its best arm per cell, as ours does over proxies and scenarios, and is
 compared with redraws of the same coins (docs/method.md §8).
@@ -43,7 +42,7 @@ class ArmMeasurements:
 
 @dataclass(frozen=True)
 class AttackMeasurements:
-    """One attack on one cell: its arms, the chance ceiling of the best of them, and its p."""
+    """One attack on one cell: its arms, the chance limit of the best of them, and its p."""
 
     attack: str
     arms: tuple[ArmMeasurements, ...]
@@ -194,7 +193,7 @@ def measure_attack(
 ) -> AttackMeasurements:
     """Return the figures of every arm of an attack on one cell, with their nulls.
 
-    `hands` holds the coins as they were dealt, and redraws of them.
+    `assignments` are the coins as drawn, then redraws.
     """
     scores, arms = attack_scores(attack, values, plan.baselines)
     sets = int(plan.trials.set.max()) + 1

@@ -1,5 +1,4 @@
-"""What more knowledge buys an attacker: the change at each step between scenarios (docs/method.md
-§10)."""
+"""What more knowledge buys an attacker, step by step (docs/method.md §10)."""
 
 from __future__ import annotations
 

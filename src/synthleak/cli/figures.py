@@ -42,7 +42,7 @@ def figures(
 
     They are those of the report: ROC with null band and claim, proxies with their ceilings,
     scenarios, prior attacks, sorted V with both bands, attributes, control gap, merged pools.
-    SVG, PNG and PDF need the extra `figures`. Several DIRs are one study.
+    Several DIRs are one study.
 
     \b
     Examples:

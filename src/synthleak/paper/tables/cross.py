@@ -47,7 +47,7 @@ def cross_generator(source: Source) -> Printed:
     notes = (
         words(
             Piece("Grey", colour="gray"),
-            ": inside the central 95% of redraws that deal both sides the same coins. ",
+            ": inside the central 95% of redraws that give both sides the same coins. ",
             Piece("Bold", bold=True),
             ": p ≤ 0.05 after Holm. A noisy V pulls every ρ towards 0: a small ρ need not mean that"
             " other records are hit.",

@@ -46,7 +46,7 @@ CHANCE = words(
     "The proxy is the best in hindsight, so its figure lies above 0.5 where nothing leaks: ",
     Piece("chance", italic=True),
     " is what the search of the shaded attacker reaches in 5% of redraws of the coins, and a figure"
-    " that does not pass its own ceiling is set in ",
+    " that does not pass its own chance limit is set in ",
     Piece("grey", colour="gray"),
     ".",
 )
@@ -96,7 +96,7 @@ def slashed(row: CellRow, best: bool) -> Entry:
 
 
 def whole(row: CellRow, best: bool) -> Entry:
-    """Write AUC with its spread, TPR with both ceilings, and the deployable figure."""
+    """Write AUC with its spread, TPR with both chance limits, and the deployable figure."""
     spread = f" ({row.auc - row.auc_spread:.2f}–{row.auc + row.auc_spread:.2f})"
     top = (Piece(f"{row.auc:.2f}"), *([_mark(row)] if best else []), Piece(spread))
     ceiling = "chance –"
@@ -164,12 +164,12 @@ def _grids(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> Pr
 
 
 def main_intervals(source: Source) -> Printed:
-    """The same with spreads, both ceilings and the deployable figure."""
+    """The same with spreads, both chance limits and the deployable figure."""
     return _wide(source, "main_intervals", source.main_cells(), source.main_pools())
 
 
 def rare_intervals(source: Source) -> Printed:
-    """Rare pools with spreads, both ceilings and the deployable figure."""
+    """Rare pools with spreads, both chance limits and the deployable figure."""
     return _wide(source, "rare_intervals", source.rare_cells(), "rare-label pools")
 
 

@@ -59,7 +59,7 @@ FORMATS: Mapping[str, tuple[str, Callable[[Printed], str]]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Prints:
-    """The tables that could be made, and for each of the others a line on what it lacks."""
+    """The tables that could be made, and for each of the others a line on why not."""
 
     tables: tuple[Printed, ...]
     unavailable: Mapping[str, str]

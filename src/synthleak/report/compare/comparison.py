@@ -41,7 +41,7 @@ class AuditLine:
 
 @dataclass(frozen=True)
 class CellLine:
-    """One cell of one audit: the figure of an attacker who chose beforehand, power and claim."""
+    """One cell of one audit: the figure of an attacker who fixed the method in advance, power and claim."""
 
     audit: str
     pool: str

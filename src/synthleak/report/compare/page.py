@@ -55,7 +55,7 @@ def _embedded(spec: Any) -> Markup:
 
 
 def compared_figure(compared: Compared) -> Figure | None:
-    """Show every cell of every audit: figure, interval and chance ceiling, a panel per pool."""
+    """Show every cell of every audit: figure, interval and chance limit, a panel per pool."""
     known = [line for line in compared.cells if line.auc is not None]
     if not known:
         return None
@@ -76,8 +76,8 @@ def compared_figure(compared: Compared) -> Figure | None:
     ]
     return Figure(
         name="compared",
-        title="What an attacker reaches who chose beforehand, audit by audit",
-        alt="Cross-fitted AUC with 95% interval and chance ceiling: "
+        title="What an attacker reaches who fixed the method in advance, audit by audit",
+        alt="Cross-fitted AUC with 95% interval and chance limit: "
         + "; ".join(map(_said, known))
         + ".",
         spec={
@@ -109,7 +109,7 @@ def _layers(names: list[str]) -> list[Spec]:
     }
     x: Spec = {
         "type": "quantitative",
-        "title": "AUC (tick: chance stays below)",
+        "title": "AUC (tick: chance limit)",
         "scale": {"zero": False, "padding": 8},
         "axis": {"tickCount": 5},
     }
@@ -122,7 +122,7 @@ def _layers(names: list[str]) -> list[Spec]:
             "a": "AUC",
             "l": "from",
             "h": "to",
-            "t": "chance stays below",
+            "t": "chance limit",
             "w": "verdict",
         }.items()
     ]

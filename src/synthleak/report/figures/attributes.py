@@ -40,7 +40,7 @@ def attributes_figure(rows: Sequence[CombinedRow], selection: str = "split80") -
     boxed = [row for row in data if row["b"] == 2]
     return Figure(
         name="attributes",
-        title="Do attributes of a record foretell its vulnerability? Spearman's ρ with V",
+        title="Do attributes of a record predict its vulnerability? Spearman's ρ with V",
         alt=(
             f"Heat maps of Spearman's ρ between {len(attributes)} attributes and vulnerability by"
             f" corpus, in {len(heads)} groups of pools. Only the column “all” is tested;"

@@ -1,5 +1,4 @@
-"""Whether the same records are hit under another generator, as scatters of V (docs/method.md
-§10)."""
+"""V of the same records under two generators, as scatter plots (docs/method.md §10)."""
 
 from __future__ import annotations
 

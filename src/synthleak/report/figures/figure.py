@@ -24,6 +24,8 @@ GROUPS = {SELECTED: "selected pools", CONTROLS: "controls", EVERY: "all pools"}
 """How figures call the pools that an aggregate is over."""
 
 FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
+VEGA_LITE = "6.4"
+"""The version of Vega-Lite that draws figures, in the page and in files."""
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 CONFIG: Spec = {
     "background": None,

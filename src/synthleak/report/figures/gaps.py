@@ -1,5 +1,4 @@
-"""Differences with intervals: budgets, controls, what DP removes, merged pools (docs/method.md
-§10)."""
+"""Differences with intervals: budgets, controls, DP, merged pools (docs/method.md §10)."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ WHOLE = "all"
 
 
 def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
-    """Show the deployable figure of every pool over budgets, with its chance ceiling."""
+    """Show the deployable figure of every pool over budgets, with its chance limit."""
     best: dict[tuple[str, str, str, float], CellRow] = {}
     for row in rows:
         key = (row.corpus, row.generator, row.pool, row.epsilon)
@@ -44,10 +43,10 @@ def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
     above = sum(row["c"] is not None and row["a"] > row["c"] for row in data)
     return Figure(
         name="budgets",
-        title="What an attacker reaches who chose beforehand, by privacy budget",
+        title="What an attacker reaches who fixed the method in advance, by privacy budget",
         alt=(
             f"Cross-fitted AUC of {len(data)} cells by privacy budget and pool, in the strongest"
-            f" scenario, with 95% intervals and chance ceilings; {above} lie above their ceiling."
+            f" scenario, with 95% intervals and chance limits; {above} lie above their limit."
         ),
         spec={
             "usermeta": panels(len(heads), least=250, gutter=30, margin=48),
@@ -69,7 +68,7 @@ def _budget_layers(order: list[str], pools: list[str]) -> list[Spec]:
     }
     y: Spec = {
         "type": "quantitative",
-        "title": "AUC (tick: chance stays below)",
+        "title": "AUC (tick: chance limit)",
         "scale": {"zero": False, "padding": 6},
     }
     offset: Spec = {"field": "p", "type": "nominal"}
@@ -86,7 +85,7 @@ def _budget_layers(order: list[str], pools: list[str]) -> list[Spec]:
         {"field": "a", "title": "AUC"},
         {"field": "l", "title": "from"},
         {"field": "h", "title": "to"},
-        {"field": "c", "title": "chance stays below"},
+        {"field": "c", "title": "chance limit"},
         {"field": "w", "title": "verdict"},
     ]
     shared: Spec = {"x": x, "xOffset": offset}

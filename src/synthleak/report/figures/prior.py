@@ -1,5 +1,4 @@
-"""Prior attacks beside ours: every arm of a cell, and the study as a scatter (docs/method.md
-§9)."""
+"""Prior attacks beside ours: every arm of a cell, and all cells (docs/method.md §9)."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ SHAPES = ["circle", "square", "triangle-up"]
 
 
 def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) -> Figure | None:
-    """Show every arm of the prior attacks with its ceiling, below the best of ours."""
+    """Show every arm of the prior attacks with its chance limit, below the best of ours."""
     if not rows or not ours:
         return None
     data: Rows = [
@@ -43,7 +42,7 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
         name="prior",
         title=f"Prior attacks in the same game: {named(cell)}",
         alt=(
-            f"AUC of {len(rows)} arms of prior attacks with their chance ceilings; the best,"
+            f"AUC of {len(rows)} arms of prior attacks with their chance limits; the best,"
             f" {best.family} {best.arm} in {best.scenario}, reaches {best.auc:.3f}, the best of"
             f" ours ({top.proxy}, {top.scenario}) {top.auc:.3f}."
         ),
@@ -69,7 +68,7 @@ def _arms(families: list[str]) -> list[Spec]:
     x: Spec = {
         "field": "v",
         "type": "quantitative",
-        "title": "AUC (tick: chance stays below)",
+        "title": "AUC (tick: chance limit)",
         "scale": {"zero": False, "padding": 8},
         "axis": {"tickCount": 6},
     }
@@ -79,7 +78,7 @@ def _arms(families: list[str]) -> list[Spec]:
     tooltip = [
         {"field": "a", "title": "signal"},
         {"field": "v", "title": "AUC"},
-        {"field": "c", "title": "chance stays below"},
+        {"field": "c", "title": "chance limit"},
     ]
     return [
         {
@@ -98,7 +97,9 @@ def _arms(families: list[str]) -> list[Spec]:
     ]
 
 
-def rivals_figure(rows: Sequence[ComparisonRow], boards: Sequence[ScoreboardRow]) -> Figure | None:
+def prior_attacks_figure(
+    rows: Sequence[ComparisonRow], boards: Sequence[ScoreboardRow]
+) -> Figure | None:
     """Show ours against the better prior attack, a point per cell; `boards` counts the wins."""
     data: Rows = [
         {

@@ -1,5 +1,4 @@
-"""Every proxy of a cell with its chance ceiling, and the scenarios side by side (docs/method.md
-§6, §8)."""
+"""Every proxy with its chance limit, and scenarios side by side (docs/method.md §6, §8)."""
 
 from __future__ import annotations
 
@@ -7,6 +6,8 @@ from collections.abc import Sequence
 
 from synthleak.analyses.cells import Cell, CellRow, ProxyRow
 from synthleak.report.figures.figure import Figure, Rows, Spec, named, panels, short, values
+
+KINDS = ["best in hindsight", "fixed in advance"]
 
 
 def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
@@ -36,11 +37,11 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
     }
     return Figure(
         name="proxies",
-        title=f"All proxies against their chance ceilings: {named(cell)}",
+        title=f"All proxies against their chance limits: {named(cell)}",
         alt=(
-            f"AUC of {len(order)} proxies in {len(scenarios)} scenarios, each with the ceiling that"
+            f"AUC of {len(order)} proxies in {len(scenarios)} scenarios, each with the limit that"
             f" the whole search stays below by chance in 95% of redraws; {above} of {len(rows)}"
-            " lie above their ceiling."
+            " lie above their limit."
         ),
         spec=spec,
         cell=cell,
@@ -58,7 +59,7 @@ def _proxy_layers(order: list[str]) -> list[Spec]:
     x = {
         "field": "a",
         "type": "quantitative",
-        "title": "AUC (tick: chance stays below)",
+        "title": "AUC (tick: chance limit)",
         "scale": {"zero": False, "nice": True, "padding": 6},
         "axis": {"tickCount": 4},
     }
@@ -74,9 +75,9 @@ def _proxy_layers(order: list[str]) -> list[Spec]:
         {"field": "v", "title": "view"},
         {"field": "s", "title": "scenario"},
         {"field": "a", "title": "AUC"},
-        {"field": "c", "title": "chance stays below"},
+        {"field": "c", "title": "chance limit"},
         {"field": "t", "title": "tail (mean TPR to 5% FPR)"},
-        {"field": "u", "title": "tail: chance stays below"},
+        {"field": "u", "title": "tail: chance limit"},
     ]
     return [
         {
@@ -111,7 +112,7 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
     for row in rows:
         common = {"scenario": row.scenario}
         hindsight = {
-            "kind": "best in hindsight",
+            "kind": KINDS[0],
             "auc": short(row.auc),
             "low": None,
             "high": None,
@@ -123,7 +124,7 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
             data.append(
                 common
                 | {
-                    "kind": "chosen beforehand",
+                    "kind": KINDS[1],
                     "auc": short(row.crossfit_auc),
                     "low": short(row.crossfit_low),
                     "high": short(row.crossfit_high),
@@ -133,13 +134,13 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
             )
     said = "; ".join(
         f"{row.scenario} {row.auc:.3f} in hindsight"
-        + ("" if row.crossfit_auc is None else f", {row.crossfit_auc:.3f} chosen beforehand")
+        + ("" if row.crossfit_auc is None else f", {row.crossfit_auc:.3f} fixed in advance")
         for row in rows
     )
     return Figure(
         name="scenarios",
         title=f"What the attacker knows, side by side: {named(cell)}",
-        alt=f"AUC by scenario: {said}. Ticks are chance ceilings, whiskers 95% intervals.",
+        alt=f"AUC by scenario: {said}. Ticks are chance limits, whiskers 95% intervals.",
         spec={
             "data": values(data),
             "height": {"step": 24},
@@ -149,8 +150,9 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
                     "type": "nominal",
                     "title": None,
                     "axis": {"ticks": False},
+                    "scale": {"domain": [row.scenario for row in rows]},
                 },
-                "yOffset": {"field": "kind", "type": "nominal"},
+                "yOffset": {"field": "kind", "type": "nominal", "scale": {"domain": KINDS}},
             },
             "layer": _scenario_layers(),
         },
@@ -161,7 +163,7 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
 def _scenario_layers() -> list[Spec]:
     x: Spec = {
         "type": "quantitative",
-        "title": "AUC (tick: chance stays below)",
+        "title": "AUC (tick: chance limit)",
         "scale": {"zero": False, "padding": 8},
         "axis": {"tickCount": 8},
     }
@@ -169,7 +171,7 @@ def _scenario_layers() -> list[Spec]:
         "field": "kind",
         "type": "nominal",
         "title": None,
-        "scale": {"domain": ["best in hindsight", "chosen beforehand"]},
+        "scale": {"domain": KINDS},
     }
     tooltip = [
         {"field": "scenario", "title": "scenario"},
@@ -178,7 +180,7 @@ def _scenario_layers() -> list[Spec]:
         {"field": "auc", "title": "AUC"},
         {"field": "low", "title": "from"},
         {"field": "high", "title": "to"},
-        {"field": "ceiling", "title": "chance stays below"},
+        {"field": "ceiling", "title": "chance limit"},
     ]
     return [
         {

@@ -43,7 +43,7 @@ def roc_figures(cell: Cell, curves: Curves, rows: Sequence[CellRow]) -> list[Fig
 
 
 def _point(row: CellRow) -> dict[str, Any]:
-    """Return the operating point as the tables have it, and its chance ceiling."""
+    """Return the operating point as the tables have it, and its chance limit."""
     return {
         "s": row.scenario,
         "k": POINT,
@@ -58,7 +58,7 @@ def _point(row: CellRow) -> dict[str, Any]:
 def _alt(rows: Sequence[CellRow], redraws: int, claimed: bool) -> str:
     said = "; ".join(
         f"{row.scenario} ({row.proxy}) finds {row.tpr_at_fpr05:.0%} of members at 5% false alarms"
-        + ("" if row.null_tpr95 is None else f", chance stays below {row.null_tpr95:.0%}")
+        + ("" if row.null_tpr95 is None else f", chance limit {row.null_tpr95:.0%}")
         for row in rows
     )
     allowed = "; a dashed line shows the most that the claim allows" if claimed else ""
@@ -164,7 +164,7 @@ def _operating(x: Spec, y: Spec, place: Spec) -> list[Spec]:
         {"field": "p", "title": "best proxy"},
         {"field": "a", "title": "area (AUC)", "format": ".3f"},
         {"field": "t", "title": "TPR at 5% FPR", "format": ".3f"},
-        {"field": "c", "title": "chance stays below", "format": ".3f"},
+        {"field": "c", "title": "chance limit", "format": ".3f"},
     ]
     return [
         {

@@ -16,7 +16,7 @@ KINDS = {
     (BEST, "embedding"): "best embedding",
     ("median", "embedding"): "median embedding",
     (BEST, ANY): "best of all",
-    ("crossfit", ANY): "chosen beforehand",
+    ("crossfit", ANY): "fixed in advance",
 }
 
 
@@ -76,7 +76,7 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
     x: Spec = {
         "field": "s",
         "type": "nominal",
-        "sort": scenarios,
+        "scale": {"domain": scenarios},
         "title": "what the attacker knows",
         "axis": {"labelAngle": 0, "grid": False},
     }
