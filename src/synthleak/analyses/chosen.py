@@ -17,10 +17,7 @@ from synthleak.evidence.observation import Floats
 from synthleak.metrics.records.vulnerability import FEWEST
 
 SPLIT, HINDSIGHT = "split80", "all"
-FIXED = {
-    "containment_max S2": ("S2", "containment_max"),
-    "cos_max S1": ("S1", "cos_max"),
-}
+FIXED = {"containment_max S2": ("S2", "containment_max"), "cos_max S1": ("S1", "cos_max")}
 RULES = (SPLIT, HINDSIGHT, *FIXED)
 TOO_FEW = f"needs {FEWEST} records per pool that are in some releases and out of others"
 

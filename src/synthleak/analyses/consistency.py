@@ -101,8 +101,8 @@ def _why(groups: Sequence[Group]) -> str:
 class _Setting:
     """V of one setting as `[assignment, target]`, the observed assignment first.
 
-    `ranks` are centred and of length 1 in each assignment, so that two settings' product is ρ; `top`
-    says who is in the top tenth; `records` counts who qualifies.
+    `ranks` are centred and of length 1 in each assignment, so that two settings' product is ρ;
+    `top` says who is in the top tenth; `records` counts who qualifies.
     """
 
     name: str

@@ -10,7 +10,7 @@ difference with each kind held against its own non-members, which is 0 where bot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -72,28 +72,14 @@ class MergedRow:
     own_high: float | None
 
 
-@analysis(
-    "merged",
-    version=1,
-    row=MergedRow,
-    shown=(
-        "corpus",
-        "pool",
-        "generator",
-        "epsilon",
-        "scenario",
-        "measure",
-        "first_value",
-        "second_value",
-        "delta",
-        "low",
-        "high",
-        "null_low",
-        "null_high",
-        "p",
-        "own_delta",
-    ),
+SHOWN = (
+    *("pool", "generator", "epsilon", "scenario", "proxy", "measure", "first_value"),
+    *("second_value", "delta", "low", "high", "null_low", "null_high", "p", "own_delta"),
 )
+"""What a person reads first of a merged cell."""
+
+
+@analysis("merged", version=1, row=MergedRow, shown=("corpus", *SHOWN))
 def merged(study: Study) -> Sequence[MergedRow]:
     """Which of two kinds of records stands out more, where a spec plays them in one pool."""
     joined = [cell_data for cell_data in study.cell_data if cell_data.pool.rule == UNION]
@@ -145,7 +131,7 @@ def merged_rows(
     for scenario in dict.fromkeys(signal.scenario for signal in signals):
         group = np.flatnonzero([signal.scenario == scenario for signal in signals])
         chosen = choose(comparison.ranks, assignments, level, group).signal.tolist()
-        assignments = [
+        sides = [
             Sides(comparison.ranks.low[signal], first, assignment)
             for signal, assignment in zip(chosen, assignments, strict=True)
         ]
@@ -153,9 +139,7 @@ def merged_rows(
         pool_auc = float(level[0, best])
         rows += [
             _row(cell, signals[best], pool_auc, order, counts, found)
-            for found in origin_measurements(
-                assignments, stream(*name, "bootstrap", scenario), draws
-            )
+            for found in origin_measurements(sides, stream(*name, "bootstrap", scenario), draws)
         ]
     return rows
 
@@ -169,10 +153,7 @@ def _row(
     found: OriginMeasurements,
 ) -> MergedRow:
     return MergedRow(
-        corpus=cell.corpus,
-        pool=cell.pool,
-        generator=cell.generator,
-        epsilon=cell.epsilon,
+        **asdict(cell),
         scenario=signal.scenario,
         proxy=signal.proxy,
         view=signal.view,

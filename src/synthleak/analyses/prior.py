@@ -228,10 +228,7 @@ def prior_rows(cell: Cell, figures: Sequence[AttackMeasurements]) -> list[PriorR
     """Write the arms of all attacks on a cell as rows."""
     return [
         PriorRow(
-            corpus=cell.corpus,
-            pool=cell.pool,
-            generator=cell.generator,
-            epsilon=cell.epsilon,
+            **asdict(cell),
             family=attack.attack,
             arm=arm.name,
             scenario=arm.scenario,
@@ -259,10 +256,7 @@ def compare(
     rival = max(figures, key=lambda attack: (attack.best.auc, attack.best.tpr), default=None)
     delta = None if rival is None else best.auc - rival.best.auc
     return ComparisonRow(
-        corpus=cell.corpus,
-        pool=cell.pool,
-        generator=cell.generator,
-        epsilon=cell.epsilon,
+        **asdict(cell),
         ours_auc=best.auc,
         ours_tpr=best.tpr_at_fpr05,
         ours_proxy=best.proxy,

@@ -81,29 +81,14 @@ def _flags(found: Adjudication) -> list[dict[str, Any]]:
 
 def _differences(found: Adjudication) -> list[dict[str, Any]]:
     """Show the scenario of each game in which the whole merged pool leaks most."""
+    from synthleak.analyses.merged import SHOWN
+
     best: dict[tuple[str, str, float], float] = {}
     for row in found.rows:
         game = (row.pool, row.generator, row.epsilon)
         best[game] = max(best.get(game, 0.0), row.pool_auc)
-    columns = (
-        "pool",
-        "generator",
-        "epsilon",
-        "scenario",
-        "proxy",
-        "measure",
-        "first_value",
-        "second_value",
-        "delta",
-        "low",
-        "high",
-        "null_low",
-        "null_high",
-        "p",
-        "own_delta",
-    )
     return [
-        {name: getattr(row, name) for name in columns}
+        {name: getattr(row, name) for name in SHOWN}
         for row in found.rows
         if row.pool_auc == best[row.pool, row.generator, row.epsilon]
     ]

@@ -48,11 +48,7 @@ TABLES: Mapping[str, Callable[[Source], Printed]] = MappingProxyType(
 """Every printed table by its name, in the order of the study."""
 
 FORMATS: Mapping[str, tuple[str, Callable[[Printed], str]]] = MappingProxyType(
-    {
-        "csv": ("csv", sheet.table),
-        "md": ("md", markdown.table),
-        "latex": ("tex", latex.table),
-    }
+    {"csv": ("csv", sheet.table), "md": ("md", markdown.table), "latex": ("tex", latex.table)}
 )
 """Each format with its ending and its writer."""
 

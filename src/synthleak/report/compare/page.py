@@ -11,7 +11,17 @@ from markupsafe import Markup
 import synthleak
 from synthleak.report.compare.comparison import CellLine, Compared
 from synthleak.report.environment import environment
-from synthleak.report.figures.figure import Figure, Rows, Spec, budget, panels, short, values
+from synthleak.report.figures.figure import (
+    Figure,
+    Rows,
+    Spec,
+    budget,
+    nominal,
+    panels,
+    quantitative,
+    short,
+    values,
+)
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.page.assets import policy
 
@@ -83,7 +93,7 @@ def compared_figure(compared: Compared) -> Figure | None:
         spec={
             "usermeta": panels(len(pools), least=300, gutter=24, margin=130),
             "data": values(data),
-            "facet": {"field": "o", "type": "nominal", "title": None, "sort": pools},
+            "facet": nominal(field="o", sort=pools),
             "columns": len(pools),
             "spec": {"height": {"step": 16}, "layer": _layers(names)},
         },
@@ -100,19 +110,16 @@ def _said(line: CellLine) -> str:
 def _layers(names: list[str]) -> list[Spec]:
     hues = ["$first", "$second", "$third", "$fourth"]
     marks = ["circle", "square", "triangle-up", "diamond"]
-    audit: Spec = {"field": "n", "type": "nominal", "title": "audit"}
+    audit: Spec = nominal("audit", field="n")
     colours = [hues[k % 4] for k in range(len(names))]
     shapes = [marks[k % 4] for k in range(len(names))]
     shared: Spec = {
-        "y": {"field": "c", "type": "nominal", "sort": None, "title": None},
+        "y": nominal(field="c", sort=None),
         "yOffset": {"field": "n", "type": "nominal", "sort": names},
     }
-    x: Spec = {
-        "type": "quantitative",
-        "title": "AUC (tick: chance limit)",
-        "scale": {"zero": False, "padding": 8},
-        "axis": {"tickCount": 5},
-    }
+    x: Spec = quantitative(
+        "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 5}
+    )
     colour = audit | {"scale": {"domain": names, "range": colours}}
     tooltip = [
         {"field": field, "title": title}

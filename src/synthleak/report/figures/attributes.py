@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 from synthleak.analyses.attributes_combined import CombinedRow
 from synthleak.core.verdict import LEVEL
-from synthleak.report.figures.figure import Figure, Rows, Spec, panels, short, values
+from synthleak.report.figures.figure import (
+    Figure,
+    Rows,
+    Spec,
+    nominal,
+    panels,
+    quantitative,
+    short,
+    tooltips,
+    values,
+)
 
 WHOLE = "all"
 STEPS = [-0.3, -0.1, 0.1, 0.3]
@@ -51,7 +61,7 @@ def attributes_figure(rows: Sequence[CombinedRow], selection: str = "split80") -
         spec={
             "usermeta": panels(len(heads), least=230, gutter=22, margin=110),
             "data": values(data),
-            "facet": {"field": "g", "type": "nominal", "title": None, "sort": heads},
+            "facet": nominal(field="g", sort=heads),
             "columns": len(heads),
             "spec": {
                 "height": {"step": 30},
@@ -72,40 +82,22 @@ def _mark(row: CombinedRow) -> int:
 
 def _heat(attributes: list[str], corpora: list[str]) -> list[Spec]:
     place: Spec = {
-        "x": {
-            "field": "c",
-            "type": "nominal",
-            "sort": corpora,
-            "title": None,
-            "axis": {"orient": "bottom", "labelAngle": 0, "domain": False, "ticks": False},
-        },
-        "y": {
-            "field": "a",
-            "type": "nominal",
-            "sort": attributes,
-            "title": None,
-            "axis": {"domain": False, "ticks": False},
-        },
+        "x": nominal(
+            field="c",
+            sort=corpora,
+            axis={"orient": "bottom", "labelAngle": 0, "domain": False, "ticks": False},
+        ),
+        "y": nominal(field="a", sort=attributes, axis={"domain": False, "ticks": False}),
     }
-    tooltip = [
-        {"field": "a", "title": "attribute"},
-        {"field": "c", "title": "corpus"},
-        {"field": "r", "title": "ρ"},
-        {"field": "n", "title": "records"},
-        {"field": "p", "title": "p (nominal)"},
-        {"field": "h", "title": "p (Holm)"},
-    ]
+    tooltip = tooltips(a="attribute", c="corpus", r="ρ", n="records", p="p (nominal)", h="p (Holm)")
     return [
         {
             "mark": {"type": "rect", "stroke": "$paper", "strokeWidth": 2},
             "encoding": place
             | {
-                "color": {
-                    "field": "r",
-                    "type": "quantitative",
-                    "title": "ρ",
-                    "scale": {"type": "threshold", "domain": STEPS, "range": SHADES},
-                },
+                "color": quantitative(
+                    "ρ", field="r", scale={"type": "threshold", "domain": STEPS, "range": SHADES}
+                ),
                 "tooltip": tooltip,
             },
         },

@@ -10,7 +10,18 @@ from synthleak.analyses.cell_data import CellData
 from synthleak.analyses.consistency import ConsistencyRow
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.by_record import tenth
-from synthleak.report.figures.figure import Figure, Rows, Spec, headed, panels, short, values
+from synthleak.report.figures.figure import (
+    Figure,
+    Rows,
+    Spec,
+    headed,
+    nominal,
+    panels,
+    quantitative,
+    short,
+    tooltips,
+    values,
+)
 
 MOST = 12
 """How many pairs are drawn; the table has them all."""
@@ -54,13 +65,9 @@ def generators_figure(
         spec={
             "usermeta": panels(len(heads), least=260, gutter=52, margin=0),
             "data": values(data),
-            "facet": {
-                "field": "p",
-                "type": "nominal",
-                "title": None,
-                "sort": list(heads),
-                "header": headed(heads) | {"labelFontSize": 11},
-            },
+            "facet": nominal(
+                field="p", sort=list(heads), header=headed(heads) | {"labelFontSize": 11}
+            ),
             "columns": len(heads),
             "resolve": {"axis": {"x": "independent", "y": "independent"}},
             "spec": {"height": 220, "layer": _layers()},
@@ -94,19 +101,9 @@ def _pooled(
 
 def _layers() -> list[Spec]:
     kinds = ["its top tenth", "others"]
-    kind: Spec = {"field": "d", "type": "nominal", "title": "under the first"}
-    x: Spec = {
-        "field": "x",
-        "type": "quantitative",
-        "title": "V under the first generator",
-        "axis": {"tickCount": 5},
-    }
-    y: Spec = {
-        "field": "y",
-        "type": "quantitative",
-        "title": "V under the second",
-        "axis": {"tickCount": 5},
-    }
+    kind: Spec = nominal("under the first", field="d")
+    x: Spec = quantitative("V under the first generator", field="x", axis={"tickCount": 5})
+    y: Spec = quantitative("V under the second", field="y", axis={"tickCount": 5})
     return [
         {
             "mark": {"type": "point", "filled": True, "size": 36, "opacity": 0.9},
@@ -115,11 +112,7 @@ def _layers() -> list[Spec]:
                 "y": y,
                 "color": kind | {"scale": {"domain": kinds, "range": ["$second", "$first"]}},
                 "shape": kind | {"scale": {"domain": kinds, "range": ["diamond", "circle"]}},
-                "tooltip": [
-                    {"field": "i", "title": "record"},
-                    {"field": "x", "title": "V under the first"},
-                    {"field": "y", "title": "V under the second"},
-                ],
+                "tooltip": tooltips(i="record", x="V under the first", y="V under the second"),
             },
         }
     ]

@@ -177,9 +177,9 @@ def budget(epsilon: float) -> str:
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
-def named(cell: Cell) -> str:
+def named(cell: Cell, *, pool: bool = True) -> str:
     """Return a cell as a title names it."""
-    return f"{cell.generator}, ε = {budget(cell.epsilon)}, pool {cell.pool}"
+    return f"{cell.generator}, ε = {budget(cell.epsilon)}" + (f", pool {cell.pool}" if pool else "")
 
 
 def headed(names: Mapping[str, str]) -> Spec:
@@ -191,6 +191,25 @@ def headed(names: Mapping[str, str]) -> Spec:
     for code, name in names.items():
         made = f"datum.value == {json.dumps(code)} ? {json.dumps(name)} : {made}"
     return {"labelExpr": f"split({made}, '\\n')"}
+
+
+def nominal(title: str | None = None, **more: Any) -> Spec:
+    """Return an encoding of names.
+
+    >>> nominal("pool", field="p")
+    {'type': 'nominal', 'title': 'pool', 'field': 'p'}
+    """
+    return {"type": "nominal", "title": title, **more}
+
+
+def quantitative(title: str | None = None, **more: Any) -> Spec:
+    """Return an encoding of numbers."""
+    return {"type": "quantitative", "title": title, **more}
+
+
+def tooltips(**titles: str) -> list[Spec]:
+    """Return what a pointed-at mark shows: fields by their titles."""
+    return [{"field": field, "title": title} for field, title in titles.items()]
 
 
 def values(rows: Sequence[Mapping[str, Any]]) -> Spec:

@@ -8,7 +8,18 @@ from synthleak.analyses.cells import CellRow
 from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.dp_removal import RemovalRow
 from synthleak.analyses.merged import MergedRow
-from synthleak.report.figures.figure import Figure, Rows, Spec, budget, panels, short, values
+from synthleak.report.figures.figure import (
+    Figure,
+    Rows,
+    Spec,
+    budget,
+    nominal,
+    panels,
+    quantitative,
+    short,
+    tooltips,
+    values,
+)
 
 WHOLE = "all"
 
@@ -51,7 +62,7 @@ def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
         spec={
             "usermeta": panels(len(heads), least=250, gutter=30, margin=48),
             "data": values(data),
-            "facet": {"field": "g", "type": "nominal", "title": None, "sort": heads},
+            "facet": nominal(field="g", sort=heads),
             "columns": len(heads),
             "spec": {"height": 230, "layer": _budget_layers(order, sorted({r["p"] for r in data}))},
         },
@@ -66,28 +77,17 @@ def _budget_layers(order: list[str], pools: list[str]) -> list[Spec]:
         "title": "privacy budget ε",
         "axis": {"labelAngle": 0},
     }
-    y: Spec = {
-        "type": "quantitative",
-        "title": "AUC (tick: chance limit)",
-        "scale": {"zero": False, "padding": 6},
-    }
+    y: Spec = quantitative("AUC (tick: chance limit)", scale={"zero": False, "padding": 6})
     offset: Spec = {"field": "p", "type": "nominal"}
-    pool: Spec = {"field": "p", "type": "nominal", "title": "pool"}
+    pool: Spec = nominal("pool", field="p")
     hues = ["$first", "$second", "$third", "$fourth"]
     # As many as share no divisor with the hues: twenty pools before two look alike.
     marks = ["circle", "square", "triangle-up", "diamond", "cross"]
     colour = pool | {"scale": {"domain": pools, "range": _cycled(hues, len(pools))}}
     shape = pool | {"scale": {"domain": pools, "range": _cycled(marks, len(pools))}}
-    tooltip = [
-        {"field": "p", "title": "pool"},
-        {"field": "e", "title": "ε"},
-        {"field": "s", "title": "scenario"},
-        {"field": "a", "title": "AUC"},
-        {"field": "l", "title": "from"},
-        {"field": "h", "title": "to"},
-        {"field": "c", "title": "chance limit"},
-        {"field": "w", "title": "verdict"},
-    ]
+    tooltip = tooltips(
+        p="pool", e="ε", s="scenario", a="AUC", l="from", h="to", c="chance limit", w="verdict"
+    )
     shared: Spec = {"x": x, "xOffset": offset}
     return [
         {
@@ -217,28 +217,10 @@ def _differences(
     """Return a forest of differences: one row each, filled where something is shown."""
     if not data:
         return None
-    x: Spec = {
-        "type": "quantitative",
-        "title": axis,
-        "scale": {"zero": True, "padding": 8},
-        "axis": {"tickCount": 7},
-    }
-    y: Spec = {
-        "field": "c",
-        "type": "nominal",
-        "sort": None,
-        "title": None,
-        "axis": {"grid": False, "ticks": False, "labelLimit": 300},
-    }
-    kind: Spec = {"field": "k", "type": "nominal", "title": None}
-    tooltip = [
-        {"field": "c", "title": "cell"},
-        {"field": "v", "title": "difference"},
-        {"field": "l", "title": "from"},
-        {"field": "h", "title": "to"},
-        {"field": "p", "title": "p"},
-        {"field": "k", "title": "reading"},
-    ]
+    x: Spec = quantitative(axis, scale={"zero": True, "padding": 8}, axis={"tickCount": 7})
+    y: Spec = nominal(field="c", sort=None, axis={"grid": False, "ticks": False, "labelLimit": 300})
+    kind: Spec = nominal(field="k")
+    tooltip = tooltips(c="cell", v="difference", l="from", h="to", p="p", k="reading")
     layers: list[Spec] = []
     if "n" in data[0]:
         layers.append(

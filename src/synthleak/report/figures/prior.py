@@ -8,7 +8,19 @@ from synthleak.analyses.cell_data import EVERY
 from synthleak.analyses.cells import Cell, CellRow
 from synthleak.analyses.prior import OURS, ComparisonRow, PriorRow
 from synthleak.analyses.prior_attacks import ScoreboardRow
-from synthleak.report.figures.figure import GROUPS, Figure, Rows, Spec, budget, named, short, values
+from synthleak.report.figures.figure import (
+    GROUPS,
+    Figure,
+    Rows,
+    Spec,
+    budget,
+    named,
+    nominal,
+    quantitative,
+    short,
+    tooltips,
+    values,
+)
 
 COLOURS = ["$first", "$second", "$third"]
 SHAPES = ["circle", "square", "triangle-up"]
@@ -50,13 +62,9 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
             "data": values(data),
             "height": {"step": 17},
             "encoding": {
-                "y": {
-                    "field": "a",
-                    "type": "nominal",
-                    "sort": None,
-                    "title": None,
-                    "axis": {"grid": False, "ticks": False, "labelLimit": 240},
-                }
+                "y": nominal(
+                    field="a", sort=None, axis={"grid": False, "ticks": False, "labelLimit": 240}
+                )
             },
             "layer": _arms(list(dict.fromkeys(str(row["f"]) for row in data))),
         },
@@ -65,21 +73,16 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
 
 
 def _arms(families: list[str]) -> list[Spec]:
-    x: Spec = {
-        "field": "v",
-        "type": "quantitative",
-        "title": "AUC (tick: chance limit)",
-        "scale": {"zero": False, "padding": 8},
-        "axis": {"tickCount": 6},
-    }
-    kind: Spec = {"field": "f", "type": "nominal", "title": None}
+    x: Spec = quantitative(
+        "AUC (tick: chance limit)",
+        field="v",
+        scale={"zero": False, "padding": 8},
+        axis={"tickCount": 6},
+    )
+    kind: Spec = nominal(field="f")
     colours = [COLOURS[place % 3] for place in range(len(families))]
     shapes = [SHAPES[place % 3] for place in range(len(families))]
-    tooltip = [
-        {"field": "a", "title": "signal"},
-        {"field": "v", "title": "AUC"},
-        {"field": "c", "title": "chance limit"},
-    ]
+    tooltip = tooltips(a="signal", v="AUC", c="chance limit")
     return [
         {
             "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 12},
@@ -156,28 +159,19 @@ def _diagonal(low: float, high: float) -> Spec:
 def _cells(data: Rows) -> Spec:
     scale = {"zero": False, "padding": 10}
     names = ["ours passes its null", "within chance"]
-    found: Spec = {"field": "found", "type": "nominal", "title": None}
+    found: Spec = nominal(field="found")
     return {
         "data": values(data),
         "mark": {"type": "point", "size": 60, "opacity": 1, "strokeWidth": 1.5},
         "encoding": {
-            "x": {
-                "field": "x",
-                "type": "quantitative",
-                "title": "AUC of the better prior attack",
-                "scale": scale,
-                "axis": {"tickCount": 6},
-            },
-            "y": {"field": "y", "type": "quantitative", "title": "AUC of ours", "scale": scale},
+            "x": quantitative(
+                "AUC of the better prior attack", field="x", scale=scale, axis={"tickCount": 6}
+            ),
+            "y": quantitative("AUC of ours", field="y", scale=scale),
             "fill": found | {"scale": {"domain": names, "range": ["$first", "transparent"]}},
             "stroke": found | {"scale": {"domain": names, "range": ["$first", "$muted"]}},
-            "tooltip": [
-                {"field": "cell", "title": "cell"},
-                {"field": "corpus", "title": "corpus"},
-                {"field": "y", "title": "ours"},
-                {"field": "x", "title": "prior"},
-                {"field": "arm", "title": "its arm"},
-                {"field": "found", "title": "ours"},
-            ],
+            "tooltip": tooltips(
+                cell="cell", corpus="corpus", y="ours", x="prior", arm="its arm", found="ours"
+            ),
         },
     }

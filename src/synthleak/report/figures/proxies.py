@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.analyses.cells import Cell, CellRow, ProxyRow
-from synthleak.report.figures.figure import Figure, Rows, Spec, named, panels, short, values
+from synthleak.report.figures.figure import (
+    Figure,
+    Rows,
+    Spec,
+    named,
+    nominal,
+    panels,
+    quantitative,
+    short,
+    tooltips,
+    values,
+)
 
 KINDS = ["best in hindsight", "fixed in advance"]
 
@@ -30,7 +41,7 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
     spec: Spec = {
         "usermeta": panels(len(scenarios), least=160, gutter=16, margin=150),
         "data": values(data),
-        "facet": {"field": "s", "type": "nominal", "title": None, "sort": scenarios},
+        "facet": nominal(field="s", sort=scenarios),
         "columns": len(scenarios),
         "spacing": 16,
         "spec": {"height": {"step": 13}, "layer": _proxy_layers(order)},
@@ -49,36 +60,27 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
 
 
 def _proxy_layers(order: list[str]) -> list[Spec]:
-    y = {
-        "field": "p",
-        "type": "nominal",
-        "sort": order,
-        "title": None,
-        "axis": {"grid": False, "labelFontSize": 10, "ticks": False},
-    }
-    x = {
-        "field": "a",
-        "type": "quantitative",
-        "title": "AUC (tick: chance limit)",
-        "scale": {"zero": False, "nice": True, "padding": 6},
-        "axis": {"tickCount": 4},
-    }
-    view = {
-        "field": "v",
-        "type": "nominal",
-        "title": None,
-        "legend": {"labelExpr": "datum.label == 'L' ? 'lexical' : 'embedding'"},
-        "scale": {"domain": ["L", "E"]},
-    }
-    tooltip = [
-        {"field": "p", "title": "proxy"},
-        {"field": "v", "title": "view"},
-        {"field": "s", "title": "scenario"},
-        {"field": "a", "title": "AUC"},
-        {"field": "c", "title": "chance limit"},
-        {"field": "t", "title": "tail (mean TPR to 5% FPR)"},
-        {"field": "u", "title": "tail: chance limit"},
-    ]
+    y = nominal(field="p", sort=order, axis={"grid": False, "labelFontSize": 10, "ticks": False})
+    x = quantitative(
+        "AUC (tick: chance limit)",
+        field="a",
+        scale={"zero": False, "nice": True, "padding": 6},
+        axis={"tickCount": 4},
+    )
+    view = nominal(
+        field="v",
+        legend={"labelExpr": "datum.label == 'L' ? 'lexical' : 'embedding'"},
+        scale={"domain": ["L", "E"]},
+    )
+    tooltip = tooltips(
+        p="proxy",
+        v="view",
+        s="scenario",
+        a="AUC",
+        c="chance limit",
+        t="tail (mean TPR to 5% FPR)",
+        u="tail: chance limit",
+    )
     return [
         {
             "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 11},
@@ -145,13 +147,11 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
             "data": values(data),
             "height": {"step": 24},
             "encoding": {
-                "y": {
-                    "field": "scenario",
-                    "type": "nominal",
-                    "title": None,
-                    "axis": {"ticks": False},
-                    "scale": {"domain": [row.scenario for row in rows]},
-                },
+                "y": nominal(
+                    field="scenario",
+                    axis={"ticks": False},
+                    scale={"domain": [row.scenario for row in rows]},
+                ),
                 "yOffset": {"field": "kind", "type": "nominal", "scale": {"domain": KINDS}},
             },
             "layer": _scenario_layers(),
@@ -161,27 +161,19 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
 
 
 def _scenario_layers() -> list[Spec]:
-    x: Spec = {
-        "type": "quantitative",
-        "title": "AUC (tick: chance limit)",
-        "scale": {"zero": False, "padding": 8},
-        "axis": {"tickCount": 8},
-    }
-    kind: Spec = {
-        "field": "kind",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": KINDS},
-    }
-    tooltip = [
-        {"field": "scenario", "title": "scenario"},
-        {"field": "kind", "title": "figure"},
-        {"field": "what", "title": "proxy"},
-        {"field": "auc", "title": "AUC"},
-        {"field": "low", "title": "from"},
-        {"field": "high", "title": "to"},
-        {"field": "ceiling", "title": "chance limit"},
-    ]
+    x: Spec = quantitative(
+        "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 8}
+    )
+    kind: Spec = nominal(field="kind", scale={"domain": KINDS})
+    tooltip = tooltips(
+        scenario="scenario",
+        kind="figure",
+        what="proxy",
+        auc="AUC",
+        low="from",
+        high="to",
+        ceiling="chance limit",
+    )
     return [
         {
             "mark": {"type": "rule", "strokeWidth": 2},

@@ -10,7 +10,18 @@ import numpy as np
 from synthleak.analyses.cells import Cell, CellRow
 from synthleak.metrics.curves import GRID, LOWEST, Curves
 from synthleak.metrics.roc import FPR_LIMIT
-from synthleak.report.figures.figure import Figure, Rows, Spec, headed, named, panels, short, values
+from synthleak.report.figures.figure import (
+    Figure,
+    Rows,
+    Spec,
+    headed,
+    named,
+    nominal,
+    panels,
+    quantitative,
+    short,
+    values,
+)
 
 BAND, CURVE, POINT = "n", "b", "p"
 SHOWN, CLAIMED, GUESSED = "best proxy", "most that the claim allows", "guessing"
@@ -79,13 +90,7 @@ def _figure(
         spec={
             "usermeta": panels(len(heads), least=210, gutter=22, margin=56),
             "data": values(data),
-            "facet": {
-                "field": "s",
-                "type": "nominal",
-                "title": None,
-                "sort": list(heads),
-                "header": headed(heads),
-            },
+            "facet": nominal(field="s", sort=list(heads), header=headed(heads)),
             "columns": len(heads),
             "spacing": 22,
             "spec": {"height": 240, "layer": _layers(allowed, logarithmic)},
@@ -95,25 +100,20 @@ def _figure(
 
 
 def _layers(allowed: Rows, logarithmic: bool) -> list[Spec]:
-    x: Spec = {
-        "field": "x",
-        "type": "quantitative",
-        "title": "false-positive rate",
-        "axis": {"tickCount": 5, "format": "~g"},
-        "scale": {"domain": [0, 1], "nice": False},
-    }
+    x: Spec = quantitative(
+        "false-positive rate",
+        field="x",
+        axis={"tickCount": 5, "format": "~g"},
+        scale={"domain": [0, 1], "nice": False},
+    )
     if logarithmic:
         x |= {
             "scale": {"type": "log", "domain": [LOWEST, 1], "nice": False},
             "axis": {"values": [0.001, 0.01, 0.05, 0.1, 1], "format": "~g"},
         }
-    y: Spec = {
-        "field": "t",
-        "type": "quantitative",
-        "title": "true-positive rate",
-        "scale": {"domain": [0, 1]},
-        "axis": {"tickCount": 5},
-    }
+    y: Spec = quantitative(
+        "true-positive rate", field="t", scale={"domain": [0, 1]}, axis={"tickCount": 5}
+    )
     place = {"calculate": f"max(datum.f, {LOWEST})" if logarithmic else "datum.f", "as": "x"}
     return [
         {
@@ -130,7 +130,7 @@ def _lines(x: Spec, y: Spec, place: Spec, allowed: Rows, logarithmic: bool) -> l
     """Return the lines, which share one legend; that of the claim where there is one."""
     names = [name for name in LINES if allowed or name != CLAIMED]
     dashes = [dash for name, dash in zip(LINES, DASHES, strict=True) if name in names]
-    kind: Spec = {"field": "line", "type": "nominal", "title": None}
+    kind: Spec = nominal(field="line")
 
     def line(what: str, *transform: Spec) -> Spec:
         return {

@@ -7,7 +7,18 @@ from collections.abc import Sequence
 from synthleak.analyses.cell_data import EVERY
 from synthleak.analyses.cells import Cell, CellRow
 from synthleak.analyses.scenario_scaling import ScalingRow
-from synthleak.report.figures.figure import GROUPS, Figure, Rows, Spec, named, short, values
+from synthleak.report.figures.figure import (
+    GROUPS,
+    Figure,
+    Rows,
+    Spec,
+    named,
+    nominal,
+    quantitative,
+    short,
+    tooltips,
+    values,
+)
 
 ANY, BEST = "any", "best"
 KINDS = {
@@ -66,21 +77,17 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
         f"{group} " + ", ".join(f"{row['s']} {row['d']:+.3f}" for row in means if row["g"] == group)
         for group in groups
     )
-    colour: Spec = {
-        "field": "g",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": groups, "range": ["$first", "$second"][: len(groups)]},
-    }
+    colour: Spec = nominal(
+        field="g", scale={"domain": groups, "range": ["$first", "$second"][: len(groups)]}
+    )
     shape = colour | {"scale": {"domain": groups, "range": ["circle", "square"][: len(groups)]}}
-    x: Spec = {
-        "field": "s",
-        "type": "nominal",
-        "scale": {"domain": scenarios},
-        "title": "what the attacker knows",
-        "axis": {"labelAngle": 0, "grid": False},
-    }
-    y: Spec = {"field": "d", "type": "quantitative", "title": "change of the best AUC from S1"}
+    x: Spec = nominal(
+        "what the attacker knows",
+        field="s",
+        scale={"domain": scenarios},
+        axis={"labelAngle": 0, "grid": False},
+    )
+    y: Spec = quantitative("change of the best AUC from S1", field="d")
     return Figure(
         name="scenario_scaling_a",
         title="(a) What more knowledge changes: best proxy, every cell",
@@ -146,24 +153,13 @@ def _steps(rows: Sequence[ScalingRow]) -> Figure | None:
     steps = sorted(dict.fromkeys(str(row["t"]) for row in data), key=lambda t: t.split(",")[0])
     hues = ["$first", "$second", "$third", "$fourth", "$ink", "$muted"]
     marks = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
-    kind: Spec = {"field": "k", "type": "nominal", "title": None, "legend": {"columns": 3}}
-    y: Spec = {"field": "t", "type": "nominal", "sort": steps, "title": None}
+    kind: Spec = nominal(field="k", legend={"columns": 3})
+    y: Spec = nominal(field="t", sort=steps)
     offset: Spec = {"field": "k", "type": "nominal", "sort": kinds}
-    x: Spec = {
-        "type": "quantitative",
-        "title": "change of AUC at this step, mean over cells",
-        "axis": {"tickCount": 6},
-    }
+    x: Spec = quantitative("change of AUC at this step, mean over cells", axis={"tickCount": 6})
     shared: Spec = {"y": y, "yOffset": offset}
     colour = kind | {"scale": {"domain": kinds, "range": hues[: len(kinds)]}}
-    tooltip = [
-        {"field": "t", "title": "step"},
-        {"field": "k", "title": "proxy"},
-        {"field": "d", "title": "change"},
-        {"field": "l", "title": "from"},
-        {"field": "h", "title": "to"},
-        {"field": "n", "title": "cells"},
-    ]
+    tooltip = tooltips(t="step", k="proxy", d="change", l="from", h="to", n="cells")
     return Figure(
         name="scenario_scaling_b",
         title="(b) Best and median proxy of each view, step by step",

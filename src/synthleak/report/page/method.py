@@ -36,8 +36,9 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
             "Chance limit",
             Markup(
                 "95% of chance results are below it: the same search on redraws of the coins"
-                " by the plan’s own sampler ({} redraws for p), with the choice repeated in each. Exact whatever the proxies"
-                " are, because the coins were tossed independently of everything else."
+                " by the plan’s own sampler ({} redraws for p), with the choice repeated in"
+                " each. Exact whatever the proxies are, because the coins were tossed"
+                " independently of everything else."
             ).format(redraws),
         ),
         Caveat(

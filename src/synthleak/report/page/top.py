@@ -91,6 +91,7 @@ NEXT: dict[str, tuple[str, ...]] = {
     ),
     "cannot": (
         "Where nothing can be said, look at the reason in the cell: releases that are all alike"
-        " show nothing, and too few trials cannot tell chance from a leak. Fix the cause and run again.",
+        " show nothing, and too few trials cannot tell chance from a leak. Fix the cause and"
+        " run again.",
     ),
 }
