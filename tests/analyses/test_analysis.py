@@ -74,9 +74,7 @@ def whole_study(design: str) -> Study:
 
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])
-def test_every_analysis_of_a_whole_study_gives_rows_that_can_be_written_and_read(
-    design: str, tmp_path: Path
-) -> None:
+def test_rows_of_every_analysis_survive_csv_and_parquet(design: str, tmp_path: Path) -> None:
     study = whole_study(design)
     outcomes = {outcome.name: outcome for outcome in outcomes_of(study)}
     lacking = {name for name, outcome in outcomes.items() if outcome.unavailable is not None}

@@ -48,7 +48,7 @@ def psytar(path: Path, rows: list[list[Any]], sheet: str = "Sentence_Labeling") 
     return path
 
 
-def test_psytar_takes_any_mark_and_leaves_out_what_is_no_sentence(tmp_path: Path) -> None:
+def test_psytar_accepts_any_mark_and_skips_blanks(tmp_path: Path) -> None:
     path = psytar(tmp_path / "PsyTAR_dataset.xlsx", [PSYTAR_HEADER, *psytar_rows()])
     records = read("psytar", path=str(path))
     assert [(r.id, r.text, r.labels, r.group) for r in records] == [

@@ -148,7 +148,7 @@ def combined(**changes: Any) -> CombinedRow:
     return CombinedRow(**(row | changes))  # type: ignore[arg-type]
 
 
-def test_only_the_tested_column_of_a_heat_map_is_marked() -> None:
+def test_only_tested_heat_map_column_is_marked() -> None:
     made = attributes_figure(
         [
             combined(),
@@ -168,7 +168,7 @@ def test_only_the_tested_column_of_a_heat_map_is_marked() -> None:
     assert attributes_figure([]) is None
 
 
-def test_merged_pools_outside_the_band_of_no_leak_are_told_apart() -> None:
+def test_merged_figure_marks_differences_outside_the_band() -> None:
     common: dict[str, Any] = dict.fromkeys(MergedRow.__dataclass_fields__)
     common |= {"measure": "auc", "epsilon": 1.0, "first": "a", "second": "b", "low": 0, "high": 1}
     inside = MergedRow(**(common | {"delta": 0.05, "null_low": -0.1, "null_high": 0.1}))
@@ -219,7 +219,7 @@ def test_unknown_figure_suggests_the_nearest_name(audit: Audit) -> None:
     assert raised.value.where == "--only"
 
 
-def test_the_script_of_a_page_is_whole_and_closes_nothing() -> None:
+def test_script_cannot_close_its_element() -> None:
     script, style = runtime_script(), runtime_style()
     assert "</script" not in script.lower() and "</style" not in style.lower()
     assert "sourceMappingURL" not in script and "CONFIG;" not in script

@@ -295,7 +295,7 @@ def sticks_out(tab: Any) -> int:
     return int(tab.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
-def test_nothing_sticks_out_of_a_wide_page_or_of_paper(whole: Any) -> None:
+def test_nothing_overflows_wide_screens_or_paper(whole: Any) -> None:
     assert sticks_out(whole) <= 0
     whole.set_viewport_size({"width": PAPER, "height": 900})
     whole.emulate_media(media="print")
