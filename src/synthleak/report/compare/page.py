@@ -12,14 +12,18 @@ import synthleak
 from synthleak.report.compare.comparison import CellLine, Compared
 from synthleak.report.environment import environment
 from synthleak.report.figures.figure import (
+    HUES,
     Figure,
     Rows,
     Spec,
     budget,
+    estimates,
     nominal,
     panels,
     quantitative,
+    scaled,
     short,
+    tooltips,
     values,
 )
 from synthleak.report.figures.page import runtime_script, runtime_style
@@ -108,48 +112,22 @@ def _said(line: CellLine) -> str:
 
 
 def _layers(names: list[str]) -> list[Spec]:
-    hues = ["$first", "$second", "$third", "$fourth"]
-    marks = ["circle", "square", "triangle-up", "diamond"]
-    audit: Spec = nominal("audit", field="n")
-    colours = [hues[k % 4] for k in range(len(names))]
-    shapes = [marks[k % 4] for k in range(len(names))]
+    audit = nominal("audit", field="n")
+    x = quantitative(
+        "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 5}
+    )
     shared: Spec = {
         "y": nominal(field="c", sort=None),
         "yOffset": {"field": "n", "type": "nominal", "sort": names},
     }
-    x: Spec = quantitative(
-        "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 5}
+    return estimates(
+        shared,
+        ("x", x),
+        ("a", "l", "h", "t"),
+        colour=scaled(audit, names, HUES),
+        shape=scaled(audit, names, ["circle", "square", "triangle-up", "diamond"]),
+        tooltip=tooltips(
+            n="audit", c="cell", a="AUC", l="from", h="to", t="chance limit", w="verdict"
+        ),
+        sizes=(1.5, 11, 60),
     )
-    colour = audit | {"scale": {"domain": names, "range": colours}}
-    tooltip = [
-        {"field": field, "title": title}
-        for field, title in {
-            "n": "audit",
-            "c": "cell",
-            "a": "AUC",
-            "l": "from",
-            "h": "to",
-            "t": "chance limit",
-            "w": "verdict",
-        }.items()
-    ]
-    return [
-        {
-            "mark": {"type": "rule", "strokeWidth": 1.5},
-            "encoding": shared | {"x": x | {"field": "l"}, "x2": {"field": "h"}, "color": colour},
-        },
-        {
-            "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 11},
-            "encoding": shared | {"x": x | {"field": "t"}, "tooltip": tooltip},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-            "encoding": shared
-            | {
-                "x": x | {"field": "a"},
-                "color": colour,
-                "shape": audit | {"scale": {"domain": names, "range": shapes}},
-                "tooltip": tooltip,
-            },
-        },
-    ]

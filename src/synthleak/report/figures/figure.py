@@ -23,6 +23,7 @@ Rows = list[dict[str, Any]]
 GROUPS = {SELECTED: "selected pools", CONTROLS: "controls", EVERY: "all pools"}
 """How figures call the pools that an aggregate is over."""
 
+HUES = ["$first", "$second", "$third", "$fourth"]
 FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
 VEGA_LITE = "6.4"
 """The version of Vega-Lite that draws figures, in the page and in files."""
@@ -205,6 +206,46 @@ def nominal(title: str | None = None, **more: Any) -> Spec:
 def quantitative(title: str | None = None, **more: Any) -> Spec:
     """Return an encoding of numbers."""
     return {"type": "quantitative", "title": title, **more}
+
+
+def scaled(channel: Spec, names: Sequence[str], shown: Sequence[str]) -> Spec:
+    """Return an encoding in which each name has its colour or shape; these repeat if too few."""
+    cycled = [shown[place % len(shown)] for place in range(len(names))]
+    return channel | {"scale": {"domain": list(names), "range": cycled}}
+
+
+def estimates(
+    shared: Spec,
+    axis: tuple[str, Spec],
+    fields: tuple[str, str, str, str],
+    *,
+    colour: Spec,
+    shape: Spec,
+    tooltip: list[Spec],
+    sizes: tuple[float, int, int] = (1.5, 12, 60),
+) -> list[Spec]:
+    """Return the layers of estimates: interval as a line, chance limit as a tick, value as a point.
+
+    `fields` are those of the value, of both ends of its interval and of its chance limit; `sizes`
+    those of line, tick and point.
+    """
+    name, along = axis
+    value, low, _, limit = ({name: along | {"field": field}} for field in fields)
+    seen = {"tooltip": tooltip}
+    return [
+        {
+            "mark": {"type": "rule", "strokeWidth": sizes[0]},
+            "encoding": shared | low | {f"{name}2": {"field": fields[2]}, "color": colour},
+        },
+        {
+            "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": sizes[1]},
+            "encoding": shared | limit | seen,
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": sizes[2], "opacity": 1},
+            "encoding": shared | value | {"color": colour, "shape": shape} | seen,
+        },
+    ]
 
 
 def tooltips(**titles: str) -> list[Spec]:

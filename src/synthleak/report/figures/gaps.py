@@ -9,13 +9,16 @@ from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.dp_removal import RemovalRow
 from synthleak.analyses.merged import MergedRow
 from synthleak.report.figures.figure import (
+    HUES,
     Figure,
     Rows,
     Spec,
     budget,
+    estimates,
     nominal,
     panels,
     quantitative,
+    scaled,
     short,
     tooltips,
     values,
@@ -77,37 +80,20 @@ def _budget_layers(order: list[str], pools: list[str]) -> list[Spec]:
         "title": "privacy budget ε",
         "axis": {"labelAngle": 0},
     }
-    y: Spec = quantitative("AUC (tick: chance limit)", scale={"zero": False, "padding": 6})
-    offset: Spec = {"field": "p", "type": "nominal"}
-    pool: Spec = nominal("pool", field="p")
-    hues = ["$first", "$second", "$third", "$fourth"]
-    # As many as share no divisor with the hues: twenty pools before two look alike.
+    y = quantitative("AUC (tick: chance limit)", scale={"zero": False, "padding": 6})
+    pool = nominal("pool", field="p")
+    # As many shapes as share no divisor with the hues: twenty pools before two look alike.
     marks = ["circle", "square", "triangle-up", "diamond", "cross"]
-    colour = pool | {"scale": {"domain": pools, "range": _cycled(hues, len(pools))}}
-    shape = pool | {"scale": {"domain": pools, "range": _cycled(marks, len(pools))}}
-    tooltip = tooltips(
-        p="pool", e="ε", s="scenario", a="AUC", l="from", h="to", c="chance limit", w="verdict"
+    return estimates(
+        {"x": x, "xOffset": {"field": "p", "type": "nominal"}},
+        ("y", y),
+        ("a", "l", "h", "c"),
+        colour=scaled(pool, pools, HUES),
+        shape=scaled(pool, pools, marks),
+        tooltip=tooltips(
+            p="pool", e="ε", s="scenario", a="AUC", l="from", h="to", c="chance limit", w="verdict"
+        ),
     )
-    shared: Spec = {"x": x, "xOffset": offset}
-    return [
-        {
-            "mark": {"type": "rule", "strokeWidth": 1.5},
-            "encoding": shared | {"y": y | {"field": "l"}, "y2": {"field": "h"}, "color": colour},
-        },
-        {
-            "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 12},
-            "encoding": shared | {"y": y | {"field": "c"}, "tooltip": tooltip},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-            "encoding": shared
-            | {"y": y | {"field": "a"}, "color": colour, "shape": shape, "tooltip": tooltip},
-        },
-    ]
-
-
-def _cycled(items: list[str], count: int) -> list[str]:
-    return [items[place % len(items)] for place in range(count)]
 
 
 def control_gap_figure(rows: Sequence[GapRow]) -> Figure | None:

@@ -17,6 +17,7 @@ from synthleak.report.figures.figure import (
     named,
     nominal,
     quantitative,
+    scaled,
     short,
     tooltips,
     values,
@@ -80,8 +81,6 @@ def _arms(families: list[str]) -> list[Spec]:
         axis={"tickCount": 6},
     )
     kind: Spec = nominal(field="f")
-    colours = [COLOURS[place % 3] for place in range(len(families))]
-    shapes = [SHAPES[place % 3] for place in range(len(families))]
     tooltip = tooltips(a="signal", v="AUC", c="chance limit")
     return [
         {
@@ -92,8 +91,8 @@ def _arms(families: list[str]) -> list[Spec]:
             "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
             "encoding": {
                 "x": x,
-                "color": kind | {"scale": {"domain": families, "range": colours}},
-                "shape": kind | {"scale": {"domain": families, "range": shapes}},
+                "color": scaled(kind, families, COLOURS),
+                "shape": scaled(kind, families, SHAPES),
                 "tooltip": tooltip,
             },
         },

@@ -9,10 +9,12 @@ from synthleak.report.figures.figure import (
     Figure,
     Rows,
     Spec,
+    estimates,
     named,
     nominal,
     panels,
     quantitative,
+    scaled,
     short,
     tooltips,
     values,
@@ -67,11 +69,7 @@ def _proxy_layers(order: list[str]) -> list[Spec]:
         scale={"zero": False, "nice": True, "padding": 6},
         axis={"tickCount": 4},
     )
-    view = nominal(
-        field="v",
-        legend={"labelExpr": "datum.label == 'L' ? 'lexical' : 'embedding'"},
-        scale={"domain": ["L", "E"]},
-    )
+    view = nominal(field="v", legend={"labelExpr": "datum.label == 'L' ? 'lexical' : 'embedding'"})
     tooltip = tooltips(
         p="proxy",
         v="view",
@@ -96,16 +94,12 @@ def _proxy_layers(order: list[str]) -> list[Spec]:
             "encoding": {
                 "y": y,
                 "x": x,
-                "color": view | _ranged(view, ["$first", "$second"]),
-                "shape": view | _ranged(view, ["circle", "diamond"]),
+                "color": scaled(view, ["L", "E"], ["$first", "$second"]),
+                "shape": scaled(view, ["L", "E"], ["circle", "diamond"]),
                 "tooltip": tooltip,
             },
         },
     ]
-
-
-def _ranged(channel: Spec, wanted: list[str]) -> Spec:
-    return {"scale": channel["scale"] | {"range": wanted}}
 
 
 def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
@@ -161,39 +155,17 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
 
 
 def _scenario_layers() -> list[Spec]:
-    x: Spec = quantitative(
+    x = quantitative(
         "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 8}
     )
-    kind: Spec = nominal(field="kind", scale={"domain": KINDS})
-    tooltip = tooltips(
-        scenario="scenario",
-        kind="figure",
-        what="proxy",
-        auc="AUC",
-        low="from",
-        high="to",
-        ceiling="chance limit",
+    kind = nominal(field="kind")
+    titles = {"scenario": "scenario", "kind": "figure", "what": "proxy", "auc": "AUC"}
+    return estimates(
+        {},
+        ("x", x),
+        ("auc", "low", "high", "ceiling"),
+        colour=scaled(kind, KINDS, ["$second", "$first"]),
+        shape=scaled(kind, KINDS, ["diamond", "circle"]),
+        tooltip=tooltips(**titles, low="from", high="to", ceiling="chance limit"),
+        sizes=(2, 16, 70),
     )
-    return [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {
-                "x": x | {"field": "low"},
-                "x2": {"field": "high"},
-                "color": kind | _ranged(kind, ["$second", "$first"]),
-            },
-        },
-        {
-            "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 16},
-            "encoding": {"x": x | {"field": "ceiling"}, "tooltip": tooltip},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
-            "encoding": {
-                "x": x | {"field": "auc"},
-                "color": kind | _ranged(kind, ["$second", "$first"]),
-                "shape": kind | _ranged(kind, ["diamond", "circle"]),
-                "tooltip": tooltip,
-            },
-        },
-    ]
