@@ -11,21 +11,8 @@ from markupsafe import Markup
 import synthleak
 from synthleak.report.compare.comparison import CellLine, Compared
 from synthleak.report.environment import environment
-from synthleak.report.figures.figure import (
-    HUES,
-    Figure,
-    Rows,
-    Spec,
-    budget,
-    estimates,
-    nominal,
-    panels,
-    quantitative,
-    scaled,
-    short,
-    tooltips,
-    values,
-)
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.page.assets import policy
 
@@ -79,11 +66,11 @@ def compared_figure(compared: Compared) -> Figure | None:
         {
             "o": line.pool,
             "n": line.audit,
-            "c": f"{line.generator}, ε = {budget(line.epsilon)}",
-            "a": short(line.auc),
-            "l": short(line.low),
-            "h": short(line.high),
-            "t": short(line.ceiling),
+            "c": f"{line.generator}, ε = {fig.budget(line.epsilon)}",
+            "a": fig.short(line.auc),
+            "l": fig.short(line.low),
+            "h": fig.short(line.high),
+            "t": fig.short(line.ceiling),
             "w": line.verdict,
         }
         for line in known
@@ -95,9 +82,9 @@ def compared_figure(compared: Compared) -> Figure | None:
         + "; ".join(map(_said, known))
         + ".",
         spec={
-            "usermeta": panels(len(pools), least=300, gutter=24, margin=130),
-            "data": values(data),
-            "facet": nominal(field="o", sort=pools),
+            "usermeta": fig.panels(len(pools), least=300, gutter=24, margin=130),
+            "data": fig.values(data),
+            "facet": fig.nominal(field="o", sort=pools),
             "columns": len(pools),
             "spec": {"height": {"step": 16}, "layer": _layers(names)},
         },
@@ -106,27 +93,27 @@ def compared_figure(compared: Compared) -> Figure | None:
 
 def _said(line: CellLine) -> str:
     return (
-        f"{line.audit}, pool {line.pool}, {line.generator} at ε = {budget(line.epsilon)}"
+        f"{line.audit}, pool {line.pool}, {line.generator} at ε = {fig.budget(line.epsilon)}"
         f" {line.auc:.3f}"
     )
 
 
 def _layers(names: list[str]) -> list[Spec]:
-    audit = nominal("audit", field="n")
-    x = quantitative(
+    audit = fig.nominal("audit", field="n")
+    x = fig.quantitative(
         "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 5}
     )
     shared: Spec = {
-        "y": nominal(field="c", sort=None),
+        "y": fig.nominal(field="c", sort=None),
         "yOffset": {"field": "n", "type": "nominal", "sort": names},
     }
-    return estimates(
+    return fig.estimates(
         shared,
         ("x", x),
         ("a", "l", "h", "t"),
-        colour=scaled(audit, names, HUES),
-        shape=scaled(audit, names, ["circle", "square", "triangle-up", "diamond"]),
-        tooltip=tooltips(
+        colour=fig.scaled(audit, names, fig.HUES),
+        shape=fig.scaled(audit, names, ["circle", "square", "triangle-up", "diamond"]),
+        tooltip=fig.tooltips(
             n="audit", c="cell", a="AUC", l="from", h="to", t="chance limit", w="verdict"
         ),
         sizes=(1.5, 11, 60),

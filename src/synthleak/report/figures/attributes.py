@@ -6,17 +6,8 @@ from collections.abc import Sequence
 
 from synthleak.analyses.attributes_combined import CombinedRow
 from synthleak.core.verdict import LEVEL
-from synthleak.report.figures.figure import (
-    Figure,
-    Rows,
-    Spec,
-    nominal,
-    panels,
-    quantitative,
-    short,
-    tooltips,
-    values,
-)
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
 
 WHOLE = "all"
 STEPS = [-0.3, -0.1, 0.1, 0.3]
@@ -38,9 +29,9 @@ def attributes_figure(rows: Sequence[CombinedRow], selection: str = "split80") -
             "g": f"{row.generator}, {row.block} pools",
             "a": row.attribute.replace("_", " "),
             "c": row.corpus,
-            "r": short(row.rho, 3),
-            "p": short(row.p_value, 3),
-            "h": short(row.p_holm, 3),
+            "r": fig.short(row.rho, 3),
+            "p": fig.short(row.p_value, 3),
+            "h": fig.short(row.p_holm, 3),
             "n": row.records,
             "b": _mark(row),
         }
@@ -59,9 +50,9 @@ def attributes_figure(rows: Sequence[CombinedRow], selection: str = "split80") -
             + "."
         ),
         spec={
-            "usermeta": panels(len(heads), least=230, gutter=22, margin=110),
-            "data": values(data),
-            "facet": nominal(field="g", sort=heads),
+            "usermeta": fig.panels(len(heads), least=230, gutter=22, margin=110),
+            "data": fig.values(data),
+            "facet": fig.nominal(field="g", sort=heads),
             "columns": len(heads),
             "spec": {
                 "height": {"step": 30},
@@ -82,20 +73,22 @@ def _mark(row: CombinedRow) -> int:
 
 def _heat(attributes: list[str], corpora: list[str]) -> list[Spec]:
     place: Spec = {
-        "x": nominal(
+        "x": fig.nominal(
             field="c",
             sort=corpora,
             axis={"orient": "bottom", "labelAngle": 0, "domain": False, "ticks": False},
         ),
-        "y": nominal(field="a", sort=attributes, axis={"domain": False, "ticks": False}),
+        "y": fig.nominal(field="a", sort=attributes, axis={"domain": False, "ticks": False}),
     }
-    tooltip = tooltips(a="attribute", c="corpus", r="ρ", n="records", p="p (nominal)", h="p (Holm)")
+    tooltip = fig.tooltips(
+        a="attribute", c="corpus", r="ρ", n="records", p="p (nominal)", h="p (Holm)"
+    )
     return [
         {
             "mark": {"type": "rect", "stroke": "$paper", "strokeWidth": 2},
             "encoding": place
             | {
-                "color": quantitative(
+                "color": fig.quantitative(
                     "ρ", field="r", scale={"type": "threshold", "domain": STEPS, "range": SHADES}
                 ),
                 "tooltip": tooltip,

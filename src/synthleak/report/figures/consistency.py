@@ -10,18 +10,8 @@ from synthleak.analyses.cell_data import CellData
 from synthleak.analyses.consistency import ConsistencyRow
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.by_record import tenth
-from synthleak.report.figures.figure import (
-    Figure,
-    Rows,
-    Spec,
-    headed,
-    nominal,
-    panels,
-    quantitative,
-    short,
-    tooltips,
-    values,
-)
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
 
 MOST = 12
 """How many pairs are drawn; the table has them all."""
@@ -47,8 +37,8 @@ def generators_figure(
         data += [
             {
                 "p": code,
-                "x": short(float(one[place])),
-                "y": short(float(other[place])),
+                "x": fig.short(float(one[place])),
+                "y": fig.short(float(other[place])),
                 "i": ids[place],
                 "d": "its top tenth" if place in top else "others",
             }
@@ -63,10 +53,10 @@ def generators_figure(
         + "; ".join(heads.values()).replace("\n", ", ")
         + ".",
         spec={
-            "usermeta": panels(len(heads), least=260, gutter=52, margin=0),
-            "data": values(data),
-            "facet": nominal(
-                field="p", sort=list(heads), header=headed(heads) | {"labelFontSize": 11}
+            "usermeta": fig.panels(len(heads), least=260, gutter=52, margin=0),
+            "data": fig.values(data),
+            "facet": fig.nominal(
+                field="p", sort=list(heads), header=fig.headed(heads) | {"labelFontSize": 11}
             ),
             "columns": len(heads),
             "resolve": {"axis": {"x": "independent", "y": "independent"}},
@@ -101,9 +91,9 @@ def _pooled(
 
 def _layers() -> list[Spec]:
     kinds = ["its top tenth", "others"]
-    kind: Spec = nominal("under the first", field="d")
-    x: Spec = quantitative("V under the first generator", field="x", axis={"tickCount": 5})
-    y: Spec = quantitative("V under the second", field="y", axis={"tickCount": 5})
+    kind: Spec = fig.nominal("under the first", field="d")
+    x: Spec = fig.quantitative("V under the first generator", field="x", axis={"tickCount": 5})
+    y: Spec = fig.quantitative("V under the second", field="y", axis={"tickCount": 5})
     return [
         {
             "mark": {"type": "point", "filled": True, "size": 36, "opacity": 0.9},
@@ -112,7 +102,7 @@ def _layers() -> list[Spec]:
                 "y": y,
                 "color": kind | {"scale": {"domain": kinds, "range": ["$second", "$first"]}},
                 "shape": kind | {"scale": {"domain": kinds, "range": ["diamond", "circle"]}},
-                "tooltip": tooltips(i="record", x="V under the first", y="V under the second"),
+                "tooltip": fig.tooltips(i="record", x="V under the first", y="V under the second"),
             },
         }
     ]

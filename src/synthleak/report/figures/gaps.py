@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from synthleak.analyses.cells import CellRow
 from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.dp_removal import RemovalRow
 from synthleak.analyses.merged import MergedRow
-from synthleak.report.figures.figure import (
-    HUES,
-    Figure,
-    Rows,
-    Spec,
-    budget,
-    estimates,
-    nominal,
-    panels,
-    quantitative,
-    scaled,
-    short,
-    tooltips,
-    values,
-)
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
 
 WHOLE = "all"
 
@@ -42,17 +30,17 @@ def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
         {
             "g": f"{row.generator}, {row.corpus}",
             "p": row.pool,
-            "e": budget(row.epsilon),
-            "a": short(row.crossfit_auc),
-            "l": short(row.crossfit_low),
-            "h": short(row.crossfit_high),
-            "c": short(row.null_crossfit95),
+            "e": fig.budget(row.epsilon),
+            "a": fig.short(row.crossfit_auc),
+            "l": fig.short(row.crossfit_low),
+            "h": fig.short(row.crossfit_high),
+            "c": fig.short(row.null_crossfit95),
             "s": row.scenario,
             "w": row.verdict,
         }
         for row in best.values()
     ]
-    order = [budget(e) for e in sorted({row.epsilon for row in best.values()}, reverse=True)]
+    order = [fig.budget(e) for e in sorted({row.epsilon for row in best.values()}, reverse=True)]
     heads = list(dict.fromkeys(str(row["g"]) for row in data))
     above = sum(row["c"] is not None and row["a"] > row["c"] for row in data)
     return Figure(
@@ -63,9 +51,9 @@ def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
             f" scenario, with 95% intervals and chance limits; {above} lie above their limit."
         ),
         spec={
-            "usermeta": panels(len(heads), least=250, gutter=30, margin=48),
-            "data": values(data),
-            "facet": nominal(field="g", sort=heads),
+            "usermeta": fig.panels(len(heads), least=250, gutter=30, margin=48),
+            "data": fig.values(data),
+            "facet": fig.nominal(field="g", sort=heads),
             "columns": len(heads),
             "spec": {"height": 230, "layer": _budget_layers(order, sorted({r["p"] for r in data}))},
         },
@@ -80,17 +68,17 @@ def _budget_layers(order: list[str], pools: list[str]) -> list[Spec]:
         "title": "privacy budget ε",
         "axis": {"labelAngle": 0},
     }
-    y = quantitative("AUC (tick: chance limit)", scale={"zero": False, "padding": 6})
-    pool = nominal("pool", field="p")
+    y = fig.quantitative("AUC (tick: chance limit)", scale={"zero": False, "padding": 6})
+    pool = fig.nominal("pool", field="p")
     # As many shapes as share no divisor with the hues: twenty pools before two look alike.
     marks = ["circle", "square", "triangle-up", "diamond", "cross"]
-    return estimates(
+    return fig.estimates(
         {"x": x, "xOffset": {"field": "p", "type": "nominal"}},
         ("y", y),
         ("a", "l", "h", "c"),
-        colour=scaled(pool, pools, HUES),
-        shape=scaled(pool, pools, marks),
-        tooltip=tooltips(
+        colour=fig.scaled(pool, pools, fig.HUES),
+        shape=fig.scaled(pool, pools, marks),
+        tooltip=fig.tooltips(
             p="pool", e="ε", s="scenario", a="AUC", l="from", h="to", c="chance limit", w="verdict"
         ),
     )
@@ -100,14 +88,12 @@ def control_gap_figure(rows: Sequence[GapRow]) -> Figure | None:
     """Show how much worse off a selected pool is than its random controls, cell by cell."""
     shown = [row for row in rows if row.scenario == WHOLE and row.crossfit_gap is not None]
     data: Rows = [
-        {
-            "c": _cell(row.corpus, row.generator, row.pool, row.epsilon),
-            "v": short(row.crossfit_gap),
-            "l": short(row.low),
-            "h": short(row.high),
-            "k": "flagged (Holm)" if row.flagged == "yes" else "not flagged",
-            "p": short(row.p_holm),
-        }
+        _forest_row(
+            row,
+            row.crossfit_gap,
+            "flagged (Holm)" if row.flagged == "yes" else "not flagged",
+            row.p_holm,
+        )
         for row in shown
     ]
     flagged = sum(row.flagged == "yes" for row in shown)
@@ -128,15 +114,7 @@ def removal_figure(rows: Sequence[RemovalRow]) -> Figure | None:
     """Show how much leakage a budget removes from a selected pool, less its controls."""
     shown = [row for row in rows if row.scenario == WHOLE and row.difference is not None]
     data: Rows = [
-        {
-            "c": _cell(row.corpus, row.generator, row.pool, row.epsilon),
-            "v": short(row.difference),
-            "l": short(row.low),
-            "h": short(row.high),
-            "k": _significant(row.p_holm),
-            "p": short(row.p_holm),
-        }
-        for row in shown
+        _forest_row(row, row.difference, _significant(row.p_holm), row.p_holm) for row in shown
     ]
     return _differences(
         data,
@@ -156,16 +134,10 @@ def merged_figure(rows: Sequence[MergedRow]) -> Figure | None:
     """Show whose members stand out in merged pools, against the same non-members."""
     shown = [row for row in rows if row.measure == "auc"]
     data: Rows = [
-        {
-            "c": f"{_cell(row.corpus, row.generator, row.pool, row.epsilon)}, {row.scenario}",
-            "v": short(row.delta),
-            "l": short(row.low),
-            "h": short(row.high),
-            "k": "outside the no-leak band" if _outside(row) else "inside it",
-            "p": short(row.p),
-            "n": short(row.null_low),
-            "m": short(row.null_high),
-        }
+        _forest_row(
+            row, row.delta, "outside the no-leak band" if _outside(row) else "inside it", row.p
+        )
+        | {"n": fig.short(row.null_low), "m": fig.short(row.null_high)}
         for row in shown
     ]
     pairs = ", ".join(dict.fromkeys(f"{row.first} minus {row.second}" for row in shown))
@@ -183,8 +155,18 @@ def merged_figure(rows: Sequence[MergedRow]) -> Figure | None:
     )
 
 
-def _cell(corpus: str, generator: str, pool: str, epsilon: float) -> str:
-    return f"{corpus}, {generator}, {pool}, ε = {budget(epsilon)}"
+def _forest_row(
+    row: GapRow | RemovalRow | MergedRow, value: float | None, kind: str, p: float | None
+) -> dict[str, Any]:
+    cell = f"{row.corpus}, {row.generator}, {row.pool}, ε = {fig.budget(row.epsilon)}"
+    return {
+        "c": f"{cell}, {row.scenario}" if isinstance(row, MergedRow) else cell,
+        "v": fig.short(value),
+        "l": fig.short(row.low),
+        "h": fig.short(row.high),
+        "k": kind,
+        "p": fig.short(p),
+    }
 
 
 def _significant(p: float | None) -> str:
@@ -203,10 +185,12 @@ def _differences(
     """Return a forest of differences: one row each, filled where something is shown."""
     if not data:
         return None
-    x: Spec = quantitative(axis, scale={"zero": True, "padding": 8}, axis={"tickCount": 7})
-    y: Spec = nominal(field="c", sort=None, axis={"grid": False, "ticks": False, "labelLimit": 300})
-    kind: Spec = nominal(field="k")
-    tooltip = tooltips(c="cell", v="difference", l="from", h="to", p="p", k="reading")
+    x: Spec = fig.quantitative(axis, scale={"zero": True, "padding": 8}, axis={"tickCount": 7})
+    y: Spec = fig.nominal(
+        field="c", sort=None, axis={"grid": False, "ticks": False, "labelLimit": 300}
+    )
+    kind: Spec = fig.nominal(field="k")
+    tooltip = fig.tooltips(c="cell", v="difference", l="from", h="to", p="p", k="reading")
     layers: list[Spec] = []
     if "n" in data[0]:
         layers.append(
@@ -217,7 +201,7 @@ def _differences(
         )
     layers += [
         {
-            "data": values([{"zero": 0}]),
+            "data": fig.values([{"zero": 0}]),
             "mark": {"type": "rule", "color": "$muted", "strokeDash": [2, 3]},
             "encoding": {"x": x | {"field": "zero"}},
         },
@@ -246,5 +230,5 @@ def _differences(
         name=name,
         title=title,
         alt=alt,
-        spec={"data": values(data), "height": {"step": 18}, "layer": layers},
+        spec={"data": fig.values(data), "height": {"step": 18}, "layer": layers},
     )

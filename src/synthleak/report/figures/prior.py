@@ -8,20 +8,8 @@ from synthleak.analyses.cell_data import EVERY
 from synthleak.analyses.cells import Cell, CellRow
 from synthleak.analyses.prior import OURS, ComparisonRow, PriorRow
 from synthleak.analyses.prior_attacks import ScoreboardRow
-from synthleak.report.figures.figure import (
-    GROUPS,
-    Figure,
-    Rows,
-    Spec,
-    budget,
-    named,
-    nominal,
-    quantitative,
-    scaled,
-    short,
-    tooltips,
-    values,
-)
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
 
 COLOURS = ["$first", "$second", "$third"]
 SHAPES = ["circle", "square", "triangle-up"]
@@ -35,8 +23,8 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
         {
             "a": f"{OURS}: {row.proxy}, {row.scenario}",
             "f": OURS,
-            "v": short(row.auc),
-            "c": short(row.null_auc95),
+            "v": fig.short(row.auc),
+            "c": fig.short(row.null_auc95),
         }
         for row in ours
     ]
@@ -44,8 +32,8 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
         {
             "a": f"{row.family}: {row.arm}, {row.scenario}",
             "f": row.family,
-            "v": short(row.auc),
-            "c": short(row.auc_ceiling),
+            "v": fig.short(row.auc),
+            "c": fig.short(row.auc_ceiling),
         }
         for row in rows
     ]
@@ -53,17 +41,17 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
     top = max(ours, key=lambda row: row.auc)
     return Figure(
         name="prior",
-        title=f"Prior attacks in the same game: {named(cell)}",
+        title=f"Prior attacks in the same game: {fig.named(cell)}",
         alt=(
             f"AUC of {len(rows)} arms of prior attacks with their chance limits; the best,"
             f" {best.family} {best.arm} in {best.scenario}, reaches {best.auc:.3f}, the best of"
             f" ours ({top.proxy}, {top.scenario}) {top.auc:.3f}."
         ),
         spec={
-            "data": values(data),
+            "data": fig.values(data),
             "height": {"step": 17},
             "encoding": {
-                "y": nominal(
+                "y": fig.nominal(
                     field="a", sort=None, axis={"grid": False, "ticks": False, "labelLimit": 240}
                 )
             },
@@ -74,14 +62,14 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
 
 
 def _arms(families: list[str]) -> list[Spec]:
-    x: Spec = quantitative(
+    x: Spec = fig.quantitative(
         "AUC (tick: chance limit)",
         field="v",
         scale={"zero": False, "padding": 8},
         axis={"tickCount": 6},
     )
-    kind: Spec = nominal(field="f")
-    tooltip = tooltips(a="signal", v="AUC", c="chance limit")
+    kind: Spec = fig.nominal(field="f")
+    tooltip = fig.tooltips(a="signal", v="AUC", c="chance limit")
     return [
         {
             "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 12},
@@ -91,8 +79,8 @@ def _arms(families: list[str]) -> list[Spec]:
             "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
             "encoding": {
                 "x": x,
-                "color": scaled(kind, families, COLOURS),
-                "shape": scaled(kind, families, SHAPES),
+                "color": fig.scaled(kind, families, COLOURS),
+                "shape": fig.scaled(kind, families, SHAPES),
                 "tooltip": tooltip,
             },
         },
@@ -105,15 +93,15 @@ def prior_attacks_figure(
     """Show ours against the better prior attack, a point per cell; `boards` counts the wins."""
     data: Rows = [
         {
-            "x": short(row.ours_auc - row.delta),
-            "y": short(row.ours_auc),
-            "cell": named(Cell(row.corpus, row.pool, row.generator, row.epsilon)),
+            "x": fig.short(row.ours_auc - row.delta),
+            "y": fig.short(row.ours_auc),
+            "cell": fig.named(Cell(row.corpus, row.pool, row.generator, row.epsilon)),
             "corpus": row.corpus,
             "found": "ours passes its null"
             if row.ours_p is not None and row.ours_p <= 0.05
             else "within chance",
             "arm": row.prior_arm,
-            "e": budget(row.epsilon),
+            "e": fig.budget(row.epsilon),
         }
         for row in rows
         if row.delta is not None
@@ -140,13 +128,13 @@ def _wins(boards: Sequence[ScoreboardRow]) -> str:
     whole = {board.generator for board in found}
     found = [board for board in found if board.generator == EVERY or len(whole) == 1]
     apart = [board for board in found if board.pools != EVERY] or found
-    said = " and ".join(f"{b.wins} of {b.cells} cells of {GROUPS[b.pools]}" for b in apart)
+    said = " and ".join(f"{b.wins} of {b.cells} cells of {fig.GROUPS[b.pools]}" for b in apart)
     return f", which is higher in {said}" if said else ""
 
 
 def _diagonal(low: float, high: float) -> Spec:
     return {
-        "data": values([{"x": low, "y": low}, {"x": high, "y": high}]),
+        "data": fig.values([{"x": low, "y": low}, {"x": high, "y": high}]),
         "mark": {"type": "line", "color": "$muted", "strokeDash": [2, 3], "strokeWidth": 1},
         "encoding": {
             "x": {"field": "x", "type": "quantitative"},
@@ -158,18 +146,18 @@ def _diagonal(low: float, high: float) -> Spec:
 def _cells(data: Rows) -> Spec:
     scale = {"zero": False, "padding": 10}
     names = ["ours passes its null", "within chance"]
-    found: Spec = nominal(field="found")
+    found: Spec = fig.nominal(field="found")
     return {
-        "data": values(data),
+        "data": fig.values(data),
         "mark": {"type": "point", "size": 60, "opacity": 1, "strokeWidth": 1.5},
         "encoding": {
-            "x": quantitative(
+            "x": fig.quantitative(
                 "AUC of the better prior attack", field="x", scale=scale, axis={"tickCount": 6}
             ),
-            "y": quantitative("AUC of ours", field="y", scale=scale),
+            "y": fig.quantitative("AUC of ours", field="y", scale=scale),
             "fill": found | {"scale": {"domain": names, "range": ["$first", "transparent"]}},
             "stroke": found | {"scale": {"domain": names, "range": ["$first", "$muted"]}},
-            "tooltip": tooltips(
+            "tooltip": fig.tooltips(
                 cell="cell", corpus="corpus", y="ours", x="prior", arm="its arm", found="ours"
             ),
         },

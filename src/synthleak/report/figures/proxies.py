@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.analyses.cells import Cell, CellRow, ProxyRow
-from synthleak.report.figures.figure import (
-    Figure,
-    Rows,
-    Spec,
-    estimates,
-    named,
-    nominal,
-    panels,
-    quantitative,
-    scaled,
-    short,
-    tooltips,
-    values,
-)
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
 
 KINDS = ["best in hindsight", "fixed in advance"]
 
@@ -33,24 +21,24 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
             "p": row.proxy,
             "v": row.view[0].upper(),
             "s": row.scenario,
-            "a": short(row.auc),
-            "c": short(row.auc_ceiling),
-            "t": short(row.tail),
-            "u": short(row.tail_ceiling),
+            "a": fig.short(row.auc),
+            "c": fig.short(row.auc_ceiling),
+            "t": fig.short(row.tail),
+            "u": fig.short(row.tail_ceiling),
         }
         for row in rows
     ]
     spec: Spec = {
-        "usermeta": panels(len(scenarios), least=160, gutter=16, margin=150),
-        "data": values(data),
-        "facet": nominal(field="s", sort=scenarios),
+        "usermeta": fig.panels(len(scenarios), least=160, gutter=16, margin=150),
+        "data": fig.values(data),
+        "facet": fig.nominal(field="s", sort=scenarios),
         "columns": len(scenarios),
         "spacing": 16,
         "spec": {"height": {"step": 13}, "layer": _proxy_layers(order)},
     }
     return Figure(
         name="proxies",
-        title=f"All proxies against their chance limits: {named(cell)}",
+        title=f"All proxies against their chance limits: {fig.named(cell)}",
         alt=(
             f"AUC of {len(order)} proxies in {len(scenarios)} scenarios, each with the limit that"
             f" the whole search stays below by chance in 95% of redraws; {above} of {len(rows)}"
@@ -62,15 +50,19 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
 
 
 def _proxy_layers(order: list[str]) -> list[Spec]:
-    y = nominal(field="p", sort=order, axis={"grid": False, "labelFontSize": 10, "ticks": False})
-    x = quantitative(
+    y = fig.nominal(
+        field="p", sort=order, axis={"grid": False, "labelFontSize": 10, "ticks": False}
+    )
+    x = fig.quantitative(
         "AUC (tick: chance limit)",
         field="a",
         scale={"zero": False, "nice": True, "padding": 6},
         axis={"tickCount": 4},
     )
-    view = nominal(field="v", legend={"labelExpr": "datum.label == 'L' ? 'lexical' : 'embedding'"})
-    tooltip = tooltips(
+    view = fig.nominal(
+        field="v", legend={"labelExpr": "datum.label == 'L' ? 'lexical' : 'embedding'"}
+    )
+    tooltip = fig.tooltips(
         p="proxy",
         v="view",
         s="scenario",
@@ -94,8 +86,8 @@ def _proxy_layers(order: list[str]) -> list[Spec]:
             "encoding": {
                 "y": y,
                 "x": x,
-                "color": scaled(view, ["L", "E"], ["$first", "$second"]),
-                "shape": scaled(view, ["L", "E"], ["circle", "diamond"]),
+                "color": fig.scaled(view, ["L", "E"], ["$first", "$second"]),
+                "shape": fig.scaled(view, ["L", "E"], ["circle", "diamond"]),
                 "tooltip": tooltip,
             },
         },
@@ -109,10 +101,10 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
         common = {"scenario": row.scenario}
         hindsight = {
             "kind": KINDS[0],
-            "auc": short(row.auc),
+            "auc": fig.short(row.auc),
             "low": None,
             "high": None,
-            "ceiling": short(row.null_auc95),
+            "ceiling": fig.short(row.null_auc95),
             "what": row.proxy,
         }
         data.append(common | hindsight)
@@ -121,10 +113,10 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
                 common
                 | {
                     "kind": KINDS[1],
-                    "auc": short(row.crossfit_auc),
-                    "low": short(row.crossfit_low),
-                    "high": short(row.crossfit_high),
-                    "ceiling": short(row.null_crossfit95),
+                    "auc": fig.short(row.crossfit_auc),
+                    "low": fig.short(row.crossfit_low),
+                    "high": fig.short(row.crossfit_high),
+                    "ceiling": fig.short(row.null_crossfit95),
                     "what": "cross-fitted",
                 }
             )
@@ -135,13 +127,13 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
     )
     return Figure(
         name="scenarios",
-        title=f"What the attacker knows, side by side: {named(cell)}",
+        title=f"What the attacker knows, side by side: {fig.named(cell)}",
         alt=f"AUC by scenario: {said}. Ticks are chance limits, whiskers 95% intervals.",
         spec={
-            "data": values(data),
+            "data": fig.values(data),
             "height": {"step": 24},
             "encoding": {
-                "y": nominal(
+                "y": fig.nominal(
                     field="scenario",
                     axis={"ticks": False},
                     scale={"domain": [row.scenario for row in rows]},
@@ -155,17 +147,17 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
 
 
 def _scenario_layers() -> list[Spec]:
-    x = quantitative(
+    x = fig.quantitative(
         "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 8}
     )
-    kind = nominal(field="kind")
+    kind = fig.nominal(field="kind")
     titles = {"scenario": "scenario", "kind": "figure", "what": "proxy", "auc": "AUC"}
-    return estimates(
+    return fig.estimates(
         {},
         ("x", x),
         ("auc", "low", "high", "ceiling"),
-        colour=scaled(kind, KINDS, ["$second", "$first"]),
-        shape=scaled(kind, KINDS, ["diamond", "circle"]),
-        tooltip=tooltips(**titles, low="from", high="to", ceiling="chance limit"),
+        colour=fig.scaled(kind, KINDS, ["$second", "$first"]),
+        shape=fig.scaled(kind, KINDS, ["diamond", "circle"]),
+        tooltip=fig.tooltips(**titles, low="from", high="to", ceiling="chance limit"),
         sizes=(2, 16, 70),
     )
