@@ -30,7 +30,7 @@ OURS = "ours"
 
 @dataclass(frozen=True)
 class ArmMeasurements:
-    """One arm of an attack in one scenario; the ceiling is that of the whole attack's search."""
+    """One arm of an attack in one scenario, with the chance limit of the attack's whole search."""
 
     name: str
     scenario: str

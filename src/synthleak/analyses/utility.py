@@ -44,7 +44,7 @@ class Measures:
     label is one of theirs. `label_accuracy`: the other way round, trained on real records, share of
     the set's records whose likeliest label is one of theirs. `words`: mean length. `distinct_1` and
     `distinct_2`: different words and pairs of words per occurrence. `different`: share of texts
-    that are no repetition. `frontier`: see `frontier`.
+    that are not repetitions. `frontier`: see `frontier`.
     """
 
     score: float | None

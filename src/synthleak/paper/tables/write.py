@@ -65,7 +65,7 @@ def check_names(only: Sequence[str]) -> None:
     """Refuse a name that no table has, before any work is done."""
     for name in only:
         if name not in TABLES:
-            raise UserError(f"there is no table {name!r}", "--only", nearest(name, TABLES))
+            raise UserError(f"unknown table {name!r}", "--only", nearest(name, TABLES))
 
 
 def print_all(source: Source, only: Sequence[str] = ()) -> Prints:

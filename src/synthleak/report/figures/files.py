@@ -40,7 +40,7 @@ def all_figures(audits: Sequence[Audit], only: Sequence[str] = ()) -> dict[str, 
     names = list(dict.fromkeys(figure.name for figure in found.values()))
     for name in only:
         if name not in names:
-            raise UserError(f"there is no figure {name!r} here", "--only", nearest(name, names))
+            raise UserError(f"unknown figure {name!r}", "--only", nearest(name, names))
     return {key: figure for key, figure in found.items() if not only or figure.name in only}
 
 

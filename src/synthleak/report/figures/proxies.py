@@ -12,7 +12,7 @@ KINDS = ["best in hindsight", "fixed in advance"]
 
 
 def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
-    """Show every proxy of a cell: its AUC, and what the whole search stays below by chance."""
+    """Show every proxy of a cell: its AUC and its chance limit."""
     above = sum(row.auc_ceiling is not None and row.auc > row.auc_ceiling for row in rows)
     scenarios = list(dict.fromkeys(row.scenario for row in rows))
     order = list(dict.fromkeys(row.proxy for row in rows))
@@ -40,8 +40,8 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
         name="proxies",
         title=f"All proxies against their chance limits: {fig.named(cell)}",
         alt=(
-            f"AUC of {len(order)} proxies in {len(scenarios)} scenarios, each with the limit that"
-            f" the whole search stays below by chance in 95% of redraws; {above} of {len(rows)}"
+            f"AUC of {len(order)} proxies in {len(scenarios)} scenarios, each with the chance"
+            f" limit of the whole search; {above} of {len(rows)}"
             " lie above their limit."
         ),
         spec=spec,
