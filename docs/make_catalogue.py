@@ -32,7 +32,6 @@ TERMS = (
     "release",
     "S10 (top-tenth share)",
     "TPR at 5% FPR",
-    "verdict",
     "view",
     "vulnerability, V(x)",
 )

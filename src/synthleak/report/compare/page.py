@@ -105,7 +105,7 @@ def _layers(names: list[str]) -> list[Spec]:
     )
     shared: Spec = {
         "y": fig.nominal(field="c", sort=None),
-        "yOffset": {"field": "n", "type": "nominal", "sort": names},
+        "yOffset": {"field": "n", "type": "nominal", "scale": {"domain": names}},
     }
     return fig.estimates(
         shared,

@@ -64,7 +64,7 @@ def _budget_layers(order: list[str], pools: list[str]) -> list[Spec]:
     x: Spec = {
         "field": "e",
         "type": "ordinal",
-        "sort": order,
+        "scale": {"domain": order},
         "title": "privacy budget ε",
         "axis": {"labelAngle": 0},
     }
@@ -73,7 +73,7 @@ def _budget_layers(order: list[str], pools: list[str]) -> list[Spec]:
     # As many shapes as share no divisor with the hues: twenty pools before two look alike.
     marks = ["circle", "square", "triangle-up", "diamond", "cross"]
     return fig.estimates(
-        {"x": x, "xOffset": {"field": "p", "type": "nominal"}},
+        {"x": x, "xOffset": {"field": "p", "type": "nominal", "scale": {"domain": pools}}},
         ("y", y),
         ("a", "l", "h", "c"),
         colour=fig.scaled(pool, pools, fig.HUES),
