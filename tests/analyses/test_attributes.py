@@ -217,14 +217,14 @@ def test_band_covers_correlation_from_shared_coins() -> None:
     assert row.p_value is not None and row.p_value > 0.01
 
 
-def test_they_say_what_they_lack() -> None:
+def test_unavailable_analyses_say_what_they_need() -> None:
     alone = Planted(Ground(instances=20, records=16, scenarios=("S1",))).add("odd").study()
     with pytest.raises(Unavailable, match="a second generator, budget or scenario"):
         consistency(alone)
     few = Planted(Ground(design="lone", instances=4, records=3)).add("odd")
     few.describe("odd", [1.0, 2.0, 3.0])
     for call in (attributes, attributes_combined, selection_rules, consistency):
-        with pytest.raises(Unavailable, match="fewer than 4 records"):
+        with pytest.raises(Unavailable, match="needs 4 records per pool"):
             call(few.study())
         with pytest.raises(Unavailable):
             call(Study((), ()))
