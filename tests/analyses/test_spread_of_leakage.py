@@ -236,14 +236,14 @@ def test_wins_are_counted_against_each_prior_attack() -> None:
     assert boards["canary"].rival_found == 0
 
 
-def test_each_says_what_it_lacks() -> None:
+def test_each_says_what_it_needs() -> None:
     one = Planted(Ground(instances=24, records=16, scenarios=("S1",))).add("odd").study()
     few = Planted(Ground(design="lone", instances=4, records=3)).add("odd").study()
     empty = Study((), ())
     for call, which, said in (
         (vulnerability, empty, "no cell was played"),
-        (vulnerability, few, "fewer than 4 records"),
-        (vulnerability_summary, few, "fewer than 4 records"),
+        (vulnerability, few, "needs 4 records per pool"),
+        (vulnerability_summary, few, "needs 4 records per pool"),
         (scenario_scaling, one, "two scenarios"),
         (pool_overlap, one, "two pools"),
         (prior_attacks, one, "prior"),
