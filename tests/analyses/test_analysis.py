@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -72,9 +74,7 @@ def whole_study(design: str) -> Study:
 
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])
-def test_every_analysis_of_a_whole_study_gives_rows_that_can_be_written_and_read(
-    design: str, tmp_path: Path
-) -> None:
+def test_rows_of_every_analysis_survive_csv_and_parquet(design: str, tmp_path: Path) -> None:
     study = whole_study(design)
     outcomes = {outcome.name: outcome for outcome in outcomes_of(study)}
     lacking = {name for name, outcome in outcomes.items() if outcome.unavailable is not None}
@@ -98,3 +98,12 @@ def test_what_is_asked_for_is_run_and_no_more() -> None:
     usual = {outcome.name for outcome in outcomes_of(study)}
     assert "meta" not in usual
     assert {outcome.name for outcome in outcomes_of(study, also=["meta"])} == usual | {"meta"}
+
+
+def test_package_exports_the_decorator_without_heavy_imports() -> None:
+    code = (
+        "import sys; from synthleak.analyses import Study, Unavailable, analysis;"
+        "print(callable(analysis), {'torch', 'sklearn', 'scipy', 'pyarrow'} & set(sys.modules))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["True", "set()"]

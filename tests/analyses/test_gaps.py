@@ -22,7 +22,7 @@ LONE = Ground(design="lone", instances=60, records=16)
 
 
 @pytest.mark.parametrize("ground", [GROUND, LONE], ids=["cohort", "lone"])
-def test_a_pool_that_leaks_more_is_flagged_and_one_that_leaks_alike_is_not(ground: Ground) -> None:
+def test_only_a_pool_that_leaks_more_is_flagged(ground: Ground) -> None:
     for strong, flagged in ((3.0, "yes"), (0.7, "no")):
         rows = control_gap(controlled(ground, raised(strong), raised(0.7)).study())
         whole = next(row for row in rows if row.scenario == "all")
@@ -31,7 +31,7 @@ def test_a_pool_that_leaks_more_is_flagged_and_one_that_leaks_alike_is_not(groun
         assert [row.flagged for row in rows if row.scenario != "all"] == ["", ""]
 
 
-def test_the_gap_is_this_pool_minus_the_mean_of_its_controls() -> None:
+def test_gap_is_pool_minus_mean_of_controls() -> None:
     study = controlled(LONE, raised(2.0), raised(0.5)).study()
     odd, *controls = study.cell_data
     row = next(row for row in control_gap(study) if row.scenario == "S2")
@@ -46,7 +46,7 @@ def test_the_gap_is_this_pool_minus_the_mean_of_its_controls() -> None:
     assert row.high == pytest.approx(expected + 1.959964 * drawn.std(ddof=1), abs=1e-6)
 
 
-def test_the_papers_gap_takes_the_proxy_that_is_best_over_all_draws_of_the_control() -> None:
+def test_paper_gap_uses_best_proxy_over_control_draws() -> None:
     study = controlled(LONE, raised(2.0), raised(0.5)).study()
     row = next(row for row in control_gap(study) if row.scenario == "S1")
     by_pool = {
@@ -66,12 +66,12 @@ def test_the_papers_gap_takes_the_proxy_that_is_best_over_all_draws_of_the_contr
     assert row.gap_spread == pytest.approx(1.96 * np.sqrt(own**2 + error**2))
 
 
-def test_where_there_is_one_round_the_papers_interval_is_left_out() -> None:
+def test_one_round_has_no_paper_interval() -> None:
     rows = control_gap(controlled(GROUND, nothing, nothing).study())
     assert all(row.gap_spread is None and row.crossfit_gap is not None for row in rows)
 
 
-def test_controls_share_no_record_and_those_made_for_a_pool_come_first() -> None:
+def test_matched_disjoint_controls_come_first() -> None:
     made = controlled(GROUND, nothing, nothing).add("odd2", start=200)
     made.add("random9", rule="random", start=5)
     study = made.study()
@@ -88,7 +88,7 @@ def test_controls_share_no_record_and_those_made_for_a_pool_come_first() -> None
     assert [control.cell.pool for control in controls_of(matched, odd2)] == ["random1"]
 
 
-def test_dp_removes_what_was_planted_and_no_more_from_the_selected_pool() -> None:
+def test_dp_removes_the_planted_difference() -> None:
     made = controlled(GROUND, raised(2.0), raised(2.0))
     for pool, leak in (("odd", nothing), *((f"random{d}", raised(1.5)) for d in range(3))):
         start = 0 if pool == "odd" else 16 * (int(pool[-1]) + 1)
@@ -131,7 +131,7 @@ def test_they_say_what_they_lack() -> None:
 
 
 @given(st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=12))
-def test_an_interval_at_holms_level_excludes_zero_exactly_where_holm_rejects(
+def test_holm_interval_excludes_zero_where_holm_rejects(
     p_values: list[float],
 ) -> None:
     from scipy.stats import norm
@@ -155,7 +155,7 @@ def test_without_folds_there_is_no_difference() -> None:
     assert combine([(1.0, made.study().cell_data[0])], "all") is None
 
 
-def test_a_generator_that_ignores_its_data_is_flagged_no_more_often_than_chance() -> None:
+def test_generator_without_leak_is_rarely_flagged() -> None:
     """Selected and random pools alike: 25 games, 5% false alarms, by the 99.9% point."""
     ground = Ground(design="lone", instances=20, records=8, scenarios=("S1",), redraws=19)
     flags = 0

@@ -81,7 +81,7 @@ def test_records_that_are_copied_twice_as_often_stand_out(design: str) -> None:
 
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])
-def test_records_that_only_look_different_are_told_from_those_that_leak(design: str) -> None:
+def test_different_looking_records_are_told_from_leaking_ones(design: str) -> None:
     """Odd records score higher in or out: Δ is large, inside its band, and 0 to their own."""
     row = by_measure(rows_of(design, 2, level=3.0, redraws=199))["auc"]
     assert row.delta > 0.3

@@ -100,7 +100,7 @@ def rows_of(audit: Audit, name: str) -> Sequence[Any]:
     return found.rows
 
 
-def test_a_copy_probability_that_grows_with_length_shows_in_that_attribute(
+def test_copying_by_length_shows_in_length(
     plugin: str,
 ) -> None:
     game = {**GAME, "instances": 60}
@@ -111,7 +111,7 @@ def test_a_copy_probability_that_grows_with_length_shows_in_that_attribute(
     assert max(abs(row.rho) for row in found.values()) == found["length"].rho
 
 
-def test_ten_records_that_are_copied_lie_outside_the_band_of_an_even_leak(
+def test_copied_records_lie_outside_the_even_band(
     plugin: str,
 ) -> None:
     pool = [{"name": "chosen", "rule": "random", "size": 60, "draws": 1}]
@@ -134,7 +134,7 @@ def test_ten_records_that_are_copied_lie_outside_the_band_of_an_even_leak(
     assert [item["top_tenth"] for item in written[:7]] == ["yes"] * 6 + [""]
 
 
-def test_outliers_that_are_copied_twice_as_often_show_in_the_control_gap(plugin: str) -> None:
+def test_outliers_copied_more_show_in_control_gap(plugin: str) -> None:
     pool = [
         {"name": "odd", "rule": "outlier", "percentile": 50, "size": 20},
         {"name": "random", "rule": "random", "match": "odd"},
@@ -157,7 +157,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_an_audit_lacks_is_said_in_its_summary_and_the_others_go_on(plain: Path) -> None:
+def test_unavailable_analysis_is_named_and_others_run(plain: Path) -> None:
     said = json.loads((plain / "results/summary.json").read_text(encoding="utf-8"))["analyses"]
     assert "random pools" in said["control_gap"]["lacks"]
     assert "finite ε" in said["dp_removal"]["lacks"]
@@ -171,7 +171,7 @@ def test_what_an_audit_lacks_is_said_in_its_summary_and_the_others_go_on(plain: 
     assert not (plain / "results/control_gap.csv").exists()
 
 
-def test_the_command_prints_what_is_there_and_what_is_lacking(plain: Path, tmp_path: Path) -> None:
+def test_analyse_prints_tables_and_unavailable_ones(plain: Path, tmp_path: Path) -> None:
     shown = CliRunner().invoke(cli, ["analyse", str(plain), "-q", "--out", str(tmp_path / "out")])
     assert shown.exit_code == 0, shown.output
     assert (tmp_path / "out/vulnerability.parquet").is_file()
@@ -200,7 +200,7 @@ def test_the_meta_classifier_runs_where_it_is_asked_for(plain: Path, tmp_path: P
         )
 
 
-def test_folders_join_into_one_study_and_a_cell_counts_once(plain: Path, tmp_path: Path) -> None:
+def test_joined_folders_count_each_cell_once(plain: Path, tmp_path: Path) -> None:
     more = tiny_spec(generator=[{"kind": "constant"}])
     run(LoadedSpec(parse_spec(more)), tmp_path / "more")
     joined = {outcome.name: outcome for outcome in analyse([plain, tmp_path / "more"])}

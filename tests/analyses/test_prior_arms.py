@@ -79,7 +79,7 @@ def test_a_mean_cosine_below_nothing_gives_no_negative_ratio() -> None:
     assert np.isfinite(scores[0].values).all()
 
 
-def test_arms_that_need_references_are_left_out_where_there_are_none() -> None:
+def test_arms_without_references_are_left_out() -> None:
     baselines = [Baseline("S1", NONE), Baseline("S2", NONE)]
     _, arms = attack_scores(Canary(), columns(5, 2), baselines)
     assert [arm.name for arm in arms] == ["n", "s"]
@@ -122,14 +122,14 @@ def test_the_winner_may_be_a_prior_attack_or_nobody() -> None:
     assert even.winner == "tie"
 
 
-def test_ties_between_arms_go_to_the_higher_tpr_and_then_to_the_first() -> None:
+def test_tied_arms_are_ordered_by_tpr() -> None:
     made = figures("canary", 0.7, 0.7)
     assert made.best.name == "canary0"
     better = replace(made, arms=(made.arms[0], replace(made.arms[1], tpr=0.2)))
     assert better.best.name == "canary1"
 
 
-def test_figures_survive_the_store_and_make_a_row_per_arm() -> None:
+def test_prior_measurements_survive_the_store() -> None:
     made = figures("canary", 0.6, 0.7)
     assert AttackMeasurements.from_bytes(made.to_bytes()) == made
     rows = prior_rows(CELL, [made, figures("domias", 0.5)])

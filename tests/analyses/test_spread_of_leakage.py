@@ -34,7 +34,7 @@ def study() -> Study:
     return made.study()
 
 
-def test_a_row_holds_the_shape_of_v_under_the_best_proxy_of_the_cell(study: Study) -> None:
+def test_row_describes_v_under_the_best_proxy(study: Study) -> None:
     for row, cell in zip(vulnerability(study), study.cell_data, strict=True):
         best = max(
             (proxy for proxy in study.proxies if proxy.pool == row.pool),
@@ -55,7 +55,7 @@ def test_a_row_holds_the_shape_of_v_under_the_best_proxy_of_the_cell(study: Stud
         assert row.s10_p_null == pytest.approx((1 + below) / 100)
 
 
-def test_six_leaky_records_of_sixteen_are_called_concentrated_and_an_even_leak_is_not(
+def test_concentrated_leak_is_told_from_even_leak(
     study: Study,
 ) -> None:
     found = {(row.pool, row.epsilon): row.concentrated for row in vulnerability(study)}
@@ -74,7 +74,7 @@ def test_records_are_ranked_and_the_top_tenth_is_marked(study: Study) -> None:
     assert [row.q_value for row in rows] == [compared[place].q for place in range(16)]
 
 
-def test_in_a_lone_game_records_have_v_but_no_p_of_their_own() -> None:
+def test_lone_records_have_v_but_no_p() -> None:
     cell_data, _ = Ground(design="lone", instances=20, records=12).cell("odd", raised(1.0))
     rows = record_rows(cell_data)
     assert any(row.v is not None for row in rows)
@@ -83,7 +83,7 @@ def test_in_a_lone_game_records_have_v_but_no_p_of_their_own() -> None:
         assert (row.v is None) == (row.joined == 0) == (row.v_rank is None)
 
 
-def test_medians_and_ranges_are_over_cells_with_and_without_privacy(study: Study) -> None:
+def test_spread_summary_separates_private_cells(study: Study) -> None:
     rows = {row.privacy: row for row in vulnerability_summary(study) if row.pools == "all"}
     shares = [(row.epsilon, row.s10 or 0.0) for row in vulnerability(study)]
     every = [share for _, share in shares]
@@ -178,7 +178,7 @@ def test_proxies_are_correlated_over_all_scores_of_a_cell(study: Study) -> None:
     assert row.views == "across"
 
 
-def test_proxies_that_rank_alike_form_a_group_and_wins_are_counted() -> None:
+def test_equivalent_proxies_form_a_group() -> None:
     cell_data, _ = GROUND.cell("odd", nothing)
     twin = cell_data.scores().copy()
     twin[:, :, 1] = twin[:, :, 0]
@@ -223,7 +223,7 @@ def comparison(ours: float, canary: float | None, domias: float | None) -> Compa
     )
 
 
-def test_wins_ties_and_losses_are_against_each_rival_and_the_better_of_them() -> None:
+def test_wins_are_counted_against_each_prior_attack() -> None:
     rows = (comparison(0.7, 0.6, 0.7), comparison(0.6, 0.65, None), comparison(0.9, 0.5, 0.5))
     boards = {row.rival: row for row in prior_attacks(Study((), (), comparison=rows))}
     better = boards["better"]
@@ -236,14 +236,14 @@ def test_wins_ties_and_losses_are_against_each_rival_and_the_better_of_them() ->
     assert boards["canary"].rival_found == 0
 
 
-def test_each_says_what_it_lacks() -> None:
+def test_each_says_what_it_needs() -> None:
     one = Planted(Ground(instances=24, records=16, scenarios=("S1",))).add("odd").study()
     few = Planted(Ground(design="lone", instances=4, records=3)).add("odd").study()
     empty = Study((), ())
     for call, which, said in (
         (vulnerability, empty, "no cell was played"),
-        (vulnerability, few, "fewer than 4 records"),
-        (vulnerability_summary, few, "fewer than 4 records"),
+        (vulnerability, few, "needs 4 records per pool"),
+        (vulnerability_summary, few, "needs 4 records per pool"),
         (scenario_scaling, one, "two scenarios"),
         (pool_overlap, one, "two pools"),
         (prior_attacks, one, "prior"),

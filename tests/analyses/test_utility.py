@@ -79,13 +79,13 @@ def test_the_frontier_falls_as_sets_part() -> None:
     assert frontier(base[:10], base) is None
 
 
-def test_the_area_of_disjoint_sets_is_that_of_the_worst_case() -> None:
+def test_frontier_area_of_disjoint_sets_is_lowest() -> None:
     p, q = np.array([1 - 1e-12, 1e-12]), np.array([1e-12, 1 - 1e-12])
     assert frontier_area(p, q) < 0.02
     assert frontier_area(p, p) == pytest.approx(1.0)
 
 
-def test_measures_of_real_records_of_copies_and_of_one_text() -> None:
+def test_utility_of_real_copied_and_repeated_texts() -> None:
     real = measure(LABELLED[:100], LABELLED[100:], Hashing().encode)
     assert real.score is not None and real.score > 0.4
     assert real.different == 1.0
@@ -103,7 +103,7 @@ def test_measures_of_real_records_of_copies_and_of_one_text() -> None:
     assert (empty.score, empty.words, empty.distinct_2) == (None, 0.0, None)
 
 
-def test_every_cell_has_a_row_and_echo_is_as_good_as_the_real_thing(
+def test_echo_releases_are_as_useful_as_real_records(
     tiny: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
     loaded = tiny(

@@ -38,7 +38,7 @@ def made(name: str) -> Printed:
     return print_all(invented(), [name]).tables[0]
 
 
-def test_every_table_is_set_from_a_whole_study_and_fits_its_columns() -> None:
+def test_every_table_fits_its_columns() -> None:
     prints = print_all(invented())
     assert prints.unavailable == {}
     assert [item.name for item in prints.tables] == list(EVERYTHING)
@@ -53,7 +53,7 @@ def test_every_table_is_set_from_a_whole_study_and_fits_its_columns() -> None:
 
 
 @pytest.mark.parametrize("name", EVERYTHING)
-def test_csv_has_a_row_for_each_row_and_no_head_twice(name: str) -> None:
+def test_csv_has_unique_headings_and_every_row(name: str) -> None:
     item = made(name)
     head, *rows = csv.reader(io.StringIO(sheet.table(item)))
     assert len(set(head)) == len(head)
@@ -80,7 +80,7 @@ def test_the_main_table_holds_the_figures_of_its_rows() -> None:
         assert float(row[f"ε = {budget} null_auc95"]) == cell.null_auc95
 
 
-def test_one_attacker_of_each_column_is_shaded_and_figures_below_chance_are_faint() -> None:
+def test_best_attacker_is_shaded_and_chance_is_grey() -> None:
     source, item = invented(), made("main")
     shaded = [made for made in entries(item) if made.shade is not None]
     assert len(shaded) == len(CORPORA) * len(GENERATORS) * len(BUDGETS)
@@ -109,7 +109,7 @@ def test_the_chance_ceiling_stands_under_every_column() -> None:
         assert all(e.values == {"auc": 0.612, "tpr": 0.155} for row in chance for e in row.entries)
 
 
-def test_the_best_of_three_methods_is_bold_and_the_next_underlined() -> None:
+def test_best_method_is_bold_and_second_underlined() -> None:
     for part in made("prior").parts:
         for row in part.blocks[0].rows:
             for start in range(0, len(row.entries), 4):
@@ -167,13 +167,13 @@ def test_tables_of_controls_alone_are_not_called_selected() -> None:
         assert "elected pools" not in text
 
 
-def test_a_merged_difference_inside_its_band_is_faint_and_bold_follows_the_interval() -> None:
+def test_merged_difference_inside_its_band_is_grey() -> None:
     deltas = [row.entries[2] for row in made("merged").parts[0].blocks[0].rows]
     assert [e.faint for e in deltas] == [True, False, False, True]
     assert [e.lines[0][0].bold for e in deltas] == [False, True, True, False]
 
 
-def test_a_table_that_lacks_its_inputs_says_so_and_the_others_go_on() -> None:
+def test_unavailable_table_is_named_and_others_are_made() -> None:
     source = replace(invented(without=["control_gap", "meta"]), comparison=(), adjudicated=())
     prints = print_all(source)
     assert set(prints.unavailable) == {

@@ -48,7 +48,7 @@ def psytar(path: Path, rows: list[list[Any]], sheet: str = "Sentence_Labeling") 
     return path
 
 
-def test_psytar_takes_any_mark_and_leaves_out_what_is_no_sentence(tmp_path: Path) -> None:
+def test_psytar_accepts_any_mark_and_skips_blanks(tmp_path: Path) -> None:
     path = psytar(tmp_path / "PsyTAR_dataset.xlsx", [PSYTAR_HEADER, *psytar_rows()])
     records = read("psytar", path=str(path))
     assert [(r.id, r.text, r.labels, r.group) for r in records] == [
@@ -117,7 +117,7 @@ def test_dmsafn_mistakes(tmp_path: Path) -> None:
     path = tmp_path / "all-data.csv"
     path.write_text("label,text\nneutral,secret\n")
     with pytest.raises(
-        CorpusError, match="line 1: the first cell is no sentiment; a row holds one"
+        CorpusError, match="line 1: the first cell is not a sentiment; a row holds one"
     ):
         read("dmsafn", path=str(path))
     path.write_text('neutral,""\n')
@@ -185,7 +185,7 @@ def test_eurlex_folds_concepts(tmp_path: Path, form: str) -> None:
 
 
 def test_eurlex_mistakes(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="there is no such folder"):
+    with pytest.raises(CorpusError, match="no such folder"):
         read("eurlex57k", path=str(tmp_path / "gone"))
     with pytest.raises(CorpusError, match=r"the folder holds no \.json file"):
         read("eurlex57k", path=str(tmp_path))

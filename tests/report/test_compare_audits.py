@@ -82,7 +82,7 @@ def test_another_seed_is_compared_without_pairing(cell_data: Callable[..., Audit
         ),
     ],
 )
-def test_what_cannot_be_compared_is_said_and_not_subtracted(
+def test_incomparable_cells_are_not_subtracted(
     cell_data: Callable[..., Audit], name: str, changes: dict[str, Any], reason: str
 ) -> None:
     before = cell_data("before", generator=ngram(float("inf")))

@@ -33,7 +33,7 @@ def chosen(table: Scores, trials: Trials) -> int:
     return -max(figures)[2]
 
 
-def test_the_band_is_that_of_redraws_which_choose_their_own_best(audit: Audit) -> None:
+def test_band_comes_from_redraws_with_own_choice(audit: Audit) -> None:
     cell = audit.setup.cells[0]
     plan, game = audit.setup.plans[cell.pool], audit.setup.spec.game
     design = designs.get(plan.design).plugin

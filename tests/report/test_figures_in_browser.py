@@ -81,7 +81,7 @@ def visit(browser: Any, path: Path, **settings: Any) -> tuple[Any, list[str]]:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_all_are_drawn_within_their_page_and_nothing_complains(
+def test_figures_are_drawn_without_overflow_or_warnings(
     browser: Any, page: Path, width: int, scheme: str
 ) -> None:
     tab, complaints = visit(

@@ -6,9 +6,7 @@ from synthleak import Audit
 from synthleak.corpus.corpus import Record
 
 
-def test_a_notebook_shows_verdict_map_and_table_and_no_text(
-    audit: Audit, private: list[Record]
-) -> None:
+def test_notebook_shows_verdict_and_map_without_text(audit: Audit, private: list[Record]) -> None:
     html = audit._repr_html_()
     assert audit.verdicts[audit.setup.cells[0]].words in html
     for row in audit.cells:

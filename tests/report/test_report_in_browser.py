@@ -125,7 +125,7 @@ def test_a_square_of_the_map_leads_to_its_cell(visit: Open) -> None:
     link = tab.locator(f'.map a[href="#{closed}"]').first
     link.hover()
     tip = tab.locator(f"#{link.get_attribute('aria-describedby')}")
-    assert tip.is_visible() and "chance stays below" in tip.inner_text()
+    assert tip.is_visible() and "chance limit" in tip.inner_text()
     tab.keyboard.press("Escape")
     assert tip.is_hidden()
     link.click()
@@ -295,7 +295,7 @@ def sticks_out(tab: Any) -> int:
     return int(tab.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
-def test_nothing_sticks_out_of_a_wide_page_or_of_paper(whole: Any) -> None:
+def test_nothing_overflows_wide_screens_or_paper(whole: Any) -> None:
     assert sticks_out(whole) <= 0
     whole.set_viewport_size({"width": PAPER, "height": 900})
     whole.emulate_media(media="print")

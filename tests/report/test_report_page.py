@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,7 +40,7 @@ def text(audit: Audit) -> str:
     return (audit.folder.root / "report.html").read_text(encoding="utf-8")
 
 
-def test_every_number_that_stands_in_the_page_equals_its_table(audit: Audit, text: str) -> None:
+def test_every_number_in_the_page_equals_its_table(audit: Audit, text: str) -> None:
     results = Results(audit.folder.results)
     found = numbers(text)
     assert len(found) > 300
@@ -82,19 +85,19 @@ def test_records_stand_beside_the_verdict_on_their_cell(audit: Audit, text: str)
     st.floats(0, 1) | st.integers(0, 4000).map(lambda k: k / 4000),
     st.sampled_from(["figure", "signed", "chance"]),
 )
-def test_numbers_of_a_long_table_are_kept_as_they_are_shown(value: float, how: str) -> None:
+def test_long_tables_keep_numbers_as_shown(value: float, how: str) -> None:
     (kept,) = as_shown([value], how)
     assert HOW[how](kept) == HOW[how](value)
 
 
-def test_no_decimal_stands_in_the_page_without_a_source(audit: Audit, text: str) -> None:
+def test_every_decimal_in_the_page_has_a_source(audit: Audit, text: str) -> None:
     body = re.sub(r"<(script|style|title)\b.*?</\1>", "", text, flags=re.S)
     body = re.sub(r"<data .*?</data>", "", body)
     body = re.sub(r'<p[^>]*data-from="[^"]+">.*?</p>', "", body, flags=re.S)
     body = re.sub(r"<figure.*?</figure>", "", body, flags=re.S)
     left = set(re.findall(r"\d+\.\d+", re.sub(r"<[^>]+>", " ", body)))
-    # Limits that the words explain: colours of the map, the level, the false-discovery rate.
-    assert left <= {"0.05", "0.15", "0.1", *re.findall(r"\d+\.\d+", synthleak.__version__)}
+    # Numbers of the prose: colours of the map, level, false-discovery rate, an AUC of guessing.
+    assert left <= {"0.05", "0.15", "0.1", "0.5", *re.findall(r"\d+\.\d+", synthleak.__version__)}
     for source in ("headline", "cells/0/verdict"):
         there = Results(audit.folder.results).summary
         for part in source.split("/"):
@@ -125,7 +128,7 @@ def test_texts_that_are_asked_for_mark_the_page(audit: Audit, private: list[Reco
     assert "<title>CONFIDENTIAL" in content and 'class="confidential-mark"' in content
 
 
-def test_scripts_and_styles_are_named_by_hash_and_nothing_else_may_run(text: str) -> None:
+def test_policy_allows_only_hashed_scripts_and_styles(text: str) -> None:
     found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
     assert found is not None
     said = found[1].replace("&#39;", "'")
@@ -134,7 +137,8 @@ def test_scripts_and_styles_are_named_by_hash_and_nothing_else_may_run(text: str
     styles = re.findall(r"<style>(.*?)</style>", text, re.S)
     assert said == policy(scripts, styles)
     assert len(scripts) == 2 and len(styles) == 1
-    assert not re.search(r'<[^>]+\s(?:style|on\w+|src)="', re.sub(r"<script.*?</script>", "", text))
+    markup = re.sub(r"<script.*?</script>", "", text, flags=re.S)
+    assert not re.search(r'<[^>]+\s(?:style|on\w+|src)="', markup)
 
 
 def test_markup_in_data_is_escaped(text: str) -> None:
@@ -144,13 +148,15 @@ def test_markup_in_data_is_escaped(text: str) -> None:
     assert any(word.startswith("<img src=x onerror=") for word in ids)
 
 
-def test_a_table_that_is_not_there_is_a_line(audit: Audit) -> None:
+def test_missing_table_is_one_line(audit: Audit) -> None:
     material = material_of(audit)
     kept = {name: table for name, table in material.tables.items() if name in ("cells", "proxies")}
     bare = page(dataclasses.replace(material, tables=kept, figures=[])).decode()
     for topic in ("spread", "attributes", "gap", "merged", "scaling", "consistency"):
-        assert re.search(rf'id="topic-{topic}">[^<]*</h3>\s*<p class="lacks">Lacking: \w', bare)
-    assert "Lacking: no record was in some releases" in bare
+        assert re.search(
+            rf'id="topic-{topic}">[^<]*</h3>\s*<p class="lacks">Not available: \w', bare
+        )
+    assert "Not available: no record was in some releases" in bare
     assert "the spec names no prior attack" in bare
 
 
@@ -213,7 +219,7 @@ def test_the_command_writes_the_page_again(audit: Audit, tmp_path: Path, text: s
     assert out.read_text(encoding="utf-8") == text == render(audit).decode()
 
 
-def test_the_page_of_no_audit_is_a_mistake_of_the_user(tmp_path: Path) -> None:
+def test_report_of_missing_audit_is_user_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no run folder"):
         write_report(tmp_path)
 
@@ -230,3 +236,14 @@ def test_the_page_of_an_unfinished_audit_is_refused(audit: Audit, tmp_path: Path
         path.unlink()
     with pytest.raises(UserError, match="not finished"):
         write_report(out)
+
+
+def test_glossary_in_the_page_equals_the_documented_one(audit: Audit) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    made = subprocess.run(
+        [sys.executable, "-c", "import make_catalogue as m; print(m.glossary(), end='')"],
+        cwd=docs, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONUTF8": "1"},
+    ).stdout  # fmt: skip
+    page = render(audit).decode()
+    assert made.count("<dt>") > 15 and made.strip() in page
+    assert page.index('href="#glossary"') < page.index('id="verdict"') < page.index('id="glossary"')

@@ -52,7 +52,7 @@ def test_the_contract(audit: Audit) -> None:
     assert list(CellRow.__dataclass_fields__)[: len(CELL_COLUMNS)] == CELL_COLUMNS
 
 
-def test_a_row_per_cell_and_scenario_and_the_best_proxy_in_it(audit: Audit) -> None:
+def test_cells_hold_best_proxy_per_scenario(audit: Audit) -> None:
     keys = [(row.pool, row.generator, row.epsilon, row.scenario) for row in audit.cells]
     assert keys == [
         ("outlier", "ngram", epsilon, scenario)

@@ -1,4 +1,4 @@
-"""Whether an attribute of a record foretells its vulnerability (docs/method.md §10)."""
+"""Whether an attribute of a record predicts its vulnerability (docs/method.md §10)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from synthleak.analyses.analysis import Study, Unavailable, analysis
 from synthleak.analyses.cell_data import ATTRIBUTES, UNION, Signal
-from synthleak.analyses.chosen import RULES, SPLIT, Group, groups_of
+from synthleak.analyses.chosen import RULES, SPLIT, TOO_FEW, Group, groups_of
 from synthleak.core.seeds import stream
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.null import holm
@@ -54,7 +54,7 @@ class AttributeTest:
 class Matrix:
     """The correlations of one pool and generator under one rule: `rho[attribute]`, and by chance.
 
-    `null[attribute, permutation]` is what ρ is when attributes are dealt to other records.
+    `null[attribute, permutation]` is what ρ is when attributes are permuted over records.
     """
 
     group: Group
@@ -153,7 +153,7 @@ def detection_floor(records: int) -> float:
     ),
 )
 def attributes(study: Study) -> Sequence[AttributeTest]:
-    """Whether length, outlierness, near-duplication, rare bigrams or entities foretell V(x)."""
+    """Whether length, outlierness, near-duplication, rare bigrams or entities predict V(x)."""
     return attribute_tests(study, SPLIT)
 
 
@@ -185,10 +185,10 @@ def attribute_tests(study: Study, rule: str) -> list[AttributeTest]:
 
 
 def known_matrices(study: Study, rule: str) -> list[Matrix]:
-    """Return the correlations under a rule, or say what the study lacks for them."""
+    """Return the correlations under a rule, or say what the study is missing for them."""
     if not study.cell_data:
         raise Unavailable("no cell was played")
     found = matrices(study)[rule]
     if not found and rule == SPLIT:
-        raise Unavailable(f"fewer than {FEWEST} records of every pool both took part and did not")
+        raise Unavailable(TOO_FEW)
     return found

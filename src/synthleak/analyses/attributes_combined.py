@@ -116,7 +116,7 @@ def _disjoint(members: Sequence[Matrix]) -> list[Matrix]:
 def fisher(members: Sequence[Matrix], place: int, *, tested: bool) -> dict[str, float | None]:
     """Combine the ρ of disjoint pools by Fisher's z, each weighing its records minus 3.
 
-    The test deals attributes to other records within every pool, so it needs no normal theory.
+    The test permutes attributes over records within every pool, so it needs no normal theory.
     """
     usable = [matrix for matrix in members if np.isfinite(matrix.rho[place])]
     columns = ("rho", "low", "high", "p_value")

@@ -1,8 +1,7 @@
-"""One (scenario, proxy) per pool and generator, and V under it, pooled over budgets
-(docs/method.md §10).
+"""One (scenario, proxy) per pool and generator, and V pooled over budgets (docs/method.md §10).
 
 Four rules choose. The 80% split is the conservative one and stands for all where none is named;
-`all` chooses in hindsight; two rules are fixed beforehand and choose nothing.
+`all` chooses in hindsight; two rules are fixed in advance and choose nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +14,12 @@ import numpy as np
 from synthleak.analyses.analysis import Study
 from synthleak.analyses.cell_data import CellData, PoolFacts, Signal
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.records.vulnerability import FEWEST
 
 SPLIT, HINDSIGHT = "split80", "all"
-FIXED = {
-    "containment_max S2": ("S2", "containment_max"),
-    "cos_max S1": ("S1", "cos_max"),
-}
+FIXED = {"containment_max S2": ("S2", "containment_max"), "cos_max S1": ("S1", "cos_max")}
 RULES = (SPLIT, HINDSIGHT, *FIXED)
+TOO_FEW = f"needs {FEWEST} records per pool that are in some releases and out of others"
 
 
 @dataclass(frozen=True)

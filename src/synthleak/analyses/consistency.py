@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from synthleak.analyses.analysis import Study, Unavailable, analysis
 from synthleak.analyses.cell_data import UNION, CellData, Signal
-from synthleak.analyses.chosen import Group, by_pool, groups_of
+from synthleak.analyses.chosen import TOO_FEW, Group, by_pool, groups_of
 from synthleak.core.seeds import stream
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import assignment_of, redraw_assignments
@@ -30,7 +30,7 @@ class ConsistencyRow:
 
     `across` is `generators` (`one` and `other` are names; V pooled over the budgets of both, under
     the first one's pair), `budgets` (ε of one generator) or `scenarios` (the same proxy). The band
-    and `p_value` come from redraws that deal both sides the same coins, once each record's own V is
+    and `p_value` come from redraws that give both sides the same coins, once each record's own V is
     taken out: what is left is how far noise that both sides share makes V agree. `turnover` is the
     share of one's top tenth that is not in the other's, `chance_turnover` that of unrelated ranks.
     """
@@ -94,15 +94,15 @@ def _why(groups: Sequence[Group]) -> str:
     several = any(len(group.cells) > 1 or len(group.cells[0].scenarios) > 1 for group in groups)
     if not several and len(by_pool(groups)) == len(groups):
         return "needs a second generator, budget or scenario on the same pool and plan"
-    return f"fewer than {FEWEST} records of every pool both took part and did not"
+    return TOO_FEW
 
 
 @dataclass(frozen=True)
 class _Setting:
-    """V of one setting as `[dealing, target]`, the observed dealing first.
+    """V of one setting as `[assignment, target]`, the observed assignment first.
 
-    `ranks` are centred and of length 1 in each dealing, so that two settings' product is ρ; `top`
-    says who is in the top tenth; `records` counts who qualifies.
+    `ranks` are centred and of length 1 in each assignment, so that two settings' product is ρ;
+    `top` says who is in the top tenth; `records` counts who qualifies.
     """
 
     name: str
@@ -141,7 +141,7 @@ def _pool(groups: Sequence[Group]) -> Iterator[ConsistencyRow]:
     wanted = _columns(chosen)
     if len(chosen) < 2 and all(len(made) < 2 for made in wanted.values()):
         return
-    sides = _dealings(first)
+    sides = _assignments(first)
     scores = {cell.cell: cell.scores() for group in groups for cell in group.cells}
 
     def setting(name: str, cells: Sequence[CellData], signal: Signal) -> _Setting:
@@ -172,8 +172,8 @@ def _columns(chosen: Sequence[tuple[Group, Signal]]) -> dict[str, list[Signal]]:
     }
 
 
-def _dealings(cell: CellData) -> list[Sides]:
-    """Return IN and OUT as they were dealt, and in redraws that all cells of a plan share."""
+def _assignments(cell: CellData) -> list[Sides]:
+    """Return IN and OUT as they were drawn, and in redraws that all cells of a plan share."""
     plan, targets = cell.plan, len(cell.plan.targets)
     sets = int(plan.trials.set.max()) + 1
     within = cell.design.within_records(plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -29,8 +29,9 @@ class GapRow:
     best proxies in hindsight, the control's chosen on all its draws together, and
     1.96·√(se² + se²) over rounds. The more trials a side has, the less it gains by choosing, so
     that by chance alone this gap lies above 0. `crossfit…` … `p_value` are of the deployable
-    figures, with a bootstrap over instances on both sides that chooses anew. `flagged` says whether
-    the interval at Holm's level, `holm_low` to `holm_high`, excludes 0; one row per cell counts.
+    figures, with a bootstrap over instances on both sides that chooses again. `flagged` says
+    whether the interval at Holm's level, `holm_low` to `holm_high`, excludes 0; one row per cell
+    counts.
     """
 
     corpus: str
@@ -122,10 +123,7 @@ def _row(
     own = figure(cell, scenario)
     theirs = [value for control in controls if (value := figure(control, scenario)) is not None]
     return GapRow(
-        corpus=cell.cell.corpus,
-        pool=cell.cell.pool,
-        generator=cell.cell.generator,
-        epsilon=cell.cell.epsilon,
+        **asdict(cell.cell),
         scenario=scenario,
         controls=len(controls),
         control_pools=" ".join(control.cell.pool for control in controls),

@@ -24,7 +24,6 @@ from synthleak.plan.given import permuted
 
 NEAR = 0.8
 """Two texts that share this part of their character 5-grams (Jaccard) differ in a word or two."""
-VERBATIM, ALMOST = "verbatim", "near-verbatim"
 PERMUTATIONS = 1999
 COPIES_VERSION = 1
 

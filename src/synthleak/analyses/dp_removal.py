@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from synthleak.analyses.analysis import Study, Unavailable, analysis
 from synthleak.analyses.cell_data import CellData
@@ -103,10 +103,7 @@ def _rows(study: Study, cell: CellData, bare: CellData) -> Iterator[RemovalRow]:
         removed = _best(bare, scenario) - _best(cell, scenario)
         usual = sum(w * _best(one, scenario) for w, one in ordinary) if pairs else None
         yield RemovalRow(
-            corpus=cell.cell.corpus,
-            pool=cell.cell.pool,
-            generator=cell.cell.generator,
-            epsilon=cell.cell.epsilon,
+            **asdict(cell.cell),
             scenario=scenario,
             removed=own.value if own else None,
             removed_low=low,

@@ -1,5 +1,4 @@
-"""Merged pools: two kinds of records in one game, against the same non-members (docs/method.md
-§10).
+"""Merged pools: two kinds of records against the same non-members (docs/method.md §10).
 
 Within-pool figures of two pools cannot be compared record by record: each is relative to its own
 non-members. In a merged pool both kinds face the same ones, so `delta`, first origin minus second,
@@ -11,7 +10,7 @@ difference with each kind held against its own non-members, which is 0 where bot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -41,7 +40,7 @@ class MergedRow:
 
     `delta` is the first origin minus the second, `low` and `high` its 95% bootstrap over member
     records. `null_low`, `null_high` and `p` are what redraws give where nothing leaks, the proxy
-    chosen anew in each. `own_…` holds each origin against its own non-members. `pool_auc` is the
+    chosen again in each. `own_…` holds each origin against its own non-members. `pool_auc` is the
     figure by which the proxy was chosen.
     """
 
@@ -73,28 +72,14 @@ class MergedRow:
     own_high: float | None
 
 
-@analysis(
-    "merged",
-    version=1,
-    row=MergedRow,
-    shown=(
-        "corpus",
-        "pool",
-        "generator",
-        "epsilon",
-        "scenario",
-        "measure",
-        "first_value",
-        "second_value",
-        "delta",
-        "low",
-        "high",
-        "null_low",
-        "null_high",
-        "p",
-        "own_delta",
-    ),
+SHOWN = (
+    *("pool", "generator", "epsilon", "scenario", "proxy", "measure", "first_value"),
+    *("second_value", "delta", "low", "high", "null_low", "null_high", "p", "own_delta"),
 )
+"""What a person reads first of a merged cell."""
+
+
+@analysis("merged", version=1, row=MergedRow, shown=("corpus", *SHOWN))
 def merged(study: Study) -> Sequence[MergedRow]:
     """Which of two kinds of records stands out more, where a spec plays them in one pool."""
     joined = [cell_data for cell_data in study.cell_data if cell_data.pool.rule == UNION]
@@ -146,7 +131,7 @@ def merged_rows(
     for scenario in dict.fromkeys(signal.scenario for signal in signals):
         group = np.flatnonzero([signal.scenario == scenario for signal in signals])
         chosen = choose(comparison.ranks, assignments, level, group).signal.tolist()
-        dealings = [
+        sides = [
             Sides(comparison.ranks.low[signal], first, assignment)
             for signal, assignment in zip(chosen, assignments, strict=True)
         ]
@@ -154,7 +139,7 @@ def merged_rows(
         pool_auc = float(level[0, best])
         rows += [
             _row(cell, signals[best], pool_auc, order, counts, found)
-            for found in origin_measurements(dealings, stream(*name, "bootstrap", scenario), draws)
+            for found in origin_measurements(sides, stream(*name, "bootstrap", scenario), draws)
         ]
     return rows
 
@@ -168,10 +153,7 @@ def _row(
     found: OriginMeasurements,
 ) -> MergedRow:
     return MergedRow(
-        corpus=cell.corpus,
-        pool=cell.pool,
-        generator=cell.generator,
-        epsilon=cell.epsilon,
+        **asdict(cell),
         scenario=signal.scenario,
         proxy=signal.proxy,
         view=signal.view,

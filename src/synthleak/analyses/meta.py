@@ -1,10 +1,9 @@
-"""The meta-classifier against single proxies, in hindsight and chosen beforehand (docs/method.md
-§10)."""
+"""The meta-classifier against the best single proxy (docs/method.md §10)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from synthleak.analyses.analysis import Study, Unavailable, analysis
 from synthleak.analyses.cell_data import CellData
@@ -73,10 +72,7 @@ def _rows(cell: CellData) -> Iterator[MetaRow]:
         delta = made.auc - best.auc.value
         chosen = None if best.crossfit is None else best.crossfit.value
         yield MetaRow(
-            corpus=cell.cell.corpus,
-            pool=cell.cell.pool,
-            generator=cell.cell.generator,
-            epsilon=cell.cell.epsilon,
+            **asdict(cell.cell),
             scenario=made.scenario,
             auc=made.auc,
             auc_spread=made.auc_spread,

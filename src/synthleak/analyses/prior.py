@@ -1,5 +1,4 @@
-"""Prior attacks in the same game: every arm, and the better of them against ours (docs/method.md
-§9).
+"""Prior attacks in the same game: every arm, and the best beside ours (docs/method.md §9).
 
 Each attack collapses to its best arm per cell, as ours does over proxies and scenarios, and is
 compared with redraws of the same coins (docs/method.md §8).
@@ -31,7 +30,7 @@ OURS = "ours"
 
 @dataclass(frozen=True)
 class ArmMeasurements:
-    """One arm of an attack in one scenario; the ceiling is that of the whole attack's search."""
+    """One arm of an attack in one scenario, with the chance limit of the attack's whole search."""
 
     name: str
     scenario: str
@@ -43,7 +42,7 @@ class ArmMeasurements:
 
 @dataclass(frozen=True)
 class AttackMeasurements:
-    """One attack on one cell: its arms, the chance ceiling of the best of them, and its p."""
+    """One attack on one cell: its arms, the chance limit of the best of them, and its p."""
 
     attack: str
     arms: tuple[ArmMeasurements, ...]
@@ -194,7 +193,7 @@ def measure_attack(
 ) -> AttackMeasurements:
     """Return the figures of every arm of an attack on one cell, with their nulls.
 
-    `hands` holds the coins as they were dealt, and redraws of them.
+    `assignments` are the coins as drawn, then redraws.
     """
     scores, arms = attack_scores(attack, values, plan.baselines)
     sets = int(plan.trials.set.max()) + 1
@@ -229,10 +228,7 @@ def prior_rows(cell: Cell, figures: Sequence[AttackMeasurements]) -> list[PriorR
     """Write the arms of all attacks on a cell as rows."""
     return [
         PriorRow(
-            corpus=cell.corpus,
-            pool=cell.pool,
-            generator=cell.generator,
-            epsilon=cell.epsilon,
+            **asdict(cell),
             family=attack.attack,
             arm=arm.name,
             scenario=arm.scenario,
@@ -260,10 +256,7 @@ def compare(
     rival = max(figures, key=lambda attack: (attack.best.auc, attack.best.tpr), default=None)
     delta = None if rival is None else best.auc - rival.best.auc
     return ComparisonRow(
-        corpus=cell.corpus,
-        pool=cell.pool,
-        generator=cell.generator,
-        epsilon=cell.epsilon,
+        **asdict(cell),
         ours_auc=best.auc,
         ours_tpr=best.tpr_at_fpr05,
         ours_proxy=best.proxy,

@@ -1,8 +1,7 @@
 """What a record is like before any release: five attributes, from the record and its pool alone.
 
 They are what a data holder could know without an audit (docs/method.md §10). C and R are those of
-the pool,
-and hold none of its targets.
+the pool, and hold none of its targets.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What more knowledge buys an attacker: the change at each step between scenarios (docs/method.md
-§10)."""
+"""What more knowledge buys an attacker, step by step (docs/method.md §10)."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ def scenario_scaling(study: Study) -> Sequence[ScalingRow]:
     cells = _by_cell(study)
     scenarios = sorted({row.scenario for row in study.cells})
     if len(scenarios) < 2:
-        raise Unavailable("needs two scenarios or more: there is no step between them")
+        raise Unavailable("needs two scenarios or more")
     generators = list(dict.fromkeys(generator for generator, _, _ in cells))
     wanted = ["all", *generators] if len(generators) > 1 else generators
     return [

@@ -44,7 +44,7 @@ class Measures:
     label is one of theirs. `label_accuracy`: the other way round, trained on real records, share of
     the set's records whose likeliest label is one of theirs. `words`: mean length. `distinct_1` and
     `distinct_2`: different words and pairs of words per occurrence. `different`: share of texts
-    that are no repetition. `frontier`: see `frontier`.
+    that are not repetitions. `frontier`: see `frontier`.
     """
 
     score: float | None
@@ -178,15 +178,12 @@ def frontier_area(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
 
 def utility_row(cell: Cell, made: Sequence[Measures], real: Sequence[Measures]) -> UtilityRow:
     """Average the measures of some releases of a cell, and those of their private sets."""
-    columns: dict[str, float | None] = {}
+    columns: dict[str, Any] = {}
     for column in fields(Measures):
         columns[column.name] = _mean([getattr(one, column.name) for one in made])
         columns[f"{column.name}_real"] = _mean([getattr(one, column.name) for one in real])
     return UtilityRow(
-        corpus=cell.corpus,
-        pool=cell.pool,
-        generator=cell.generator,
-        epsilon=cell.epsilon,
+        **asdict(cell),
         releases=len(made),
         **columns,
     )

@@ -77,6 +77,8 @@ def _flags(found: Adjudication) -> list[dict[str, Any]]:
 
 def _differences(found: Adjudication) -> list[dict[str, Any]]:
     """Show the scenario of each game in which the whole merged pool leaks most."""
+    from synthleak.analyses.merged import SHOWN
+
     best: dict[tuple[str, str, float], float] = {}
     for row in found.rows:
         game = (row.pool, row.generator, row.epsilon)

@@ -39,7 +39,7 @@ def figures(
 
     They are the figures of the report: ROC curves with their null band and the claim, proxies with
     their chance limits, scenarios, prior attacks, sorted V with both bands, attributes, control
-    gap, merged pools. SVG, PNG and PDF need the extra `figures`. Several DIRs are one study.
+    gap, merged pools. Several DIRs are one study.
 
     \b
     Examples:

@@ -41,6 +41,6 @@ class Published(Reader):
 
 
 def must_be_folder(path: Path, key: str = "corpus.path") -> None:
-    """Refuse a path that is no folder."""
+    """Refuse a path that is not a folder."""
     if not path.is_dir():
-        raise CorpusError("there is no such folder", str(path), f"mend {key}")
+        raise CorpusError("no such folder", str(path), f"check {key}")

@@ -26,7 +26,7 @@ class Dmsafn(Published):
             where = f"{self.path}, line {line}"
             if row["label"] not in LABELS:
                 raise CorpusError(
-                    "the first cell is no sentiment",
+                    "the first cell is not a sentiment",
                     where,
                     f"a row holds one of {', '.join(LABELS)} and a sentence",
                 )

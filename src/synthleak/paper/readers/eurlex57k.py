@@ -43,7 +43,7 @@ class Eurlex57k(Published):
         fold = _folding(self.folding) if self.folding else tuple
         laws = [self._law(file, fold) for file in sorted(self.path.rglob("*.json"))]
         if not laws:
-            raise CorpusError("the folder holds no .json file", str(self.path), "mend corpus.path")
+            raise CorpusError("the folder holds no .json file", str(self.path), "check corpus.path")
         if self.top is not None:
             counts = Counter(label for law in laws for label in law.labels)
             kept = set(sorted(counts, key=lambda label: (-counts[label], label))[: self.top])
@@ -77,7 +77,7 @@ def _folding(path: Path) -> Fold:
     for concept, label in _pairs(path):
         table.setdefault(concept, set()).add(label)
     if not table:
-        raise CorpusError("the file folds no concept", str(path), "mend corpus.folding")
+        raise CorpusError("the file folds no concept", str(path), "check corpus.folding")
     return lambda concepts: tuple(x for concept in concepts for x in table.get(concept, ()))
 
 

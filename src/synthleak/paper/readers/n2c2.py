@@ -66,7 +66,7 @@ class N2c2(Published):
             raise CorpusError(
                 f"no {self.source} judgment is there",
                 ", ".join(map(str, self.annotations)),
-                f"sources there: {', '.join(sorted(sources)) or 'none'}; mend corpus.source",
+                f"sources there: {', '.join(sorted(sources)) or 'none'}; check corpus.source",
             )
         return found, judged
 

@@ -32,7 +32,7 @@ class Psytar(Published):
         """Yield a record per sentence; a review is a group, so that it leaves the game as a whole.
 
         The sheet ends in a row of totals and holds some rows without a sentence: what has no id or
-        no sentence is no record.
+        no sentence is not a record.
         """
         rows = self._rows()
         header = [str(cell or "").strip() for cell in next(rows, ())]

@@ -10,22 +10,7 @@ from synthleak.analyses.attributes import AttributeTest
 from synthleak.analyses.attributes_combined import CombinedRow
 from synthleak.analyses.cell_data import ATTRIBUTES
 from synthleak.analyses.selection_rules import SelectionRow
-from synthleak.paper.tables.layout import (
-    NOTHING,
-    Block,
-    Column,
-    Entry,
-    Part,
-    Piece,
-    Printed,
-    Row,
-    bold,
-    chance,
-    entry,
-    short,
-    signed,
-    words,
-)
+from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import OUTLIER, RANDOM, RARE, UNION, Source
 
 FOUND = 0.05
@@ -49,7 +34,7 @@ SELECTIONS = {SPLIT: "80% split", "all": "all episodes"}
 BLOCKS = {OUTLIER: "Outlier pools", RARE: "Rare-label pools"}
 
 
-def attributes(source: Source) -> Printed:
+def attributes(source: Source) -> lay.Printed:
     """Spearman's ρ of each attribute with V, per pool, and combined over the random pools."""
     rows: Sequence[AttributeTest] = source.rows("attributes")
     shown = [row for row in rows if row.block not in (RANDOM, UNION)]
@@ -62,8 +47,8 @@ def attributes(source: Source) -> Printed:
     for block, corpus, pool in pools:
         beside = [(owner, name) for other, owner, name in pools if other == block]
         title = BLOCKS.get(block, f"{block} pools")
-        columns.append(Column(source.label(corpus, pool, beside), title, upright=True))
-    columns.append(Column("combined ρ", "Random pools", upright=True))
+        columns.append(lay.Column(source.label(corpus, pool, beside), title, upright=True))
+    columns.append(lay.Column("combined ρ", "Random pools", upright=True))
     blocks = []
     for generator in generators:
         made = []
@@ -75,35 +60,35 @@ def attributes(source: Source) -> Printed:
             }
             entries = [_test(own.get(pool)) for pool in named]
             last = _fisher(combined.get((generator, attribute)))
-            made.append(Row((NAMES[attribute],), (*entries, last)))
-        blocks.append(Block(tuple(made), title=generator))
-    caption = words(
+            made.append(lay.Row((NAMES[attribute],), (*entries, last)))
+        blocks.append(lay.Block(tuple(made), title=generator))
+    caption = lay.words(
         "Spearman's ρ between an attribute of a record and the rank of its vulnerability in its"
         " pool, V pooled over budgets under one proxy that was chosen on 80% of the instances."
-        " Right: the disjoint random pools, combined by Fisher's z.",
+        " Right: the disjoint random pools, combined by Fisher's z."
     )
     floors = [row.floor for row in rows if row.floor is not None]
     reach = f" ({min(floors):.2f} to {max(floors):.2f} here)" if floors else ""
     notes = (
-        words(
-            Piece("Grey", colour="gray"),
+        lay.words(
+            lay.Piece("Grey", colour="gray"),
             f": |ρ| below the detection floor of the pool{reach}; in the last column, p > 0.05"
             " after Holm. * p ≤ 0.05 after Holm, over all attribute–pool tests, or over the five"
             " attributes in the last column. † The pool was selected on this attribute, which"
             " restricts its range.",
         ),
     )
-    part = Part(("Attribute",), tuple(columns), tuple(blocks))
-    return Printed("attributes", caption, (part,), notes)
+    part = lay.Part(("Attribute",), tuple(columns), tuple(blocks))
+    return lay.Printed("attributes", caption, (part,), notes)
 
 
-def _test(row: AttributeTest | None) -> Entry:
+def _test(row: AttributeTest | None) -> lay.Entry:
     if row is None or row.rho is None:
-        return NOTHING
+        return lay.NOTHING
     mark = "*" if row.p_holm is not None and row.p_holm <= FOUND else ""
-    made = entry(
+    made = lay.entry(
         _rho(row.rho),
-        Piece(row.selected_on + mark, form="sup"),
+        lay.Piece(row.selected_on + mark, form="sup"),
         rho=row.rho,
         records=row.records,
         p_value=row.p_value,
@@ -119,17 +104,17 @@ def _rho(rho: float) -> str:
     >>> _rho(0.29), _rho(-0.004)
     ('+.29', '+.00')
     """
-    text = short(rho)
+    text = lay.short(rho)
     return text if text.startswith("−") else f"+{text}"
 
 
-def _fisher(row: CombinedRow | None) -> Entry:
+def _fisher(row: CombinedRow | None) -> lay.Entry:
     if row is None or row.rho is None:
-        return NOTHING
+        return lay.NOTHING
     found = row.p_holm is not None and row.p_holm <= FOUND
-    made = entry(
+    made = lay.entry(
         _rho(row.rho),
-        *([Piece("*", form="sup")] if found else []),
+        *([lay.Piece("*", form="sup")] if found else []),
         rho=row.rho,
         low=row.low,
         high=row.high,
@@ -157,7 +142,7 @@ def _selections(rows: Sequence[CombinedRow] | Sequence[SelectionRow]) -> list[st
     return list(dict.fromkeys(row.selection for row in rows))
 
 
-def selection(source: Source) -> Printed:
+def selection(source: Source) -> lay.Printed:
     """How many tests are significant, and how far ρ moves, under each rule of selection."""
     rows: Sequence[SelectionRow] = source.rows("selection_rules")
     combined = {name: _combined(source, name) for name in _selections(rows)}
@@ -168,48 +153,48 @@ def selection(source: Source) -> Printed:
             if row.generator != generator:
                 continue
             rhos = [combined[row.selection].get((generator, name)) for name in ATTRIBUTES]
-            count = entry(
+            count = lay.entry(
                 f"{row.significant}/{row.tests}", significant=row.significant, tests=row.tests
             )
             title = SELECTIONS.get(row.selection, f"fixed {row.selection}")
-            made.append(Row((title,), (count, *map(_plain_rho, rhos), _move(row))))
-        blocks.append(Block(tuple(made), title=generator))
+            made.append(lay.Row((title,), (count, *map(_plain_rho, rhos), _move(row))))
+        blocks.append(lay.Block(tuple(made), title=generator))
     columns = (
-        Column("sig./N"),
-        *(Column(SHORT[name]) for name in ATTRIBUTES),
-        Column("max |Δρ|"),
+        lay.Column("sig./N"),
+        *(lay.Column(SHORT[name]) for name in ATTRIBUTES),
+        lay.Column("max |Δρ|"),
     )
-    caption = words(
+    caption = lay.words(
         "The attribute correlations under four rules that choose the proxy: tests that stay"
         " significant after Holm, of all; ρ combined over the random pools by Fisher's z; and the"
         " largest change of any pool's ρ against the 80% split. Fixed rules choose nothing."
     )
-    part = Part(("Selection rule",), columns, tuple(blocks))
-    return Printed("selection", caption, (part,), (_significant(),), size="small")
+    part = lay.Part(("Selection rule",), columns, tuple(blocks))
+    return lay.Printed("selection", caption, (part,), (_significant(),), size="small")
 
 
-def _significant() -> tuple[Piece, ...]:
-    return words(
-        Piece("Bold", bold=True),
+def _significant() -> tuple[lay.Piece, ...]:
+    return lay.words(
+        lay.Piece("Bold", bold=True),
         ": p ≤ 0.05 after Holm over the five attributes. The rule that chooses on all episodes"
         " chooses on those that it tests, so its p-values are optimistic.",
     )
 
 
-def _plain_rho(row: CombinedRow | None) -> Entry:
+def _plain_rho(row: CombinedRow | None) -> lay.Entry:
     if row is None or row.rho is None:
-        return NOTHING
-    made = entry(signed(row.rho, 2), rho=row.rho, p_holm=row.p_holm)
-    return bold(made, row.p_holm is not None and row.p_holm <= FOUND)
+        return lay.NOTHING
+    made = lay.entry(lay.signed(row.rho, 2), rho=row.rho, p_holm=row.p_holm)
+    return lay.bold(made, row.p_holm is not None and row.p_holm <= FOUND)
 
 
-def _move(row: SelectionRow) -> Entry:
+def _move(row: SelectionRow) -> lay.Entry:
     if row.selection == SPLIT or row.largest_move is None:
-        return NOTHING
-    return entry(f"{row.largest_move:.2f}", largest=row.largest_move, median=row.median_move)
+        return lay.NOTHING
+    return lay.entry(f"{row.largest_move:.2f}", largest=row.largest_move, median=row.median_move)
 
 
-def combined(source: Source) -> Printed:
+def combined(source: Source) -> lay.Printed:
     """The random pools' combined ρ with its p, under each rule of selection."""
     rows: Sequence[CombinedRow] = source.rows("attributes_combined")
     names = _selections(rows)
@@ -218,9 +203,9 @@ def combined(source: Source) -> Printed:
     if not generators:
         raise Unavailable("needs random pools")
     blocks = [
-        Block(
+        lay.Block(
             tuple(
-                Row(
+                lay.Row(
                     (NAMES[attribute],),
                     tuple(_with_p(tables[name].get((generator, attribute))) for name in names),
                 )
@@ -230,19 +215,21 @@ def combined(source: Source) -> Printed:
         )
         for generator in generators
     ]
-    columns = tuple(Column(SELECTIONS.get(name, f"fixed {name}")) for name in names)
+    columns = tuple(lay.Column(SELECTIONS.get(name, f"fixed {name}")) for name in names)
     counts = {row.pools for found in tables.values() for row in found.values()}
-    caption = words(
+    caption = lay.words(
         "Correlation of each attribute with vulnerability over the random pools, combined by"
         f" Fisher's z ({' or '.join(str(n) for n in sorted(counts))} pools), under each rule that"
         " chooses the proxy; in brackets p after Holm over the five attributes."
     )
-    part = Part(("Attribute",), columns, tuple(blocks))
-    return Printed("combined", caption, (part,), (_significant(),), size="small")
+    part = lay.Part(("Attribute",), columns, tuple(blocks))
+    return lay.Printed("combined", caption, (part,), (_significant(),), size="small")
 
 
-def _with_p(row: CombinedRow | None) -> Entry:
+def _with_p(row: CombinedRow | None) -> lay.Entry:
     if row is None or row.rho is None:
-        return NOTHING
-    made = entry(f"{signed(row.rho, 2)} ({chance(row.p_holm)})", rho=row.rho, p_holm=row.p_holm)
-    return bold(made, row.p_holm is not None and row.p_holm <= FOUND)
+        return lay.NOTHING
+    made = lay.entry(
+        f"{lay.signed(row.rho, 2)} ({lay.chance(row.p_holm)})", rho=row.rho, p_holm=row.p_holm
+    )
+    return lay.bold(made, row.p_holm is not None and row.p_holm <= FOUND)

@@ -5,17 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 
 from synthleak.analyses.analysis import Unavailable
-from synthleak.paper.tables.layout import (
-    NOTHING,
-    Block,
-    Column,
-    Entry,
-    Part,
-    Printed,
-    Row,
-    entry,
-    words,
-)
+from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import (
     OUTLIER,
     RANDOM,
@@ -27,57 +17,57 @@ from synthleak.paper.tables.source import (
 )
 
 
-def corpora(source: Source) -> Printed:
+def corpora(source: Source) -> lay.Printed:
     """What each corpus holds: records, labels, words, tokens."""
     if not source.corpora:
         raise Unavailable("needs a corpus that can still be read")
     facts = source.corpora
     lines = {
-        "N": [entry(str(f.statistics.records), records=f.statistics.records) for f in facts],
+        "N": [lay.entry(str(f.statistics.records), records=f.statistics.records) for f in facts],
         "Duplicates dropped": [
-            entry(str(f.statistics.duplicates_dropped), dropped=f.statistics.duplicates_dropped)
+            lay.entry(str(f.statistics.duplicates_dropped), dropped=f.statistics.duplicates_dropped)
             for f in facts
         ],
-        "Labels": [entry(str(f.statistics.labels), labels=f.statistics.labels) for f in facts],
+        "Labels": [lay.entry(str(f.statistics.labels), labels=f.statistics.labels) for f in facts],
         "Comb.": [
-            entry(str(f.statistics.combinations), combinations=f.statistics.combinations)
+            lay.entry(str(f.statistics.combinations), combinations=f.statistics.combinations)
             for f in facts
         ],
         "Card. (mn/mx)": [_cardinality(f) for f in facts],
         "Words (mn/md)": [_words(f) for f in facts],
         "Tok. md/p95/mx": [_tokens(f) for f in facts],
     }
-    rows = tuple(Row((name,), tuple(entries)) for name, entries in lines.items())
-    columns = tuple(Column(f.name, align="r") for f in facts)
+    rows = tuple(lay.Row((name,), tuple(entries)) for name, entries in lines.items())
+    columns = tuple(lay.Column(f.name, align="r") for f in facts)
     tokenizers = ", ".join(dict.fromkeys(f.tokenizer for f in facts))
-    caption = words(
+    caption = lay.words(
         "The corpora in numbers, after exact duplicates were dropped. Comb.: different label"
         " combinations; Card.: labels of a record; mn, md, mx: mean, median, largest. Tokens by the"
         f" {tokenizers}."
     )
-    part = Part(("Figure",), columns, (Block(rows),))
-    return Printed("corpora", caption, (part,))
+    part = lay.Part(("Figure",), columns, (lay.Block(rows),))
+    return lay.Printed("corpora", caption, (part,))
 
 
-def _cardinality(facts: CorpusFacts) -> Entry:
+def _cardinality(facts: CorpusFacts) -> lay.Entry:
     found = facts.statistics
     mean, most = found.labels_per_record_mean, found.labels_per_record_max
-    return entry(f"{mean:.1f}/{most}", mean=mean, largest=most)
+    return lay.entry(f"{mean:.1f}/{most}", mean=mean, largest=most)
 
 
-def _words(facts: CorpusFacts) -> Entry:
+def _words(facts: CorpusFacts) -> lay.Entry:
     found = facts.statistics
-    return entry(
+    return lay.entry(
         f"{found.words_mean:.0f}/{found.words_median:.0f}",
         mean=found.words_mean,
         median=found.words_median,
     )
 
 
-def _tokens(facts: CorpusFacts) -> Entry:
+def _tokens(facts: CorpusFacts) -> lay.Entry:
     found = facts.statistics
     figures = (found.tokens_median, found.tokens_p95, float(found.tokens_max))
-    return entry(
+    return lay.entry(
         "/".join(_thousands(figure) for figure in figures),
         median=found.tokens_median,
         p95=found.tokens_p95,
@@ -94,7 +84,7 @@ def _thousands(figure: float) -> str:
     return f"{figure / 1000:.1f}k" if figure >= 1000 else f"{figure:.0f}"
 
 
-def pools(source: Source) -> Printed:
+def pools(source: Source) -> lay.Printed:
     """How the pools were made, and how many records each holds."""
     owners = list(dict.fromkeys(line.corpus for line in source.pools))
     if not owners:
@@ -103,26 +93,30 @@ def pools(source: Source) -> Printed:
     others = any(line.rule not in known for line in source.pools)
     rows = [row for owner in owners for row in _rows_of(source, owner, others)]
     columns = [
-        Column("Embedder", "", "l"),
-        Column("rule", "Outlier", "l"),
-        Column("targets", "Outlier", "r"),
-        Column("rule", "Rare", "l"),
-        Column("targets", "Rare", "r"),
-        *([Column("rule", "Other", "l"), Column("targets", "Other", "r")] if others else []),
-        Column("targets", "Control", "r"),
+        lay.Column("Embedder", "", "l"),
+        lay.Column("rule", "Outlier", "l"),
+        lay.Column("targets", "Outlier", "r"),
+        lay.Column("rule", "Rare", "l"),
+        lay.Column("targets", "Rare", "r"),
+        *(
+            [lay.Column("rule", "Other", "l"), lay.Column("targets", "Other", "r")]
+            if others
+            else []
+        ),
+        lay.Column("targets", "Control", "r"),
     ]
-    caption = words(
+    caption = lay.words(
         "How target pools were made. The outlier rule takes what lies beyond a percentile d of the"
         " distance to the embedding centroid, joined with what the local outlier factor (LOF, k"
         " neighbours) flags, vectors scaled to length 1 first; the rare rule goes by labels alone:"
         " freq., how often a combination is seen, card., how many labels a record carries."
         " Controls are uniform draws, apart from each other and from the pools above them."
     )
-    part = Part(("Dataset",), tuple(columns), (Block(tuple(rows)),))
-    return Printed("pools", caption, (part,), size="small")
+    part = lay.Part(("Dataset",), tuple(columns), (lay.Block(tuple(rows)),))
+    return lay.Printed("pools", caption, (part,), size="small")
 
 
-def _rows_of(source: Source, corpus: str, others: bool) -> list[Row]:
+def _rows_of(source: Source, corpus: str, others: bool) -> list[lay.Row]:
     lines = [line for line in source.pools if line.corpus == corpus]
     outlier = [line for line in lines if line.rule == OUTLIER]
     rare = [line for line in lines if line.rule == RARE]
@@ -132,10 +126,10 @@ def _rows_of(source: Source, corpus: str, others: bool) -> list[Row]:
     for one, two, three in zip_longest(outlier, rare, other if others else []):
         encoder = next((line.encoder for line in (one, two, three) if line and line.encoder), "")
         rows.append(
-            Row(
+            lay.Row(
                 (corpus,),
                 (
-                    entry(encoder, encoder=encoder) if encoder else NOTHING,
+                    lay.entry(encoder, encoder=encoder) if encoder else lay.NOTHING,
                     *_pair(one),
                     *_pair(two),
                     *(_pair(three) if others else ()),
@@ -143,21 +137,21 @@ def _rows_of(source: Source, corpus: str, others: bool) -> list[Row]:
                 ),
             )
         )
-    empty = (NOTHING,) * (5 + 2 * others)
-    return rows or [Row((corpus,), (*empty, control))]
+    empty = (lay.NOTHING,) * (5 + 2 * others)
+    return rows or [lay.Row((corpus,), (*empty, control))]
 
 
-def _pair(line: PoolLine | None) -> tuple[Entry, Entry]:
+def _pair(line: PoolLine | None) -> tuple[lay.Entry, lay.Entry]:
     if line is None:
-        return NOTHING, NOTHING
+        return lay.NOTHING, lay.NOTHING
     text = "".join(piece.text for piece in line.words)
-    rule = Entry((line.words,), {"pool": line.name, "rule": text})
-    return rule, entry(str(line.targets), records=line.targets)
+    rule = lay.Entry((line.words,), {"pool": line.name, "rule": text})
+    return rule, lay.entry(str(line.targets), records=line.targets)
 
 
-def _controls(sizes: list[int]) -> Entry:
+def _controls(sizes: list[int]) -> lay.Entry:
     if not sizes:
-        return NOTHING
+        return lay.NOTHING
     each = "/".join(str(size) for size in dict.fromkeys(sizes))
     text = each if len(sizes) == 1 else f"{len(sizes)} × {each}"
-    return entry(text, draws=len(sizes), records=each)
+    return lay.entry(text, draws=len(sizes), records=each)

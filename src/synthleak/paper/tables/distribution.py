@@ -7,37 +7,22 @@ from dataclasses import replace
 
 from synthleak.analyses.analysis import Unavailable
 from synthleak.analyses.vulnerability import VulnerabilityRow
-from synthleak.paper.tables.layout import (
-    NOTHING,
-    Block,
-    Colour,
-    Column,
-    Entry,
-    Part,
-    Piece,
-    Printed,
-    Row,
-    budget,
-    budgets_of,
-    entry,
-    percent,
-    words,
-)
+from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import RANDOM, UNION, Source
 
 FAINTEST, DEEPEST, FARTHEST = 8, 45, 0.40
 FOUND = 0.05
-CONCENTRATED = Piece("†", form="sup")
+CONCENTRATED = lay.Piece("†", form="sup")
 """Not bold: Markdown, which has no colours, sets shaded entries in bold."""
 
 
-def distribution(source: Source) -> Printed:
+def distribution(source: Source) -> lay.Printed:
     """Share of records with V above 0, and what the top tenth carries, in every cell."""
     every: Sequence[VulnerabilityRow] = source.rows("vulnerability")
     rows = [r for r in every if source.rule(r.corpus, r.pool) not in (RANDOM, UNION)] or list(every)
     if not rows:
         raise Unavailable("needs a cell with records that were both in and out")
-    budgets = budgets_of([row.epsilon for row in rows])
+    budgets = lay.budgets_of([row.epsilon for row in rows])
     pools = list(dict.fromkeys((row.corpus, row.pool) for row in rows))
     blocks = []
     for generator in dict.fromkeys(row.generator for row in rows):
@@ -51,40 +36,42 @@ def distribution(source: Source) -> Printed:
             if found:
                 entries = [_entry(found.get(e), found.get(budgets[0])) for e in budgets]
                 name = source.label(*pool, pools)
-                made.append(Row((generator, name), (_count(list(found.values())), *entries)))
-        blocks.append(Block(tuple(made)))
+                made.append(lay.Row((generator, name), (_count(list(found.values())), *entries)))
+        blocks.append(lay.Block(tuple(made)))
     columns = (
-        Column("n", align="r"),
+        lay.Column("n", align="r"),
         *(
-            Column(budget(e) if place else f"ε = {budget(e)}", plain=f"ε = {budget(e)}")
+            lay.Column(
+                lay.budget(e) if place else f"ε = {lay.budget(e)}", plain=f"ε = {lay.budget(e)}"
+            )
             for place, e in enumerate(budgets)
         ),
     )
-    caption = words(
+    caption = lay.words(
         "How per-record vulnerability V(x) is spread in every cell: share of qualifying records"
         " with V > 0 / share S10 of all positive V that the top tenth carries, in per cent, under"
         f" the cell's best proxy; n records qualify. Shaded: S10 above that of the same line at"
-        f" ε = {budget(budgets[0])}, the deeper the larger the excess (up to 40 points)."
+        f" ε = {lay.budget(budgets[0])}, the deeper the larger the excess (up to 40 points)."
     )
     notes = (
-        words(
+        lay.words(
             "S10 of noise is far above 10, and so is S10 of a leak that is perfectly even. ",
-            Piece("Grey", colour="gray"),
+            lay.Piece("Grey", colour="gray"),
             ": S10 is not above what redraws without a leak give (p > 0.05). ",
             CONCENTRATED,
             ": S10 lies above the band of an even leak; only this supports “concentrated”.",
         ),
     )
-    part = Part(("Generator", "Dataset"), columns, tuple(blocks))
-    return Printed("distribution", caption, (part,), notes, size="small")
+    part = lay.Part(("Generator", "Dataset"), columns, tuple(blocks))
+    return lay.Printed("distribution", caption, (part,), notes, size="small")
 
 
-def _count(rows: Sequence[VulnerabilityRow]) -> Entry:
+def _count(rows: Sequence[VulnerabilityRow]) -> lay.Entry:
     few, many = min(r.qualifying for r in rows), max(r.qualifying for r in rows)
-    return entry(str(few) if few == many else f"{few}–{many}", fewest=few, most=many)
+    return lay.entry(str(few) if few == many else f"{few}–{many}", fewest=few, most=many)
 
 
-def shade(s10: float, open_s10: float | None) -> tuple[Colour, int] | None:
+def shade(s10: float, open_s10: float | None) -> tuple[lay.Colour, int] | None:
     """Return how deep an excess over the column without privacy is shaded.
 
     >>> shade(0.58, 0.31), shade(0.34, 0.31), shade(0.2, 0.31)
@@ -96,14 +83,16 @@ def shade(s10: float, open_s10: float | None) -> tuple[Colour, int] | None:
     return "topheavy", max(FAINTEST, round(DEEPEST * excess / FARTHEST))
 
 
-def _entry(row: VulnerabilityRow | None, without: VulnerabilityRow | None) -> Entry:
+def _entry(row: VulnerabilityRow | None, without: VulnerabilityRow | None) -> lay.Entry:
     if row is None or row.positive_share is None:
-        return NOTHING
+        return lay.NOTHING
     if row.s10 is None:
-        return entry(f"{percent(row.positive_share)} / –", positive_share=row.positive_share)
+        return lay.entry(
+            f"{lay.percent(row.positive_share)} / –", positive_share=row.positive_share
+        )
     mark = (CONCENTRATED,) if row.concentrated == "yes" else ()
-    made = entry(
-        f"{percent(row.positive_share)} / {percent(row.s10)}",
+    made = lay.entry(
+        f"{lay.percent(row.positive_share)} / {lay.percent(row.s10)}",
         *mark,
         positive_share=row.positive_share,
         s10=row.s10,

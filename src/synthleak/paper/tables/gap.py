@@ -5,23 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.analyses.control_gap import GapRow
-from synthleak.paper.tables.layout import (
-    NOTHING,
-    Arrangement,
-    Block,
-    Column,
-    Entry,
-    Part,
-    Piece,
-    Printed,
-    Row,
-    budget,
-    budgets_of,
-    entry,
-    signed,
-    tag,
-    words,
-)
+from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import OUTLIER, RARE, Source
 
 ACROSS = 2
@@ -29,42 +13,44 @@ WHOLE = "all"
 TITLES = {OUTLIER: "Outlier", RARE: "Rare-label"}
 
 
-def control_gap(source: Source) -> Printed:
+def control_gap(source: Source) -> lay.Printed:
     """The gap between a selected pool and the random pools that control it."""
     rows: Sequence[GapRow] = source.rows("control_gap")
     parts = []
     for generator in dict.fromkeys(row.generator for row in rows):
         own = [row for row in rows if row.generator == generator]
-        budgets = budgets_of([row.epsilon for row in own])
+        budgets = lay.budgets_of([row.epsilon for row in own])
         for start in range(0, len(budgets), ACROSS):
             parts.append(_part(source, own, generator, budgets[start : start + ACROSS]))
-    caption = words(
+    caption = lay.words(
         "Selected pools and the random pools that control them, in the same game. Rows S1 to S3:"
         " AUC of the best proxy in hindsight, chosen for each pool by itself, ± 1.96 standard"
         " errors over rounds in thousandths; the gap is selected minus control, ",
-        Piece("ns", form="sup"),
+        lay.Piece("ns", form="sup"),
         " where that spread includes 0. Row all: AUC of proxies that were chosen on other"
         " instances, and their gap with its 95% bootstrap interval.",
     )
     notes = (
-        words(
+        lay.words(
             "The spread of rows S1 to S3 is that of sampling non-members and says nothing of other"
             " records or releases. Only row all decides: ",
-            Piece("bold", bold=True),
+            lay.Piece("bold", bold=True),
             " where the interval at Holm's level excludes 0, which flags the cell for a game"
             " with both pools merged.",
         ),
     )
-    arrangement: Arrangement = "apart" if len(parts) > 2 else "below"
-    return Printed("control_gap", caption, tuple(parts), notes, arrangement)
+    arrangement: lay.Arrangement = "apart" if len(parts) > 2 else "below"
+    return lay.Printed("control_gap", caption, tuple(parts), notes, arrangement)
 
 
-def _part(source: Source, rows: Sequence[GapRow], generator: str, budgets: Sequence[float]) -> Part:
+def _part(
+    source: Source, rows: Sequence[GapRow], generator: str, budgets: Sequence[float]
+) -> lay.Part:
     kinds = list(dict.fromkeys(source.rule(row.corpus, row.pool) for row in rows))
     lines = _lines(source, rows, kinds)
     shared = _share_controls(rows)
     columns = [
-        Column(head, f"ε = {budget(epsilon)}")
+        lay.Column(head, f"ε = {lay.budget(epsilon)}")
         for epsilon in budgets
         for place, kind in enumerate(kinds)
         for head in (*([] if shared and place else ["Control"]), _title(kind), "Gap")
@@ -74,17 +60,17 @@ def _part(source: Source, rows: Sequence[GapRow], generator: str, budgets: Seque
     made = []
     for label, corpus, names in lines:
         for scenario in scenarios:
-            entries: list[Entry] = []
+            entries: list[lay.Entry] = []
             for epsilon in budgets:
                 triples = [
                     _entries(found.get((corpus, names.get(kind, ""), epsilon, scenario)))
                     for kind in kinds
                 ]
                 entries += _side_by_side(triples, shared)
-            made.append(Row((label, scenario), tuple(entries)))
-    caption = words(f"{generator}, ε = {', '.join(budget(e) for e in budgets)}.")
-    block = (Block(tuple(made)),)
-    return Part(("Dataset", "Cal."), tuple(columns), block, caption, name=generator)
+            made.append(lay.Row((label, scenario), tuple(entries)))
+    caption = lay.words(f"{generator}, ε = {', '.join(lay.budget(e) for e in budgets)}.")
+    block = (lay.Block(tuple(made)),)
+    return lay.Part(("Dataset", "Cal."), tuple(columns), block, caption, name=generator)
 
 
 def _share_controls(rows: Sequence[GapRow]) -> bool:
@@ -95,10 +81,12 @@ def _share_controls(rows: Sequence[GapRow]) -> bool:
     return all(len(controls) == 1 for controls in owners.values())
 
 
-def _side_by_side(triples: Sequence[tuple[Entry, Entry, Entry]], shared: bool) -> list[Entry]:
+def _side_by_side(
+    triples: Sequence[tuple[lay.Entry, lay.Entry, lay.Entry]], shared: bool
+) -> list[lay.Entry]:
     if not shared:
         return [item for triple in triples for item in triple]
-    control = next((triple[0] for triple in triples if triple[0] is not NOTHING), NOTHING)
+    control = next((triple[0] for triple in triples if triple[0] is not lay.NOTHING), lay.NOTHING)
     return [control, *(item for triple in triples for item in triple[1:])]
 
 
@@ -122,40 +110,40 @@ def _lines(
     return made
 
 
-def _entries(row: GapRow | None) -> tuple[Entry, Entry, Entry]:
+def _entries(row: GapRow | None) -> tuple[lay.Entry, lay.Entry, lay.Entry]:
     if row is None:
-        return NOTHING, NOTHING, NOTHING
+        return lay.NOTHING, lay.NOTHING, lay.NOTHING
     if row.scenario == WHOLE:
         return _whole(row)
     control = _figure(row.control_auc, row.control_view, row.control_spread)
     selected = _figure(row.auc, row.view, row.auc_spread)
     spread = row.gap_spread
-    pieces = [Piece(signed(row.gap)), *_thousandths(spread)]
+    pieces = [lay.Piece(lay.signed(row.gap)), *_thousandths(spread)]
     if spread is not None and abs(row.gap) <= spread:
-        pieces.append(Piece("ns", form="sup"))
-    return control, selected, entry(*pieces, gap=row.gap, gap_spread=spread)
+        pieces.append(lay.Piece("ns", form="sup"))
+    return control, selected, lay.entry(*pieces, gap=row.gap, gap_spread=spread)
 
 
-def _figure(auc: float, view: str, spread: float | None) -> Entry:
-    pieces = (Piece(f"{auc:.3f}"), tag(view), *_thousandths(spread))
-    return entry(*pieces, auc=auc, auc_spread=spread, view=view)
+def _figure(auc: float, view: str, spread: float | None) -> lay.Entry:
+    pieces = (lay.Piece(f"{auc:.3f}"), lay.tag(view), *_thousandths(spread))
+    return lay.entry(*pieces, auc=auc, auc_spread=spread, view=view)
 
 
-def _thousandths(spread: float | None) -> list[Piece]:
-    return [] if spread is None else [Piece(f" ±{1000 * spread:.0f}", form="small")]
+def _thousandths(spread: float | None) -> list[lay.Piece]:
+    return [] if spread is None else [lay.Piece(f" ±{1000 * spread:.0f}", form="small")]
 
 
-def _whole(row: GapRow) -> tuple[Entry, Entry, Entry]:
+def _whole(row: GapRow) -> tuple[lay.Entry, lay.Entry, lay.Entry]:
     """Write the deployable figures of a cell, and the gap that decides."""
     if row.crossfit_auc is None or row.control_crossfit is None or row.crossfit_gap is None:
-        return NOTHING, NOTHING, NOTHING
+        return lay.NOTHING, lay.NOTHING, lay.NOTHING
     limits = ""
     if row.low is not None and row.high is not None:
-        limits = f" [{signed(row.low, 2)},{signed(row.high, 2)}]"
+        limits = f" [{lay.signed(row.low, 2)},{lay.signed(row.high, 2)}]"
     flagged = row.flagged == "yes"
-    gap = entry(
-        Piece(signed(row.crossfit_gap), bold=flagged),
-        Piece(limits, form="small"),
+    gap = lay.entry(
+        lay.Piece(lay.signed(row.crossfit_gap), bold=flagged),
+        lay.Piece(limits, form="small"),
         gap=row.crossfit_gap,
         low=row.low,
         high=row.high,
@@ -163,7 +151,7 @@ def _whole(row: GapRow) -> tuple[Entry, Entry, Entry]:
         flagged=row.flagged,
     )
     return (
-        entry(f"{row.control_crossfit:.3f}", auc=row.control_crossfit),
-        entry(f"{row.crossfit_auc:.3f}", auc=row.crossfit_auc),
+        lay.entry(f"{row.control_crossfit:.3f}", auc=row.control_crossfit),
+        lay.entry(f"{row.crossfit_auc:.3f}", auc=row.crossfit_auc),
         gap,
     )

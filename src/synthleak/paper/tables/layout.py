@@ -6,10 +6,13 @@ corpus or a spec can break a table.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from synthleak.report.figures import figure
+
+budget = figure.budget
 
 Value = str | float | int | bool | None
 Form = Literal["plain", "sup", "sub", "small"]
@@ -129,15 +132,6 @@ class Printed:
 def bold(item: Entry, yes: bool = True) -> Entry:
     """Return the entry in bold, if so."""
     return replace(item, bold=yes)
-
-
-def budget(epsilon: float) -> str:
-    """Write a privacy budget.
-
-    >>> budget(math.inf), budget(4.0), budget(0.5)
-    ('∞', '4', '0.5')
-    """
-    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
 def budgets_of(epsilons: Sequence[float]) -> list[float]:

@@ -6,48 +6,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from synthleak.analyses.cells import CellRow
+from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.grid import Cells
-from synthleak.paper.tables.layout import (
-    EMBEDDING,
-    LEXICAL,
-    NOTHING,
-    Block,
-    Column,
-    Entry,
-    Part,
-    Piece,
-    Printed,
-    Row,
-    Shade,
-    Value,
-    Words,
-    budget,
-    percent,
-    short,
-    tag,
-    words,
-)
 from synthleak.paper.tables.source import Source
 
 FOUND = 0.05
 BY_CHANCE = "chance"
 STUBS = ("Dataset", "Scenario")
 
-READING = words(
+READING = lay.words(
     "Shaded: the best attacker of a column, ties by TPR; its letter says whether the winning proxy"
     " is ",
-    LEXICAL,
+    lay.LEXICAL,
     "exical or ",
-    EMBEDDING,
+    lay.EMBEDDING,
     "mbedding, * that a leak was found (p ≤ 0.05 over all signals of the cell, Holm over all cells"
     " of the audit).",
 )
-CHANCE = words(
+CHANCE = lay.words(
     "The proxy is the best in hindsight, so its figure lies above 0.5 where nothing leaks: ",
-    Piece("chance", italic=True),
+    lay.Piece("chance", italic=True),
     " is what the search of the shaded attacker reaches in 5% of redraws of the coins, and a figure"
-    " that does not pass its own ceiling is set in ",
-    Piece("grey", colour="gray"),
+    " that does not pass its own chance limit is set in ",
+    lay.Piece("grey", colour="gray"),
     ".",
 )
 
@@ -57,7 +38,7 @@ def passes(row: CellRow) -> bool:
     return row.null_auc95 is not None and row.auc > row.null_auc95
 
 
-def _values(row: CellRow, best: bool) -> dict[str, Value]:
+def _values(row: CellRow, best: bool) -> dict[str, lay.Value]:
     return {
         "auc": row.auc,
         "auc_spread": row.auc_spread,
@@ -72,69 +53,71 @@ def _values(row: CellRow, best: bool) -> dict[str, Value]:
     }
 
 
-def _mark(row: CellRow) -> Piece:
-    return tag(row.view, "*" if row.p_holm is not None and row.p_holm <= FOUND else "")
+def _mark(row: CellRow) -> lay.Piece:
+    return lay.tag(row.view, "*" if row.p_holm is not None and row.p_holm <= FOUND else "")
 
 
-def _finished(made: Entry, row: CellRow, best: bool) -> Entry:
-    shade: Shade | None = ("best", 18) if best else None
+def _finished(made: lay.Entry, row: CellRow, best: bool) -> lay.Entry:
+    shade: lay.Shade | None = ("best", 18) if best else None
     return replace(made, values=_values(row, best), shade=shade, bold=best, faint=not passes(row))
 
 
-def compact(row: CellRow, best: bool) -> Entry:
+def compact(row: CellRow, best: bool) -> lay.Entry:
     """Write AUC with its letter, and TPR below the line."""
-    pieces = [Piece(short(row.auc)), *([_mark(row)] if best else [])]
-    pieces.append(Piece(percent(row.tpr_at_fpr05), form="sub"))
-    return _finished(Entry((tuple(pieces),)), row, best)
+    pieces = [lay.Piece(lay.short(row.auc)), *([_mark(row)] if best else [])]
+    pieces.append(lay.Piece(lay.percent(row.tpr_at_fpr05), form="sub"))
+    return _finished(lay.Entry((tuple(pieces),)), row, best)
 
 
-def slashed(row: CellRow, best: bool) -> Entry:
+def slashed(row: CellRow, best: bool) -> lay.Entry:
     """Write AUC with its letter, and TPR behind a stroke."""
-    pieces = [Piece(short(row.auc)), *([_mark(row)] if best else [])]
-    pieces.append(Piece(f"/{percent(row.tpr_at_fpr05)}"))
-    return _finished(Entry((tuple(pieces),)), row, best)
+    pieces = [lay.Piece(lay.short(row.auc)), *([_mark(row)] if best else [])]
+    pieces.append(lay.Piece(f"/{lay.percent(row.tpr_at_fpr05)}"))
+    return _finished(lay.Entry((tuple(pieces),)), row, best)
 
 
-def whole(row: CellRow, best: bool) -> Entry:
-    """Write AUC with its spread, TPR with both ceilings, and the deployable figure."""
+def whole(row: CellRow, best: bool) -> lay.Entry:
+    """Write AUC with its spread, TPR with both chance limits, and the deployable figure."""
     spread = f" ({row.auc - row.auc_spread:.2f}–{row.auc + row.auc_spread:.2f})"
-    top = (Piece(f"{row.auc:.2f}"), *([_mark(row)] if best else []), Piece(spread))
+    top = (lay.Piece(f"{row.auc:.2f}"), *([_mark(row)] if best else []), lay.Piece(spread))
     ceiling = "chance –"
     if row.null_auc95 is not None and row.null_tpr95 is not None:
-        ceiling = f"chance {row.null_auc95:.2f}, {percent(row.null_tpr95, 1)}%"
-    below = words(Piece(f"{percent(row.tpr_at_fpr05, 1)}%; {ceiling}", form="small"))
-    lines: tuple[Words, ...] = (top, below)
+        ceiling = f"chance {row.null_auc95:.2f}, {lay.percent(row.null_tpr95, 1)}%"
+    below = lay.words(lay.Piece(f"{lay.percent(row.tpr_at_fpr05, 1)}%; {ceiling}", form="small"))
+    lines: tuple[lay.Words, ...] = (top, below)
     if row.crossfit_auc is not None:
         limits = ""
         if row.crossfit_low is not None and row.crossfit_high is not None:
             limits = f" ({row.crossfit_low:.2f}–{row.crossfit_high:.2f})"
-        lines += (words(Piece(f"chosen before: {row.crossfit_auc:.2f}{limits}", form="small")),)
-    return _finished(Entry(lines), row, best)
+        lines += (
+            lay.words(lay.Piece(f"chosen before: {row.crossfit_auc:.2f}{limits}", form="small")),
+        )
+    return _finished(lay.Entry(lines), row, best)
 
 
-def _ceiling(row: CellRow | None, write: str) -> Entry:
+def _ceiling(row: CellRow | None, write: str) -> lay.Entry:
     """Write what the search of the best attacker reaches by chance."""
     if row is None or row.null_auc95 is None or row.null_tpr95 is None:
-        return NOTHING
-    rate = percent(row.null_tpr95)
-    last = Piece(rate, form="sub") if write == "compact" else Piece(f"/{rate}")
+        return lay.NOTHING
+    rate = lay.percent(row.null_tpr95)
+    last = lay.Piece(rate, form="sub") if write == "compact" else lay.Piece(f"/{rate}")
     values = {"auc": row.null_auc95, "tpr": row.null_tpr95}
-    return Entry((words(Piece(short(row.null_auc95)), last),), values, faint=True)
+    return lay.Entry((lay.words(lay.Piece(lay.short(row.null_auc95)), last),), values, faint=True)
 
 
-def won(rows: Iterable[CellRow | None]) -> Words:
+def won(rows: Iterable[CellRow | None]) -> lay.Words:
     """Count whose proxies are the best: so many lexical, so many embedding."""
     views = [row.view for row in rows if row is not None]
     lexical, embedding = views.count("lexical"), views.count("embedding")
-    return words(f" ({lexical} ", LEXICAL, f", {embedding} ", EMBEDDING, ")")
+    return lay.words(f" ({lexical} ", lay.LEXICAL, f", {embedding} ", lay.EMBEDDING, ")")
 
 
-def main(source: Source) -> Printed:
+def main(source: Source) -> lay.Printed:
     """Best AUC and TPR by budget and attacker, a grid for each generator."""
     return _grids(source, "main", source.main_cells(), source.main_pools())
 
 
-def _grids(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> Printed:
+def _grids(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> lay.Printed:
     cells = Cells(source, rows)
     parts = []
     for generator in cells.generators:
@@ -143,82 +126,82 @@ def _grids(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> Pr
         made = []
         for label in labels:
             made += [
-                Row(
+                lay.Row(
                     (label, scenario),
                     tuple(cells.entry(label, generator, e, scenario, compact) for e in budgets),
                 )
                 for scenario in cells.scenarios
             ]
             ceilings = [_ceiling(cells.best(label, generator, e), "compact") for e in budgets]
-            made.append(Row((label, BY_CHANCE), tuple(ceilings)))
-        columns = tuple(Column(budget(e), plain=f"ε = {budget(e)}") for e in budgets)
-        caption = words(generator, *won(winners))
-        block = (Block(tuple(made)),)
-        parts.append(Part(STUBS, columns, block, caption, turned=True, name=generator))
-    caption = words(
+            made.append(lay.Row((label, BY_CHANCE), tuple(ceilings)))
+        columns = tuple(lay.Column(lay.budget(e), plain=f"ε = {lay.budget(e)}") for e in budgets)
+        caption = lay.words(generator, *won(winners))
+        block = (lay.Block(tuple(made)),)
+        parts.append(lay.Part(STUBS, columns, block, caption, turned=True, name=generator))
+    caption = lay.words(
         f"Membership inference on {pools} at privacy budgets ε (columns) by attackers S1 to S3"
         " (rows): AUC of the best proxy, with TPR in per cent at a false-positive rate of at most"
         " 5% as its index. In brackets how often each view wins."
     )
-    return Printed(name, caption, tuple(parts), (READING, CHANCE), "beside")
+    return lay.Printed(name, caption, tuple(parts), (READING, CHANCE), "beside")
 
 
-def main_intervals(source: Source) -> Printed:
-    """The same with spreads, both ceilings and the deployable figure."""
+def main_intervals(source: Source) -> lay.Printed:
+    """The same with spreads, both chance limits and the deployable figure."""
     return _wide(source, "main_intervals", source.main_cells(), source.main_pools())
 
 
-def rare_intervals(source: Source) -> Printed:
-    """Rare pools with spreads, both ceilings and the deployable figure."""
+def rare_intervals(source: Source) -> lay.Printed:
+    """Rare pools with spreads, both chance limits and the deployable figure."""
     return _wide(source, "rare_intervals", source.rare_cells(), "rare-label pools")
 
 
-def _wide(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> Printed:
+def _wide(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> lay.Printed:
     cells = Cells(source, rows)
     parts = []
     for generator in cells.generators:
         budgets = cells.budgets(generator)
         made = [
-            Row(
+            lay.Row(
                 (label, scenario),
                 tuple(cells.entry(label, generator, e, scenario, whole) for e in budgets),
             )
             for label in cells.of_generator(generator)
             for scenario in cells.scenarios
         ]
-        columns = tuple(Column(f"ε = {budget(e)}") for e in budgets)
-        caption = words("Generator: ", generator, ".")
-        block = (Block(tuple(made)),)
-        parts.append(Part(STUBS, columns, block, caption, name=generator))
-    caption = words(
+        columns = tuple(lay.Column(f"ε = {lay.budget(e)}") for e in budgets)
+        caption = lay.words("Generator: ", generator, ".")
+        block = (lay.Block(tuple(made)),)
+        parts.append(lay.Part(STUBS, columns, block, caption, name=generator))
+    caption = lay.words(
         f"Membership inference on {pools} with intervals. First line: AUC of the best proxy, with"
         " 1.96 σ/√T over the rounds, the spread of sampling non-members only. Second: TPR at 5%"
         " FPR, and what the whole search reaches by chance in 5% of redraws (AUC, TPR). Third: AUC"
         " of a proxy that was chosen on other instances, with its bootstrap interval for this pool."
     )
-    return Printed(name, caption, tuple(parts), (READING,), "apart")
+    return lay.Printed(name, caption, tuple(parts), (READING,), "apart")
 
 
-def rare(source: Source) -> Printed:
+def rare(source: Source) -> lay.Printed:
     """Rare pools: the generators side by side in one grid."""
     cells = Cells(source, source.rare_cells())
     columns, keys = [], []
     for generator in cells.generators:
         for epsilon in cells.budgets(generator):
-            plain = f"{generator} ε = {budget(epsilon)}"
-            columns.append(Column(budget(epsilon), generator, plain=plain))
+            plain = f"{generator} ε = {lay.budget(epsilon)}"
+            columns.append(lay.Column(lay.budget(epsilon), generator, plain=plain))
             keys.append((generator, epsilon))
     made = []
     for label in cells.labels:
         made += [
-            Row((label, s), tuple(cells.entry(label, *key, s, slashed) for key in keys))
+            lay.Row((label, s), tuple(cells.entry(label, *key, s, slashed) for key in keys))
             for s in cells.scenarios
         ]
         ceilings = [_ceiling(cells.best(label, *key), "slashed") for key in keys]
-        made.append(Row((label, BY_CHANCE), tuple(ceilings)))
-    caption = words(
+        made.append(lay.Row((label, BY_CHANCE), tuple(ceilings)))
+    caption = lay.words(
         "Membership inference on rare-label pools: AUC of the best proxy / TPR in per cent at 5%"
         " FPR, by budget ε (columns) and attacker (rows)."
     )
-    part = Part(STUBS, tuple(columns), (Block(tuple(made)),), turned=True)
-    return Printed("rare", caption, (part,), (READING, CHANCE))
+    part = lay.Part(STUBS, tuple(columns), (lay.Block(tuple(made)),), turned=True)
+    return lay.Printed("rare", caption, (part,), (READING, CHANCE))

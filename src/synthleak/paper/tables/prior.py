@@ -6,27 +6,7 @@ from collections.abc import Sequence
 
 from synthleak.analyses.analysis import Unavailable
 from synthleak.analyses.prior import ComparisonRow
-from synthleak.paper.tables.layout import (
-    NOTHING,
-    Arrangement,
-    Block,
-    Colour,
-    Column,
-    Entry,
-    Part,
-    Piece,
-    Printed,
-    Row,
-    Value,
-    budget,
-    budgets_of,
-    colour_of,
-    entry,
-    percent,
-    signed,
-    tag,
-    words,
-)
+from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import RANDOM, RARE, UNION, Source
 
 ACROSS = 3
@@ -36,7 +16,7 @@ LEVEL = 1e-12
 METHODS = ("canary", "domias", "ours")
 
 
-def prior(source: Source) -> Printed:
+def prior(source: Source) -> lay.Printed:
     """Canary's Echo, DOMIAS and ours in the same game."""
     every = [row for row in source.comparison if source.rule(row.corpus, row.pool) != UNION]
     selected = [row for row in every if source.rule(row.corpus, row.pool) != RANDOM]
@@ -45,7 +25,7 @@ def prior(source: Source) -> Printed:
         raise Unavailable(
             "needs prior attacks in the spec ([[prior]]), which these audits left out"
         )
-    budgets = budgets_of([row.epsilon for row in rows])
+    budgets = lay.budgets_of([row.epsilon for row in rows])
     chunks = [budgets[start : start + ACROSS] for start in range(0, len(budgets), ACROSS)]
     rare = [row for row in rows if source.rule(row.corpus, row.pool) == RARE]
     others = [row for row in rows if row not in rare]
@@ -55,38 +35,40 @@ def prior(source: Source) -> Printed:
         for chunk in chunks:
             if any(row.epsilon in chunk for row in chosen):
                 parts.append(_part(source, title, chosen, chunk))
-    caption = words(
+    caption = lay.words(
         "Prior attacks on releases, played in the same game. AUC / TPR in per cent at 5% FPR; in"
         " each block of three the best AUC is ",
-        Piece("bold", bold=True),
+        lay.Piece("bold", bold=True),
         " and the next ",
-        Piece("underlined", underlined=True),
+        lay.Piece("underlined", underlined=True),
         "; Δ is ours minus the better prior. Each method is at its best over its own arms and"
         " scenarios. Arms of Canary's Echo: n n-gram, nR n-gram calibrated, s similarity, sR"
         " similarity calibrated; of DOMIAS: g Gaussian, k KDE, pg and pk the same after PCA."
         " Raised letters are coloured by view.",
     )
     notes = (
-        words(
-            Piece("Grey", colour="gray"),
+        lay.words(
+            lay.Piece("Grey", colour="gray"),
             ": the method's whole search is not above chance (p > 0.05, not adjusted over cells)."
             " Ours searches many more signals than the others, so Δ lies above 0 by chance alone"
             " and means nothing where ours is grey. AUCs published for canaries concern sequences"
             " that were inserted 12 to 16 times and cannot be compared with these.",
         ),
     )
-    arrangement: Arrangement = "apart" if len(parts) > 2 else "below"
-    return Printed("prior", caption, tuple(parts), notes, arrangement)
+    arrangement: lay.Arrangement = "apart" if len(parts) > 2 else "below"
+    return lay.Printed("prior", caption, tuple(parts), notes, arrangement)
 
 
 def _part(
     source: Source, title: str, rows: Sequence[ComparisonRow], budgets: Sequence[float]
-) -> Part:
+) -> lay.Part:
     pools = list(dict.fromkeys((row.corpus, row.pool) for row in rows))
     generators = list(dict.fromkeys(row.generator for row in rows))
     found = {(row.corpus, row.pool, row.generator, row.epsilon): row for row in rows}
     columns = [
-        Column(head, f"ε = {budget(epsilon)}") for epsilon in budgets for head in (*METHODS, "Δ")
+        lay.Column(head, f"ε = {lay.budget(epsilon)}")
+        for epsilon in budgets
+        for head in (*METHODS, "Δ")
     ]
     made = []
     for pool in pools:
@@ -95,15 +77,15 @@ def _part(
             if any(cells):
                 entries = [item for cell in cells for item in _entries(source, cell)]
                 name = source.label(*pool, pools)
-                made.append(Row((name, generator), tuple(entries)))
-    caption = words(f"{title}, ε = {', '.join(budget(e) for e in budgets)}.")
-    block = (Block(tuple(made)),)
-    return Part(("Dataset", "Generator"), tuple(columns), block, caption, name=title)
+                made.append(lay.Row((name, generator), tuple(entries)))
+    caption = lay.words(f"{title}, ε = {', '.join(lay.budget(e) for e in budgets)}.")
+    block = (lay.Block(tuple(made)),)
+    return lay.Part(("Dataset", "Generator"), tuple(columns), block, caption, name=title)
 
 
-def _entries(source: Source, row: ComparisonRow | None) -> tuple[Entry, ...]:
+def _entries(source: Source, row: ComparisonRow | None) -> tuple[lay.Entry, ...]:
     if row is None:
-        return (NOTHING,) * (len(METHODS) + 1)
+        return (lay.NOTHING,) * (len(METHODS) + 1)
     aucs = {"canary": row.canary_auc, "domias": row.domias_auc, "ours": row.ours_auc}
     places = sorted((value for value in aucs.values() if value is not None), reverse=True)
     ranks = {
@@ -121,13 +103,13 @@ def _entries(source: Source, row: ComparisonRow | None) -> tuple[Entry, ...]:
         tpr, arm, p, null = arms[name]
         auc = aucs[name]
         if auc is None or tpr is None or arm is None:
-            made.append(NOTHING)
+            made.append(lay.NOTHING)
             continue
-        colour = colour_of(_view_of_arm(source, name, arm))
-        raised = Piece(arm, form="sup", colour=colour)
-        values: dict[str, Value] = {"auc": auc, "tpr": tpr, "arm": arm, "p": p, "null": null}
+        colour = lay.colour_of(_view_of_arm(source, name, arm))
+        raised = lay.Piece(arm, form="sup", colour=colour)
+        values: dict[str, lay.Value] = {"auc": auc, "tpr": tpr, "arm": arm, "p": p, "null": null}
         made.append(_method(auc, tpr, raised, ranks[name], p, values))
-    ours: dict[str, Value] = {
+    ours: dict[str, lay.Value] = {
         "auc": row.ours_auc,
         "tpr": row.ours_tpr,
         "proxy": row.ours_proxy,
@@ -135,28 +117,28 @@ def _entries(source: Source, row: ComparisonRow | None) -> tuple[Entry, ...]:
         "view": view,
         "p": row.ours_p,
     }
-    made.append(_method(row.ours_auc, row.ours_tpr, tag(view), ranks["ours"], row.ours_p, ours))
+    made.append(_method(row.ours_auc, row.ours_tpr, lay.tag(view), ranks["ours"], row.ours_p, ours))
     return (*made, _delta(row.delta))
 
 
 def _method(
     auc: float,
     tpr: float,
-    raised: Piece,
+    raised: lay.Piece,
     rank: int,
     p: float | None,
-    values: dict[str, Value],
-) -> Entry:
-    figure = Piece(f"{auc:.3f}", bold=rank == 0, underlined=rank == 1)
+    values: dict[str, lay.Value],
+) -> lay.Entry:
+    figure = lay.Piece(f"{auc:.3f}", bold=rank == 0, underlined=rank == 1)
     faint = p is None or p > FOUND
-    return Entry((words(figure, raised, f" / {percent(tpr)}%"),), values, faint=faint)
+    return lay.Entry((lay.words(figure, raised, f" / {lay.percent(tpr)}%"),), values, faint=faint)
 
 
-def _delta(delta: float | None) -> Entry:
+def _delta(delta: float | None) -> lay.Entry:
     if delta is None:
-        return NOTHING
-    colour: Colour = "embcol" if delta < 0 else ""
-    return entry(Piece(signed(delta), colour=colour), delta=delta)
+        return lay.NOTHING
+    colour: lay.Colour = "embcol" if delta < 0 else ""
+    return lay.entry(lay.Piece(lay.signed(delta), colour=colour), delta=delta)
 
 
 def _view_of_ours(source: Source, row: ComparisonRow) -> str:

@@ -70,7 +70,7 @@ class Source:
         other = (RARE, RANDOM, UNION)
         rows = [row for row in self.cells if self.rule(row.corpus, row.pool) not in other]
         rows = rows or [row for row in self.cells if self.rule(row.corpus, row.pool) == RANDOM]
-        return _or_lacking(rows, "no pool that is neither rare, a control nor merged")
+        return _or_unavailable(rows, "no pool that is neither rare, a control nor merged")
 
     def main_pools(self) -> str:
         """Say whose rows `main_cells` returns."""
@@ -80,10 +80,10 @@ class Source:
     def rare_cells(self) -> list[CellRow]:
         """Return the rows of rare pools."""
         rows = [row for row in self.cells if self.rule(row.corpus, row.pool) == RARE]
-        return _or_lacking(rows, 'a pool of the rule "rare"')
+        return _or_unavailable(rows, 'a pool of the rule "rare"')
 
 
-def _or_lacking(rows: list[CellRow], what: str) -> list[CellRow]:
+def _or_unavailable(rows: list[CellRow], what: str) -> list[CellRow]:
     if not rows:
         raise Unavailable(f"needs {what}")
     return rows

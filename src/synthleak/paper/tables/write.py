@@ -48,18 +48,14 @@ TABLES: Mapping[str, Callable[[Source], Printed]] = MappingProxyType(
 """Every printed table by its name, in the order of the study."""
 
 FORMATS: Mapping[str, tuple[str, Callable[[Printed], str]]] = MappingProxyType(
-    {
-        "csv": ("csv", sheet.table),
-        "md": ("md", markdown.table),
-        "latex": ("tex", latex.table),
-    }
+    {"csv": ("csv", sheet.table), "md": ("md", markdown.table), "latex": ("tex", latex.table)}
 )
 """Each format with its ending and its writer."""
 
 
 @dataclass(frozen=True)
 class Prints:
-    """The tables that could be made, and for each of the others a line on what it lacks."""
+    """The tables that could be made, and for each of the others a line on why not."""
 
     tables: tuple[Printed, ...]
     unavailable: Mapping[str, str]
@@ -69,7 +65,7 @@ def check_names(only: Sequence[str]) -> None:
     """Refuse a name that no table has, before any work is done."""
     for name in only:
         if name not in TABLES:
-            raise UserError(f"there is no table {name!r}", "--only", nearest(name, TABLES))
+            raise UserError(f"unknown table {name!r}", "--only", nearest(name, TABLES))
 
 
 def print_all(source: Source, only: Sequence[str] = ()) -> Prints:

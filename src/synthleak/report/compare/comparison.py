@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from synthleak.analyses.cells import Cell, power_of
+from synthleak.analyses.cells import power_of
 from synthleak.analyses.gaps import WHOLE, combine
 from synthleak.metrics.null import holm
+from synthleak.report.figures.figure import named
 from synthleak.report.verdict import headline
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class AuditLine:
 
 @dataclass(frozen=True)
 class CellLine:
-    """One cell of one audit: the figure of an attacker who chose beforehand, power and claim."""
+    """One cell of one audit: its cross-fitted AUC, its power and its claim."""
 
     audit: str
     pool: str
@@ -134,7 +135,7 @@ def _audit(name: str, audit: Audit) -> AuditLine:
         instances=game.instances,
         cells=len(audit.figures),
         found=sum(_found(verdict.words) for verdict in audit.verdicts.values()),
-        strongest="" if top is None else _named(top, with_pool=True),
+        strongest="" if top is None else named(top),
         auc=None if top is None else known[top].value,
         ceiling=None if top is None else known[top].null,
         headline=headline(audit),
@@ -143,11 +144,6 @@ def _audit(name: str, audit: Audit) -> AuditLine:
 
 def _found(words: str) -> bool:
     return words.endswith("leak found")
-
-
-def _named(cell: Cell, *, with_pool: bool = False) -> str:
-    budget = "∞" if math.isinf(cell.epsilon) else f"{cell.epsilon:g}"
-    return f"{cell.generator}, ε = {budget}" + (f", pool {cell.pool}" if with_pool else "")
 
 
 def _cells(name: str, audit: Audit) -> Iterator[CellLine]:
@@ -251,9 +247,9 @@ def _differences(
         yield DifferenceLine(
             pool=pool,
             first=first[0],
-            first_cell=_named(one.cell),
+            first_cell=named(one.cell, pool=False),
             second=second[0],
-            second_cell=_named(other.cell),
+            second_cell=named(other.cell, pool=False),
             difference=made.value,
             low=low,
             high=high,

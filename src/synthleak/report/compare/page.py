@@ -11,7 +11,8 @@ from markupsafe import Markup
 import synthleak
 from synthleak.report.compare.comparison import CellLine, Compared
 from synthleak.report.environment import environment
-from synthleak.report.figures.figure import Figure, Rows, Spec, budget, panels, short, values
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.page.assets import policy
 
@@ -55,7 +56,7 @@ def _embedded(spec: Any) -> Markup:
 
 
 def compared_figure(compared: Compared) -> Figure | None:
-    """Show every cell of every audit: figure, interval and chance ceiling, a panel per pool."""
+    """Show every cell of every audit: figure, interval and chance limit, a panel per pool."""
     known = [line for line in compared.cells if line.auc is not None]
     if not known:
         return None
@@ -65,25 +66,25 @@ def compared_figure(compared: Compared) -> Figure | None:
         {
             "o": line.pool,
             "n": line.audit,
-            "c": f"{line.generator}, ε = {budget(line.epsilon)}",
-            "a": short(line.auc),
-            "l": short(line.low),
-            "h": short(line.high),
-            "t": short(line.ceiling),
+            "c": f"{line.generator}, ε = {fig.budget(line.epsilon)}",
+            "a": fig.short(line.auc),
+            "l": fig.short(line.low),
+            "h": fig.short(line.high),
+            "t": fig.short(line.ceiling),
             "w": line.verdict,
         }
         for line in known
     ]
     return Figure(
         name="compared",
-        title="What an attacker reaches who chose beforehand, audit by audit",
-        alt="Cross-fitted AUC with 95% interval and chance ceiling: "
+        title="What an attacker reaches who fixed the method in advance, audit by audit",
+        alt="Cross-fitted AUC with 95% interval and chance limit: "
         + "; ".join(map(_said, known))
         + ".",
         spec={
-            "usermeta": panels(len(pools), least=300, gutter=24, margin=130),
-            "data": values(data),
-            "facet": {"field": "o", "type": "nominal", "title": None, "sort": pools},
+            "usermeta": fig.panels(len(pools), least=300, gutter=24, margin=130),
+            "data": fig.values(data),
+            "facet": fig.nominal(field="o", sort=pools),
             "columns": len(pools),
             "spec": {"height": {"step": 16}, "layer": _layers(names)},
         },
@@ -92,57 +93,28 @@ def compared_figure(compared: Compared) -> Figure | None:
 
 def _said(line: CellLine) -> str:
     return (
-        f"{line.audit}, pool {line.pool}, {line.generator} at ε = {budget(line.epsilon)}"
+        f"{line.audit}, pool {line.pool}, {line.generator} at ε = {fig.budget(line.epsilon)}"
         f" {line.auc:.3f}"
     )
 
 
 def _layers(names: list[str]) -> list[Spec]:
-    hues = ["$first", "$second", "$third", "$fourth"]
-    marks = ["circle", "square", "triangle-up", "diamond"]
-    audit: Spec = {"field": "n", "type": "nominal", "title": "audit"}
-    colours = [hues[k % 4] for k in range(len(names))]
-    shapes = [marks[k % 4] for k in range(len(names))]
+    audit = fig.nominal("audit", field="n")
+    x = fig.quantitative(
+        "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 5}
+    )
     shared: Spec = {
-        "y": {"field": "c", "type": "nominal", "sort": None, "title": None},
-        "yOffset": {"field": "n", "type": "nominal", "sort": names},
+        "y": fig.nominal(field="c", sort=None),
+        "yOffset": {"field": "n", "type": "nominal", "scale": {"domain": names}},
     }
-    x: Spec = {
-        "type": "quantitative",
-        "title": "AUC (tick: chance stays below)",
-        "scale": {"zero": False, "padding": 8},
-        "axis": {"tickCount": 5},
-    }
-    colour = audit | {"scale": {"domain": names, "range": colours}}
-    tooltip = [
-        {"field": field, "title": title}
-        for field, title in {
-            "n": "audit",
-            "c": "cell",
-            "a": "AUC",
-            "l": "from",
-            "h": "to",
-            "t": "chance stays below",
-            "w": "verdict",
-        }.items()
-    ]
-    return [
-        {
-            "mark": {"type": "rule", "strokeWidth": 1.5},
-            "encoding": shared | {"x": x | {"field": "l"}, "x2": {"field": "h"}, "color": colour},
-        },
-        {
-            "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 11},
-            "encoding": shared | {"x": x | {"field": "t"}, "tooltip": tooltip},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-            "encoding": shared
-            | {
-                "x": x | {"field": "a"},
-                "color": colour,
-                "shape": audit | {"scale": {"domain": names, "range": shapes}},
-                "tooltip": tooltip,
-            },
-        },
-    ]
+    return fig.estimates(
+        shared,
+        ("x", x),
+        ("a", "l", "h", "t"),
+        colour=fig.scaled(audit, names, fig.HUES),
+        shape=fig.scaled(audit, names, ["circle", "square", "triangle-up", "diamond"]),
+        tooltip=fig.tooltips(
+            n="audit", c="cell", a="AUC", l="from", h="to", t="chance limit", w="verdict"
+        ),
+        sizes=(1.5, 11, 60),
+    )

@@ -199,9 +199,9 @@ def _signal(
     mine = scores.values[: len(sides[0]), target, column]
     seen = audit.evidence(cell).values[: len(sides[0]), target, column]
     held, free = mine[sides[0]], mine[sides[1]]
-    shown = [*_loudest(mine, sides[0], RELEASES), *_loudest(mine, sides[1], 1)]
+    shown = [*_highest(mine, sides[0], RELEASES), *_highest(mine, sides[1], 1)]
     if not shown:  # one release, which this record is held against without being in it
-        shown = _loudest(mine, np.ones(len(mine), dtype=np.bool_), 1)
+        shown = _highest(mine, np.ones(len(mine), dtype=np.bool_), 1)
     return SignalStory(
         scenario=row.scenario,
         proxy=row.proxy,
@@ -227,7 +227,7 @@ def _signal(
     )
 
 
-def _loudest(scores: NDArray[np.float64], among: NDArray[np.bool_], count: int) -> list[int]:
+def _highest(scores: NDArray[np.float64], among: NDArray[np.bool_], count: int) -> list[int]:
     places = np.flatnonzero(among)
     order = np.argsort(-scores[places], kind="stable")
     return [int(place) for place in places[order][:count]]

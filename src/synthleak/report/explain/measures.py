@@ -1,4 +1,4 @@
-"""How strongly each synthetic text of a release speaks for a record, by the proxy's own measure."""
+"""How strongly each synthetic text of a release points to a record, by the proxy's own measure."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def ranked(
 ) -> Ranked:
     """Rank the texts of an observation for its one target.
 
-    Where a proxy is no maximum or mean over single texts (a density, a language model), its view's
-    plain measure stands in: cosine, or BM25.
+    Where a proxy is not a maximum or mean over single texts (a density, a language model), the
+    plain measure of its view stands in: cosine, or BM25.
     """
     stem = proxy.rpartition("_")[0]
     if view == "embedding":

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from synthleak.analyses.attributes_combined import CombinedRow
 from synthleak.core.verdict import LEVEL
-from synthleak.report.figures.figure import Figure, Rows, Spec, panels, short, values
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
 
 WHOLE = "all"
 STEPS = [-0.3, -0.1, 0.1, 0.3]
@@ -28,9 +29,9 @@ def attributes_figure(rows: Sequence[CombinedRow], selection: str = "split80") -
             "g": f"{row.generator}, {row.block} pools",
             "a": row.attribute.replace("_", " "),
             "c": row.corpus,
-            "r": short(row.rho, 3),
-            "p": short(row.p_value, 3),
-            "h": short(row.p_holm, 3),
+            "r": fig.short(row.rho, 3),
+            "p": fig.short(row.p_value, 3),
+            "h": fig.short(row.p_holm, 3),
             "n": row.records,
             "b": _mark(row),
         }
@@ -40,7 +41,7 @@ def attributes_figure(rows: Sequence[CombinedRow], selection: str = "split80") -
     boxed = [row for row in data if row["b"] == 2]
     return Figure(
         name="attributes",
-        title="Do attributes of a record foretell its vulnerability? Spearman's ρ with V",
+        title="Do attributes of a record predict its vulnerability? Spearman's ρ with V",
         alt=(
             f"Heat maps of Spearman's ρ between {len(attributes)} attributes and vulnerability by"
             f" corpus, in {len(heads)} groups of pools. Only the column “all” is tested;"
@@ -49,9 +50,9 @@ def attributes_figure(rows: Sequence[CombinedRow], selection: str = "split80") -
             + "."
         ),
         spec={
-            "usermeta": panels(len(heads), least=230, gutter=22, margin=110),
-            "data": values(data),
-            "facet": {"field": "g", "type": "nominal", "title": None, "sort": heads},
+            "usermeta": fig.panels(len(heads), least=230, gutter=22, margin=110),
+            "data": fig.values(data),
+            "facet": fig.nominal(field="g", sort=heads),
             "columns": len(heads),
             "spec": {
                 "height": {"step": 30},
@@ -72,40 +73,24 @@ def _mark(row: CombinedRow) -> int:
 
 def _heat(attributes: list[str], corpora: list[str]) -> list[Spec]:
     place: Spec = {
-        "x": {
-            "field": "c",
-            "type": "nominal",
-            "sort": corpora,
-            "title": None,
-            "axis": {"orient": "bottom", "labelAngle": 0, "domain": False, "ticks": False},
-        },
-        "y": {
-            "field": "a",
-            "type": "nominal",
-            "sort": attributes,
-            "title": None,
-            "axis": {"domain": False, "ticks": False},
-        },
+        "x": fig.nominal(
+            field="c",
+            sort=corpora,
+            axis={"orient": "bottom", "labelAngle": 0, "domain": False, "ticks": False},
+        ),
+        "y": fig.nominal(field="a", sort=attributes, axis={"domain": False, "ticks": False}),
     }
-    tooltip = [
-        {"field": "a", "title": "attribute"},
-        {"field": "c", "title": "corpus"},
-        {"field": "r", "title": "ρ"},
-        {"field": "n", "title": "records"},
-        {"field": "p", "title": "p (nominal)"},
-        {"field": "h", "title": "p (Holm)"},
-    ]
+    tooltip = fig.tooltips(
+        a="attribute", c="corpus", r="ρ", n="records", p="p (nominal)", h="p (Holm)"
+    )
     return [
         {
             "mark": {"type": "rect", "stroke": "$paper", "strokeWidth": 2},
             "encoding": place
             | {
-                "color": {
-                    "field": "r",
-                    "type": "quantitative",
-                    "title": "ρ",
-                    "scale": {"type": "threshold", "domain": STEPS, "range": SHADES},
-                },
+                "color": fig.quantitative(
+                    "ρ", field="r", scale={"type": "threshold", "domain": STEPS, "range": SHADES}
+                ),
                 "tooltip": tooltip,
             },
         },

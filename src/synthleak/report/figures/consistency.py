@@ -1,5 +1,4 @@
-"""Whether the same records are hit under another generator, as scatters of V (docs/method.md
-§10)."""
+"""V of the same records under two generators, as scatter plots (docs/method.md §10)."""
 
 from __future__ import annotations
 
@@ -11,7 +10,8 @@ from synthleak.analyses.cell_data import CellData
 from synthleak.analyses.consistency import ConsistencyRow
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.by_record import tenth
-from synthleak.report.figures.figure import Figure, Rows, Spec, headed, panels, short, values
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
 
 MOST = 12
 """How many pairs are drawn; the table has them all."""
@@ -37,8 +37,8 @@ def generators_figure(
         data += [
             {
                 "p": code,
-                "x": short(float(one[place])),
-                "y": short(float(other[place])),
+                "x": fig.short(float(one[place])),
+                "y": fig.short(float(other[place])),
                 "i": ids[place],
                 "d": "its top tenth" if place in top else "others",
             }
@@ -53,15 +53,11 @@ def generators_figure(
         + "; ".join(heads.values()).replace("\n", ", ")
         + ".",
         spec={
-            "usermeta": panels(len(heads), least=260, gutter=52, margin=0),
-            "data": values(data),
-            "facet": {
-                "field": "p",
-                "type": "nominal",
-                "title": None,
-                "sort": list(heads),
-                "header": headed(heads) | {"labelFontSize": 11},
-            },
+            "usermeta": fig.panels(len(heads), least=260, gutter=52, margin=0),
+            "data": fig.values(data),
+            "facet": fig.nominal(
+                field="p", sort=list(heads), header=fig.headed(heads) | {"labelFontSize": 11}
+            ),
             "columns": len(heads),
             "resolve": {"axis": {"x": "independent", "y": "independent"}},
             "spec": {"height": 220, "layer": _layers()},
@@ -95,19 +91,9 @@ def _pooled(
 
 def _layers() -> list[Spec]:
     kinds = ["its top tenth", "others"]
-    kind: Spec = {"field": "d", "type": "nominal", "title": "under the first"}
-    x: Spec = {
-        "field": "x",
-        "type": "quantitative",
-        "title": "V under the first generator",
-        "axis": {"tickCount": 5},
-    }
-    y: Spec = {
-        "field": "y",
-        "type": "quantitative",
-        "title": "V under the second",
-        "axis": {"tickCount": 5},
-    }
+    kind: Spec = fig.nominal("under the first", field="d")
+    x: Spec = fig.quantitative("V under the first generator", field="x", axis={"tickCount": 5})
+    y: Spec = fig.quantitative("V under the second", field="y", axis={"tickCount": 5})
     return [
         {
             "mark": {"type": "point", "filled": True, "size": 36, "opacity": 0.9},
@@ -116,11 +102,7 @@ def _layers() -> list[Spec]:
                 "y": y,
                 "color": kind | {"scale": {"domain": kinds, "range": ["$second", "$first"]}},
                 "shape": kind | {"scale": {"domain": kinds, "range": ["diamond", "circle"]}},
-                "tooltip": [
-                    {"field": "i", "title": "record"},
-                    {"field": "x", "title": "V under the first"},
-                    {"field": "y", "title": "V under the second"},
-                ],
+                "tooltip": fig.tooltips(i="record", x="V under the first", y="V under the second"),
             },
         }
     ]

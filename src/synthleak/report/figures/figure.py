@@ -23,7 +23,10 @@ Rows = list[dict[str, Any]]
 GROUPS = {SELECTED: "selected pools", CONTROLS: "controls", EVERY: "all pools"}
 """How figures call the pools that an aggregate is over."""
 
+HUES = ["$first", "$second", "$third", "$fourth"]
 FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
+VEGA_LITE = "6.4"
+"""The version of Vega-Lite that draws figures, in the page and in files."""
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 CONFIG: Spec = {
     "background": None,
@@ -175,9 +178,9 @@ def budget(epsilon: float) -> str:
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
-def named(cell: Cell) -> str:
+def named(cell: Cell, *, pool: bool = True) -> str:
     """Return a cell as a title names it."""
-    return f"{cell.generator}, ε = {budget(cell.epsilon)}, pool {cell.pool}"
+    return f"{cell.generator}, ε = {budget(cell.epsilon)}" + (f", pool {cell.pool}" if pool else "")
 
 
 def headed(names: Mapping[str, str]) -> Spec:
@@ -189,6 +192,65 @@ def headed(names: Mapping[str, str]) -> Spec:
     for code, name in names.items():
         made = f"datum.value == {json.dumps(code)} ? {json.dumps(name)} : {made}"
     return {"labelExpr": f"split({made}, '\\n')"}
+
+
+def nominal(title: str | None = None, **more: Any) -> Spec:
+    """Return an encoding of names.
+
+    >>> nominal("pool", field="p")
+    {'type': 'nominal', 'title': 'pool', 'field': 'p'}
+    """
+    return {"type": "nominal", "title": title, **more}
+
+
+def quantitative(title: str | None = None, **more: Any) -> Spec:
+    """Return an encoding of numbers."""
+    return {"type": "quantitative", "title": title, **more}
+
+
+def scaled(channel: Spec, names: Sequence[str], shown: Sequence[str]) -> Spec:
+    """Return an encoding in which each name has its colour or shape; these repeat if too few."""
+    cycled = [shown[place % len(shown)] for place in range(len(names))]
+    return channel | {"scale": {"domain": list(names), "range": cycled}}
+
+
+def estimates(
+    shared: Spec,
+    axis: tuple[str, Spec],
+    fields: tuple[str, str, str, str],
+    *,
+    colour: Spec,
+    shape: Spec,
+    tooltip: list[Spec],
+    sizes: tuple[float, int, int] = (1.5, 12, 60),
+) -> list[Spec]:
+    """Return the layers of estimates: interval as a line, chance limit as a tick, value as a point.
+
+    `fields` are those of the value, of both ends of its interval and of its chance limit; `sizes`
+    those of line, tick and point.
+    """
+    name, along = axis
+    value, low, _, limit = ({name: along | {"field": field}} for field in fields)
+    seen = {"tooltip": tooltip}
+    return [
+        {
+            "mark": {"type": "rule", "strokeWidth": sizes[0]},
+            "encoding": shared | low | {f"{name}2": {"field": fields[2]}, "color": colour},
+        },
+        {
+            "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": sizes[1]},
+            "encoding": shared | limit | seen,
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": sizes[2], "opacity": 1},
+            "encoding": shared | value | {"color": colour, "shape": shape} | seen,
+        },
+    ]
+
+
+def tooltips(**titles: str) -> list[Spec]:
+    """Return what a pointed-at mark shows: fields by their titles."""
+    return [{"field": field, "title": title} for field, title in titles.items()]
 
 
 def values(rows: Sequence[Mapping[str, Any]]) -> Spec:

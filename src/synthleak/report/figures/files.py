@@ -9,9 +9,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from synthleak.analyses.analysis import Study, analyses
-from synthleak.core.errors import UserError, import_extra
+from synthleak.core.errors import UserError
 from synthleak.core.validation import nearest
-from synthleak.report.figures.figure import Figure, Theme, budget
+from synthleak.report.figures.figure import VEGA_LITE, Figure, Theme, budget
 from synthleak.report.figures.shelf import cell_figures, drawn_by, study_figures
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 Format = Literal["svg", "png", "pdf", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-LANGUAGE = "6.4"
 SHARPNESS = 2.0
 
 
@@ -41,7 +40,7 @@ def all_figures(audits: Sequence[Audit], only: Sequence[str] = ()) -> dict[str, 
     names = list(dict.fromkeys(figure.name for figure in found.values()))
     for name in only:
         if name not in names:
-            raise UserError(f"there is no figure {name!r} here", "--only", nearest(name, names))
+            raise UserError(f"unknown figure {name!r}", "--only", nearest(name, names))
     return {key: figure for key, figure in found.items() if not only or figure.name in only}
 
 
@@ -66,13 +65,14 @@ def _file_name(parts: Sequence[str], taken: dict[str, Figure]) -> str:
 
 
 def draw(figure: Figure, form: Format, theme: Theme = "light", width: int = 760) -> bytes:
-    """Draw a figure; needs the extra `figures` unless its specification is asked for."""
+    """Draw a figure."""
     spec = figure.for_file(theme, width)
     if form == "json":
         return (json.dumps(spec, indent=1, ensure_ascii=False) + "\n").encode()
-    convert = import_extra("vl_convert", extra="figures", by=f"a figure as {form.upper()}")
+    import vl_convert
+
     if form == "svg":
-        return str(convert.vegalite_to_svg(spec, vl_version=LANGUAGE)).encode()
+        return str(vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)).encode()
     if form == "png":
-        return bytes(convert.vegalite_to_png(spec, vl_version=LANGUAGE, scale=SHARPNESS))
-    return bytes(convert.vegalite_to_pdf(spec, vl_version=LANGUAGE))
+        return bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=SHARPNESS))
+    return bytes(vl_convert.vegalite_to_pdf(spec, vl_version=VEGA_LITE))

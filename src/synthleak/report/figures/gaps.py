@@ -1,21 +1,22 @@
-"""Differences with intervals: budgets, controls, what DP removes, merged pools (docs/method.md
-§10)."""
+"""Differences with intervals: budgets, controls, DP, merged pools (docs/method.md §10)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from synthleak.analyses.cells import CellRow
 from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.dp_removal import RemovalRow
 from synthleak.analyses.merged import MergedRow
-from synthleak.report.figures.figure import Figure, Rows, Spec, budget, panels, short, values
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
 
 WHOLE = "all"
 
 
 def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
-    """Show the deployable figure of every pool over budgets, with its chance ceiling."""
+    """Show the deployable figure of every pool over budgets, with its chance limit."""
     best: dict[tuple[str, str, str, float], CellRow] = {}
     for row in rows:
         key = (row.corpus, row.generator, row.pool, row.epsilon)
@@ -29,30 +30,30 @@ def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
         {
             "g": f"{row.generator}, {row.corpus}",
             "p": row.pool,
-            "e": budget(row.epsilon),
-            "a": short(row.crossfit_auc),
-            "l": short(row.crossfit_low),
-            "h": short(row.crossfit_high),
-            "c": short(row.null_crossfit95),
+            "e": fig.budget(row.epsilon),
+            "a": fig.short(row.crossfit_auc),
+            "l": fig.short(row.crossfit_low),
+            "h": fig.short(row.crossfit_high),
+            "c": fig.short(row.null_crossfit95),
             "s": row.scenario,
             "w": row.verdict,
         }
         for row in best.values()
     ]
-    order = [budget(e) for e in sorted({row.epsilon for row in best.values()}, reverse=True)]
+    order = [fig.budget(e) for e in sorted({row.epsilon for row in best.values()}, reverse=True)]
     heads = list(dict.fromkeys(str(row["g"]) for row in data))
     above = sum(row["c"] is not None and row["a"] > row["c"] for row in data)
     return Figure(
         name="budgets",
-        title="What an attacker reaches who chose beforehand, by privacy budget",
+        title="What an attacker reaches who fixed the method in advance, by privacy budget",
         alt=(
             f"Cross-fitted AUC of {len(data)} cells by privacy budget and pool, in the strongest"
-            f" scenario, with 95% intervals and chance ceilings; {above} lie above their ceiling."
+            f" scenario, with 95% intervals and chance limits; {above} lie above their limit."
         ),
         spec={
-            "usermeta": panels(len(heads), least=250, gutter=30, margin=48),
-            "data": values(data),
-            "facet": {"field": "g", "type": "nominal", "title": None, "sort": heads},
+            "usermeta": fig.panels(len(heads), least=250, gutter=30, margin=48),
+            "data": fig.values(data),
+            "facet": fig.nominal(field="g", sort=heads),
             "columns": len(heads),
             "spec": {"height": 230, "layer": _budget_layers(order, sorted({r["p"] for r in data}))},
         },
@@ -63,66 +64,36 @@ def _budget_layers(order: list[str], pools: list[str]) -> list[Spec]:
     x: Spec = {
         "field": "e",
         "type": "ordinal",
-        "sort": order,
+        "scale": {"domain": order},
         "title": "privacy budget ε",
         "axis": {"labelAngle": 0},
     }
-    y: Spec = {
-        "type": "quantitative",
-        "title": "AUC (tick: chance stays below)",
-        "scale": {"zero": False, "padding": 6},
-    }
-    offset: Spec = {"field": "p", "type": "nominal"}
-    pool: Spec = {"field": "p", "type": "nominal", "title": "pool"}
-    hues = ["$first", "$second", "$third", "$fourth"]
-    # As many as share no divisor with the hues: twenty pools before two look alike.
+    y = fig.quantitative("AUC (tick: chance limit)", scale={"zero": False, "padding": 6})
+    pool = fig.nominal("pool", field="p")
+    # As many shapes as share no divisor with the hues: twenty pools before two look alike.
     marks = ["circle", "square", "triangle-up", "diamond", "cross"]
-    colour = pool | {"scale": {"domain": pools, "range": _cycled(hues, len(pools))}}
-    shape = pool | {"scale": {"domain": pools, "range": _cycled(marks, len(pools))}}
-    tooltip = [
-        {"field": "p", "title": "pool"},
-        {"field": "e", "title": "ε"},
-        {"field": "s", "title": "scenario"},
-        {"field": "a", "title": "AUC"},
-        {"field": "l", "title": "from"},
-        {"field": "h", "title": "to"},
-        {"field": "c", "title": "chance stays below"},
-        {"field": "w", "title": "verdict"},
-    ]
-    shared: Spec = {"x": x, "xOffset": offset}
-    return [
-        {
-            "mark": {"type": "rule", "strokeWidth": 1.5},
-            "encoding": shared | {"y": y | {"field": "l"}, "y2": {"field": "h"}, "color": colour},
-        },
-        {
-            "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 12},
-            "encoding": shared | {"y": y | {"field": "c"}, "tooltip": tooltip},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-            "encoding": shared
-            | {"y": y | {"field": "a"}, "color": colour, "shape": shape, "tooltip": tooltip},
-        },
-    ]
-
-
-def _cycled(items: list[str], count: int) -> list[str]:
-    return [items[place % len(items)] for place in range(count)]
+    return fig.estimates(
+        {"x": x, "xOffset": {"field": "p", "type": "nominal", "scale": {"domain": pools}}},
+        ("y", y),
+        ("a", "l", "h", "c"),
+        colour=fig.scaled(pool, pools, fig.HUES),
+        shape=fig.scaled(pool, pools, marks),
+        tooltip=fig.tooltips(
+            p="pool", e="ε", s="scenario", a="AUC", l="from", h="to", c="chance limit", w="verdict"
+        ),
+    )
 
 
 def control_gap_figure(rows: Sequence[GapRow]) -> Figure | None:
     """Show how much worse off a selected pool is than its random controls, cell by cell."""
     shown = [row for row in rows if row.scenario == WHOLE and row.crossfit_gap is not None]
     data: Rows = [
-        {
-            "c": _cell(row.corpus, row.generator, row.pool, row.epsilon),
-            "v": short(row.crossfit_gap),
-            "l": short(row.low),
-            "h": short(row.high),
-            "k": "flagged (Holm)" if row.flagged == "yes" else "not flagged",
-            "p": short(row.p_holm),
-        }
+        _forest_row(
+            row,
+            row.crossfit_gap,
+            "flagged (Holm)" if row.flagged == "yes" else "not flagged",
+            row.p_holm,
+        )
         for row in shown
     ]
     flagged = sum(row.flagged == "yes" for row in shown)
@@ -143,15 +114,7 @@ def removal_figure(rows: Sequence[RemovalRow]) -> Figure | None:
     """Show how much leakage a budget removes from a selected pool, less its controls."""
     shown = [row for row in rows if row.scenario == WHOLE and row.difference is not None]
     data: Rows = [
-        {
-            "c": _cell(row.corpus, row.generator, row.pool, row.epsilon),
-            "v": short(row.difference),
-            "l": short(row.low),
-            "h": short(row.high),
-            "k": _significant(row.p_holm),
-            "p": short(row.p_holm),
-        }
-        for row in shown
+        _forest_row(row, row.difference, _significant(row.p_holm), row.p_holm) for row in shown
     ]
     return _differences(
         data,
@@ -171,16 +134,10 @@ def merged_figure(rows: Sequence[MergedRow]) -> Figure | None:
     """Show whose members stand out in merged pools, against the same non-members."""
     shown = [row for row in rows if row.measure == "auc"]
     data: Rows = [
-        {
-            "c": f"{_cell(row.corpus, row.generator, row.pool, row.epsilon)}, {row.scenario}",
-            "v": short(row.delta),
-            "l": short(row.low),
-            "h": short(row.high),
-            "k": "outside the no-leak band" if _outside(row) else "inside it",
-            "p": short(row.p),
-            "n": short(row.null_low),
-            "m": short(row.null_high),
-        }
+        _forest_row(
+            row, row.delta, "outside the no-leak band" if _outside(row) else "inside it", row.p
+        )
+        | {"n": fig.short(row.null_low), "m": fig.short(row.null_high)}
         for row in shown
     ]
     pairs = ", ".join(dict.fromkeys(f"{row.first} minus {row.second}" for row in shown))
@@ -198,8 +155,18 @@ def merged_figure(rows: Sequence[MergedRow]) -> Figure | None:
     )
 
 
-def _cell(corpus: str, generator: str, pool: str, epsilon: float) -> str:
-    return f"{corpus}, {generator}, {pool}, ε = {budget(epsilon)}"
+def _forest_row(
+    row: GapRow | RemovalRow | MergedRow, value: float | None, kind: str, p: float | None
+) -> dict[str, Any]:
+    cell = f"{row.corpus}, {row.generator}, {row.pool}, ε = {fig.budget(row.epsilon)}"
+    return {
+        "c": f"{cell}, {row.scenario}" if isinstance(row, MergedRow) else cell,
+        "v": fig.short(value),
+        "l": fig.short(row.low),
+        "h": fig.short(row.high),
+        "k": kind,
+        "p": fig.short(p),
+    }
 
 
 def _significant(p: float | None) -> str:
@@ -218,28 +185,12 @@ def _differences(
     """Return a forest of differences: one row each, filled where something is shown."""
     if not data:
         return None
-    x: Spec = {
-        "type": "quantitative",
-        "title": axis,
-        "scale": {"zero": True, "padding": 8},
-        "axis": {"tickCount": 7},
-    }
-    y: Spec = {
-        "field": "c",
-        "type": "nominal",
-        "sort": None,
-        "title": None,
-        "axis": {"grid": False, "ticks": False, "labelLimit": 300},
-    }
-    kind: Spec = {"field": "k", "type": "nominal", "title": None}
-    tooltip = [
-        {"field": "c", "title": "cell"},
-        {"field": "v", "title": "difference"},
-        {"field": "l", "title": "from"},
-        {"field": "h", "title": "to"},
-        {"field": "p", "title": "p"},
-        {"field": "k", "title": "reading"},
-    ]
+    x: Spec = fig.quantitative(axis, scale={"zero": True, "padding": 8}, axis={"tickCount": 7})
+    y: Spec = fig.nominal(
+        field="c", sort=None, axis={"grid": False, "ticks": False, "labelLimit": 300}
+    )
+    kind: Spec = fig.nominal(field="k")
+    tooltip = fig.tooltips(c="cell", v="difference", l="from", h="to", p="p", k="reading")
     layers: list[Spec] = []
     if "n" in data[0]:
         layers.append(
@@ -250,7 +201,7 @@ def _differences(
         )
     layers += [
         {
-            "data": values([{"zero": 0}]),
+            "data": fig.values([{"zero": 0}]),
             "mark": {"type": "rule", "color": "$muted", "strokeDash": [2, 3]},
             "encoding": {"x": x | {"field": "zero"}},
         },
@@ -279,5 +230,5 @@ def _differences(
         name=name,
         title=title,
         alt=alt,
-        spec={"data": values(data), "height": {"step": 18}, "layer": layers},
+        spec={"data": fig.values(data), "height": {"step": 18}, "layer": layers},
     )

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 
-from synthleak.report.figures.figure import CONFIG, palette, read
+from synthleak.report.figures.figure import CONFIG, VEGA_LITE, palette, read
 
 
+@cache
 def runtime_script() -> str:
-    """Return the script: Vega, Vega-Lite, the interpreter and `synthleakFigure(element, spec)`.
+    """Return the script: Vega, Vega-Lite, Vega-Embed and `synthleakFigure(element, spec)`.
 
-    It needs neither eval nor inline styles. It holds no closing script tag.
+    It needs neither eval nor inline styles: Vega-Embed carries Vega's expression interpreter.
+    Bundling takes a few seconds, so it is done once per process.
     """
-    return read("vega.js") + read("mount.js").replace("CONFIG", json.dumps(CONFIG), 1)
+    from vl_convert import javascript_bundle
+
+    mount = read("mount.js").replace("CONFIG", json.dumps(CONFIG), 1)
+    script = javascript_bundle(mount, vl_version=VEGA_LITE)
+    # Nothing in the script may end the script element that it stands in.
+    return script.replace("</script", "<\\/script")
 
 
 def runtime_style() -> str:

@@ -1,5 +1,4 @@
-"""Prior attacks beside ours: every arm of a cell, and the study as a scatter (docs/method.md
-§9)."""
+"""Prior attacks beside ours: every arm of a cell, and all cells (docs/method.md §9)."""
 
 from __future__ import annotations
 
@@ -9,22 +8,23 @@ from synthleak.analyses.cell_data import EVERY
 from synthleak.analyses.cells import Cell, CellRow
 from synthleak.analyses.prior import OURS, ComparisonRow, PriorRow
 from synthleak.analyses.prior_attacks import ScoreboardRow
-from synthleak.report.figures.figure import GROUPS, Figure, Rows, Spec, budget, named, short, values
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
 
 COLOURS = ["$first", "$second", "$third"]
 SHAPES = ["circle", "square", "triangle-up"]
 
 
 def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) -> Figure | None:
-    """Show every arm of the prior attacks with its ceiling, below the best of ours."""
+    """Show every arm of the prior attacks with its chance limit, below the best of ours."""
     if not rows or not ours:
         return None
     data: Rows = [
         {
             "a": f"{OURS}: {row.proxy}, {row.scenario}",
             "f": OURS,
-            "v": short(row.auc),
-            "c": short(row.null_auc95),
+            "v": fig.short(row.auc),
+            "c": fig.short(row.null_auc95),
         }
         for row in ours
     ]
@@ -32,8 +32,8 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
         {
             "a": f"{row.family}: {row.arm}, {row.scenario}",
             "f": row.family,
-            "v": short(row.auc),
-            "c": short(row.auc_ceiling),
+            "v": fig.short(row.auc),
+            "c": fig.short(row.auc_ceiling),
         }
         for row in rows
     ]
@@ -41,23 +41,19 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
     top = max(ours, key=lambda row: row.auc)
     return Figure(
         name="prior",
-        title=f"Prior attacks in the same game: {named(cell)}",
+        title=f"Prior attacks in the same game: {fig.named(cell)}",
         alt=(
-            f"AUC of {len(rows)} arms of prior attacks with their chance ceilings; the best,"
+            f"AUC of {len(rows)} arms of prior attacks with their chance limits; the best,"
             f" {best.family} {best.arm} in {best.scenario}, reaches {best.auc:.3f}, the best of"
             f" ours ({top.proxy}, {top.scenario}) {top.auc:.3f}."
         ),
         spec={
-            "data": values(data),
+            "data": fig.values(data),
             "height": {"step": 17},
             "encoding": {
-                "y": {
-                    "field": "a",
-                    "type": "nominal",
-                    "sort": None,
-                    "title": None,
-                    "axis": {"grid": False, "ticks": False, "labelLimit": 240},
-                }
+                "y": fig.nominal(
+                    field="a", sort=None, axis={"grid": False, "ticks": False, "labelLimit": 240}
+                )
             },
             "layer": _arms(list(dict.fromkeys(str(row["f"]) for row in data))),
         },
@@ -66,21 +62,14 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
 
 
 def _arms(families: list[str]) -> list[Spec]:
-    x: Spec = {
-        "field": "v",
-        "type": "quantitative",
-        "title": "AUC (tick: chance stays below)",
-        "scale": {"zero": False, "padding": 8},
-        "axis": {"tickCount": 6},
-    }
-    kind: Spec = {"field": "f", "type": "nominal", "title": None}
-    colours = [COLOURS[place % 3] for place in range(len(families))]
-    shapes = [SHAPES[place % 3] for place in range(len(families))]
-    tooltip = [
-        {"field": "a", "title": "signal"},
-        {"field": "v", "title": "AUC"},
-        {"field": "c", "title": "chance stays below"},
-    ]
+    x: Spec = fig.quantitative(
+        "AUC (tick: chance limit)",
+        field="v",
+        scale={"zero": False, "padding": 8},
+        axis={"tickCount": 6},
+    )
+    kind: Spec = fig.nominal(field="f")
+    tooltip = fig.tooltips(a="signal", v="AUC", c="chance limit")
     return [
         {
             "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 12},
@@ -90,27 +79,29 @@ def _arms(families: list[str]) -> list[Spec]:
             "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
             "encoding": {
                 "x": x,
-                "color": kind | {"scale": {"domain": families, "range": colours}},
-                "shape": kind | {"scale": {"domain": families, "range": shapes}},
+                "color": fig.scaled(kind, families, COLOURS),
+                "shape": fig.scaled(kind, families, SHAPES),
                 "tooltip": tooltip,
             },
         },
     ]
 
 
-def rivals_figure(rows: Sequence[ComparisonRow], boards: Sequence[ScoreboardRow]) -> Figure | None:
+def prior_attacks_figure(
+    rows: Sequence[ComparisonRow], boards: Sequence[ScoreboardRow]
+) -> Figure | None:
     """Show ours against the better prior attack, a point per cell; `boards` counts the wins."""
     data: Rows = [
         {
-            "x": short(row.ours_auc - row.delta),
-            "y": short(row.ours_auc),
-            "cell": named(Cell(row.corpus, row.pool, row.generator, row.epsilon)),
+            "x": fig.short(row.ours_auc - row.delta),
+            "y": fig.short(row.ours_auc),
+            "cell": fig.named(Cell(row.corpus, row.pool, row.generator, row.epsilon)),
             "corpus": row.corpus,
             "found": "ours passes its null"
             if row.ours_p is not None and row.ours_p <= 0.05
             else "within chance",
             "arm": row.prior_arm,
-            "e": budget(row.epsilon),
+            "e": fig.budget(row.epsilon),
         }
         for row in rows
         if row.delta is not None
@@ -137,13 +128,13 @@ def _wins(boards: Sequence[ScoreboardRow]) -> str:
     whole = {board.generator for board in found}
     found = [board for board in found if board.generator == EVERY or len(whole) == 1]
     apart = [board for board in found if board.pools != EVERY] or found
-    said = " and ".join(f"{b.wins} of {b.cells} cells of {GROUPS[b.pools]}" for b in apart)
+    said = " and ".join(f"{b.wins} of {b.cells} cells of {fig.GROUPS[b.pools]}" for b in apart)
     return f", which is higher in {said}" if said else ""
 
 
 def _diagonal(low: float, high: float) -> Spec:
     return {
-        "data": values([{"x": low, "y": low}, {"x": high, "y": high}]),
+        "data": fig.values([{"x": low, "y": low}, {"x": high, "y": high}]),
         "mark": {"type": "line", "color": "$muted", "strokeDash": [2, 3], "strokeWidth": 1},
         "encoding": {
             "x": {"field": "x", "type": "quantitative"},
@@ -155,28 +146,19 @@ def _diagonal(low: float, high: float) -> Spec:
 def _cells(data: Rows) -> Spec:
     scale = {"zero": False, "padding": 10}
     names = ["ours passes its null", "within chance"]
-    found: Spec = {"field": "found", "type": "nominal", "title": None}
+    found: Spec = fig.nominal(field="found")
     return {
-        "data": values(data),
+        "data": fig.values(data),
         "mark": {"type": "point", "size": 60, "opacity": 1, "strokeWidth": 1.5},
         "encoding": {
-            "x": {
-                "field": "x",
-                "type": "quantitative",
-                "title": "AUC of the better prior attack",
-                "scale": scale,
-                "axis": {"tickCount": 6},
-            },
-            "y": {"field": "y", "type": "quantitative", "title": "AUC of ours", "scale": scale},
+            "x": fig.quantitative(
+                "AUC of the better prior attack", field="x", scale=scale, axis={"tickCount": 6}
+            ),
+            "y": fig.quantitative("AUC of ours", field="y", scale=scale),
             "fill": found | {"scale": {"domain": names, "range": ["$first", "transparent"]}},
             "stroke": found | {"scale": {"domain": names, "range": ["$first", "$muted"]}},
-            "tooltip": [
-                {"field": "cell", "title": "cell"},
-                {"field": "corpus", "title": "corpus"},
-                {"field": "y", "title": "ours"},
-                {"field": "x", "title": "prior"},
-                {"field": "arm", "title": "its arm"},
-                {"field": "found", "title": "ours"},
-            ],
+            "tooltip": fig.tooltips(
+                cell="cell", corpus="corpus", y="ours", x="prior", arm="its arm", found="ours"
+            ),
         },
     }

@@ -1,16 +1,18 @@
-"""Every proxy of a cell with its chance ceiling, and the scenarios side by side (docs/method.md
-§6, §8)."""
+"""Every proxy with its chance limit, and scenarios side by side (docs/method.md §6, §8)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from synthleak.analyses.cells import Cell, CellRow, ProxyRow
-from synthleak.report.figures.figure import Figure, Rows, Spec, named, panels, short, values
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
+
+KINDS = ["best in hindsight", "fixed in advance"]
 
 
 def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
-    """Show every proxy of a cell: its AUC, and what the whole search stays below by chance."""
+    """Show every proxy of a cell: its AUC and its chance limit."""
     above = sum(row.auc_ceiling is not None and row.auc > row.auc_ceiling for row in rows)
     scenarios = list(dict.fromkeys(row.scenario for row in rows))
     order = list(dict.fromkeys(row.proxy for row in rows))
@@ -19,28 +21,28 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
             "p": row.proxy,
             "v": row.view[0].upper(),
             "s": row.scenario,
-            "a": short(row.auc),
-            "c": short(row.auc_ceiling),
-            "t": short(row.tail),
-            "u": short(row.tail_ceiling),
+            "a": fig.short(row.auc),
+            "c": fig.short(row.auc_ceiling),
+            "t": fig.short(row.tail),
+            "u": fig.short(row.tail_ceiling),
         }
         for row in rows
     ]
     spec: Spec = {
-        "usermeta": panels(len(scenarios), least=160, gutter=16, margin=150),
-        "data": values(data),
-        "facet": {"field": "s", "type": "nominal", "title": None, "sort": scenarios},
+        "usermeta": fig.panels(len(scenarios), least=160, gutter=16, margin=150),
+        "data": fig.values(data),
+        "facet": fig.nominal(field="s", sort=scenarios),
         "columns": len(scenarios),
         "spacing": 16,
         "spec": {"height": {"step": 13}, "layer": _proxy_layers(order)},
     }
     return Figure(
         name="proxies",
-        title=f"All proxies against their chance ceilings: {named(cell)}",
+        title=f"All proxies against their chance limits: {fig.named(cell)}",
         alt=(
-            f"AUC of {len(order)} proxies in {len(scenarios)} scenarios, each with the ceiling that"
-            f" the whole search stays below by chance in 95% of redraws; {above} of {len(rows)}"
-            " lie above their ceiling."
+            f"AUC of {len(order)} proxies in {len(scenarios)} scenarios, each with the chance"
+            f" limit of the whole search; {above} of {len(rows)}"
+            " lie above their limit."
         ),
         spec=spec,
         cell=cell,
@@ -48,36 +50,27 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
 
 
 def _proxy_layers(order: list[str]) -> list[Spec]:
-    y = {
-        "field": "p",
-        "type": "nominal",
-        "sort": order,
-        "title": None,
-        "axis": {"grid": False, "labelFontSize": 10, "ticks": False},
-    }
-    x = {
-        "field": "a",
-        "type": "quantitative",
-        "title": "AUC (tick: chance stays below)",
-        "scale": {"zero": False, "nice": True, "padding": 6},
-        "axis": {"tickCount": 4},
-    }
-    view = {
-        "field": "v",
-        "type": "nominal",
-        "title": None,
-        "legend": {"labelExpr": "datum.label == 'L' ? 'lexical' : 'embedding'"},
-        "scale": {"domain": ["L", "E"]},
-    }
-    tooltip = [
-        {"field": "p", "title": "proxy"},
-        {"field": "v", "title": "view"},
-        {"field": "s", "title": "scenario"},
-        {"field": "a", "title": "AUC"},
-        {"field": "c", "title": "chance stays below"},
-        {"field": "t", "title": "tail (mean TPR to 5% FPR)"},
-        {"field": "u", "title": "tail: chance stays below"},
-    ]
+    y = fig.nominal(
+        field="p", sort=order, axis={"grid": False, "labelFontSize": 10, "ticks": False}
+    )
+    x = fig.quantitative(
+        "AUC (tick: chance limit)",
+        field="a",
+        scale={"zero": False, "nice": True, "padding": 6},
+        axis={"tickCount": 4},
+    )
+    view = fig.nominal(
+        field="v", legend={"labelExpr": "datum.label == 'L' ? 'lexical' : 'embedding'"}
+    )
+    tooltip = fig.tooltips(
+        p="proxy",
+        v="view",
+        s="scenario",
+        a="AUC",
+        c="chance limit",
+        t="tail (mean TPR to 5% FPR)",
+        u="tail: chance limit",
+    )
     return [
         {
             "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 11},
@@ -93,16 +86,12 @@ def _proxy_layers(order: list[str]) -> list[Spec]:
             "encoding": {
                 "y": y,
                 "x": x,
-                "color": view | _ranged(view, ["$first", "$second"]),
-                "shape": view | _ranged(view, ["circle", "diamond"]),
+                "color": fig.scaled(view, ["L", "E"], ["$first", "$second"]),
+                "shape": fig.scaled(view, ["L", "E"], ["circle", "diamond"]),
                 "tooltip": tooltip,
             },
         },
     ]
-
-
-def _ranged(channel: Spec, wanted: list[str]) -> Spec:
-    return {"scale": channel["scale"] | {"range": wanted}}
 
 
 def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
@@ -111,11 +100,11 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
     for row in rows:
         common = {"scenario": row.scenario}
         hindsight = {
-            "kind": "best in hindsight",
-            "auc": short(row.auc),
+            "kind": KINDS[0],
+            "auc": fig.short(row.auc),
             "low": None,
             "high": None,
-            "ceiling": short(row.null_auc95),
+            "ceiling": fig.short(row.null_auc95),
             "what": row.proxy,
         }
         data.append(common | hindsight)
@@ -123,34 +112,33 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
             data.append(
                 common
                 | {
-                    "kind": "chosen beforehand",
-                    "auc": short(row.crossfit_auc),
-                    "low": short(row.crossfit_low),
-                    "high": short(row.crossfit_high),
-                    "ceiling": short(row.null_crossfit95),
+                    "kind": KINDS[1],
+                    "auc": fig.short(row.crossfit_auc),
+                    "low": fig.short(row.crossfit_low),
+                    "high": fig.short(row.crossfit_high),
+                    "ceiling": fig.short(row.null_crossfit95),
                     "what": "cross-fitted",
                 }
             )
     said = "; ".join(
         f"{row.scenario} {row.auc:.3f} in hindsight"
-        + ("" if row.crossfit_auc is None else f", {row.crossfit_auc:.3f} chosen beforehand")
+        + ("" if row.crossfit_auc is None else f", {row.crossfit_auc:.3f} fixed in advance")
         for row in rows
     )
     return Figure(
         name="scenarios",
-        title=f"What the attacker knows, side by side: {named(cell)}",
-        alt=f"AUC by scenario: {said}. Ticks are chance ceilings, whiskers 95% intervals.",
+        title=f"What the attacker knows, side by side: {fig.named(cell)}",
+        alt=f"AUC by scenario: {said}. Ticks are chance limits, whiskers 95% intervals.",
         spec={
-            "data": values(data),
+            "data": fig.values(data),
             "height": {"step": 24},
             "encoding": {
-                "y": {
-                    "field": "scenario",
-                    "type": "nominal",
-                    "title": None,
-                    "axis": {"ticks": False},
-                },
-                "yOffset": {"field": "kind", "type": "nominal"},
+                "y": fig.nominal(
+                    field="scenario",
+                    axis={"ticks": False},
+                    scale={"domain": [row.scenario for row in rows]},
+                ),
+                "yOffset": {"field": "kind", "type": "nominal", "scale": {"domain": KINDS}},
             },
             "layer": _scenario_layers(),
         },
@@ -159,47 +147,17 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
 
 
 def _scenario_layers() -> list[Spec]:
-    x: Spec = {
-        "type": "quantitative",
-        "title": "AUC (tick: chance stays below)",
-        "scale": {"zero": False, "padding": 8},
-        "axis": {"tickCount": 8},
-    }
-    kind: Spec = {
-        "field": "kind",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": ["best in hindsight", "chosen beforehand"]},
-    }
-    tooltip = [
-        {"field": "scenario", "title": "scenario"},
-        {"field": "kind", "title": "figure"},
-        {"field": "what", "title": "proxy"},
-        {"field": "auc", "title": "AUC"},
-        {"field": "low", "title": "from"},
-        {"field": "high", "title": "to"},
-        {"field": "ceiling", "title": "chance stays below"},
-    ]
-    return [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {
-                "x": x | {"field": "low"},
-                "x2": {"field": "high"},
-                "color": kind | _ranged(kind, ["$second", "$first"]),
-            },
-        },
-        {
-            "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 16},
-            "encoding": {"x": x | {"field": "ceiling"}, "tooltip": tooltip},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
-            "encoding": {
-                "x": x | {"field": "auc"},
-                "color": kind | _ranged(kind, ["$second", "$first"]),
-                "shape": kind | _ranged(kind, ["diamond", "circle"]),
-                "tooltip": tooltip,
-            },
-        },
-    ]
+    x = fig.quantitative(
+        "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 8}
+    )
+    kind = fig.nominal(field="kind")
+    titles = {"scenario": "scenario", "kind": "figure", "what": "proxy", "auc": "AUC"}
+    return fig.estimates(
+        {},
+        ("x", x),
+        ("auc", "low", "high", "ceiling"),
+        colour=fig.scaled(kind, KINDS, ["$second", "$first"]),
+        shape=fig.scaled(kind, KINDS, ["diamond", "circle"]),
+        tooltip=fig.tooltips(**titles, low="from", high="to", ceiling="chance limit"),
+        sizes=(2, 16, 70),
+    )

@@ -10,7 +10,8 @@ import numpy as np
 from synthleak.analyses.cells import Cell, CellRow
 from synthleak.metrics.curves import GRID, LOWEST, Curves
 from synthleak.metrics.roc import FPR_LIMIT
-from synthleak.report.figures.figure import Figure, Rows, Spec, headed, named, panels, short, values
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
 
 BAND, CURVE, POINT = "n", "b", "p"
 SHOWN, CLAIMED, GUESSED = "best proxy", "most that the claim allows", "guessing"
@@ -25,16 +26,22 @@ def roc_figures(cell: Cell, curves: Curves, rows: Sequence[CellRow]) -> list[Fig
     data: Rows = []
     for curve in curves.roc:
         data += [
-            {"s": curve.scenario, "k": CURVE, "f": short(f), "t": short(t)}
+            {"s": curve.scenario, "k": CURVE, "f": fig.short(f), "t": fig.short(t)}
             for f, t in zip(curve.fpr, curve.tpr, strict=True)
         ]
         data += [
-            {"s": curve.scenario, "k": BAND, "f": short(f), "t": short(low, 3), "u": short(up, 3)}
+            {
+                "s": curve.scenario,
+                "k": BAND,
+                "f": fig.short(f),
+                "t": fig.short(low, 3),
+                "u": fig.short(up, 3),
+            }
             for f, low, up in zip(GRID.tolist(), curve.low, curve.high, strict=False)
         ]
         data.append(_point(by_scenario[curve.scenario]))
     allowed: Rows = [
-        {"f": short(f), "t": short(t)}
+        {"f": fig.short(f), "t": fig.short(t)}
         for f, t in zip(curves.allowed_fpr, curves.allowed_tpr, strict=True)
     ]
     alt = _alt(rows, curves.redraws, bool(allowed))
@@ -43,22 +50,22 @@ def roc_figures(cell: Cell, curves: Curves, rows: Sequence[CellRow]) -> list[Fig
 
 
 def _point(row: CellRow) -> dict[str, Any]:
-    """Return the operating point as the tables have it, and its chance ceiling."""
+    """Return the operating point as the tables have it, and its chance limit."""
     return {
         "s": row.scenario,
         "k": POINT,
         "f": FPR_LIMIT,
-        "t": short(row.tpr_at_fpr05, 6),
-        "c": short(row.null_tpr95, 6),
+        "t": fig.short(row.tpr_at_fpr05, 6),
+        "c": fig.short(row.null_tpr95, 6),
         "p": row.proxy,
-        "a": short(row.pooled_auc if row.design == "cohort" else row.auc, 6),
+        "a": fig.short(row.pooled_auc if row.design == "cohort" else row.auc, 6),
     }
 
 
 def _alt(rows: Sequence[CellRow], redraws: int, claimed: bool) -> str:
     said = "; ".join(
         f"{row.scenario} ({row.proxy}) finds {row.tpr_at_fpr05:.0%} of members at 5% false alarms"
-        + ("" if row.null_tpr95 is None else f", chance stays below {row.null_tpr95:.0%}")
+        + ("" if row.null_tpr95 is None else f", chance limit {row.null_tpr95:.0%}")
         for row in rows
     )
     allowed = "; a dashed line shows the most that the claim allows" if claimed else ""
@@ -74,18 +81,12 @@ def _figure(
     logarithmic = name == "roc_log"
     return Figure(
         name=name,
-        title=f"{TITLES[name]}: {named(cell)}",
+        title=f"{TITLES[name]}: {fig.named(cell)}",
         alt=alt,
         spec={
-            "usermeta": panels(len(heads), least=210, gutter=22, margin=56),
-            "data": values(data),
-            "facet": {
-                "field": "s",
-                "type": "nominal",
-                "title": None,
-                "sort": list(heads),
-                "header": headed(heads),
-            },
+            "usermeta": fig.panels(len(heads), least=210, gutter=22, margin=56),
+            "data": fig.values(data),
+            "facet": fig.nominal(field="s", sort=list(heads), header=fig.headed(heads)),
             "columns": len(heads),
             "spacing": 22,
             "spec": {"height": 240, "layer": _layers(allowed, logarithmic)},
@@ -95,25 +96,20 @@ def _figure(
 
 
 def _layers(allowed: Rows, logarithmic: bool) -> list[Spec]:
-    x: Spec = {
-        "field": "x",
-        "type": "quantitative",
-        "title": "false-positive rate",
-        "axis": {"tickCount": 5, "format": "~g"},
-        "scale": {"domain": [0, 1], "nice": False},
-    }
+    x: Spec = fig.quantitative(
+        "false-positive rate",
+        field="x",
+        axis={"tickCount": 5, "format": "~g"},
+        scale={"domain": [0, 1], "nice": False},
+    )
     if logarithmic:
         x |= {
             "scale": {"type": "log", "domain": [LOWEST, 1], "nice": False},
             "axis": {"values": [0.001, 0.01, 0.05, 0.1, 1], "format": "~g"},
         }
-    y: Spec = {
-        "field": "t",
-        "type": "quantitative",
-        "title": "true-positive rate",
-        "scale": {"domain": [0, 1]},
-        "axis": {"tickCount": 5},
-    }
+    y: Spec = fig.quantitative(
+        "true-positive rate", field="t", scale={"domain": [0, 1]}, axis={"tickCount": 5}
+    )
     place = {"calculate": f"max(datum.f, {LOWEST})" if logarithmic else "datum.f", "as": "x"}
     return [
         {
@@ -130,7 +126,7 @@ def _lines(x: Spec, y: Spec, place: Spec, allowed: Rows, logarithmic: bool) -> l
     """Return the lines, which share one legend; that of the claim where there is one."""
     names = [name for name in LINES if allowed or name != CLAIMED]
     dashes = [dash for name, dash in zip(LINES, DASHES, strict=True) if name in names]
-    kind: Spec = {"field": "line", "type": "nominal", "title": None}
+    kind: Spec = fig.nominal(field="line")
 
     def line(what: str, *transform: Spec) -> Spec:
         return {
@@ -145,9 +141,9 @@ def _lines(x: Spec, y: Spec, place: Spec, allowed: Rows, logarithmic: bool) -> l
             },
         }
 
-    made = [line(GUESSED) | {"data": values(_diagonal(logarithmic))}]
+    made = [line(GUESSED) | {"data": fig.values(_diagonal(logarithmic))}]
     if allowed:
-        made.append(line(CLAIMED) | {"data": values(allowed)})
+        made.append(line(CLAIMED) | {"data": fig.values(allowed)})
     return [*made, line(SHOWN, {"filter": f"datum.k == '{CURVE}'"})]
 
 
@@ -164,7 +160,7 @@ def _operating(x: Spec, y: Spec, place: Spec) -> list[Spec]:
         {"field": "p", "title": "best proxy"},
         {"field": "a", "title": "area (AUC)", "format": ".3f"},
         {"field": "t", "title": "TPR at 5% FPR", "format": ".3f"},
-        {"field": "c", "title": "chance stays below", "format": ".3f"},
+        {"field": "c", "title": "chance limit", "format": ".3f"},
     ]
     return [
         {

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from synthleak.analyses.cell_data import EVERY
 from synthleak.analyses.cells import Cell, CellRow
 from synthleak.analyses.scenario_scaling import ScalingRow
-from synthleak.report.figures.figure import GROUPS, Figure, Rows, Spec, named, short, values
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
 
 ANY, BEST = "any", "best"
 KINDS = {
@@ -16,7 +17,7 @@ KINDS = {
     (BEST, "embedding"): "best embedding",
     ("median", "embedding"): "median embedding",
     (BEST, ANY): "best of all",
-    ("crossfit", ANY): "chosen beforehand",
+    ("crossfit", ANY): "fixed in advance",
 }
 
 
@@ -42,7 +43,7 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
         cell = Cell(row.corpus, row.pool, row.generator, row.epsilon)
         by_cell.setdefault(cell, {})[row.scenario] = row.auc
     data: Rows = [
-        {"s": scenario, "d": short(auc - found["S1"]), "c": named(cell)}
+        {"s": scenario, "d": fig.short(auc - found["S1"]), "c": fig.named(cell)}
         for cell, found in by_cell.items()
         if "S1" in found
         for scenario, auc in found.items()
@@ -51,10 +52,10 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
     means: Rows = [
         {
             "s": row.step.split()[-1],
-            "g": GROUPS[row.pools],
-            "d": short(row.change),
-            "l": short(row.low),
-            "h": short(row.high),
+            "g": fig.GROUPS[row.pools],
+            "d": fig.short(row.change),
+            "l": fig.short(row.low),
+            "h": fig.short(row.high),
         }
         for row in rows
         if (row.view, row.proxy) == (ANY, BEST) and row.step.startswith("S1 ")
@@ -66,21 +67,17 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
         f"{group} " + ", ".join(f"{row['s']} {row['d']:+.3f}" for row in means if row["g"] == group)
         for group in groups
     )
-    colour: Spec = {
-        "field": "g",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": groups, "range": ["$first", "$second"][: len(groups)]},
-    }
+    colour: Spec = fig.nominal(
+        field="g", scale={"domain": groups, "range": ["$first", "$second"][: len(groups)]}
+    )
     shape = colour | {"scale": {"domain": groups, "range": ["circle", "square"][: len(groups)]}}
-    x: Spec = {
-        "field": "s",
-        "type": "nominal",
-        "sort": scenarios,
-        "title": "what the attacker knows",
-        "axis": {"labelAngle": 0, "grid": False},
-    }
-    y: Spec = {"field": "d", "type": "quantitative", "title": "change of the best AUC from S1"}
+    x: Spec = fig.nominal(
+        "what the attacker knows",
+        field="s",
+        scale={"domain": scenarios},
+        axis={"labelAngle": 0, "grid": False},
+    )
+    y: Spec = fig.quantitative("change of the best AUC from S1", field="d")
     return Figure(
         name="scenario_scaling_a",
         title="(a) What more knowledge changes: best proxy, every cell",
@@ -89,7 +86,7 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
             f" means with 95% intervals over cells (coloured): {said} on average."
         ),
         spec={
-            "data": values(data),
+            "data": fig.values(data),
             "height": 260,
             "layer": [
                 {
@@ -97,7 +94,7 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
                     "encoding": {"x": x, "y": y, "detail": {"field": "c"}},
                 },
                 {
-                    "data": values(means),
+                    "data": fig.values(means),
                     "mark": {"type": "rule", "strokeWidth": 2},
                     "encoding": {
                         "x": x,
@@ -107,7 +104,7 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
                     },
                 },
                 {
-                    "data": values(means),
+                    "data": fig.values(means),
                     "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1},
                     "encoding": {
                         "x": x,
@@ -130,11 +127,11 @@ def _tooltip() -> list[Spec]:
 def _steps(rows: Sequence[ScalingRow]) -> Figure | None:
     data: Rows = [
         {
-            "t": f"{row.step}, {GROUPS[row.pools]}",
+            "t": f"{row.step}, {fig.GROUPS[row.pools]}",
             "k": KINDS[row.proxy, row.view],
-            "d": short(row.change),
-            "l": short(row.low),
-            "h": short(row.high),
+            "d": fig.short(row.change),
+            "l": fig.short(row.low),
+            "h": fig.short(row.high),
             "n": row.cells,
         }
         for row in rows
@@ -146,24 +143,13 @@ def _steps(rows: Sequence[ScalingRow]) -> Figure | None:
     steps = sorted(dict.fromkeys(str(row["t"]) for row in data), key=lambda t: t.split(",")[0])
     hues = ["$first", "$second", "$third", "$fourth", "$ink", "$muted"]
     marks = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
-    kind: Spec = {"field": "k", "type": "nominal", "title": None, "legend": {"columns": 3}}
-    y: Spec = {"field": "t", "type": "nominal", "sort": steps, "title": None}
+    kind: Spec = fig.nominal(field="k", legend={"columns": 3})
+    y: Spec = fig.nominal(field="t", sort=steps)
     offset: Spec = {"field": "k", "type": "nominal", "sort": kinds}
-    x: Spec = {
-        "type": "quantitative",
-        "title": "change of AUC at this step, mean over cells",
-        "axis": {"tickCount": 6},
-    }
+    x: Spec = fig.quantitative("change of AUC at this step, mean over cells", axis={"tickCount": 6})
     shared: Spec = {"y": y, "yOffset": offset}
     colour = kind | {"scale": {"domain": kinds, "range": hues[: len(kinds)]}}
-    tooltip = [
-        {"field": "t", "title": "step"},
-        {"field": "k", "title": "proxy"},
-        {"field": "d", "title": "change"},
-        {"field": "l", "title": "from"},
-        {"field": "h", "title": "to"},
-        {"field": "n", "title": "cells"},
-    ]
+    tooltip = fig.tooltips(t="step", k="proxy", d="change", l="from", h="to", n="cells")
     return Figure(
         name="scenario_scaling_b",
         title="(b) Best and median proxy of each view, step by step",
@@ -171,11 +157,11 @@ def _steps(rows: Sequence[ScalingRow]) -> Figure | None:
         + "; ".join(f"{row['t']}, {row['k']} {row['d']:+.3f}" for row in data)
         + ".",
         spec={
-            "data": values(data),
+            "data": fig.values(data),
             "height": {"step": 14},
             "layer": [
                 {
-                    "data": values([{"zero": 0}]),
+                    "data": fig.values([{"zero": 0}]),
                     "mark": {"type": "rule", "color": "$muted", "strokeDash": [2, 3]},
                     "encoding": {"x": x | {"field": "zero"}},
                 },

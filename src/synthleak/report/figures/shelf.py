@@ -20,7 +20,7 @@ from synthleak.report.figures.gaps import (
     merged_figure,
     removal_figure,
 )
-from synthleak.report.figures.prior import prior_figure, rivals_figure
+from synthleak.report.figures.prior import prior_attacks_figure, prior_figure
 from synthleak.report.figures.proxies import proxies_figure, scenarios_figure
 from synthleak.report.figures.roc import roc_figures
 from synthleak.report.figures.scaling import scaling_figures
@@ -88,7 +88,7 @@ def study_figures(tables: Mapping[str, Sequence[Any]], drawn: Drawn | None = Non
         attributes_figure(rows("attributes_combined")),
         generators_figure(rows("consistency"), drawn.cell_data if drawn else ()),
         *scaling_figures(rows("scenario_scaling"), rows("cells")),
-        rivals_figure(rows("comparison"), rows("prior_attacks")),
+        prior_attacks_figure(rows("comparison"), rows("prior_attacks")),
     ]
     return [figure for figure in made if figure is not None]
 

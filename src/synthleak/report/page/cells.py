@@ -28,14 +28,6 @@ PROXY_COLUMNS = (
     Column("auc_spread", "±", "figure", "negative-sampling spread only"),
 )
 
-SCENARIO_ROWS: tuple[tuple[str, str, str, str], ...] = (
-    ("Deployable AUC", "crossfit_auc", "null_crossfit95", "figure"),
-    ("Deployable TPR at 5% FPR", "crossfit_tpr", "null_crossfit_tpr95", "figure"),
-    ("Best AUC in hindsight", "auc", "null_auc95", "figure"),
-    ("TPR at 5% FPR of that proxy", "tpr_at_fpr05", "null_tpr95", "figure"),
-)
-"""What attackers are compared by: heading, column, its ceiling, how it is written."""
-
 
 @dataclass(frozen=True)
 class CellSection:

@@ -1,6 +1,6 @@
-"""The leakage map: pools by ε for every generator and attacker, by evidence beyond the ceiling.
+"""The leakage map: pools by ε for every generator and attacker, by evidence above the chance limit.
 
-A square is coloured by how far the deployable AUC lies above its chance ceiling, and only where the
+A square is coloured by how far the deployable AUC lies above its chance limit, and only where the
 adjusted p of the cell says that a leak was found; the raw AUC never colours anything
 (docs/method.md §8).
 """
@@ -19,11 +19,11 @@ from synthleak.report.page.numbers import Numbers, tagged
 
 ALL = "any"
 STEPS = (0.05, 0.15)
-"""Where the colours change, in AUC beyond the ceiling."""
+"""Where the colours change, in AUC above the chance limit."""
 LEGEND = (
     ("0", "within chance, or no leak found in the cell"),
-    ("near", "above its own ceiling, but not once all cells are taken into account"),
-    ("1", "leak found, up to 0.05 beyond the ceiling"),
+    ("near", "above its own chance limit, but not once all cells are taken into account"),
+    ("1", "leak found, up to 0.05 above the chance limit"),
     ("2", "leak found, 0.05 to 0.15 beyond"),
     ("3", "leak found, more than 0.15 beyond"),
     ("unknown", "cannot say"),

@@ -33,11 +33,12 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
     redraws = numbers.said("cells/0/redraws", "count")
     said = [
         Caveat(
-            "Chance ceiling",
+            "Chance limit",
             Markup(
-                "What the same search stays below in 95 of 100 redraws of the coins by the plan’s"
-                " own sampler ({} redraws for p), choosing anew in each. Exact whatever the proxies"
-                " are, because the coins were tossed independently of everything else."
+                "95% of chance results are below it: the same search on redraws of the coins"
+                " by the plan’s own sampler ({} redraws for p), with the choice repeated in"
+                " each. Exact whatever the proxies are, because the coins were tossed"
+                " independently of everything else."
             ).format(redraws),
         ),
         Caveat(
@@ -49,7 +50,7 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
         Caveat(
             "Best in hindsight",
             "The best proxy chosen on the very trials it is evaluated on: biased upwards, shown"
-            " with its own ceiling, and decides nothing.",
+            " with its own chance limit, and decides nothing.",
         ),
         Caveat(
             "Interval for this pool",
@@ -78,7 +79,7 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
             Caveat(
                 "Negative-sampling spread",
                 "The spread over rounds (±, column auc_spread) is that of drawing non-members only:"
-                " no interval for the leakage.",
+                " it is not an interval for the leakage.",
             )
         )
     return said
@@ -89,7 +90,7 @@ def caveats(material: Material, numbers: Numbers) -> list[Caveat]:
     game = material.summary["game"]
     said = [
         Caveat(
-            "Nothing found is no proof",
+            "None found is not proof",
             "“None found” means none found at this power by these attackers; never that nothing"
             " leaks, and never that a release is harmless.",
         ),
@@ -145,8 +146,8 @@ def _played() -> list[Caveat]:
         ),
         Caveat(
             "Shared plans",
-            "All cells of a pool share one plan and its coins: several high cells are no"
-            " independent evidence, and their count proves nothing.",
+            "All cells of a pool share one plan and its coins: several high cells are"
+            " not independent evidence, and their count proves nothing.",
         ),
     ]
 

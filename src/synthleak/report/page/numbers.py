@@ -49,7 +49,7 @@ def signed(value: float) -> str:
 
 
 def beyond(value: float) -> str:
-    """Return how far a figure lies beyond its ceiling.
+    """Return how far a figure lies above its chance limit.
 
     >>> beyond(0.2311), beyond(-0.042)
     ('+0.23', '−0.04')
@@ -113,7 +113,7 @@ def count(value: float) -> str:
 
 
 def words(value: Any) -> str:
-    """Return what is no number as it is."""
+    """Return anything else as it is."""
     return str(value)
 
 

@@ -73,8 +73,8 @@ NEXT: dict[str, tuple[str, ...]] = {
         " as Poisson sampling. Repeat the audit with another seed to confirm.",
     ),
     "found": (
-        "Do not give out a release made this way as if it were anonymous: it tells, better than"
-        " chance, who was in the data. Treat it as personal data.",
+        "Do not give out a release made this way as if it were anonymous: it reveals, better"
+        " than chance, who was in the data. Treat it as personal data.",
         "See below who is hit. Take those records out, or give them a stronger mechanism, and audit"
         " the new generator as a whole: other records may then stand out.",
         "Try a smaller ε, more records behind each release, or smaller releases; then put the two"
@@ -85,12 +85,13 @@ NEXT: dict[str, tuple[str, ...]] = {
         " would have been noticed. It does not show that nothing leaks.",
         "If that smallest leak is too large for you, play more instances or the design “cohort”;"
         " “synthleak plan power” says how many it takes.",
-        "Rest the promise to the people concerned on the accounted claim, not on an audit that"
-        " found nothing; and ask about the records that you worry about most (pool rules ids,"
+        "Base what you promise data subjects on the accounted privacy guarantee, not on an audit"
+        " that found nothing; and audit the records that you worry about most (pool rules ids,"
         " labels, where).",
     ),
     "cannot": (
         "Where nothing can be said, look at the reason in the cell: releases that are all alike"
-        " tell nothing, and too few trials cannot tell chance from a leak. Mend it and run again.",
+        " show nothing, and too few trials cannot tell chance from a leak. Fix the cause and"
+        " run again.",
     ),
 }

@@ -274,14 +274,14 @@
   /* ---- the way to a cell ---- */
   function follow() {
     const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
-    if (!target || !target.matches("details.cell")) return;
+    if (!target || !target.matches("details.cell, #glossary")) return;
     target.open = true;
     target.scrollIntoView();
     target.querySelector("summary").focus({ preventScroll: true });
   }
   addEventListener("hashchange", follow);
   document.addEventListener("click", (event) => {
-    const link = event.target.closest && event.target.closest('a[href^="#cell-"]');
+    const link = event.target.closest && event.target.closest('a[href^="#"]');
     if (link && link.getAttribute("href") === location.hash) follow();
   });
   follow();

@@ -5,7 +5,7 @@
  * a closed section for one, is drawn once it gets one, and again when its width changes. */
 (function () {
   "use strict";
-  const views = new WeakMap();
+  const results = new WeakMap();
   const config = CONFIG;
 
   /* "$ink" becomes a CSS variable; what starts with any other sign is left as it is. */
@@ -24,14 +24,19 @@
   /* A figure of several panels gets as many columns as fit; any other takes the whole width. */
   function sized(spec, width) {
     const panels = (spec.usermeta || {}).panels;
-    if (!panels) {
-      return { ...spec, width: width, autosize: { type: "fit-x", contains: "padding" } };
-    }
+    if (!panels) return { ...spec, width: width };
     const room = width - panels.margin;
     const fit = Math.max(1, Math.min(panels.count, Math.floor(room / panels.least)));
     const columns = Math.ceil(panels.count / Math.ceil(panels.count / fit));
     const inner = Math.floor(room / columns) - panels.gutter;
     return { ...spec, columns: columns, spec: { ...spec.spec, width: Math.max(80, inner) } };
+  }
+
+  /* The width that a figure without panels is given includes its axes. Vega gets told, and not
+   * Vega-Lite, which would warn about every figure whose height follows its rows. */
+  function fitted(compiled) {
+    const panels = (compiled.usermeta || {}).panels;
+    return panels ? compiled : { ...compiled, autosize: { type: "fit-x", contains: "padding" } };
   }
 
   /* On a narrow page legends take fewer columns, and titles end where their axis does. */
@@ -81,21 +86,25 @@
   }
 
   function draw(element, spec, width) {
-    const old = views.get(element);
+    const old = results.get(element);
     if (old) old.finalize();
     const whole = coloured({ config: fitting(width), ...spec });
-    const compiled = vegaLite.compile(sized(whole, width), { logger: vega.logger(vega.Error) }).spec;
-    const view = new vega.View(vega.parse(compiled, null, { ast: true }), {
-      expr: vegaInterpreter.expressionInterpreter,
+    /* `ast`: expressions are interpreted. Log level 1: errors only. */
+    return vegaEmbed(element, sized(whole, width), {
+      mode: "vega-lite",
+      patch: fitted,
+      ast: true,
+      actions: false,
+      defaultStyle: false,
       renderer: "svg",
-      container: element,
       hover: true,
-      logLevel: vega.Error,
+      logLevel: 1,
       tooltip: show,
       loader: { load: () => Promise.reject(new Error("figures load nothing")) },
+    }).then((result) => {
+      results.set(element, result);
+      return result.view;
     });
-    views.set(element, view);
-    return view.runAsync();
   }
 
   globalThis.synthleakFigure = function (element, spec) {

@@ -49,7 +49,7 @@ def described(leak: Leak, ground: Ground = GROUND, pools: int = 3) -> Planted:
     return made
 
 
-def test_a_leak_that_grows_with_length_shows_in_that_correlation_and_no_other() -> None:
+def test_leak_by_length_shows_in_length_only() -> None:
     study = described(growing(3.0)).study()
     for row in attributes(study):
         assert row.p_holm is not None
@@ -72,7 +72,7 @@ def test_in_a_lone_game_too() -> None:
     assert all(row.rho is not None and row.rho > 0.4 for row in rows)
 
 
-def test_every_entry_is_spearmans_and_p_is_that_of_permutations() -> None:
+def test_attribute_rho_and_p_match_the_oracle() -> None:
     made = described(growing(1.0))
     study = made.study()
     table = {(row.pool, row.record): row for row in study.attributes}
@@ -94,7 +94,7 @@ def test_every_entry_is_spearmans_and_p_is_that_of_permutations() -> None:
             )
 
 
-def test_the_conservative_rule_chooses_on_its_split_and_v_is_pooled_over_budgets() -> None:
+def test_split_rule_chooses_on_its_split() -> None:
     made = Planted(GROUND).add("odd", raised(1.0)).add("odd", raised(0.2), epsilon=1.0)
     [group] = groups_of(made.study())
     best = np.max([cell.profile.split_auc for cell in group.cells], axis=0)
@@ -108,7 +108,7 @@ def test_the_conservative_rule_chooses_on_its_split_and_v_is_pooled_over_budgets
     assert group.v(fixed) == pytest.approx(pooled)
 
 
-def test_disjoint_pools_are_combined_by_fishers_z_and_overlapping_ones_count_once() -> None:
+def test_only_disjoint_pools_are_combined() -> None:
     made = described(growing(1.0))
     made.add("random9", growing(1.0), rule="random", start=20)
     study = made.describe("random9", LENGTHS, 20).study()
@@ -125,7 +125,7 @@ def test_disjoint_pools_are_combined_by_fishers_z_and_overlapping_ones_count_onc
     assert alone and all(row.p_value is None for row in alone)
 
 
-def test_without_a_link_few_tests_pass_and_holm_lets_none_through_in_most_studies() -> None:
+def test_unrelated_attributes_rarely_pass_holm() -> None:
     small = Ground(instances=12, records=16, scenarios=("S1",), redraws=19)
     nominal = alarms = tests = 0
     for seed in range(12):
@@ -138,7 +138,7 @@ def test_without_a_link_few_tests_pass_and_holm_lets_none_through_in_most_studie
     assert alarms <= binom.ppf(0.999, 12, 0.05)
 
 
-def test_selection_rules_count_tests_and_how_far_each_correlation_moves() -> None:
+def test_selection_rules_count_passed_tests() -> None:
     study = described(growing(3.0)).study()
     rows = {row.selection: row for row in selection_rules(study)}
     assert tuple(rows) == RULES
@@ -155,7 +155,7 @@ def test_selection_rules_count_tests_and_how_far_each_correlation_moves() -> Non
     assert rows["split80"].significant == 4
 
 
-def test_a_rule_whose_proxy_is_not_there_is_left_out() -> None:
+def test_rule_without_its_proxy_is_left_out() -> None:
     made = Planted(Ground(instances=20, records=16, scenarios=("S1",)))
     made.add("odd", growing(2.0)).describe("odd", LENGTHS)
     assert [row.selection for row in selection_rules(made.study())] == [
@@ -165,7 +165,7 @@ def test_a_rule_whose_proxy_is_not_there_is_left_out() -> None:
     ]
 
 
-def test_the_same_records_under_two_generators_and_budgets_are_noticed() -> None:
+def test_same_leaking_records_are_consistent_across_settings() -> None:
     made = Planted(GROUND)
     for generator in ("one", "other"):
         for epsilon in (math.inf, 1.0):
@@ -185,7 +185,7 @@ def test_the_same_records_under_two_generators_and_budgets_are_noticed() -> None
         assert row.p_holm is not None and row.p_holm <= 0.05
 
 
-def test_consistency_is_the_correlation_of_v_with_the_first_generators_pair() -> None:
+def test_consistency_uses_the_first_generators_proxy() -> None:
     made = Planted(GROUND).add("odd", growing(1.0), generator="api")
     made.add("odd", growing(1.0), generator="dpsgd")
     study = made.study()
@@ -202,7 +202,7 @@ def test_consistency_is_the_correlation_of_v_with_the_first_generators_pair() ->
     assert row.chance_turnover == pytest.approx(1 - 2 / 16)
 
 
-def test_shared_coins_alone_give_a_correlation_that_its_band_knows_of() -> None:
+def test_band_covers_correlation_from_shared_coins() -> None:
     """Scores that two generators share make V agree where nothing leaks: the band moves along."""
     cell_data, _ = GROUND.cell("odd", nothing, generator="a")
     other, _ = GROUND.cell("odd", nothing, generator="b")
@@ -217,14 +217,14 @@ def test_shared_coins_alone_give_a_correlation_that_its_band_knows_of() -> None:
     assert row.p_value is not None and row.p_value > 0.01
 
 
-def test_they_say_what_they_lack() -> None:
+def test_unavailable_analyses_say_what_they_need() -> None:
     alone = Planted(Ground(instances=20, records=16, scenarios=("S1",))).add("odd").study()
     with pytest.raises(Unavailable, match="a second generator, budget or scenario"):
         consistency(alone)
     few = Planted(Ground(design="lone", instances=4, records=3)).add("odd")
     few.describe("odd", [1.0, 2.0, 3.0])
     for call in (attributes, attributes_combined, selection_rules, consistency):
-        with pytest.raises(Unavailable, match="fewer than 4 records"):
+        with pytest.raises(Unavailable, match="needs 4 records per pool"):
             call(few.study())
         with pytest.raises(Unavailable):
             call(Study((), ()))
@@ -246,6 +246,6 @@ def test_rare_bigrams_are_counted_as_the_oracle_counts_them(
     assert rare_bigram_density(texts, known) == pytest.approx(expected)
 
 
-def test_the_nearest_other_record_is_the_one_with_the_largest_cosine() -> None:
+def test_nearest_record_has_the_largest_cosine() -> None:
     found = nearest_cosine(np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([[1.0, 1.0], [0.0, 3.0]]))
     assert found == pytest.approx([2**-0.5, 0.0])
