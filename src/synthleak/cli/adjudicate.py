@@ -14,12 +14,6 @@ from synthleak.cli.output import columns_of, print_table
 if TYPE_CHECKING:
     from synthleak.audit.adjudicate import Adjudication
 
-SHOWN = (
-    *("pool", "generator", "epsilon", "scenario", "proxy", "measure", "first_value"),
-    *("second_value", "delta", "low", "high", "null_low", "null_high", "p", "own_delta"),
-)
-"""The columns of results/adjudication.csv that a terminal shows."""
-
 
 @click.command()
 @folder_argument
