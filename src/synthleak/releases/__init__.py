@@ -1,1 +1,20 @@
-"""Stage 4: generators make releases, each with its privacy claim (docs/method.md §5)."""
+"""Stage 4: generators make releases, each with its privacy claim (docs/method.md §5).
+
+>>> from synthleak.releases import Generator, Request, Synthetic, generators
+"""
+
+from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim, stated_claim
+from synthleak.releases.release import Generator, Public, Request, Synthetic, generators
+
+__all__ = [
+    "Claim",
+    "GaussianEvent",
+    "Generator",
+    "Public",
+    "Request",
+    "Synthetic",
+    "gaussian_sigma",
+    "generators",
+    "no_claim",
+    "stated_claim",
+]
