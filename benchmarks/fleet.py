@@ -35,11 +35,11 @@ from synthleak import run
 from synthleak.core.engine.progress import Lines
 from synthleak.core.spec import load_spec
 from synthleak.releases.lm.backbone import Backbone, load_backbone
-from synthleak.releases.lm.fleet import crew as crews
+from synthleak.releases.lm.fleet import shared_backbone as crews
 from synthleak.releases.lm.fleet.batches import Example
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew, memory_of
+from synthleak.releases.lm.fleet.decoding import Decoding
 from synthleak.releases.lm.fleet.memory import plan_fleet
+from synthleak.releases.lm.fleet.shared_backbone import Crew, memory_of
 from synthleak.releases.lm.fleet.training import Course
 
 RESULTS = Path(__file__).parent / "results"

@@ -32,15 +32,15 @@ from fleet_profile import (
     work_of,
 )
 from synthleak.releases.lm.backbone import Backbone
-from synthleak.releases.lm.fleet import packed as packing
+from synthleak.releases.lm.fleet import packed_model as packing
 from synthleak.releases.lm.fleet import packs
 from synthleak.releases.lm.fleet.adapters import Adapters
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew
-from synthleak.releases.lm.fleet.packed import Packed
+from synthleak.releases.lm.fleet.decoding import Decoding
+from synthleak.releases.lm.fleet.packed_model import Packed
 from synthleak.releases.lm.fleet.packed_sampling import PackedSampler
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer
 from synthleak.releases.lm.fleet.sampling import Sampler
+from synthleak.releases.lm.fleet.shared_backbone import Crew
 from synthleak.releases.lm.fleet.training import Course, Trainer
 
 DEVICE = torch.device("cuda")

@@ -25,11 +25,11 @@ import torch
 from _shapes import build
 from synthleak.releases.lm.backbone import Backbone
 from synthleak.releases.lm.fleet.batches import Example, Library
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew, memory_of
+from synthleak.releases.lm.fleet.decoding import Decoding
+from synthleak.releases.lm.fleet.example_gradients import Passes
 from synthleak.releases.lm.fleet.memory import plan_fleet
-from synthleak.releases.lm.fleet.passes import Passes
 from synthleak.releases.lm.fleet.sampling import Sampler
+from synthleak.releases.lm.fleet.shared_backbone import Crew, memory_of
 from synthleak.releases.lm.fleet.training import Course, Trainer
 
 INSTANCES, RECORDS, BATCH, RANK, LONGEST = 104, 500, 16, 16, 64

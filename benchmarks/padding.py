@@ -44,11 +44,11 @@ from synthleak.releases.lm.fleet.batches import (
     Shapes,
     rounded,
 )
-from synthleak.releases.lm.fleet.crew import Crew, crew_of, memory_of
+from synthleak.releases.lm.fleet.example_gradients import Passes
 from synthleak.releases.lm.fleet.memory import plan_fleet
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer
 from synthleak.releases.lm.fleet.packs import EIGHTHS, Pack, Packer, whole
-from synthleak.releases.lm.fleet.passes import Passes
+from synthleak.releases.lm.fleet.shared_backbone import Crew, crew_of, memory_of
 from synthleak.releases.lm.fleet.training import MARGIN, Course, Trainer, weighted_sum
 
 LONGEST = 64

@@ -9,7 +9,7 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from synthleak.corpus.corpus import Record
-from synthleak.releases.lm.fleet.crew import Crew, crew_of
+from synthleak.releases.lm.fleet.shared_backbone import Crew, crew_of
 from synthleak.releases.release import Public, Request, public_side
 
 TEXT = (

@@ -34,8 +34,8 @@ from synthleak.releases.lm.prompting.prompts import (
 from synthleak.releases.release import Public, Request, Synthetic, generators
 
 if TYPE_CHECKING:
+    from synthleak.releases.lm.evolution.chat_settings import Terms
     from synthleak.releases.lm.evolution.evolve import Writer
-    from synthleak.releases.lm.evolution.terms import Terms
 
 ERRANDS = (
     "address",
@@ -199,7 +199,7 @@ class AugPe(Prompted):
 
     def terms(self) -> Terms:
         """Return how the address is asked."""
-        from synthleak.releases.lm.evolution.terms import Terms
+        from synthleak.releases.lm.evolution.chat_settings import Terms
 
         settings = {name: getattr(self, name) for name in ERRANDS}
         return Terms(model=self.model, **settings)
@@ -227,7 +227,7 @@ class AugPe(Prompted):
 
         require_llm()
         from synthleak.releases.lm.evolution.local import LocalWriter
-        from synthleak.releases.lm.fleet.choice import Decoding
+        from synthleak.releases.lm.fleet.decoding import Decoding
 
         return LocalWriter(
             self.crew(),

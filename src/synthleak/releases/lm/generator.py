@@ -12,7 +12,7 @@ from synthleak.releases.lm.backbone import SMOLLM2
 from synthleak.releases.release import Generator, Request, Synthetic
 
 if TYPE_CHECKING:
-    from synthleak.releases.lm.fleet.crew import Crew
+    from synthleak.releases.lm.fleet.shared_backbone import Crew
 
 SPEED = ("device", "dtype", "fleet")
 """Settings that change how fast a release comes and not which one."""
@@ -72,7 +72,7 @@ class LanguageModel(Generator):
 
     def crew(self) -> Crew:
         """Return the backbone with what serves a fleet, loaded once a process."""
-        from synthleak.releases.lm.fleet.crew import crew_of
+        from synthleak.releases.lm.fleet.shared_backbone import crew_of
 
         return crew_of(self.backbone, self.device, self.dtype, self.revision)
 

@@ -16,8 +16,8 @@ from test_fleet_gradients import ONE_WIDTH, crew_of, examples, shaken, tiny_llam
 from synthleak.releases.claim import Claim, GaussianEvent  # noqa: E402
 from synthleak.releases.lm.fleet.adapters import Mixed  # noqa: E402
 from synthleak.releases.lm.fleet.batches import Library  # noqa: E402
-from synthleak.releases.lm.fleet.crew import fuse_norms  # noqa: E402
 from synthleak.releases.lm.fleet.loss import IGNORED, example_losses  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import fuse_norms  # noqa: E402
 
 
 class Lora(torch.nn.Module):

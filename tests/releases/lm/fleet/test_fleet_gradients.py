@@ -14,10 +14,10 @@ transformers = pytest.importorskip("transformers")
 from synthleak.releases.lm.backbone import Backbone  # noqa: E402
 from synthleak.releases.lm.fleet.adapters import Adapters, Even, Mixed  # noqa: E402
 from synthleak.releases.lm.fleet.batches import Example, Library, Shapes  # noqa: E402
-from synthleak.releases.lm.fleet.crew import Crew, fuse_norms  # noqa: E402
-from synthleak.releases.lm.fleet.full import clipped_total  # noqa: E402
+from synthleak.releases.lm.fleet.example_gradients import Passes  # noqa: E402
+from synthleak.releases.lm.fleet.full_finetuning import clipped_total  # noqa: E402
 from synthleak.releases.lm.fleet.loss import IGNORED, example_losses  # noqa: E402
-from synthleak.releases.lm.fleet.passes import Passes  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import Crew, fuse_norms  # noqa: E402
 from synthleak.releases.lm.fleet.training import MARGIN, Course, Trainer, weighted_sum  # noqa: E402
 
 ONE_WIDTH = Shapes((64,), 10_000, 100)

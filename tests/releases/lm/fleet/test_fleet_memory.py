@@ -46,7 +46,7 @@ def test_what_does_not_fit_is_said() -> None:
 def test_running_out_of_memory_halves_the_fleet_and_says_so() -> None:
     import torch
 
-    from synthleak.releases.lm.fleet.crew import halving
+    from synthleak.releases.lm.fleet.shared_backbone import halving
 
     tried: list[int] = []
     said: list[str] = []

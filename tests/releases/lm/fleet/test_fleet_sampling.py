@@ -12,9 +12,9 @@ from test_fleet_gradients import crew_of, shaken, tiny_llama  # noqa: E402
 
 from synthleak.core.seeds import stream  # noqa: E402
 from synthleak.releases.lm.fleet.adapters import Adapters, Even  # noqa: E402
-from synthleak.releases.lm.fleet.choice import Decoding  # noqa: E402
-from synthleak.releases.lm.fleet.crew import Crew  # noqa: E402
+from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
 from synthleak.releases.lm.fleet.sampling import Sampler  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import Crew  # noqa: E402
 
 PROMPTS = [
     [(5, 6), (7,), (8, 9, 10, 11), (5, 6), (12, 13)],

@@ -19,15 +19,15 @@ triton = pytest.importorskip("triton")
 from synthleak.releases.lm.backbone import Backbone  # noqa: E402
 from synthleak.releases.lm.fleet.adapters import Adapters  # noqa: E402
 from synthleak.releases.lm.fleet.batches import Example  # noqa: E402
-from synthleak.releases.lm.fleet.choice import Decoding  # noqa: E402
-from synthleak.releases.lm.fleet.crew import Crew  # noqa: E402
+from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
 from synthleak.releases.lm.fleet.memory import Fleet  # noqa: E402
-from synthleak.releases.lm.fleet.packed import Packed, packable  # noqa: E402
+from synthleak.releases.lm.fleet.packed_model import Packed, packable  # noqa: E402
 from synthleak.releases.lm.fleet.packed_sampling import PackedSampler  # noqa: E402
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer  # noqa: E402
 from synthleak.releases.lm.fleet.packs import Packer, tile_rows, whole  # noqa: E402
 from synthleak.releases.lm.fleet.sampling import Sampler  # noqa: E402
 from synthleak.releases.lm.fleet.self_check import packed_works  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import Crew  # noqa: E402
 from synthleak.releases.lm.fleet.training import Course, Trainer  # noqa: E402
 
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")

@@ -25,8 +25,8 @@ from synthleak.core.identity import digest
 from synthleak.core.seeds import derive
 from synthleak.core.store import Store, fetch, name_of
 from synthleak.corpus.corpus import Labels
-from synthleak.releases.lm.evolution.terms import Pace, Terms, tally_of
-from synthleak.releases.lm.prompting.tidy import tidy, whole_sentences
+from synthleak.releases.lm.evolution.chat_settings import Pace, Terms, tally_of
+from synthleak.releases.lm.prompting.cleaning import tidy, whole_sentences
 
 log = logging.getLogger("synthleak.releases")
 

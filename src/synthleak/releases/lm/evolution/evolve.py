@@ -14,9 +14,9 @@ from synthleak.core.seeds import derive, stream
 from synthleak.corpus.corpus import Labels
 from synthleak.encoders.encoder import Vectors
 from synthleak.releases.lm.evolution.population import Population, Quota, histogram, survivors
+from synthleak.releases.lm.prompting.cleaning import degenerate
 from synthleak.releases.lm.prompting.prompted import timed
 from synthleak.releases.lm.prompting.prompts import described, fill, labelled
-from synthleak.releases.lm.prompting.tidy import degenerate
 from synthleak.releases.lm.prompting.votes import vectors_of
 from synthleak.releases.release import Public, Request, Synthetic
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from synthleak.core.errors import GeneratorError
 from synthleak.corpus.corpus import Labels
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew
-from synthleak.releases.lm.prompting.author import Author
-from synthleak.releases.lm.prompting.script import distinct
+from synthleak.releases.lm.fleet.decoding import Decoding
+from synthleak.releases.lm.fleet.shared_backbone import Crew
+from synthleak.releases.lm.prompting.prompt_tokens import distinct
+from synthleak.releases.lm.prompting.text_sampling import Author
 
 log = logging.getLogger("synthleak.releases")
 

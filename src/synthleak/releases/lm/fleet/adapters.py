@@ -2,7 +2,7 @@
 
 Every example carries the number of its instance, and a linear layer multiplies it by that
 instance's matrices. The backward pass leaves the gradient of *each example* behind, not their sum,
-because DP-SGD clips examples one by one (docs/method.md §5.2). `tests/releases/fleet` holds this
+because DP-SGD clips examples one by one (docs/method.md §5.2). `tests/releases/lm/fleet` holds this
 against a
 naive loop.
 """

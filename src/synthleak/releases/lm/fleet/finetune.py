@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from synthleak.core.engine.progress import tell
 from synthleak.core.seeds import derive
 from synthleak.releases.lm.fleet.batches import Example
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew, halving, memory_of
-from synthleak.releases.lm.fleet.full import trained_in_full
+from synthleak.releases.lm.fleet.decoding import Decoding
+from synthleak.releases.lm.fleet.full_finetuning import trained_in_full
 from synthleak.releases.lm.fleet.memory import Fleet, plan_fleet
 from synthleak.releases.lm.fleet.sampling import Sampler
+from synthleak.releases.lm.fleet.shared_backbone import Crew, halving, memory_of
 from synthleak.releases.release import Request, Synthetic
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ A part of an adapter's matrix is [BN, W]: columns of the layer by columns of the
 says where the low-rank columns begin, and `STRIDE` how far apart neighbouring columns of the layer
 are, so that A, B and stacks of several A are all read the same way.
 
-`tests/releases/fleet/test_packed.py` holds all of it against the plain pass.
+`tests/releases/lm/fleet/test_packed.py` holds all of it against the plain pass.
 """
 
 from __future__ import annotations

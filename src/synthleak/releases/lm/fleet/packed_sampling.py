@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synthleak.releases.lm.fleet.choice import Decoding, choose
-from synthleak.releases.lm.fleet.packed import Packed
+from synthleak.releases.lm.fleet.decoding import Decoding, choose
+from synthleak.releases.lm.fleet.packed_model import Packed
 from synthleak.releases.lm.fleet.packs import tile_rows
 from synthleak.releases.lm.fleet.sampling import Sampler, Tokens
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.releases.lm.fleet.batches import Example
-from synthleak.releases.lm.fleet.packed import Packed
+from synthleak.releases.lm.fleet.packed_model import Packed
 from synthleak.releases.lm.fleet.packs import Pack, Packer
 from synthleak.releases.lm.fleet.training import Course, Trainer
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from synthleak.core.seeds import stream
 from synthleak.releases.lm.fleet.adapters import Adapters, Even
-from synthleak.releases.lm.fleet.choice import Decoding, choose
+from synthleak.releases.lm.fleet.decoding import Decoding, choose
 
 Tokens = tuple[int, ...]
 

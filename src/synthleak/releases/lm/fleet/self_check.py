@@ -11,14 +11,14 @@ from torch import Tensor
 
 from synthleak.releases.lm.fleet.adapters import Adapters, Mixed
 from synthleak.releases.lm.fleet.batches import Example
-from synthleak.releases.lm.fleet.packed import Packed
+from synthleak.releases.lm.fleet.packed_model import Packed
 from synthleak.releases.lm.fleet.packed_sampling import Memory
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer
 from synthleak.releases.lm.fleet.packs import tile_rows
 from synthleak.releases.lm.fleet.training import Course, Trainer
 
 if TYPE_CHECKING:
-    from synthleak.releases.lm.fleet.crew import Crew
+    from synthleak.releases.lm.fleet.shared_backbone import Crew
 
 log = logging.getLogger(__name__)
 

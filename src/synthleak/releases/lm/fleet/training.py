@@ -19,7 +19,7 @@ from torch import Tensor
 from synthleak.core.seeds import derive, stream
 from synthleak.releases.lm.fleet.adapters import Adapters
 from synthleak.releases.lm.fleet.batches import Example, Library, Portion, plan_shapes
-from synthleak.releases.lm.fleet.passes import Passes
+from synthleak.releases.lm.fleet.example_gradients import Passes
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from synthleak.core.identity import digest
 from synthleak.core.seeds import derive, stream
 from synthleak.corpus.corpus import Labels
 from synthleak.encoders.encoder import Encoder, Vectors
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.prompting.author import Author
+from synthleak.releases.lm.fleet.decoding import Decoding
+from synthleak.releases.lm.prompting.prompt_tokens import distinct
 from synthleak.releases.lm.prompting.prompts import (
     described,
     few_shot,
@@ -25,7 +25,7 @@ from synthleak.releases.lm.prompting.prompts import (
     labelled,
     usual_lengths,
 )
-from synthleak.releases.lm.prompting.script import distinct
+from synthleak.releases.lm.prompting.text_sampling import Author
 from synthleak.releases.lm.prompting.votes import count_votes, noised, ranked, vectors_of
 from synthleak.releases.release import Public, Request
 

@@ -17,15 +17,15 @@ from synthleak.core.errors import GeneratorError
 from synthleak.core.identity import digest
 from synthleak.core.seeds import derive
 from synthleak.corpus.corpus import Labels
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew, memory_of
+from synthleak.releases.lm.fleet.decoding import Decoding
 from synthleak.releases.lm.fleet.sampling import Tokens
-from synthleak.releases.lm.prompting.author import Author
-from synthleak.releases.lm.prompting.drawing import plan_room
+from synthleak.releases.lm.fleet.shared_backbone import Crew, memory_of
 from synthleak.releases.lm.prompting.prompted import timed
 from synthleak.releases.lm.prompting.prompts import described, few_shot
-from synthleak.releases.lm.prompting.pushing import Push
+from synthleak.releases.lm.prompting.text_sampling import Author
+from synthleak.releases.lm.prompting.token_sampling import plan_room
 from synthleak.releases.lm.steering.exemplars import Order, Written, chosen, written
+from synthleak.releases.lm.steering.hooks import Push
 from synthleak.releases.lm.steering.states import Continued
 from synthleak.releases.lm.steering.vectors import (
     clipped_sums,

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synthleak.releases.lm.fleet.crew import Crew
 from synthleak.releases.lm.fleet.sampling import Tokens
-from synthleak.releases.lm.prompting.pushing import decoder_layers
+from synthleak.releases.lm.fleet.shared_backbone import Crew
+from synthleak.releases.lm.steering.hooks import decoder_layers
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.core.seeds import stream
-from synthleak.releases.lm.fleet.crew import Crew
+from synthleak.releases.lm.fleet.shared_backbone import Crew
 from synthleak.releases.lm.steering.states import Continued, mean_states
 
 MARGIN = 1 - 2**-18

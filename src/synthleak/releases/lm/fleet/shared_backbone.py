@@ -13,9 +13,9 @@ from synthleak.core.errors import GeneratorError
 from synthleak.core.seeds import derive
 from synthleak.releases.lm.backbone import Backbone, load_backbone
 from synthleak.releases.lm.fleet.adapters import Adapters, FleetLinear, convert
-from synthleak.releases.lm.fleet.choice import Decoding
+from synthleak.releases.lm.fleet.decoding import Decoding
 from synthleak.releases.lm.fleet.memory import Fleet, Shape
-from synthleak.releases.lm.fleet.packed import Packed, packable
+from synthleak.releases.lm.fleet.packed_model import Packed, packable
 from synthleak.releases.lm.fleet.packed_sampling import PackedSampler
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer
 from synthleak.releases.lm.fleet.sampling import Decoder, Sampler

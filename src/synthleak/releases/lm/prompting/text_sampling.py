@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Labels
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew
+from synthleak.releases.lm.fleet.decoding import Decoding
 from synthleak.releases.lm.fleet.sampling import Tokens
-from synthleak.releases.lm.prompting.drawing import Drawer
-from synthleak.releases.lm.prompting.pushing import Push
-from synthleak.releases.lm.prompting.script import Script
-from synthleak.releases.lm.prompting.tidy import degenerate, tidy, unquoted, whole_sentences
+from synthleak.releases.lm.fleet.shared_backbone import Crew
+from synthleak.releases.lm.prompting.cleaning import degenerate, tidy, unquoted, whole_sentences
+from synthleak.releases.lm.prompting.prompt_tokens import Script
+from synthleak.releases.lm.prompting.token_sampling import Drawer
+from synthleak.releases.lm.steering.hooks import Push
 
 log = logging.getLogger("synthleak.releases")
 

@@ -10,12 +10,12 @@ pytest.importorskip("transformers")
 
 from support.tiny_backbone import tiny_crew, write_backbone  # noqa: E402
 from synthleak.core.errors import GeneratorError  # noqa: E402
-from synthleak.releases.lm.fleet.choice import Decoding  # noqa: E402
-from synthleak.releases.lm.fleet.crew import Crew  # noqa: E402
+from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
 from synthleak.releases.lm.fleet.memory import Shape  # noqa: E402
-from synthleak.releases.lm.prompting import drawing  # noqa: E402
-from synthleak.releases.lm.prompting.drawing import Drawer, plan_room  # noqa: E402
-from synthleak.releases.lm.prompting.pushing import Push  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import Crew  # noqa: E402
+from synthleak.releases.lm.prompting import token_sampling as drawing  # noqa: E402
+from synthleak.releases.lm.prompting.token_sampling import Drawer, plan_room  # noqa: E402
+from synthleak.releases.lm.steering.hooks import Push  # noqa: E402
 
 PROMPTS = [(7, 8), (9,), (10, 11, 12, 13), (7, 8, 9), (20, 21)]
 OF = np.array([0, 1, 2, 3, 4, 2, 2, 0, 1, 4, 4, 4])

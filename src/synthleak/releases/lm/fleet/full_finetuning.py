@@ -16,8 +16,8 @@ from torch import Tensor
 
 from synthleak.core.seeds import derive, stream
 from synthleak.releases.lm.fleet.batches import Example, Library, one_by_one
-from synthleak.releases.lm.fleet.crew import Crew
 from synthleak.releases.lm.fleet.loss import IGNORED
+from synthleak.releases.lm.fleet.shared_backbone import Crew
 from synthleak.releases.lm.fleet.training import Course, share_of_clip
 
 

@@ -14,7 +14,7 @@ from support.tiny_backbone import ask, side_of, write_backbone
 from synthleak.releases.generators.augpe import AugPe
 from synthleak.releases.generators.epsvec import EpsVec
 from synthleak.releases.lm.evolution import evolve
-from synthleak.releases.lm.prompting import author
+from synthleak.releases.lm.prompting import text_sampling as author
 
 SIDE = side_of()
 

@@ -15,8 +15,8 @@ from support.oracles import steering as oracle  # noqa: E402
 from support.tiny_backbone import RECORDS, ask, side_of, tiny_crew, write_backbone  # noqa: E402
 from synthleak.encoders.builtin.hashing import Hashing  # noqa: E402
 from synthleak.releases.generators.epsvec import EpsVec  # noqa: E402
-from synthleak.releases.lm.fleet.crew import Crew, crew_of  # noqa: E402
-from synthleak.releases.lm.prompting.author import Author  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import Crew, crew_of  # noqa: E402
+from synthleak.releases.lm.prompting.text_sampling import Author  # noqa: E402
 from synthleak.releases.lm.steering import release as steps  # noqa: E402
 from synthleak.releases.lm.steering.exemplars import Written, chosen  # noqa: E402
 from synthleak.releases.lm.steering.states import Continued, mean_states  # noqa: E402

@@ -19,12 +19,12 @@ from torch import Tensor
 
 from synthleak.core.engine.progress import tell
 from synthleak.core.errors import GeneratorError
-from synthleak.releases.lm.fleet.choice import Decoding, choose
-from synthleak.releases.lm.fleet.crew import Crew, memory_of
+from synthleak.releases.lm.fleet.decoding import Decoding, choose
+from synthleak.releases.lm.fleet.kv_cache import BLOCK, attend_together, empty_recall
 from synthleak.releases.lm.fleet.memory import HEADROOM, MOST_TEXTS, MOST_TOKENS, Shape
-from synthleak.releases.lm.fleet.recall import BLOCK, attend_together, empty_recall
 from synthleak.releases.lm.fleet.sampling import Tokens
-from synthleak.releases.lm.prompting.pushing import Push, Steer, steered
+from synthleak.releases.lm.fleet.shared_backbone import Crew, memory_of
+from synthleak.releases.lm.steering.hooks import Push, Steer, steered
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from synthleak.releases.lm.fleet.choice import Decoding  # noqa: E402
-from synthleak.releases.lm.prompting.author import Author  # noqa: E402
+from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
+from synthleak.releases.lm.prompting.text_sampling import Author  # noqa: E402
 
 END = 9
 SAYINGS = {

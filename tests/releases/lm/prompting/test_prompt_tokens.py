@@ -15,8 +15,8 @@ from tokenizers import processors  # noqa: E402
 
 from support.tiny_backbone import tiny_crew, write_backbone  # noqa: E402
 from synthleak.core.errors import GeneratorError  # noqa: E402
-from synthleak.releases.lm.fleet.crew import Crew  # noqa: E402
-from synthleak.releases.lm.prompting.script import Script  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import Crew  # noqa: E402
+from synthleak.releases.lm.prompting.prompt_tokens import Script  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: E402
 
-from synthleak.releases.lm.fleet.recall import BLOCK, RoomyLayer, decode_together  # noqa: E402
+from synthleak.releases.lm.fleet.kv_cache import BLOCK, RoomyLayer, decode_together  # noqa: E402
 
 
 def drawn(*shape: int) -> Any:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthleak.releases.lm.prompting import tidy as rules
-from synthleak.releases.lm.prompting.tidy import degenerate, tidy, unquoted, whole_sentences
+from synthleak.releases.lm.prompting import cleaning as rules
+from synthleak.releases.lm.prompting.cleaning import degenerate, tidy, unquoted, whole_sentences
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.tiny_backbone import RECORDS, ask, write_backbone
-from synthleak.releases.lm.fleet.crew import crew_of, whereabouts
+from synthleak.releases.lm.fleet.shared_backbone import crew_of, whereabouts
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from synthleak.core.store import MemoryStore
 from synthleak.corpus.corpus import Record
 from synthleak.releases.generators.augpe import AugPe
 from synthleak.releases.lm.evolution.chat import PORTION, ChatWriter
-from synthleak.releases.lm.evolution.terms import Pace, Tally, Terms
+from synthleak.releases.lm.evolution.chat_settings import Pace, Tally, Terms
 from synthleak.releases.release import Request, public_side
 
 SECRET = "zebra locker 4471 hums at night"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.core.errors import GeneratorError
-from synthleak.releases.lm.fleet.crew import Crew
+from synthleak.releases.lm.fleet.shared_backbone import Crew
 
 
 @dataclass(frozen=True)
