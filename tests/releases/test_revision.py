@@ -59,7 +59,7 @@ def test_a_revision_decides_what_is_loaded(revision: str | None, layers: int) ->
 def test_a_generator_loads_the_revision_that_it_names(kind: type[LanguageModel]) -> None:
     for revision, layers in ((SECOND, 3), (FIRST, 2), (SECOND, 3)):
         made = kind(backbone=NAME, revision=revision, device="cpu", dtype="float64", **_small(kind))
-        assert made.crew().backbone.model.config.num_hidden_layers == layers
+        assert made.shared_backbone().backbone.model.config.num_hidden_layers == layers
         assert len(made.generate(ask(4.0, size=4))) == 4
 
 

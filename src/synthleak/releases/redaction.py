@@ -21,10 +21,10 @@ _WIDTH = 400
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
-def speakable(output: str, records: Iterable[Record]) -> tuple[list[str], int]:
+def redact(output: str, records: Iterable[Record]) -> tuple[list[str], int]:
     """Return the last lines that quote no record, and how many were held back.
 
-    >>> speakable("bad line: she took 20mg of zoloft\\nexit", [Record("1", "Took 20mg of Zoloft")])
+    >>> redact("bad line: she took 20mg of zoloft\\nexit", [Record("1", "Took 20mg of Zoloft")])
     (['exit'], 1)
     """
     lines = [

@@ -27,17 +27,17 @@ from synthleak.releases.lm.prompting.prompts import (
     RANDOM,
     STYLES,
     VARIATION,
-    check_blanks,
+    check_placeholders,
     on_one_line,
     usual_lengths,
 )
 from synthleak.releases.release import Public, Request, Synthetic, generators
 
 if TYPE_CHECKING:
-    from synthleak.releases.lm.evolution.chat_settings import Terms
+    from synthleak.releases.lm.evolution.chat_settings import ChatSettings
     from synthleak.releases.lm.evolution.evolve import Writer
 
-ERRANDS = (
+CONNECTION = (
     "address",
     "key_variable",
     "requests_per_minute",
@@ -49,7 +49,7 @@ ERRANDS = (
 )
 """Settings that say how an address is reached, not what it answers."""
 
-_BLANKS = ("description", "labelled", "style", "words")
+_PLACEHOLDERS = ("description", "labelled", "style", "words")
 
 
 @generators.register("augpe", version=5)
@@ -81,17 +81,17 @@ class AugPe(Prompted):
     @field_validator("random_prompt")
     @classmethod
     def _random_blanks(cls, value: str) -> str:
-        return check_blanks(value, _BLANKS)
+        return check_placeholders(value, _PLACEHOLDERS)
 
     @field_validator("variation_prompt")
     @classmethod
     def _variation_blanks(cls, value: str) -> str:
-        return check_blanks(value, (*_BLANKS, "text"), ("text",))
+        return check_placeholders(value, (*_PLACEHOLDERS, "text"), ("text",))
 
     @field_validator("label_phrase")
     @classmethod
     def _label_blanks(cls, value: str) -> str:
-        return check_blanks(value, ("labels",))
+        return check_placeholders(value, ("labels",))
 
     @field_validator("words", mode="before")
     @classmethod
@@ -143,7 +143,7 @@ class AugPe(Prompted):
 
     def identity(self) -> dict[str, Any]:
         """Return what decides a release: the model that is asked, never the way to it."""
-        settings = {k: v for k, v in super().identity().items() if k not in ERRANDS}
+        settings = {k: v for k, v in super().identity().items() if k not in CONNECTION}
         del settings["model" if self.address is None else "backbone"]
         return settings
 
@@ -195,14 +195,14 @@ class AugPe(Prompted):
         """Look for the files of the encoder, and for the key of an address."""
         super().check()
         if self.address is not None:
-            self.terms().key()
+            self.chat_settings().key()
 
-    def terms(self) -> Terms:
+    def chat_settings(self) -> ChatSettings:
         """Return how the address is asked."""
-        from synthleak.releases.lm.evolution.chat_settings import Terms
+        from synthleak.releases.lm.evolution.chat_settings import ChatSettings
 
-        settings = {name: getattr(self, name) for name in ERRANDS}
-        return Terms(model=self.model, **settings)
+        settings = {name: getattr(self, name) for name in CONNECTION}
+        return ChatSettings(model=self.model, **settings)
 
     def _fleet(self, requests: Sequence[Request]) -> list[list[Synthetic]]:
         from synthleak.releases.lm.evolution.evolve import evolved
@@ -222,7 +222,9 @@ class AugPe(Prompted):
                 "top_p": self.top_p,
                 "max_tokens": self.max_tokens,
             }
-            return ChatWriter(self.terms(), decoding, one_line=one_line, store=request.store)
+            return ChatWriter(
+                self.chat_settings(), decoding, one_line=one_line, store=request.store
+            )
         from synthleak.releases.lm.backbone import require_llm
 
         require_llm()
@@ -230,7 +232,7 @@ class AugPe(Prompted):
         from synthleak.releases.lm.fleet.decoding import Decoding
 
         return LocalWriter(
-            self.crew(),
+            self.shared_backbone(),
             attempts=self.attempts,
             one_line=one_line,
             decoding=Decoding((), self.max_tokens, self.temperature, self.top_k, self.top_p),

@@ -31,10 +31,10 @@ from synthleak.releases.exchange import (
     read_release,
     training_of,
 )
-from synthleak.releases.redaction import speakable
+from synthleak.releases.redaction import redact
 from synthleak.releases.release import Generator, Request, Synthetic, generators
 
-_BLANK = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed)\}")
+_PLACEHOLDER = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed)\}")
 _TAIL = 64_000
 _SHOWN_LINES = 3
 
@@ -57,7 +57,7 @@ class Command(Generator):
 
     @model_validator(mode="after")
     def _asks_for_what_it_needs(self) -> Command:
-        used = {name for word in self.argv for name in _BLANK.findall(word)}
+        used = {name for word in self.argv for name in _PLACEHOLDER.findall(word)}
         for name in ("train", "out", *(["epsilon"] if self.private else [])):
             if name not in used:
                 raise ValueError(f"argv must hand {{{name}}} to the program")
@@ -152,7 +152,7 @@ class Command(Generator):
 
 def _resolved(base: Path, word: str, *, program: bool) -> str:
     """Return the path of a word that names something beside the spec, else the word."""
-    if not word or word.startswith("-") or _BLANK.search(word):
+    if not word or word.startswith("-") or _PLACEHOLDER.search(word):
         return word
     path = base / word
     found = _is(path, "file") or (_is(path, "dir") and not program)
@@ -185,7 +185,7 @@ def _filled(argv: Sequence[str], request: Request, train: Path, out: Path) -> li
         "delta": repr(request.delta),
         "seed": program_seed(request.seed),
     }
-    return [_BLANK.sub(lambda blank: str(values[blank[1]]), word) for word in argv]
+    return [_PLACEHOLDER.sub(lambda blank: str(values[blank[1]]), word) for word in argv]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -208,7 +208,7 @@ def _complaint(notes: Path, request: Request) -> str:
     with notes.open("rb") as file:
         file.seek(max(0, notes.stat().st_size - _TAIL))
         said = file.read().decode(errors="replace")
-    kept, secret = speakable(said, request.records)
+    kept, secret = redact(said, request.records)
     held = f" ({secret} lines that quote training text are not shown)" if secret else ""
     if not kept:
         return f"its stderr shows nothing{held}"

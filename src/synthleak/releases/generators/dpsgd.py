@@ -32,7 +32,7 @@ from synthleak.releases.release import (
 if TYPE_CHECKING:
     from synthleak.releases.lm.backbone import Backbone
     from synthleak.releases.lm.fleet.batches import Example
-    from synthleak.releases.lm.fleet.training import Course
+    from synthleak.releases.lm.fleet.training import TrainingConfig
 
 
 LENGTHS = ((128, 16), (512, 8))
@@ -120,12 +120,12 @@ class DpSgd(LanguageModel):
 
         yield from (finetuned if self.adapter == "lora" else finetuned_in_full)(self, requests)
 
-    def course(self, request: Request) -> Course:
+    def training_config(self, request: Request) -> TrainingConfig:
         """Return how every instance of a cell is trained."""
-        from synthleak.releases.lm.fleet.training import Course
+        from synthleak.releases.lm.fleet.training import TrainingConfig
 
         private = math.isfinite(request.epsilon)
-        return Course(
+        return TrainingConfig(
             steps=self.steps(request.nominal),
             rate=self.rate(request.nominal),
             batch=self.expected_batch,

@@ -26,7 +26,7 @@ from synthleak.releases.claim import (
 )
 from synthleak.releases.lm.generator import void_of
 from synthleak.releases.lm.prompting.prompted import Prompted
-from synthleak.releases.lm.prompting.prompts import RANDOM, STYLES, check_blanks
+from synthleak.releases.lm.prompting.prompts import RANDOM, STYLES, check_placeholders
 from synthleak.releases.release import Request, Synthetic, generators
 
 
@@ -65,7 +65,7 @@ class EpsVec(Prompted):
     @field_validator("prompt")
     @classmethod
     def _blanks(cls, value: str) -> str:
-        return check_blanks(value, ("description", "labelled", "style", "words"))
+        return check_placeholders(value, ("description", "labelled", "style", "words"))
 
     @field_validator("depth")
     @classmethod

@@ -12,7 +12,7 @@ from synthleak.releases.lm.backbone import SMOLLM2
 from synthleak.releases.release import Generator, Request, Synthetic
 
 if TYPE_CHECKING:
-    from synthleak.releases.lm.fleet.shared_backbone import Crew
+    from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
 
 SPEED = ("device", "dtype", "fleet")
 """Settings that change how fast a release comes and not which one."""
@@ -70,11 +70,11 @@ class LanguageModel(Generator):
         """Take as many as one fleet could ever hold: they are made together."""
         return self.fleet or 128
 
-    def crew(self) -> Crew:
+    def shared_backbone(self) -> SharedBackbone:
         """Return the backbone with what serves a fleet, loaded once a process."""
-        from synthleak.releases.lm.fleet.shared_backbone import crew_of
+        from synthleak.releases.lm.fleet.shared_backbone import shared_backbone
 
-        return crew_of(self.backbone, self.device, self.dtype, self.revision)
+        return shared_backbone(self.backbone, self.device, self.dtype, self.revision)
 
     def generate(self, request: Request) -> Sequence[Synthetic]:
         """Make one release: a fleet of one."""

@@ -19,7 +19,7 @@ from synthleak.core.store import MemoryStore
 from synthleak.corpus.corpus import Record
 from synthleak.releases.generators.augpe import AugPe
 from synthleak.releases.lm.evolution.chat import PORTION, ChatWriter
-from synthleak.releases.lm.evolution.chat_settings import Pace, Tally, Terms
+from synthleak.releases.lm.evolution.chat_settings import ChatSettings, RateLimiter, Usage
 from synthleak.releases.release import Request, public_side
 
 SECRET = "zebra locker 4471 hums at night"
@@ -83,9 +83,9 @@ def server() -> Iterator[Server]:
     made.http.server_close()
 
 
-def writer(server: Server, store: MemoryStore | None = None, **terms: Any) -> ChatWriter:
+def writer(server: Server, store: MemoryStore | None = None, **settings: Any) -> ChatWriter:
     return ChatWriter(
-        Terms(server.address, "m", **terms),
+        ChatSettings(server.address, "m", **settings),
         {"max_tokens": 9},
         one_line=True,
         store=store,
@@ -102,11 +102,11 @@ def test_answers_come_in_order_are_cleaned_and_counted(
     assert sorted(q for q, _ in seeds) == ["q1", "q1", "q2", "q2"]
     assert len(seeds) == 4
     assert all(answer.startswith("a note about the hall") for answer in answers)
-    assert made.tally.requests == 4
+    assert made.usage.requests == 4
     made.tell()
     assert "4 requests, 40 tokens in, 20 tokens out, cost 0.0240" in caplog.text
-    assert (made.tally.tokens_in, made.tally.tokens_out) == (40, 20)
-    assert made.tally.cost(made._terms) == pytest.approx((40 * 100 + 20 * 1000) / 1e6)
+    assert (made.usage.tokens_in, made.usage.tokens_out) == (40, 20)
+    assert made.usage.cost(made._settings) == pytest.approx((40 * 100 + 20 * 1000) / 1e6)
     assert {b["max_tokens"] for b in server.asked} == {9}
 
 
@@ -198,7 +198,7 @@ def test_an_answer_that_is_held_back_is_empty_and_counted(server: Server) -> Non
     server.reply = lambda body: json.dumps({"choices": [held], "usage": usage}).encode()  # type: ignore[method-assign]
     made = writer(server)
     assert made.write(["q"], [()], 1, [(1, 1)]) == [""]
-    assert (made.tally.requests, made.tally.tokens_in) == (1, 10)
+    assert (made.usage.requests, made.usage.tokens_in) == (1, 10)
 
 
 def test_what_was_used_is_told_also_where_a_run_breaks_off(
@@ -235,21 +235,22 @@ def test_what_is_no_completion_is_said_in_one_line(
 
 
 @pytest.mark.parametrize(
-    "spoken", [b"not http at all\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{", b""]
+    "readable_label",
+    [b"not http at all\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{", b""],
 )
-def test_another_protocol_or_a_broken_reply_is_said_in_one_line(spoken: bytes) -> None:
+def test_another_protocol_or_a_broken_reply_is_said_in_one_line(readable_label: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
 
         def answer() -> None:
             caller, _ = door.accept()
             with caller:
                 caller.recv(65536)
-                caller.sendall(spoken)
+                caller.sendall(readable_label)
 
         thread = threading.Thread(target=answer)
         thread.start()
         address = f"http://127.0.0.1:{door.getsockname()[1]}/v1"
-        made = ChatWriter(Terms(address, "m", retries=0), {}, one_line=True, store=None)
+        made = ChatWriter(ChatSettings(address, "m", retries=0), {}, one_line=True, store=None)
         with pytest.raises(GeneratorError, match="no answer after 1 attempt ") as error:
             made.write(["q"], [()], 1, [(1, 1)])
         thread.join()
@@ -285,7 +286,7 @@ def test_a_failing_address_is_given_up_in_one_line(server: Server) -> None:
 
 def test_an_unreachable_address_is_said_in_one_line() -> None:
     made = ChatWriter(
-        Terms("http://127.0.0.1:9", "m", retries=1),
+        ChatSettings("http://127.0.0.1:9", "m", retries=1),
         {},
         one_line=True,
         store=None,
@@ -336,14 +337,14 @@ def test_the_key_comes_from_the_environment(
 
 
 def test_requests_keep_the_pace() -> None:
-    pace = Pace(600)
+    pace = RateLimiter(600)
     waits: list[float] = []
     for _ in range(4):
         pace.wait(waits.append)
     assert waits[0] == 0
     assert waits[3] == pytest.approx(0.3, abs=0.05)
     began = time.monotonic()
-    Pace(None).wait()
+    RateLimiter(None).wait()
     assert time.monotonic() - began < 0.05
 
 
@@ -379,7 +380,7 @@ def test_the_way_to_an_address_is_not_identity() -> None:
 
 
 def test_a_tally_survives_a_server_that_does_not_count() -> None:
-    tally = Tally()
-    tally.add({})
-    tally.add({"prompt_tokens": None})
-    assert (tally.requests, tally.tokens_in) == (2, 0)
+    usage = Usage()
+    usage.add({})
+    usage.add({"prompt_tokens": None})
+    assert (usage.requests, usage.tokens_in) == (2, 0)

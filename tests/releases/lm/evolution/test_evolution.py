@@ -123,7 +123,7 @@ def test_survivors_are_the_best_of_each_class_and_no_class_dies() -> None:
         assert len(going) == 4
         assert set(going[2:]) <= {6, 7, 8, 9}
         chosen.update(going[2:])
-    # Nobody voted in class b: which of its texts go on is chance, not their order.
+    # Nobody voted in class b: which of its texts go on is uniforms, not their order.
     assert min(chosen[place] for place in (6, 7, 8, 9)) > 10
 
 

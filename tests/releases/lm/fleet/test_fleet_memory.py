@@ -46,7 +46,7 @@ def test_what_does_not_fit_is_said() -> None:
 def test_running_out_of_memory_halves_the_fleet_and_says_so() -> None:
     import torch
 
-    from synthleak.releases.lm.fleet.shared_backbone import halving
+    from synthleak.releases.lm.fleet.shared_backbone import retry_halved
 
     tried: list[int] = []
     said: list[str] = []
@@ -57,8 +57,8 @@ def test_running_out_of_memory_halves_the_fleet_and_says_so() -> None:
             raise torch.OutOfMemoryError
         return "made"
 
-    assert halving(work, 20, said.append) == "made"
+    assert retry_halved(work, 20, said.append) == "made"
     assert tried == [20, 10, 5]
     assert said[0] == "out of device memory with 20 instances: going on with 10"
     with pytest.raises(torch.OutOfMemoryError):
-        halving(lambda size: work(99), 1, said.append)
+        retry_halved(lambda size: work(99), 1, said.append)

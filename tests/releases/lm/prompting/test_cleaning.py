@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthleak.releases.lm.prompting import cleaning as rules
-from synthleak.releases.lm.prompting.cleaning import degenerate, tidy, unquoted, whole_sentences
+from synthleak.releases.lm.prompting.cleaning import (
+    clean_answer,
+    degenerate,
+    unquoted,
+    whole_sentences,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +30,7 @@ from synthleak.releases.lm.prompting.cleaning import degenerate, tidy, unquoted,
         # What looks alike and is the text itself.
         ("Okay, see you at 10:30 then", "Okay, see you at 10:30 then"),
         ("Here is the link https://x.org/a for you", "Here is the link https://x.org/a for you"),
-        ("Of course it was Tom: he always does this", "Of course it was Tom: he always does this"),
+        ("Of config it was Tom: he always does this", "Of config it was Tom: he always does this"),
         ("Here is the thing: it rained", "Here is the thing: it rained"),
         ("'tis late", "'tis late"),
         ("Doctor: it rained all day.", "Doctor: it rained all day."),
@@ -35,7 +40,7 @@ from synthleak.releases.lm.prompting.cleaning import degenerate, tidy, unquoted,
     ],
 )
 def test_an_answer_is_freed_of_what_stands_around_it(answer: str, text: str) -> None:
-    assert tidy(answer) == text
+    assert clean_answer(answer) == text
 
 
 @pytest.mark.parametrize(
@@ -58,7 +63,7 @@ def test_talk_about_the_task_is_no_text(text: str) -> None:
         "We revised the contract in May.",
         "At ten: rain. At noon: rain.",
         "It is what it is, and it is late.",
-        "The author rewrote history.",
+        "The sampler rewrote history.",
         "मुझे यह बहुत पसंद है और मैं खुश हूँ",
         "எனக்கு இது மிகவும் பிடிக்கும்",
     ],

@@ -1,4 +1,4 @@
-"""How an address is asked: the terms, what was used so far, and the pace."""
+"""How an address is asked: the settings, what was used so far, and the pace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from synthleak.core.errors import GeneratorError
 
 
 @dataclass(frozen=True)
-class Terms:
+class ChatSettings:
     """How an address is asked."""
 
     address: str
@@ -43,7 +43,7 @@ class Terms:
 
 
 @dataclass
-class Tally:
+class Usage:
     """What was used, and what that costs."""
 
     requests: int = 0
@@ -58,18 +58,18 @@ class Tally:
             self.tokens_in += int(usage.get("prompt_tokens") or 0)
             self.tokens_out += int(usage.get("completion_tokens") or 0)
 
-    def cost(self, terms: Terms) -> float:
+    def cost(self, settings: ChatSettings) -> float:
         """Return the price of what was used; prices are per million tokens."""
-        return (self.tokens_in * terms.price_in + self.tokens_out * terms.price_out) / 1e6
+        return (self.tokens_in * settings.price_in + self.tokens_out * settings.price_out) / 1e6
 
 
 @cache
-def tally_of(address: str, model: str) -> Tally:
+def usage_of(address: str, model: str) -> Usage:
     """Return what this process has used of a model at an address, over all its releases."""
-    return Tally()
+    return Usage()
 
 
-class Pace:
+class RateLimiter:
     """Lets through at most so many requests a minute, evenly spread, from any thread."""
 
     def __init__(self, per_minute: float | None) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from synthleak.core.errors import GeneratorError
 from synthleak.corpus.corpus import Labels
 from synthleak.releases.lm.fleet.decoding import Decoding
-from synthleak.releases.lm.fleet.shared_backbone import Crew
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
 from synthleak.releases.lm.prompting.prompt_tokens import distinct
-from synthleak.releases.lm.prompting.text_sampling import Author
+from synthleak.releases.lm.prompting.text_sampling import TextSampler
 
 log = logging.getLogger("synthleak.releases")
 
@@ -22,30 +22,30 @@ class LocalWriter:
 
     def __init__(
         self,
-        crew: Crew,
+        shared: SharedBackbone,
         *,
         attempts: int,
         one_line: bool,
         decoding: Decoding,
     ) -> None:
-        self._author = Author(crew, attempts=attempts)
-        script = self._author.script
-        if script.frame is None:
+        self._sampler = TextSampler(shared, attempts=attempts)
+        tokenizer = self._sampler.tokenizer
+        if tokenizer.chat_frame is None:
             log.warning(
                 "the backbone %r has no chat template: prompts are written plainly, and texts end"
                 " with their line",
-                crew.backbone.name,
+                shared.backbone.name,
             )
-        self._quoted = script.frame is not None
+        self._quoted = tokenizer.chat_frame is not None
         self._one_line = one_line or not self._quoted
         self._how = Decoding(
-            end=script.ends(one_line=self._one_line),
+            end=tokenizer.ends(one_line=self._one_line),
             longest=decoding.longest,
             temperature=decoding.temperature,
             top_k=decoding.top_k,
             top_p=decoding.top_p,
         )
-        self._context = crew.backbone.context
+        self._context = shared.backbone.context
 
     def tell(self) -> None:
         """Say nothing: a backbone here costs time alone."""
@@ -59,7 +59,7 @@ class LocalWriter:
     ) -> list[str]:
         """Answer every request `each` times; a prompt is read once for all its answers."""
         different, number = distinct(requests)
-        prompts = self._author.script.ask(different)
+        prompts = self._sampler.tokenizer.encode_requests(different)
         longest = max(map(len, prompts), default=0) + self._how.longest
         if longest > self._context:
             raise GeneratorError(
@@ -68,7 +68,7 @@ class LocalWriter:
                 remedy="use a smaller max_tokens, or shorter prompts",
             )
         of = np.repeat(number, each)
-        return self._author.write(
+        return self._sampler.sample(
             prompts,
             of,
             owners,

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from synthleak.releases.lm.fleet.adapters import Adapters, FleetLinear, Slot
-from synthleak.releases.lm.fleet.loss import slopes_of
+from synthleak.releases.lm.fleet.loss import loss_gradients
 from synthleak.releases.lm.fleet.packs import EIGHTHS, ROWS, Pack
 
 OPTIONS: dict[str, dict[str, int]] = {
@@ -130,7 +130,7 @@ def tile_of(config: Any) -> int:
     return next((tile for tile in (64, 32) if not any(side % tile for side in sides)), 0)
 
 
-class Packed:
+class PackedModel:
     """A backbone of Llama's kind with a fleet's adapters.
 
     What a pass keeps lies in buffers that all passes share, so that memory is planned to the byte
@@ -297,7 +297,7 @@ class Packed:
         tiles = pack.tiles
         states = shared.h.index_select(0, pack.rows)
         # All pieces of the output layer have one shape, whichever a text's tokens come to be in.
-        slopes = slopes_of(states, self.head, pack.targets, piece=len(pack.tokens) // EIGHTHS)
+        slopes = loss_gradients(states, self.head, pack.targets, piece=len(pack.tokens) // EIGHTHS)
         shared.g.zero_().index_copy_(0, pack.rows, slopes.mul_(pack.share[:, None]))
         last = kept[-1]
         inputs = shared.x, shared.s, shared.g, shared.i, None

@@ -25,13 +25,13 @@ from synthleak.releases.lm.prompting.prompts import (
     labelled,
     usual_lengths,
 )
-from synthleak.releases.lm.prompting.text_sampling import Author
+from synthleak.releases.lm.prompting.text_sampling import TextSampler
 from synthleak.releases.lm.prompting.votes import count_votes, noised, ranked, vectors_of
 from synthleak.releases.release import Public, Request
 
 
 @dataclass(frozen=True)
-class Written:
+class ClassTexts:
     """The texts of one class: those that may become exemplars, and those that means are over."""
 
     candidates: tuple[str, ...]
@@ -39,7 +39,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Order:
+class PublicTextSettings:
     """What is written for each class."""
 
     identity: str
@@ -49,34 +49,40 @@ class Order:
     styles: tuple[str, ...]
 
 
-def written(
-    author: Author, how: Decoding, order: Order, public: Public, classes: Sequence[Labels]
-) -> Mapping[Labels, Written]:
+def public_texts(
+    sampler: TextSampler,
+    how: Decoding,
+    order: PublicTextSettings,
+    public: Public,
+    classes: Sequence[Labels],
+) -> Mapping[Labels, ClassTexts]:
     """Return the texts of these classes; those that were not written yet are written now."""
-    empty: dict[Labels, Written] = {}
+    empty: dict[Labels, ClassTexts] = {}
     known = public.remember(f"written for {order.identity}", lambda: empty)
     missing = sorted(set(classes) - set(known))
     each = order.candidates + order.references
     prompts, owners = [], []
     for labels in missing:
         seed = derive("written", order.identity, digest(public.key, public.description, labels))
-        prompts += _requests(author, order, public, labels, seed)
+        prompts += _requests(sampler, order, public, labels, seed)
         owners.append((seed, each))
     different, of = distinct(prompts)
-    script = author.script
-    chat = script.frame is not None
-    asked = script.ask(different) if chat else script.open(different)
+    tokenizer = sampler.tokenizer
+    chat = tokenizer.chat_frame is not None
+    asked = tokenizer.encode_requests(different) if chat else tokenizer.encode_plain(different)
     named = [labels for labels in missing for _ in range(each)]
-    texts = author.write(asked, of, owners, how, one_line=True, quoted=chat, labels=named)
+    texts = sampler.sample(asked, of, owners, how, one_line=True, quoted=chat, labels=named)
     for number, labels in enumerate(missing):
         own = tuple(texts[number * each : (number + 1) * each])
-        known[labels] = Written(own[: order.candidates], own[order.candidates :])
+        known[labels] = ClassTexts(own[: order.candidates], own[order.candidates :])
     return known
 
 
-def _requests(author: Author, order: Order, public: Public, labels: Labels, seed: int) -> list[str]:
+def _requests(
+    sampler: TextSampler, order: PublicTextSettings, public: Public, labels: Labels, seed: int
+) -> list[str]:
     each = order.candidates + order.references
-    if author.script.frame is None:
+    if sampler.tokenizer.chat_frame is None:
         return [few_shot(described(public), labels, ())] * each
     rng = stream(seed, "styles")
     styles = rng.choice(order.styles, each)
@@ -95,10 +101,10 @@ def _requests(author: Author, order: Order, public: Public, labels: Labels, seed
     ]
 
 
-def chosen(
+def choose_exemplars(
     request: Request,
     classes: Sequence[Labels],
-    texts: Mapping[Labels, Written],
+    texts: Mapping[Labels, ClassTexts],
     vectors: Mapping[Labels, Vectors],
     encoder: Encoder,
     *,
