@@ -14,13 +14,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
-from synthleak.releases.lm.generator import void_of
+from synthleak.releases.claim import GaussianEvent, gaussian_sigma
 from synthleak.releases.lm.prompting.prompted import Prompted, timed
 from synthleak.releases.lm.prompting.prompts import (
     LABELLED,
@@ -59,7 +58,6 @@ class AugPe(Prompted):
     rounds: int = Field(default=10, ge=1)
     variations: int = Field(default=6, ge=0, description="paraphrases of a survivor: L - 1")
     shared_random: bool = Field(default=False, description="one RANDOM population for all releases")
-    temperature: float = Field(default=1.0, gt=0)
     attempts: int = Field(default=2, ge=1, description="before a degenerate text stays")
     random_prompt: str = RANDOM
     variation_prompt: str = VARIATION
@@ -77,6 +75,14 @@ class AugPe(Prompted):
     timeout: float = Field(default=60.0, gt=0)
     price_in: float = Field(default=0.0, ge=0, description="per million tokens of prompts")
     price_out: float = Field(default=0.0, ge=0, description="per million tokens of answers")
+    public_inputs: ClassVar = (
+        "backbone or address",
+        "description",
+        "label classes",
+        "R",
+        "N",
+        "encoder",
+    )
 
     @field_validator("random_prompt")
     @classmethod
@@ -171,25 +177,15 @@ class AugPe(Prompted):
             return 0.0
         return gaussian_sigma(request.epsilon, request.delta, self.rounds)
 
-    def claim(self, request: Request) -> Claim:
-        """State the votes of every round, and what is taken as public."""
-        if math.isinf(request.epsilon):
-            return no_claim()
+    def events(self, request: Request) -> tuple[GaussianEvent, ...]:
+        """Return the votes of every round."""
         event = GaussianEvent(
             what="nearest-neighbour votes, one per record and round",
             sigma=self.sigma(request),
-            sensitivity=1.0,
             replace_sensitivity=math.sqrt(2),
             count=self.rounds,
         )
-        public = ("backbone or address", "description", "label classes", "R", "N", "encoder")
-        return Claim(
-            epsilon=request.epsilon,
-            delta=request.delta,
-            events=(event,),
-            public=public,
-            void=void_of(request),
-        )
+        return (event,)
 
     def check(self) -> None:
         """Look for the files of the encoder, and for the key of an address."""
@@ -229,11 +225,5 @@ class AugPe(Prompted):
 
         require_llm()
         from synthleak.releases.lm.evolution.local import LocalWriter
-        from synthleak.releases.lm.fleet.decoding import Decoding
 
-        return LocalWriter(
-            self.shared_backbone(),
-            attempts=self.attempts,
-            one_line=one_line,
-            decoding=Decoding((), self.max_tokens, self.temperature, self.top_k, self.top_p),
-        )
+        return LocalWriter(self, one_line=one_line)

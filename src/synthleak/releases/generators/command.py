@@ -7,7 +7,6 @@ how many records, which budget and which seed. It works in a private folder that
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import re
 import shutil
@@ -22,7 +21,6 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.validation import DataPath
-from synthleak.releases.claim import Claim, no_claim, stated_claim
 from synthleak.releases.exchange import (
     budget,
     file_hash,
@@ -32,7 +30,7 @@ from synthleak.releases.exchange import (
     training_of,
 )
 from synthleak.releases.redaction import redact
-from synthleak.releases.release import Generator, Request, Synthetic, generators
+from synthleak.releases.release import Request, StatedGenerator, Synthetic, generators
 
 _PLACEHOLDER = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed)\}")
 _TAIL = 64_000
@@ -40,7 +38,7 @@ _SHOWN_LINES = 3
 
 
 @generators.register("command", version=1)
-class Command(Generator):
+class Command(StatedGenerator):
     """Any program: an argv list with {train} {out} {n} {epsilon} {delta} {seed} filled in."""
 
     argv: tuple[str, ...] = Field(min_length=1, description="the program and its arguments")
@@ -70,11 +68,6 @@ class Command(Generator):
         return {"kind": self.kind, "version": self.version, "argv": argv, **settings}
 
     @property
-    def private_by_design(self) -> bool:
-        """As the user declares."""
-        return self.private
-
-    @property
     def batch(self) -> int:
         """One at a time: a program may take long, and what is made is kept."""
         return 1
@@ -82,12 +75,6 @@ class Command(Generator):
     def seed_name(self, section: str) -> str:
         """Name the seeds by the section, so that `folder` can be given the same ones."""
         return f"program {section}"
-
-    def claim(self, request: Request) -> Claim:
-        """Take the program at its word."""
-        if math.isinf(request.epsilon):
-            return no_claim()
-        return stated_claim(request.epsilon, request.delta)
 
     def check(self) -> None:
         """Find the program before anything is spent."""

@@ -18,6 +18,7 @@ from synthleak.core.errors import GeneratorError
 from synthleak.core.store import MemoryStore
 from synthleak.corpus.corpus import Record
 from synthleak.releases.generators.augpe import AugPe
+from synthleak.releases.lm.evolution import chat_settings
 from synthleak.releases.lm.evolution.chat import PORTION, ChatWriter
 from synthleak.releases.lm.evolution.chat_settings import ChatSettings, RateLimiter, Usage
 from synthleak.releases.release import Request, public_side
@@ -336,16 +337,15 @@ def test_the_key_comes_from_the_environment(
         made.check()
 
 
-def test_requests_keep_the_pace() -> None:
-    pace = RateLimiter(600)
+def test_rate_limit_spreads_requests_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_settings.time, "monotonic", lambda: 100.0)
+    limiter = RateLimiter(600)
     waits: list[float] = []
     for _ in range(4):
-        pace.wait(waits.append)
-    assert waits[0] == 0
-    assert waits[3] == pytest.approx(0.3, abs=0.05)
-    began = time.monotonic()
-    RateLimiter(None).wait()
-    assert time.monotonic() - began < 0.05
+        limiter.wait(waits.append)
+    assert waits == pytest.approx([0, 0.1, 0.2, 0.3])
+    RateLimiter(None).wait(waits.append)
+    assert len(waits) == 4
 
 
 def test_no_private_text_leaves_the_house(server: Server, caplog: pytest.LogCaptureFixture) -> None:
@@ -379,7 +379,7 @@ def test_the_way_to_an_address_is_not_identity() -> None:
     assert here.batch == 1
 
 
-def test_a_tally_survives_a_server_that_does_not_count() -> None:
+def test_usage_survives_a_server_that_does_not_count() -> None:
     usage = Usage()
     usage.add({})
     usage.add({"prompt_tokens": None})

@@ -137,7 +137,7 @@ def test_a_backbone_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> Non
     ("settings", "words"),
     [
         ({"depth": [0.7, 0.5]}, "the smaller first"),
-        ({"prompt": "About {text}"}, r"\{text\} is no blank"),
+        ({"prompt": "About {text}"}, r"prompt.*\{text\}"),
         ({"exemplar": 3}, "did you mean 'exemplars'"),
         ({"exemplars": 9, "candidates": 4}, "9 exemplars cannot be chosen from 4"),
         ({"alpha": math.nan}, "finite number"),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from synthleak.core.errors import GeneratorError
 from synthleak.corpus.corpus import Labels
-from synthleak.releases.lm.fleet.decoding import Decoding
-from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
 from synthleak.releases.lm.prompting.prompt_tokens import distinct
 from synthleak.releases.lm.prompting.text_sampling import TextSampler
+
+if TYPE_CHECKING:
+    from synthleak.releases.generators.augpe import AugPe
 
 log = logging.getLogger("synthleak.releases")
 
@@ -20,15 +22,9 @@ log = logging.getLogger("synthleak.releases")
 class LocalWriter:
     """Asks the shared backbone."""
 
-    def __init__(
-        self,
-        shared: SharedBackbone,
-        *,
-        attempts: int,
-        one_line: bool,
-        decoding: Decoding,
-    ) -> None:
-        self._sampler = TextSampler(shared, attempts=attempts)
+    def __init__(self, generator: AugPe, *, one_line: bool) -> None:
+        shared = generator.shared_backbone()
+        self._sampler = TextSampler(shared, attempts=generator.attempts)
         tokenizer = self._sampler.tokenizer
         if tokenizer.chat_frame is None:
             log.warning(
@@ -38,13 +34,7 @@ class LocalWriter:
             )
         self._quoted = tokenizer.chat_frame is not None
         self._one_line = one_line or not self._quoted
-        self._how = Decoding(
-            end=tokenizer.ends(one_line=self._one_line),
-            longest=decoding.longest,
-            temperature=decoding.temperature,
-            top_k=decoding.top_k,
-            top_p=decoding.top_p,
-        )
+        self._how = generator.decoding(tokenizer.ends(one_line=self._one_line))
         self._context = shared.backbone.context
 
     def tell(self) -> None:

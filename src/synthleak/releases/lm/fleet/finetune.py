@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from synthleak.core.engine.progress import tell
 from synthleak.core.seeds import derive
 from synthleak.releases.lm.fleet.batches import Example
-from synthleak.releases.lm.fleet.decoding import Decoding
 from synthleak.releases.lm.fleet.full_finetuning import trained_in_full
 from synthleak.releases.lm.fleet.memory import Fleet, plan_fleet
 from synthleak.releases.lm.fleet.sampling import Sampler
@@ -68,20 +67,11 @@ def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator
                 batch=generator.expected_batch,
                 longest=longest,
             )
-            sampler = shared.sampler(unchanged, _decoding(generator, shared, longest), fleet=fleet)
+            sampler = shared.sampler(
+                unchanged, generator.decoding((shared.backbone.end,), longest, least=1), fleet=fleet
+            )
             yield from sampled(shared, sampler, [generator.classes(request)], [seed])
         shared.drop_adapters()
-
-
-def _decoding(generator: DpSgd, shared: SharedBackbone, longest: int) -> Decoding:
-    return Decoding(
-        end=(shared.backbone.end,),
-        longest=longest,
-        temperature=generator.temperature,
-        top_k=generator.top_k,
-        top_p=generator.top_p,
-        least=1,
-    )
 
 
 def _one_fleet(
@@ -100,7 +90,9 @@ def _one_fleet(
     trainer.train(sets, seeds, progress_counter("training", len(requests), config.steps, "step"))
     del trainer
     trained = time.monotonic()
-    sampler = shared.sampler(adapters, _decoding(generator, shared, longest), fleet=fleet)
+    sampler = shared.sampler(
+        adapters, generator.decoding((shared.backbone.end,), longest, least=1), fleet=fleet
+    )
     made = sampled(shared, sampler, [generator.classes(r) for r in requests], seeds)
     log.info(
         "%d instances: trained in %.1f s, sampled in %.1f s",

@@ -71,7 +71,7 @@ def steered(generator: EpsVec, requests: Sequence[Request]) -> list[list[Synthet
                 " prompt nor styles are used",
                 generator.backbone,
             )
-        how = _decoding(generator, sampler)
+        how = generator.decoding(sampler.tokenizer.ends(one_line=True))
     classes = [generator.classes(request) for request in requests]
     with timed("writing public texts"):
         texts = _public_texts(generator, sampler, how, requests[0], classes)
@@ -81,16 +81,6 @@ def steered(generator: EpsVec, requests: Sequence[Request]) -> list[list[Synthet
         vectors = steering_vectors(generator, shared, sampler, requests, groups, texts)
     with timed("drawing the releases"):
         return _drawn(generator, sampler, how, requests, classes, groups, vectors)
-
-
-def _decoding(generator: EpsVec, sampler: TextSampler) -> Decoding:
-    return Decoding(
-        end=sampler.tokenizer.ends(one_line=True),
-        longest=generator.max_tokens,
-        temperature=generator.temperature,
-        top_k=generator.top_k,
-        top_p=generator.top_p,
-    )
 
 
 def _public_texts(
