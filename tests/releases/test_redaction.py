@@ -26,7 +26,7 @@ TEXT = "My neighbour Tove took forty tablets on Sunday night"
         "\x1b[31mMy neighbour Tove\x1b[0m",
     ],
 )
-def test_lines_that_quote_a_record_are_held_back(line: str) -> None:
+def test_lines_that_quote_a_record_are_redacted(line: str) -> None:
     assert redact(f"start\n{line}\nend", [Record("1", TEXT)]) == (["start", "end"], 1)
 
 
@@ -43,7 +43,7 @@ def test_other_spellings_are_recognised() -> None:
     assert redact(said, [Record("1", text)]) == ([], 3)
 
 
-def test_a_short_record_is_held_back_only_where_it_stands_as_a_whole() -> None:
+def test_short_records_are_redacted_as_whole_words_only() -> None:
     said = "no dose given\nnodosegiven\nNo Dose"
     assert redact(said, [Record("1", "no dose")]) == (["nodosegiven"], 2)
 

@@ -88,7 +88,7 @@ def test_a_revision_counts_where_one_is_named(kind: type[LanguageModel]) -> None
 
 
 @KINDS
-def test_a_revision_that_cannot_be_found_is_said_in_one_line(kind: type[LanguageModel]) -> None:
+def test_missing_revision_is_a_one_line_error(kind: type[LanguageModel]) -> None:
     made = kind(backbone=NAME, revision="absent", device="cpu", **_small(kind))
     with pytest.raises(
         GeneratorError, match=r"'somebody/tiny' at revision 'absent' cannot be.*a revision that"

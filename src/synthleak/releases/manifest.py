@@ -97,7 +97,7 @@ def read_manifest(folder: Path) -> list[Slot]:
         return [_slot(entry, release) for entry in content["sets"] for release in entry["releases"]]
     except FileNotFoundError:
         raise GeneratorError(
-            "this is no exported plan: it has no manifest.json",
+            "not an exported plan: manifest.json is missing",
             str(folder),
             "write it with `synthleak plan export SPEC DIR`",
         ) from None

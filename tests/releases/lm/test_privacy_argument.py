@@ -165,7 +165,7 @@ def test_a_corpus_vector_is_the_sum_over_all_classes(folder: str) -> None:
     assert apart.sums[0][0].shape[0] == 3
 
 
-def test_all_that_the_votes_decide_is_what_the_records_say(folder: str) -> None:
+def test_votes_are_all_that_depends_on_records(folder: str) -> None:
     """The other way round: with the noise left out, releases do depend on the records."""
     for kind in ("augpe", "class"):
         made = generator(kind, folder)

@@ -82,7 +82,7 @@ class Command(StatedGenerator):
         if shutil.which(program) is None:
             there = _is(Path(program), "file")
             raise GeneratorError(
-                f"{program!r} {'is not executable' if there else 'is no program that is found'}",
+                f"{program!r} {'is not executable' if there else 'is not a known program'}",
                 "generator command, argv[0]",
                 'chmod +x it, or name what runs it: ["sh", "generate.sh", ...]'
                 if there
@@ -99,7 +99,7 @@ class Command(StatedGenerator):
             argv = _filled(self.argv, request, train, out)
             self._run(argv, folder, request)
             if not out.is_file():
-                raise self._error("it ended well but wrote no file to {out}")
+                raise self._error("the program succeeded but wrote no file to {out}")
             where = f"{self._who}, its output"
             return read_release(read_bytes(out, where), request.size, where)
 
@@ -117,7 +117,7 @@ class Command(StatedGenerator):
                     start_new_session=True,
                 )
             except OSError as error:
-                raise self._error(f"it cannot be started ({error.strerror})") from None
+                raise self._error(f"the program cannot be started ({error.strerror})") from None
             try:
                 code = process.wait(self.timeout)
             except subprocess.TimeoutExpired:
@@ -162,7 +162,7 @@ def _is(path: Path, kind: str) -> bool:
 
 
 def _filled(argv: Sequence[str], request: Request, train: Path, out: Path) -> list[str]:
-    """Fill in the blanks; other braces (of awk, of JSON) are left as they are."""
+    """Fill in the placeholders; other braces (of awk, of JSON) stay."""
     values: Mapping[str, object] = {
         "train": train,
         "out": out,
@@ -184,11 +184,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _ending(code: int) -> str:
     if code > 0:
-        return f"it failed with exit code {code}"
+        return f"the program failed with exit code {code}"
     try:
-        return f"it was ended by {signal.Signals(-code).name}"
+        return f"the program was killed by {signal.Signals(-code).name}"
     except ValueError:
-        return f"it was ended by signal {-code}"
+        return f"the program was killed by signal {-code}"
 
 
 def _complaint(notes: Path, request: Request) -> str:

@@ -53,13 +53,15 @@ class GivenRelease(StatedGenerator):
         rows = numbered_rows(self.path, text=self.text, encoding=self.encoding, key=KEY)
         release = [self._record(row, where) for _, where, row in rows]
         if not release:
-            raise GeneratorError("it is empty", KEY, "give a release of some hundred records")
+            raise GeneratorError(
+                "the release is empty", KEY, "give a release of some hundred records"
+            )
         return release
 
     def _record(self, row: Any, where: str) -> Synthetic:
         if self.text not in row:
             raise GeneratorError(
-                f"there is no field {self.text!r}",
+                f"no field {self.text!r}",
                 where,
                 f"set --release-text (generator.text) to its field ({nearest(self.text, row)})",
             )

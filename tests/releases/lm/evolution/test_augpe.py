@@ -65,7 +65,7 @@ def test_one_backbone_is_loaded_once_per_device(folder: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["qqq", "cuda:99"])
-def test_a_device_that_is_not_there_is_said_in_one_line(folder: str, device: str) -> None:
+def test_missing_device_is_a_one_line_error(folder: str, device: str) -> None:
     with pytest.raises(GeneratorError, match=f"torch cannot use a device '{device}' here"):
         shared_backbone(folder, device, "auto")
 
@@ -182,7 +182,7 @@ def test_wrong_settings_are_named(settings: dict[str, object], words: str) -> No
         generators.build("augpe", settings, key="kind", where=("generator", 0))
 
 
-def test_speed_is_not_identity_and_the_description_is_in_the_key(folder: str) -> None:
+def test_identity_ignores_speed_and_includes_the_description(folder: str) -> None:
     assert small(folder, fleet=2).identity() == small(folder).identity()
     made, request = small(folder), ask()
     other = replace(request, public=replace(request.public, description="laws"))

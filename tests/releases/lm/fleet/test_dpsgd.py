@@ -132,7 +132,7 @@ def test_batch_by_length_decides_rate_steps_noise_and_normaliser(
 
 @pytest.mark.parametrize("setting", ["batch_size", "learning_rate"])
 @pytest.mark.parametrize("wrong", [0, -4, "large", None, math.inf, math.nan, True])
-def test_a_batch_or_rate_is_a_number_above_zero_or_auto(setting: str, wrong: object) -> None:
+def test_batch_and_rate_are_positive_or_auto(setting: str, wrong: object) -> None:
     with pytest.raises(ValidationError, match='use a number above 0, or "auto"') as error:
         DpSgd(**{setting: wrong})
     assert setting in str(error.value)
@@ -170,7 +170,7 @@ def test_a_long_text_is_cut_and_still_ends() -> None:
     assert whole.tokens == (1, *map(ord, "\n\nab"), 0)
 
 
-def test_a_backbone_that_is_not_there_is_said_in_one_line(tmp_path: object) -> None:
+def test_missing_backbone_is_a_one_line_error(tmp_path: object) -> None:
     generator = DpSgd(backbone=str(tmp_path))
     with pytest.raises(GeneratorError, match="cannot be loaded as a causal language model"):
         generator.generate(ask(math.inf))

@@ -37,9 +37,7 @@ def tiny(folder: str, adapter: str, **settings: Any) -> DpSgd:
 
 
 @ADAPTERS
-def test_no_text_is_empty_even_if_the_model_has_learnt_to_end_at_once(
-    tmp_path: Path, adapter: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_text_is_empty(tmp_path: Path, adapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_backbone(tmp_path)
     monkeypatch.setattr(Backbone, "decode", lambda self, tokens: " ".join(map(str, tokens)))
     silent = tuple(Record(str(n), "", ("sleep",)) for n in range(16))

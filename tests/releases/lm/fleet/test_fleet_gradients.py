@@ -112,7 +112,7 @@ def test_per_example_gradients_equal_a_naive_loop() -> None:
         assert expected.abs().max() > 1e-4
 
 
-def test_an_even_batch_gives_the_same_gradients_as_a_mixed_one() -> None:
+def test_even_and_mixed_layouts_give_equal_gradients() -> None:
     shared = shared_backbone(tiny_llama())
     adapters = shaken(shared)
     tokens = torch.randint(3, 50, (6, 7), generator=torch.Generator().manual_seed(1))
@@ -134,7 +134,7 @@ def test_padding_changes_no_loss_and_no_gradient() -> None:
     assert torch.allclose(alone[0], padded[0], rtol=1e-10, atol=1e-13)
 
 
-def test_portions_of_few_shapes_hold_every_example_and_give_the_same_gradients() -> None:
+def test_microbatches_hold_every_example_with_equal_gradients() -> None:
     shared = shared_backbone(tiny_llama())
     adapters = shaken(shared)
     sets = [examples([5, 9], 1), examples([3], 2), examples([7, 4, 6], 3)]
@@ -227,7 +227,7 @@ def test_clipped_sums_equal_the_sum_of_naive_gradients(clip: float | None) -> No
             assert total[instance].norm() <= clip * len(positions) * (1 + 1e-9)
 
 
-def test_an_adapter_does_not_depend_on_its_company() -> None:
+def test_adapter_does_not_depend_on_other_instances() -> None:
     sets = [examples([5, 9, 12, 4], 1), examples([6, 3], 2), examples([8, 8, 10], 3)]
     seeds = [11, 12, 13]
     shared = shared_backbone(tiny_llama())
@@ -251,7 +251,7 @@ def test_an_empty_batch_still_takes_a_noised_step() -> None:
     assert torch.allclose(still.master, before * (1 - 0.01 * 0.01), rtol=1e-12)
 
 
-def test_noise_has_the_stated_scale_and_is_fresh_for_every_step_and_instance() -> None:
+def test_noise_has_the_stated_scale_and_is_fresh() -> None:
     shared = shared_backbone(tiny_llama())
     adapters = shared.adapters([1, 2], rank=8, scale=2.0)
     made = trainer(shared, adapters, rate=0.0, clip=0.5, sigma=3.0, steps=3, batch=2.0)
@@ -306,7 +306,7 @@ def test_the_loss_equals_cross_entropy_and_skips_what_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_one_record_more_leaves_the_bits_of_the_others_alone(dtype: torch.dtype) -> None:
+def test_one_more_record_changes_no_other_gradient(dtype: torch.dtype) -> None:
     shared = shared_backbone(tiny_llama(dtype))
     adapters = shaken(shared, 1)
     made = trainer(shared, adapters, clip=0.05, tokens_at_once=4096, examples_at_once=100)

@@ -35,7 +35,7 @@ def test_one_position_attends_as_the_library_lets_it(groups: int, masked: bool) 
         assert torch.allclose(made, expected, rtol=1e-6, atol=1e-7)
 
 
-def test_a_mask_of_numbers_is_added_and_left_as_it_was() -> None:
+def test_float_mask_is_added_and_not_changed() -> None:
     query, key, value = drawn(4, 1, 1, 8), drawn(4, 1, 9, 8), drawn(4, 1, 9, 8).flip(0)
     mask = torch.zeros(4, 1, 1, 9, dtype=torch.float64)
     mask[1, :, :, :4] = -torch.inf
@@ -49,7 +49,7 @@ def test_a_mask_of_numbers_is_added_and_left_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("ahead", [1, 5, BLOCK + 9, 3 * BLOCK])
-def test_steps_see_whole_blocks_and_the_rows_that_are_chosen_stay(ahead: int) -> None:
+def test_cache_shows_whole_blocks_and_selected_rows(ahead: int) -> None:
     layer, steps = PreallocatedLayer(ahead), drawn(BLOCK + 9, 3, 2, 1, 4)
     first, _ = layer.update(drawn(3, 2, 5, 4), -drawn(3, 2, 5, 4))
     first = first.clone()

@@ -49,7 +49,7 @@ def test_blocks_hold_every_text_and_fit(recorded: bool) -> None:
         assert start == count
 
 
-def test_one_text_more_seldom_changes_the_rows_of_a_recorded_block() -> None:
+def test_one_more_text_seldom_changes_the_rows() -> None:
     some = shapes(1664)
     rng = np.random.default_rng(3)
     changed = 0
@@ -84,7 +84,7 @@ def test_the_widest_is_the_longest_text(longest: int) -> None:
         assert (block.rows, block.width) == (1, longest)
 
 
-def test_portions_are_as_wide_as_planned_though_all_texts_are_short() -> None:
+def test_microbatches_are_as_wide_as_planned() -> None:
     prepared = PaddedExamples([[Example((5, 6, 2), 1)]], torch.device("cpu"), LONGEST)
     (microbatch,) = prepared.microbatches([np.arange(1)], Shapes((LONGEST,), 4096, 10, 512).cut)
     assert microbatch.tokens.shape == (8, LONGEST)

@@ -53,7 +53,7 @@ def test_an_answer_is_freed_of_what_stands_around_it(answer: str, text: str) -> 
         "?!",
     ],
 )
-def test_talk_about_the_task_is_no_text(text: str) -> None:
+def test_talk_about_the_task_is_degenerate(text: str) -> None:
     assert degenerate(text)
 
 
@@ -75,12 +75,12 @@ def test_ordinary_texts_stay(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["I live in [insert name of town].", "Dear [Your Name], it rained.", "[insert text]"]
 )
-def test_a_blank_to_fill_in_is_no_text(text: str) -> None:
+def test_form_to_fill_in_is_degenerate(text: str) -> None:
     assert degenerate(text)
     assert not degenerate(text.replace("[", "").replace("]", ""))
 
 
-def test_names_that_were_hidden_are_no_blanks() -> None:
+def test_masked_names_are_not_degenerate() -> None:
     assert not degenerate("I told [NAME] that it rained.")
 
 
@@ -93,7 +93,7 @@ def test_names_that_were_hidden_are_no_blanks() -> None:
         ("ख़ुशी!", ("ख़ुशी",)),
     ],
 )
-def test_a_text_that_only_repeats_its_labels_is_none(text: str, labels: tuple[str, ...]) -> None:
+def test_text_that_only_repeats_labels_is_degenerate(text: str, labels: tuple[str, ...]) -> None:
     assert degenerate(text, labels)
     assert not degenerate(text)
     assert not degenerate(text, ("something else",))
@@ -125,7 +125,7 @@ def test_a_letter_may_be_spelled_in_two_ways() -> None:
         ("आज बारिश हुई। हम घर पर", "आज बारिश हुई।"),
     ],
 )
-def test_a_text_that_broke_off_ends_with_its_last_whole_sentence(broken: str, whole: str) -> None:
+def test_cut_texts_end_with_a_whole_sentence(broken: str, whole: str) -> None:
     assert whole_sentences(broken) == whole
 
 

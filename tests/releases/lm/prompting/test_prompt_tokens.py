@@ -24,9 +24,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> SharedBackbone:
     return tiny_shared_backbone(write_backbone(tmp_path_factory.mktemp("backbone")))
 
 
-def test_a_chat_template_frames_requests_and_plain_prompts_end_with_the_line(
-    shared: SharedBackbone, tmp_path: Path
-) -> None:
+def test_chat_template_frames_requests(shared: SharedBackbone, tmp_path: Path) -> None:
     tokenizer = PromptTokenizer(shared.backbone)
     (tokens,) = tokenizer.encode_requests(["my head hurt"])
     assert tokenizer.decode([tokens[:-1]]) == ["my head hurt"]
@@ -61,7 +59,7 @@ def test_a_template_that_names_the_day_always_names_the_same(shared: SharedBackb
         ("{{ messages[0]['content'] * 2 }}", "2 times, or alters it"),
     ],
 )
-def test_a_template_that_cannot_be_used_is_said_in_one_line(
+def test_unusable_template_is_a_one_line_error(
     shared: SharedBackbone, template: str, reason: str
 ) -> None:
     with pytest.raises(

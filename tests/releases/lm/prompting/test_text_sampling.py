@@ -68,32 +68,32 @@ def write(
     )
 
 
-def test_a_text_that_did_not_end_keeps_its_whole_sentences() -> None:
+def test_unfinished_text_keeps_whole_sentences() -> None:
     made, _ = sampler([[(1, END), (1, 1), (3, END)]], attempts=1)
     assert write(made, 3) == ["It rained again. And then we", "It rained again.", "We stayed."]
 
 
-def test_a_quotation_ends_where_it_is_closed_and_breaks_off_where_it_is_not() -> None:
+def test_quotation_ends_at_its_closing_mark() -> None:
     made, _ = sampler([[(4, 4), (5, 5), (3, END)]], attempts=1)
     texts = write(made, 3, quoted=True)
     assert texts == ['It rained again, so "no" I said', "It rained again.", "We stayed."]
 
 
-def test_what_is_no_text_is_drawn_again_and_nothing_else() -> None:
+def test_only_rejected_texts_are_sampled_again() -> None:
     made, asked = sampler([[(3, END), (2, END), (3, END), (2, END)], [(2, END), (1, 1)]], 2)
     texts = write(made, 4)
     assert asked == [[0, 1, 2, 3], [1, 3]]
     assert texts == ["We stayed.", "", "We stayed.", "It rained again."]
 
 
-def test_a_text_that_repeats_its_own_labels_is_drawn_again_and_not_that_of_others() -> None:
+def test_texts_that_only_repeat_their_labels_are_resampled() -> None:
     made, asked = sampler([[(3, END), (6, END), (6, END)], [(6, END)], [(3, END)]], 3)
     texts = write(made, 3, labels=[("relief",), ("joy",), ("relief",)])
     assert asked == [[0, 1, 2], [2], [2]]
     assert texts == ["We stayed.", "Relief.", "We stayed."]
 
 
-def test_an_error_while_drawing_is_the_one_that_is_told() -> None:
+def test_sampling_errors_are_raised_as_they_are() -> None:
     def draw(*asked: Any) -> None:
         asked[-1]([0], [(8, 8)])  # cannot be read either
         raise MemoryError

@@ -122,7 +122,7 @@ def test_steering_changes_what_is_drawn_and_leaves_nothing_behind(shared: Shared
     assert TokenSampler(shared).draw(PROMPTS, OF, uniforms, how) == before
 
 
-def test_out_of_memory_halves_the_rows_says_so_and_goes_on(
+def test_out_of_memory_halves_the_rows(
     shared: SharedBackbone, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     how = Decoding(end=(2,), longest=6)
@@ -155,6 +155,6 @@ def test_what_is_planned_fits(gigabytes: int) -> None:
     assert room.rows > 3000
 
 
-def test_a_backbone_that_does_not_fit_is_said_in_one_line() -> None:
+def test_backbone_too_large_is_a_one_line_error() -> None:
     with pytest.raises(GeneratorError, match="do not fit into"):
         plan_sampling(SMOL, 200 * 10**6, 200)

@@ -68,7 +68,7 @@ def test_mean_states_equal_one_text_at_a_time(shared: SharedBackbone, at_once: i
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_states_do_not_depend_on_the_company_to_the_last_bit(folder: str, dtype: str) -> None:
+def test_states_do_not_depend_on_other_texts(folder: str, dtype: str) -> None:
     shared = shared_backbone(folder, "cpu", dtype)
     prompt = tokens(9)
     texts = [PromptedText(prompt, tokens(int(n)), 40) for n in RNG.integers(1, 41, 37)]
@@ -87,7 +87,7 @@ def test_states_do_not_depend_on_the_company_to_the_last_bit(folder: str, dtype:
         assert all(torch.equal(state, whole[text]) for text, state in rest.items())
 
 
-def test_out_of_memory_halves_the_texts_says_so_and_goes_on(
+def test_out_of_memory_halves_the_texts(
     shared: SharedBackbone, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from synthleak.releases.lm.steering import states
@@ -142,7 +142,7 @@ def test_clipped_sums_equal_a_plain_loop(shared: SharedBackbone, factor: float) 
     assert not sums[2].any()  # no private text, no sum
 
 
-def test_removing_or_replacing_any_text_moves_the_sums_by_no_more_than_stated(
+def test_sums_move_no_more_than_stated(
     shared: SharedBackbone,
 ) -> None:
     reference = reference_statistics(shared, GENERATED, OF_GENERATED, INSTANCE, LAYERS, 40)
@@ -181,12 +181,12 @@ def generator(folder: str, **settings: object) -> EpsVec:
     )
 
 
-def push_of(made: EpsVec, request: Request) -> tuple[steps.Groups, torch.Tensor]:
+def vectors_of(made: EpsVec, request: Request) -> tuple[steps.Groups, torch.Tensor]:
     shared = tiny_shared_backbone(made.backbone)
     sampler = TextSampler(shared, attempts=1)
-    how = steps._decoding(made, sampler)
+    how = made.decoding(sampler.tokenizer.ends(one_line=True))
     classes = [made.classes(request)]
-    texts = steps._public_texts(made, sampler, how, request, classes)
+    texts = steps.public_texts(made, sampler, how, request.public, classes)
     groups = steps._groups(made, sampler, [request], classes, texts)
     vectors = steps.steering_vectors(made, shared, sampler, [request], groups, texts)
     return groups, vectors.vectors
@@ -195,14 +195,14 @@ def push_of(made: EpsVec, request: Request) -> tuple[steps.Groups, torch.Tensor]
 def test_vectors_have_length_alpha_and_fresh_noise(folder: str) -> None:
     made = generator(folder, unit=1.0)
     for epsilon, alpha in ((4.0, 1.4), (math.inf, 0.2)):
-        _, vectors = push_of(made, ask(epsilon))
+        _, vectors = vectors_of(made, ask(epsilon))
         lengths = torch.linalg.vector_norm(vectors, dim=2)
         assert torch.allclose(lengths[lengths > 0], torch.tensor(alpha).to(lengths), rtol=1e-5)
-    _, again = push_of(made, ask(4.0))
-    assert torch.equal(again, push_of(made, ask(4.0))[1])
+    _, again = vectors_of(made, ask(4.0))
+    assert torch.equal(again, vectors_of(made, ask(4.0))[1])
     # Another seed draws other classes too: compare a class that both generate.
-    groups, first = push_of(made, ask(4.0))
-    others, second = push_of(made, ask(4.0, seed=2))
+    groups, first = vectors_of(made, ask(4.0))
+    others, second = vectors_of(made, ask(4.0, seed=2))
     both = set(groups.labels) & set(others.labels)
     assert both
     for labels in both:
@@ -233,7 +233,7 @@ def test_a_zero_sum_has_no_direction() -> None:
 
 
 def test_a_corpus_vector_is_the_same_for_all_classes(folder: str) -> None:
-    groups, vectors = push_of(generator(folder, scope="corpus", unit=1.0), ask(size=12))
+    groups, vectors = vectors_of(generator(folder, scope="corpus", unit=1.0), ask(size=12))
     assert len(set(groups.labels)) > 1
     assert torch.equal(vectors, vectors[:1].expand_as(vectors))
 
@@ -260,7 +260,7 @@ def exemplars(request: Request, sigma: float) -> dict[tuple[str, ...], tuple[str
     )
 
 
-def test_exemplars_are_the_candidates_that_most_private_records_are_nearest_to() -> None:
+def test_exemplars_are_the_candidates_with_most_votes() -> None:
     request = ask()
     for labels, found in exemplars(request, 0.0).items():
         counts = slow_votes(request, labels)
@@ -283,11 +283,11 @@ def test_the_noise_of_votes_is_each_release_s_own() -> None:
 def test_public_texts_do_not_depend_on_private_records_or_seeds(folder: str) -> None:
     made = generator(folder)
     sampler = TextSampler(tiny_shared_backbone(folder), attempts=1)
-    how = steps._decoding(made, sampler)
+    how = made.decoding(sampler.tokenizer.ends(one_line=True))
     classes = [sorted(TEXTS)]
-    first = dict(steps._public_texts(made, sampler, how, ask(side=side_of()), classes))
+    first = dict(steps.public_texts(made, sampler, how, side_of(), classes))
     other = ask(seed=7, records=RECORDS[3:5], side=side_of())
     # One class at a time, another order: each class has its own stream.
     for labels in sorted(TEXTS, reverse=True):
-        again = steps._public_texts(made, sampler, how, other, [[labels]])
+        again = steps.public_texts(made, sampler, how, other.public, [[labels]])
         assert again[labels] == first[labels]

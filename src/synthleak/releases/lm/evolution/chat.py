@@ -1,8 +1,7 @@
-"""Answers from a chat-completions address: with patience, within a rate, and counted.
+"""Answers from a chat-completions address, with retries, a rate limit and a count of tokens.
 
 No private text is ever sent: prompts are made of the description, labels, styles and synthetic
-texts. What was answered is kept in the store in portions, so that a run that breaks off does not
-ask, and pay, again.
+texts. Answers are stored in portions, so that a run that breaks off does not pay twice.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ class ChatWriter:
         return answers
 
     def _answer(self, request: str, seed: int) -> str:
-        """Ask until there is an answer: waits grow, and what cannot get better is not repeated."""
+        """Ask until there is an answer; waits grow, and permanent errors are not retried."""
         body = {
             "model": self._settings.model,
             "messages": [{"role": "user", "content": request}],
@@ -130,7 +129,9 @@ class ChatWriter:
             except urllib.error.HTTPError as error:
                 error.close()
                 if error.code < 500 and error.code not in _RETRIED:
-                    raise self._refused(f"it answers {error.code} {error.reason}") from None
+                    raise self._refused(
+                        f"the server returned {error.code} {error.reason}", error.code
+                    ) from None
                 reason, wait = f"{error.code} {error.reason}", _asked_for(error)
             except _FAILURES as error:
                 reason, wait = _words(error), 0.0
@@ -160,14 +161,11 @@ class ChatWriter:
         text = text.encode("utf-8", "replace").decode()
         return whole_sentences(text) if choice.get("finish_reason") == "length" else text
 
-    def _refused(self, what: str) -> GeneratorError:
-        return GeneratorError(
-            what,
-            self._settings.address,
-            f"mend it and run again: all but the last {PORTION} answers are kept"
-            if self._store is not None
-            else "mend it and run again",
-        )
+    def _refused(self, what: str, code: int = 0) -> GeneratorError:
+        variable = self._settings.key_variable
+        cause = f"check the key in ${variable}" if variable and code in (401, 403) else "fix this"
+        kept = f": all but the last {PORTION} answers are kept" if self._store is not None else ""
+        return GeneratorError(what, self._settings.address, f"{cause} and run again{kept}")
 
 
 def _asked_for(error: urllib.error.HTTPError) -> float:

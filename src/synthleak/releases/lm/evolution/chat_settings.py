@@ -1,4 +1,4 @@
-"""How an address is asked: the settings, what was used so far, and the pace."""
+"""Settings of a chat-completions address, what was used of it so far, and the rate limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from synthleak.core.errors import GeneratorError
 
 @dataclass(frozen=True)
 class ChatSettings:
-    """How an address is asked."""
+    """How an address is reached."""
 
     address: str
     model: str
@@ -70,7 +70,7 @@ def usage_of(address: str, model: str) -> Usage:
 
 
 class RateLimiter:
-    """Lets through at most so many requests a minute, evenly spread, from any thread."""
+    """Limits requests per minute, evenly spread, over all threads."""
 
     def __init__(self, per_minute: float | None) -> None:
         self._gap = 60.0 / per_minute if per_minute else 0.0

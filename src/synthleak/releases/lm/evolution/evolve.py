@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Writer(Protocol):
-    """Whoever answers requests: a backbone here, or an address elsewhere."""
+    """Answers requests: a backbone on this machine, or a chat-completions address."""
 
     def tell(self) -> None:
         """Say what was used so far, where that costs something."""
@@ -39,7 +39,7 @@ class Writer(Protocol):
     ) -> list[str]:
         """Return `each` answers to every request, those of one request together.
 
-        `labels` are those that a request asks to fit; an answer that only repeats them is none.
+        `labels` are those that a request asks to fit; an answer that only repeats them is rejected.
         `owners` are (seed, answers) in the order of the answers: a seed decides its own alone.
         """
 
@@ -214,7 +214,7 @@ def _prompts(
 def _vary(generator: AugPe, writer: Writer, instances: Sequence[_Instance], number: int) -> None:
     """Let every survivor have L - 1 descendants: paraphrases in one style, which differ by chance.
 
-    A descendant that is no text is its parent again.
+    A rejected paraphrase is replaced by its parent.
     """
     each = generator.family - 1
     if not each:

@@ -2,9 +2,8 @@
 
 Every example carries the number of its instance, and a linear layer multiplies it by that
 instance's matrices. The backward pass leaves the gradient of *each example* behind, not their sum,
-because DP-SGD clips examples one by one (docs/method.md §5.2). `tests/releases/lm/fleet` holds this
-against a
-naive loop.
+because DP-SGD clips examples one by one (docs/method.md §5.2). `tests/releases/lm/fleet` compares
+this with a naive loop.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ class Adapters:
 
 
 class BatchLayout(Protocol):
-    """Whose example stands where in a batch."""
+    """Which instance each example of a batch belongs to."""
 
     @property
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""Which token comes next: temperature, then the k largest_logits, then those that make up p."""
+"""Decoding: temperature, then top-k, then top-p."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a decoder remembers of the texts it continues, kept so that a step reads it once.
+"""A key-value cache with room to grow, and attention that reads it once a step.
 
 A step of decoding reads the keys and values of every text and does little else. The library's own
 way copies all of them to append one position, and copies them again for every query head that

@@ -1,7 +1,7 @@
 """Sampling for a fleet: all instances decode together, each from its own randomness.
 
 Which token is drawn for record r of instance i at position t depends on u[i, r, t] alone, drawn
-from the instance's seed; batches, compaction and company change nothing but rounding.
+from the instance's seed; the batch that it is in changes nothing but rounding.
 """
 
 from __future__ import annotations

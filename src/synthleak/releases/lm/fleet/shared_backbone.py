@@ -1,4 +1,4 @@
-"""A backbone with its fleet: what the generators of language models are built on."""
+"""A frozen backbone that the instances of a fleet share, with trainers and samplers for it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SharedBackbone:
         model = backbone.model
         self.layers: list[FleetLinear] = convert(model, keep=[model.get_output_embeddings()])
         fuse_norms(model)
-        # cuDNN plans its attention anew for every shape, and no two steps of a fleet have the same.
+        # cuDNN plans its attention again for every shape, and no two steps of a fleet share one.
         torch.backends.cuda.enable_cudnn_sdp(False)
         self._base = model.base_model
         self._packs: dict[int, bool] = {}

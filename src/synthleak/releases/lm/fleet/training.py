@@ -1,8 +1,8 @@
 """DP-SGD for a fleet: Poisson batches, per-example clipping, fresh noise, a fixed normaliser.
 
 All instances take the same number of steps, in lockstep; who is in a batch, and the noise, come
-from each instance's own seed. An instance's adapter does not depend on its company (docs/method.md
-§5.2).
+from each instance's own seed. An instance's adapter does not depend on the other instances
+(docs/method.md §5.2).
 """
 
 from __future__ import annotations

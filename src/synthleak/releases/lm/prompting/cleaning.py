@@ -1,4 +1,4 @@
-"""From what a model wrote to a text, and what is no text at all. Nothing private is looked at."""
+"""Cleaning of model answers, and the rules that reject degenerate ones; no private data is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between words and tokens: chat templates where a backbone has one, plain prompts where not."""
+"""Tokens of prompts: with the backbone's chat template where it has one, plain where not."""
 
 from __future__ import annotations
 

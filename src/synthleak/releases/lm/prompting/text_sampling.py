@@ -1,6 +1,6 @@
-"""Writing texts: prompts in, clean texts out; what is no text is drawn again.
+"""Sampling texts: prompts in, clean texts out; rejected texts are sampled again.
 
-Whether a text is drawn again depends on the text alone, never on a private record.
+Whether a text is rejected depends on the text alone, never on a private record.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Owner = tuple[int, int]
 
 
 class TextSampler:
-    """Writes texts with the shared backbone."""
+    """Samples texts from the shared backbone."""
 
     def __init__(self, shared: SharedBackbone, *, attempts: int) -> None:
         self.tokenizer = PromptTokenizer(shared.backbone)

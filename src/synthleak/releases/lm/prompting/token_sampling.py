@@ -1,6 +1,6 @@
-"""Drawing texts from a frozen backbone: rows of any prompt, each from its own randomness.
+"""Sampling tokens from a frozen backbone: rows of any prompt, each from its own randomness.
 
-There are no adapters here, so rows of all instances stand in one flat batch. A prompt is read once
+No adapters are involved, so rows of all instances form one flat batch. A prompt is read once
 however many rows continue it. The token of a row at position t depends on its own `uniforms[t]`;
 the batch that it is in changes nothing but rounding.
 """
@@ -24,7 +24,7 @@ from synthleak.releases.lm.fleet.kv_cache import BLOCK, new_cache, use_grouped_a
 from synthleak.releases.lm.fleet.memory import HEADROOM, MOST_TEXTS, MOST_TOKENS, Shape
 from synthleak.releases.lm.fleet.sampling import Tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
-from synthleak.releases.lm.steering.hooks import ActiveVectors, SteeringVectors, steered
+from synthleak.releases.lm.steering.hooks import ActiveVectors, SteeringVectors, steering_hooks
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ def plan_sampling(shape: Shape, memory: int, longest: int, most: int | None = No
 
 
 class TokenSampler:
-    """Draws texts from the shared backbone."""
+    """Samples continuations of prompts from the shared backbone."""
 
     def __init__(self, shared: SharedBackbone, *, rows: int | None = None) -> None:
         self._shared = shared
@@ -105,7 +105,7 @@ class TokenSampler:
                 made[row] = tokens
             done(part.tolist(), drawn)
             start += len(part)
-            tell(f"writing texts, {start:,} of {len(order):,}")
+            tell(f"sampling texts, {start:,} of {len(order):,}")
         return made
 
     def _batch(
@@ -120,7 +120,7 @@ class TokenSampler:
         device, head = self._shared.device, self._shared.backbone.head
         used, local = np.unique(of, return_inverse=True)
         vectors = None if steering is None else steering.of(used, device, head.dtype)
-        with torch.no_grad(), steered(self._shared, steering) as steer:
+        with torch.no_grad(), steering_hooks(self._shared, steering) as steer:
             asked = [prompts[p] for p in used]
             read = self._read(asked, how.longest, vectors, steer, tokens_at_once)
             rows = _Rows(read, torch.from_numpy(local).to(device), uniforms, how, vectors, head)

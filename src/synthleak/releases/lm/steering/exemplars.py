@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from synthleak.releases.lm.prompting.text_sampling import TextSampler
 from synthleak.releases.lm.prompting.votes import count_votes, noised, ranked, vectors_of
 from synthleak.releases.release import Public, Request
 
+if TYPE_CHECKING:
+    from synthleak.releases.generators.epsvec import EpsVec
+
 
 @dataclass(frozen=True)
 class ClassTexts:
@@ -38,33 +42,23 @@ class ClassTexts:
     references: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class PublicTextSettings:
-    """What is written for each class."""
-
-    identity: str
-    candidates: int
-    references: int
-    template: str
-    styles: tuple[str, ...]
-
-
 def public_texts(
+    generator: EpsVec,
     sampler: TextSampler,
     how: Decoding,
-    order: PublicTextSettings,
     public: Public,
-    classes: Sequence[Labels],
+    classes: Sequence[Sequence[Labels]],
 ) -> Mapping[Labels, ClassTexts]:
-    """Return the texts of these classes; those that were not written yet are written now."""
+    """Return the texts of the classes of all instances; missing ones are written now."""
     empty: dict[Labels, ClassTexts] = {}
-    known = public.remember(f"written for {order.identity}", lambda: empty)
-    missing = sorted(set(classes) - set(known))
-    each = order.candidates + order.references
+    identity = digest(generator.identity())
+    known = public.remember(f"written for {identity}", lambda: empty)
+    missing = sorted({labels for own in classes for labels in own} - set(known))
+    each = generator.candidates + generator.references
     prompts, owners = [], []
     for labels in missing:
-        seed = derive("written", order.identity, digest(public.key, public.description, labels))
-        prompts += _requests(sampler, order, public, labels, seed)
+        seed = derive("written", identity, digest(public.key, public.description, labels))
+        prompts += _requests(generator, sampler, public, labels, seed)
         owners.append((seed, each))
     different, of = distinct(prompts)
     tokenizer = sampler.tokenizer
@@ -74,22 +68,22 @@ def public_texts(
     texts = sampler.sample(asked, of, owners, how, one_line=True, quoted=chat, labels=named)
     for number, labels in enumerate(missing):
         own = tuple(texts[number * each : (number + 1) * each])
-        known[labels] = ClassTexts(own[: order.candidates], own[order.candidates :])
+        known[labels] = ClassTexts(own[: generator.candidates], own[generator.candidates :])
     return known
 
 
 def _requests(
-    sampler: TextSampler, order: PublicTextSettings, public: Public, labels: Labels, seed: int
+    generator: EpsVec, sampler: TextSampler, public: Public, labels: Labels, seed: int
 ) -> list[str]:
-    each = order.candidates + order.references
+    each = generator.candidates + generator.references
     if sampler.tokenizer.chat_frame is None:
         return [few_shot(described(public), labels, ())] * each
     rng = stream(seed, "styles")
-    styles = rng.choice(order.styles, each)
+    styles = rng.choice(generator.styles, each)
     words = rng.choice(usual_lengths(public), each)
     return [
         fill(
-            order.template,
+            generator.prompt,
             {
                 "description": described(public),
                 "labelled": labelled(labels),

@@ -1,4 +1,4 @@
-"""Steering: vectors that are added to what a decoder holds, where the next token is drawn."""
+"""Hooks that add steering vectors to hidden states, at the position that is sampled next."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ class ActiveVectors:
 
 
 @contextmanager
-def steered(shared: SharedBackbone, steering: SteeringVectors | None) -> Iterator[ActiveVectors]:
+def steering_hooks(
+    shared: SharedBackbone, steering: SteeringVectors | None
+) -> Iterator[ActiveVectors]:
     """Let the steered layers add its vectors at the last position of every row."""
     steer = ActiveVectors()
     hooks = []

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.core.errors import GeneratorError
-from synthleak.core.identity import digest
 from synthleak.core.seeds import derive
 from synthleak.corpus.corpus import Labels
 from synthleak.releases.lm.fleet.decoding import Decoding
@@ -26,7 +25,6 @@ from synthleak.releases.lm.prompting.text_sampling import TextSampler
 from synthleak.releases.lm.prompting.token_sampling import plan_sampling
 from synthleak.releases.lm.steering.exemplars import (
     ClassTexts,
-    PublicTextSettings,
     choose_exemplars,
     public_texts,
 )
@@ -74,31 +72,13 @@ def steered(generator: EpsVec, requests: Sequence[Request]) -> list[list[Synthet
         how = generator.decoding(sampler.tokenizer.ends(one_line=True))
     classes = [generator.classes(request) for request in requests]
     with timed("writing public texts"):
-        texts = _public_texts(generator, sampler, how, requests[0], classes)
+        texts = public_texts(generator, sampler, how, requests[0].public, classes)
     with timed("votes"):
         groups = _groups(generator, sampler, requests, classes, texts)
     with timed("reading texts for the vectors"):
         vectors = steering_vectors(generator, shared, sampler, requests, groups, texts)
-    with timed("drawing the releases"):
-        return _drawn(generator, sampler, how, requests, classes, groups, vectors)
-
-
-def _public_texts(
-    generator: EpsVec,
-    sampler: TextSampler,
-    how: Decoding,
-    request: Request,
-    classes: Sequence[Sequence[Labels]],
-) -> Mapping[Labels, ClassTexts]:
-    order = PublicTextSettings(
-        identity=digest(generator.identity()),
-        candidates=generator.candidates,
-        references=generator.references,
-        template=generator.prompt,
-        styles=generator.styles,
-    )
-    every = sorted({labels for own in classes for labels in own})
-    return public_texts(sampler, how, order, request.public, every)
+    with timed("sampling the releases"):
+        return _sampled(generator, sampler, how, requests, classes, groups, vectors)
 
 
 def _groups(
@@ -218,7 +198,7 @@ def _prompted_texts(
     return made, np.repeat(np.arange(len(texts)), [len(own) for own in texts])
 
 
-def _drawn(
+def _sampled(
     generator: EpsVec,
     sampler: TextSampler,
     how: Decoding,
