@@ -167,9 +167,7 @@ def steps_agree() -> None:
         layer.adapters = adapters
     prompts = [[tuple(range(5, 6 + r % 5)) for r in range(30)] for _ in range(3)]
     how = Decoding(end=tuple(range(2, 60)), longest=40, least=1)
-    expected = Sampler(shared.decoder(), adapters, how, texts_at_once=999).sample(
-        prompts, [4, 5, 6]
-    )
+    expected = Sampler(shared, adapters, how, texts_at_once=999).sample(prompts, [4, 5, 6])
     drawn = PackedSampler(
         PackedModel(shared.backbone.model, adapters, LONGEST), how, texts_at_once=50
     ).sample(prompts, [4, 5, 6])
@@ -256,9 +254,7 @@ def sampling(shared: SharedBackbone, each: int, longest: int) -> None:
         Decoding(end=(), longest=longest),
         texts_at_once=32_768,
     )
-    plain = Sampler(
-        shared.decoder(), adapters, Decoding(end=(), longest=longest), texts_at_once=32_768
-    )
+    plain = Sampler(shared, adapters, Decoding(end=(), longest=longest), texts_at_once=32_768)
     wall = seconds(lambda: plain.sample(prompts, range(INSTANCES)), 1, 0)
     print(f"\nplain sampling: {wall * 1e3:.0f} ms")
     sampler.sample(prompts, range(INSTANCES))

@@ -233,7 +233,7 @@ def sampling(shared: SharedBackbone, instances: int, each: int, longest: int) ->
     )
     adapters = shared.adapters(range(instances), rank=RANK, scale=2.0)
     decoding = Decoding(end=(), longest=longest)
-    sampler = Sampler(shared.decoder(), adapters, decoding, texts_at_once=fleet.texts)
+    sampler = Sampler(shared, adapters, decoding, texts_at_once=fleet.texts)
     prompts = [[(5, 6, 7, 8)] * each for _ in range(instances)]
 
     def work() -> None:

@@ -206,7 +206,7 @@ class Generator(Plugin):
 
     @property
     def batch(self) -> int:
-        """How many releases one call should make; the engine may hand over fewer."""
+        """How many releases one call should make; the engine may pass fewer."""
         return 8
 
 

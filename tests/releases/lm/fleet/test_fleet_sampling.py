@@ -83,7 +83,7 @@ def test_the_fleet_draws_what_a_plain_loop_draws(at_once: int, how: Decoding) ->
     shared = shared_backbone(tiny_llama())
     adapters = shaken(shared)
     seeds = [21, 22, 23]
-    made = Sampler(shared.decoder(), adapters, how, texts_at_once=at_once).sample(PROMPTS, seeds)
+    made = Sampler(shared, adapters, how, texts_at_once=at_once).sample(PROMPTS, seeds)
     lengths = set()
     for instance, own in enumerate(PROMPTS):
         uniforms = stream(seeds[instance], "tokens").random(
@@ -101,9 +101,7 @@ def test_greedy_in_the_limit() -> None:
     shared = shared_backbone(tiny_llama())
     adapters = shaken(shared)
     how = Decoding(end=(), longest=5, top_k=1)
-    (first, *_), *_ = Sampler(shared.decoder(), adapters, how, texts_at_once=9).sample(
-        PROMPTS, [1, 2, 3]
-    )
-    other = Sampler(shared.decoder(), adapters, how, texts_at_once=9).sample(PROMPTS, [4, 5, 6])
+    (first, *_), *_ = Sampler(shared, adapters, how, texts_at_once=9).sample(PROMPTS, [1, 2, 3])
+    other = Sampler(shared, adapters, how, texts_at_once=9).sample(PROMPTS, [4, 5, 6])
     assert first == other[0][0]
     assert len(first) == 5

@@ -146,7 +146,7 @@ def test_texts_equal_the_plain_ones(shared: SharedBackbone) -> None:
     adapters = shaken(shared)
     prompts = [[(5, 6), (7,), (8, 9, 10)], [(7,), (20, 21), (30,)], [(40, 41), (42,), (45,)]]
     how = Decoding(end=(2, 3, *range(10, 24)), longest=4, least=1, top_p=0.95)
-    expected = Sampler(shared.decoder(), adapters, how, texts_at_once=9).sample(prompts, [1, 2, 3])
+    expected = Sampler(shared, adapters, how, texts_at_once=9).sample(prompts, [1, 2, 3])
     packed = PackedModel(shared.backbone.model, adapters, LONGEST)
     made = PackedSampler(packed, how, texts_at_once=9).sample(prompts, [1, 2, 3])
     assert made == expected

@@ -117,8 +117,11 @@ def _begin(
         [name for name, count in sorted(quota.items()) for _ in range(count * generator.family)]
         for quota in quotas
     ]
-    first = _shared_texts if generator.shared_random else _own_texts
-    texts = first(generator, writer, requests, labels)
+    if generator.shared_random:
+        texts = _shared_texts(generator, writer, requests[0].public, labels)
+    else:
+        seeds = [derive(request.seed, "random") for request in requests]
+        texts = _random_texts(generator, writer, requests[0].public, seeds, labels)
     vectors = _encoded(generator, [text for own in texts for text in own])
     instances, start = [], 0
     for number, request in enumerate(requests):
@@ -130,29 +133,14 @@ def _begin(
     return instances
 
 
-def _own_texts(
-    generator: AugPe,
-    writer: Writer,
-    requests: Sequence[Request],
-    labels: Sequence[Sequence[Labels]],
-) -> list[list[str]]:
-    """Write the RANDOM texts of each release from its own seed."""
-    seeds = [derive(request.seed, "random") for request in requests]
-    return _random_texts(generator, writer, requests[0].public, seeds, labels)
-
-
 def _shared_texts(
-    generator: AugPe,
-    writer: Writer,
-    requests: Sequence[Request],
-    labels: Sequence[Sequence[Labels]],
+    generator: AugPe, writer: Writer, public: Public, labels: Sequence[Sequence[Labels]]
 ) -> list[list[str]]:
     """Write RANDOM texts once per class: a release takes the first so many of its classes.
 
     Text j of a class depends on the public side, the class and j alone, so it does not matter how
     many are written or for whom.
     """
-    public = requests[0].public
     counts = [Counter(own) for own in labels]
     most = {name: max(count[name] for count in counts) for count in counts for name in count}
     names = sorted(most)

@@ -67,7 +67,7 @@ class PreallocatedLayer(DynamicLayer):
             self._show()
 
     def forget(self) -> None:
-        """Let go of everything."""
+        """Free keys and values."""
         self.keys = self.values = None
         self._kept, self._used, self.is_initialized = None, 0, False
 

@@ -39,13 +39,13 @@ class PackedSampler(Sampler):
         self, prompts: Sequence[Sequence[Tokens]], uniforms: NDArray[np.float32]
     ) -> Iterator[tuple[int, int, Tokens]]:
         texts = _Texts(prompts, uniforms, self._decoding, self._packed.head.device)
-        memory = Memory(self._packed, len(texts.row), texts.steps)
+        cache = KeyValueCache(self._packed, len(texts.row), texts.steps)
         for step in range(texts.steps):
-            memory.read(texts.tokens, texts.tiles, texts.slot, step)
+            cache.read(texts.tokens, texts.tiles, texts.slot, step)
             if step + 1 < texts.shortest:
                 texts.go_on(step)
             else:
-                logits = torch.matmul(memory.states(len(texts.row)), self._packed.head.T)
+                logits = torch.matmul(cache.states(len(texts.row)), self._packed.head.T)
                 texts.take(logits, step)
             if step % self.DROP_EVERY == self.DROP_EVERY - 1 and not texts.drop():
                 break
@@ -130,7 +130,7 @@ class _Texts:
             yield row // each, row % each, tuple(made[made >= 0].tolist())
 
 
-class Memory:
+class KeyValueCache:
     """Keys and values of all texts, and the buffers of one step."""
 
     def __init__(self, packed: PackedModel, texts: int, positions: int) -> None:

@@ -7,8 +7,7 @@ from the instance's seed; the batch that it is in changes nothing but rounding.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,16 +18,10 @@ from synthleak.core.seeds import stream
 from synthleak.releases.lm.fleet.adapters import Adapters, EvenLayout
 from synthleak.releases.lm.fleet.decoding import Decoding, sample_tokens
 
+if TYPE_CHECKING:
+    from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
+
 Tokens = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Decoder:
-    """A decoder with a memory: `step(tokens, mask, positions, cache) -> (last hidden, cache)`."""
-
-    step: Callable[[Tensor, Tensor, Tensor, Any], tuple[Tensor, Any]]
-    head: Tensor
-    select: Callable[[Any, Tensor], None]
 
 
 class Sampler:
@@ -38,9 +31,9 @@ class Sampler:
     COMPACT_BELOW = 0.75
 
     def __init__(
-        self, decoder: Decoder, adapters: Adapters, decoding: Decoding, *, texts_at_once: int
+        self, shared: SharedBackbone, adapters: Adapters, decoding: Decoding, *, texts_at_once: int
     ) -> None:
-        self._decoder = decoder
+        self._shared = shared
         self._adapters = adapters
         self._decoding = decoding
         self._at_once = texts_at_once
@@ -78,11 +71,12 @@ class Sampler:
     ) -> Iterator[tuple[int, int, Tokens]]:
         fleet, each = len(prompts), len(prompts[0])
         batch = _Batch(prompts, uniforms, self._adapters.live.device)
-        tokens, cache = batch.prompts, None
+        tokens: Tensor = batch.prompts
+        cache: Any = None
         for t in range(self._decoding.longest):
             with self._adapters.serving(EvenLayout(fleet, batch.each)):
-                hidden, cache = self._decoder.step(tokens, batch.mask, batch.positions, cache)
-            logits = torch.matmul(hidden, self._decoder.head.T)
+                hidden, cache = self._shared.step(tokens, batch.mask, batch.positions, cache)
+            logits = torch.matmul(hidden, self._shared.backbone.head.T)
             drawn = sample_tokens(logits, batch.uniforms[:, t], self._decoding, t)
             batch.take(drawn, self._decoding.end)
             if t % self.COMPACT_EVERY == self.COMPACT_EVERY - 1 or t + 1 == self._decoding.longest:
@@ -91,7 +85,7 @@ class Sampler:
                     break
                 if alive <= self.COMPACT_BELOW * batch.each:
                     rows = batch.compact(alive)
-                    self._decoder.select(cache, rows)
+                    cache.batch_select_indices(rows)
                     drawn = drawn[rows]
             tokens = drawn[:, None]
         yield from batch.texts(each)

@@ -12,7 +12,7 @@ from torch import Tensor
 from synthleak.releases.lm.fleet.adapters import Adapters, MixedLayout
 from synthleak.releases.lm.fleet.batches import Example
 from synthleak.releases.lm.fleet.packed_model import PackedModel
-from synthleak.releases.lm.fleet.packed_sampling import Memory
+from synthleak.releases.lm.fleet.packed_sampling import KeyValueCache
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer
 from synthleak.releases.lm.fleet.packs import tile_rows
 from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig
@@ -94,12 +94,12 @@ def _states(shared: SharedBackbone, adapters: Adapters) -> tuple[Tensor, Tensor]
     texts = len(LENGTHS)
     tokens = torch.arange(texts * STEPS, device=shared.device).view(texts, STEPS)
     tiles = tile_rows(np.ones(texts, dtype=np.int64), texts).astype(np.int32)
-    memory = Memory(PackedModel(shared.backbone.model, adapters, LONGEST), texts, STEPS)
+    cache = KeyValueCache(PackedModel(shared.backbone.model, adapters, LONGEST), texts, STEPS)
     slot = torch.arange(texts, dtype=torch.int32, device=shared.device)
     for step in range(STEPS):
-        memory.read(tokens[:, step], torch.from_numpy(tiles).to(shared.device), slot, step)
+        cache.read(tokens[:, step], torch.from_numpy(tiles).to(shared.device), slot, step)
     with adapters.serving(MixedLayout(slot.long())):
-        return memory.states(texts), shared.decode(tokens)[:, -1]
+        return cache.states(texts), shared.decode(tokens)[:, -1]
 
 
 def _gap(made: Tensor, expected: Tensor) -> float:

@@ -18,7 +18,7 @@ from synthleak.releases.lm.fleet.memory import Fleet, Shape
 from synthleak.releases.lm.fleet.packed_model import PackedModel, packable
 from synthleak.releases.lm.fleet.packed_sampling import PackedSampler
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer
-from synthleak.releases.lm.fleet.sampling import Decoder, Sampler
+from synthleak.releases.lm.fleet.sampling import Sampler
 from synthleak.releases.lm.fleet.self_check import packed_works
 from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig
 
@@ -56,7 +56,7 @@ class SharedBackbone:
         return made
 
     def drop_adapters(self) -> None:
-        """Let go of the adapters: generators that share a backbone need their memory."""
+        """Free the adapters: generators that share a backbone need their memory."""
         for layer in self.layers:
             layer.adapters = None
 
@@ -69,23 +69,18 @@ class SharedBackbone:
         states: Tensor = self._base(inputs_embeds=embedded, use_cache=False).last_hidden_state
         return states
 
-    def decoder(self) -> Decoder:
-        """Return the decoder with memory, for sampling."""
-
-        def step(tokens: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> tuple[Tensor, Any]:
-            out = self._base(
-                input_ids=tokens,
-                attention_mask=mask,
-                position_ids=positions,
-                past_key_values=cache,
-                use_cache=True,
-            )
-            return out.last_hidden_state[:, -1], out.past_key_values
-
-        def select(cache: Any, rows: Tensor) -> None:
-            cache.batch_select_indices(rows)
-
-        return Decoder(step, self.backbone.head, select)
+    def step(
+        self, tokens: Tensor, mask: Tensor, positions: Tensor, cache: Any
+    ) -> tuple[Tensor, Any]:
+        """Return the last hidden state of every row and the key-value cache, for sampling."""
+        out = self._base(
+            input_ids=tokens,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+        )
+        return out.last_hidden_state[:, -1], out.past_key_values
 
     def shape(self, rank: int) -> Shape:
         """Return what decides the memory of this backbone."""
@@ -135,7 +130,7 @@ class SharedBackbone:
         if self.packs(adapters.rank):
             packed = PackedModel(self.backbone.model, adapters, decoding.longest)
             return PackedSampler(packed, decoding, texts_at_once=fleet.texts)
-        return Sampler(self.decoder(), adapters, decoding, texts_at_once=fleet.texts)
+        return Sampler(self, adapters, decoding, texts_at_once=fleet.texts)
 
 
 class FusedNorm(torch.nn.Module):

@@ -126,7 +126,9 @@ class TokenSampler:
             rows = _Rows(read, torch.from_numpy(local).to(device), uniforms, how, vectors, head)
             while rows.go_on():
                 steer.vectors = rows.vectors
-                rows.hidden = self._step(rows.last[:, None], rows.mask, rows.positions, rows.cache)
+                rows.hidden, _ = self._shared.step(
+                    rows.last[:, None], rows.mask, rows.positions, rows.cache
+                )
         return rows.texts()
 
     def _read(
@@ -156,24 +158,13 @@ class TokenSampler:
             part = slice(start, start + at_once)
             steer.vectors = None if vectors is None else vectors[part]
             cache = new_cache(ahead)
-            hidden.append(self._step(every[part], seen[part], positions[part], cache))
+            hidden.append(self._shared.step(every[part], seen[part], positions[part], cache)[0])
             caches.append(cache)
         return _Read(torch.cat(hidden), _joined(caches, ahead), seen, positions[:, -1:].clone())
 
-    def _step(self, tokens: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
-        out = self._shared.backbone.model.base_model(
-            input_ids=tokens,
-            attention_mask=mask,
-            position_ids=positions,
-            past_key_values=cache,
-            use_cache=True,
-        )
-        last: Tensor = out.last_hidden_state[:, -1]
-        return last
-
 
 def _joined(caches: list[Any], ahead: int) -> Any:
-    """Join the memories of microbatches, layer by layer, letting go of them on the way."""
+    """Join the caches of microbatches, layer by layer, freeing each on the way."""
     if len(caches) == 1:
         return caches[0]
     whole = new_cache(ahead)
@@ -239,7 +230,7 @@ class _Rows:
         return self._length % COMPACT_EVERY != 0 or self._compact()
 
     def _compact(self) -> bool:
-        """Let go of finished rows where enough have finished; looking makes the host wait."""
+        """Drop finished rows where enough have finished; looking makes the host wait."""
         rows = self._alive.nonzero().squeeze(1)
         if len(rows) and len(rows) <= COMPACT_BELOW * len(self._alive):
             self.cache.batch_select_indices(rows)
