@@ -16,7 +16,7 @@ from typing import Any
 
 from synthleak.core.errors import GeneratorError
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.releases.release import Request, Synthetic
+from synthleak.releases.release import Synthetic
 
 SEED_LIMIT = 2**31 - 1
 """Seeds for external programs stay below this: R, awk and many libraries take no more."""
@@ -74,11 +74,6 @@ def _file_hash(path: Path, changed: int, size: int) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise GeneratorError(f"cannot be read ({error.strerror})", str(path)) from None
-
-
-def training_of(request: Request) -> bytes:
-    """Return the training file of a request."""
-    return dump_training(request.records)
 
 
 def read_release(data: bytes, size: int, where: str, *, of_set: str = "") -> list[Synthetic]:

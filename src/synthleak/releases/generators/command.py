@@ -23,11 +23,11 @@ from synthleak.core.errors import GeneratorError
 from synthleak.core.validation import DataPath
 from synthleak.releases.exchange import (
     budget,
+    dump_training,
     file_hash,
     program_seed,
     read_bytes,
     read_release,
-    training_of,
 )
 from synthleak.releases.redaction import redact
 from synthleak.releases.release import Request, StatedGenerator, Synthetic, generators
@@ -95,7 +95,7 @@ class Command(StatedGenerator):
         with tempfile.TemporaryDirectory(prefix="synthleak-") as name:
             folder = Path(name)
             train, out = folder / "train.jsonl", folder / "release.jsonl"
-            train.write_bytes(training_of(request))
+            train.write_bytes(dump_training(request.records))
             argv = _filled(self.argv, request, train, out)
             self._run(argv, folder, request)
             if not out.is_file():

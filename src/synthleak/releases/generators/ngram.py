@@ -24,13 +24,7 @@ from pydantic import Field
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.claim import GaussianEvent, gaussian_sigma
-from synthleak.releases.release import (
-    AccountedGenerator,
-    Public,
-    Request,
-    Synthetic,
-    generators,
-)
+from synthleak.releases.release import AccountedGenerator, Public, Request, Synthetic, generators
 
 ORDERS = 3
 END = "\x03"
@@ -121,10 +115,7 @@ def bounded_sum(records: Iterable[Record], support: Mapping[Gram, int]) -> NDArr
 
 
 def noised_sum(
-    records: Iterable[Record],
-    support: Mapping[Gram, int],
-    sigma: float,
-    rng: np.random.Generator,
+    records: Iterable[Record], support: Mapping[Gram, int], sigma: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Noise every cell of the support, those that no record touches too, and cut negatives."""
     cells = bounded_sum(records, support) + rng.normal(0.0, sigma, len(support))

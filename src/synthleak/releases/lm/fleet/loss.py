@@ -16,11 +16,7 @@ CHUNK = 4096
 
 
 def loss_gradients(
-    states: Tensor,
-    head: Tensor,
-    targets: Tensor,
-    losses: Tensor | None = None,
-    piece: int = CHUNK,
+    states: Tensor, head: Tensor, targets: Tensor, losses: Tensor | None = None, piece: int = CHUNK
 ) -> Tensor:
     """Return the gradient of each token's loss by its state; fill `losses` if given."""
     gradients = torch.empty_like(states)

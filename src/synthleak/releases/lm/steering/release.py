@@ -23,11 +23,7 @@ from synthleak.releases.lm.prompting.prompted import timed
 from synthleak.releases.lm.prompting.prompts import described, few_shot
 from synthleak.releases.lm.prompting.text_sampling import TextSampler
 from synthleak.releases.lm.prompting.token_sampling import plan_sampling
-from synthleak.releases.lm.steering.exemplars import (
-    ClassTexts,
-    choose_exemplars,
-    public_texts,
-)
+from synthleak.releases.lm.steering.exemplars import ClassTexts, choose_exemplars, public_texts
 from synthleak.releases.lm.steering.hooks import SteeringVectors
 from synthleak.releases.lm.steering.states import PromptedText
 from synthleak.releases.lm.steering.vectors import (
