@@ -42,6 +42,11 @@ class ClassTexts:
     references: tuple[str, ...]
 
 
+def identity_of(generator: EpsVec) -> str:
+    """Return the hash of the settings that public texts depend on."""
+    return digest(generator.identity())
+
+
 def public_texts(
     generator: EpsVec,
     sampler: TextSampler,
@@ -51,7 +56,7 @@ def public_texts(
 ) -> Mapping[Labels, ClassTexts]:
     """Return the texts of the classes of all instances; missing ones are written now."""
     empty: dict[Labels, ClassTexts] = {}
-    identity = digest(generator.identity())
+    identity = identity_of(generator)
     known = public.remember(f"written for {identity}", lambda: empty)
     missing = sorted({labels for own in classes for labels in own} - set(known))
     each = generator.candidates + generator.references
