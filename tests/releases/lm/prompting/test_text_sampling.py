@@ -50,7 +50,7 @@ def sampler(
 
     made = TextSampler.__new__(TextSampler)
     made.tokenizer = SimpleNamespace(decode=lambda rows: [SAYINGS[row] for row in rows])  # type: ignore[assignment]
-    made._token_sampler = SimpleNamespace(draw=draw)  # type: ignore[assignment]
+    made._token_sampler = SimpleNamespace(sample=draw)  # type: ignore[assignment]
     made._attempts = attempts
     return made, asked
 
@@ -63,7 +63,7 @@ def write(
     labels: list[tuple[str, ...]] | None = None,
 ) -> list[str]:
     how, owners = Decoding(end=(END,), longest=2), [(5, rows)]
-    return made.write(
+    return made.sample(
         [(0,)] * rows, np.arange(rows), owners, how, one_line=True, quoted=quoted, labels=labels
     )
 
@@ -99,7 +99,7 @@ def test_sampling_errors_are_raised_as_they_are() -> None:
         raise MemoryError
 
     made, _ = sampler([], attempts=1)
-    made._token_sampler = SimpleNamespace(draw=draw)  # type: ignore[assignment]
+    made._token_sampler = SimpleNamespace(sample=draw)  # type: ignore[assignment]
     with pytest.raises(MemoryError):
         write(made, 1)
 

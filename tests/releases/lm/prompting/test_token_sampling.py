@@ -13,7 +13,7 @@ from synthleak.core.errors import GeneratorError  # noqa: E402
 from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
 from synthleak.releases.lm.fleet.memory import Shape  # noqa: E402
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
-from synthleak.releases.lm.prompting import token_sampling as drawing  # noqa: E402
+from synthleak.releases.lm.prompting import token_sampling  # noqa: E402
 from synthleak.releases.lm.prompting.token_sampling import TokenSampler, plan_sampling  # noqa: E402
 from synthleak.releases.lm.steering.hooks import SteeringVectors  # noqa: E402
 
@@ -80,14 +80,14 @@ def plain(
 def test_rows_are_drawn_as_a_plain_loop_draws_them(
     shared: SharedBackbone, rows: int | None, steer: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drawing, "COMPACT_EVERY", 3)
+    monkeypatch.setattr(token_sampling, "COMPACT_EVERY", 3)
     # So little room that prompts are read in several microbatches, whose memories are joined.
-    monkeypatch.setattr(drawing, "MOST_TOKENS", 40)
+    monkeypatch.setattr(token_sampling, "MOST_TOKENS", 40)
     how = Decoding(end=(2, 3, 4, 5, 6, 7), longest=12, temperature=0.9, top_k=20, top_p=0.95)
     uniforms = np.random.default_rng(3).random((len(OF), how.longest), dtype=np.float32)
     vectors = torch.randn(len(PROMPTS), 2, 16, dtype=torch.float64) * 2
     steering = SteeringVectors((1, 2), vectors) if steer else None
-    made = TokenSampler(shared, rows=rows).draw(PROMPTS, OF, uniforms, how, steering)
+    made = TokenSampler(shared, rows=rows).sample(PROMPTS, OF, uniforms, how, steering)
     expected = [
         plain(
             shared,
@@ -107,7 +107,7 @@ def test_no_text_ends_before_its_least_length(shared: SharedBackbone) -> None:
     uniforms = np.random.default_rng(3).random((len(OF), 6), dtype=np.float32)
     for least in (0, 1, 3):
         how = Decoding(end=ends, longest=6, top_p=1.0, least=least)
-        made = TokenSampler(shared).draw(PROMPTS, OF, uniforms, how)
+        made = TokenSampler(shared).sample(PROMPTS, OF, uniforms, how)
         assert not any(set(tokens[:least]) & set(ends) for tokens in made)
         # The token that ends a text is handed over with it.
         assert min(map(len, made)) == least + 1
@@ -116,10 +116,10 @@ def test_no_text_ends_before_its_least_length(shared: SharedBackbone) -> None:
 def test_steering_changes_what_is_drawn_and_leaves_nothing_behind(shared: SharedBackbone) -> None:
     how = Decoding(end=(2,), longest=10)
     uniforms = np.random.default_rng(1).random((len(OF), 10), dtype=np.float32)
-    before = TokenSampler(shared).draw(PROMPTS, OF, uniforms, how)
+    before = TokenSampler(shared).sample(PROMPTS, OF, uniforms, how)
     steering = SteeringVectors((2,), torch.full((len(PROMPTS), 1, 16), 5.0))
-    assert TokenSampler(shared).draw(PROMPTS, OF, uniforms, how, steering) != before
-    assert TokenSampler(shared).draw(PROMPTS, OF, uniforms, how) == before
+    assert TokenSampler(shared).sample(PROMPTS, OF, uniforms, how, steering) != before
+    assert TokenSampler(shared).sample(PROMPTS, OF, uniforms, how) == before
 
 
 def test_out_of_memory_halves_the_rows(
@@ -127,7 +127,7 @@ def test_out_of_memory_halves_the_rows(
 ) -> None:
     how = Decoding(end=(2,), longest=6)
     uniforms = np.random.default_rng(1).random((len(OF), 6), dtype=np.float32)
-    whole = TokenSampler(shared).draw(PROMPTS, OF, uniforms, how)
+    whole = TokenSampler(shared).sample(PROMPTS, OF, uniforms, how)
     usual = TokenSampler._batch
 
     def greedy(self: TokenSampler, prompts: object, of: np.ndarray, *rest: object) -> object:
@@ -136,7 +136,7 @@ def test_out_of_memory_halves_the_rows(
         return usual(self, prompts, of, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(TokenSampler, "_batch", greedy)
-    assert TokenSampler(shared).draw(PROMPTS, OF, uniforms, how) == whole
+    assert TokenSampler(shared).sample(PROMPTS, OF, uniforms, how) == whole
     assert "out of device memory: going on with 6 texts" in caplog.text
     assert "with 3 texts" in caplog.text
 
