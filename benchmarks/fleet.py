@@ -35,17 +35,17 @@ from synthleak import run
 from synthleak.core.engine.progress import Lines
 from synthleak.core.spec import load_spec
 from synthleak.releases.lm.backbone import Backbone, load_backbone
-from synthleak.releases.lm.fleet import crew as crews
+from synthleak.releases.lm.fleet import shared_backbone as backbones
 from synthleak.releases.lm.fleet.batches import Example
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew, memory_of
+from synthleak.releases.lm.fleet.decoding import Decoding
 from synthleak.releases.lm.fleet.memory import plan_fleet
-from synthleak.releases.lm.fleet.training import Course
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
+from synthleak.releases.lm.fleet.training import TrainingConfig
 
 RESULTS = Path(__file__).parent / "results"
 STUDY = Path(__file__).parents[1] / "studies" / "goemotions-dpgen" / "audit.toml"
 INSTANCES, EXAMPLES, TOKENS, LONGEST, RANK = 104, 16, 24, 64, 16
-COURSE = Course(steps=1, rate=1.0, batch=EXAMPLES, learning_rate=1e-3, clip=1.0, sigma=1.0)
+CONFIG = TrainingConfig(steps=1, rate=1.0, batch=EXAMPLES, learning_rate=1e-3, clip=1.0, sigma=1.0)
 
 
 def timed(work: Callable[[], None], repeats: int, device: str) -> float:
@@ -130,17 +130,17 @@ def fleet_examples(vocabulary: int, instances: int) -> list[list[Example]]:
     ]
 
 
-def fleet_step(crew: Crew, instances: int, fleet: Any) -> Callable[[], None]:
+def fleet_step(shared: SharedBackbone, instances: int, fleet: Any) -> Callable[[], None]:
     """Return one DP-SGD step of a whole fleet, as training takes it."""
-    adapters = crew.adapters(range(instances), rank=RANK, scale=2.0)
-    trainer = crew.trainer(adapters, COURSE, longest=LONGEST, fleet=fleet)
-    sets = fleet_examples(crew.backbone.head.shape[0], instances)
-    library = trainer.library(sets)
+    adapters = shared.adapters(range(instances), rank=RANK, scale=2.0)
+    trainer = shared.trainer(adapters, CONFIG, longest=LONGEST, fleet=fleet)
+    sets = fleet_examples(shared.backbone.head.shape[0], instances)
+    prepared = trainer.prepare(sets)
     everyone = [np.arange(EXAMPLES)] * instances
-    noise = [torch.Generator(crew.device).manual_seed(i) for i in range(instances)]
+    noise = [torch.Generator(shared.device).manual_seed(i) for i in range(instances)]
 
     def step() -> None:
-        trainer.update(trainer.noised_sum(library, everyone, noise), 10)
+        trainer.update(trainer.noised_sum(prepared, everyone, noise), 10)
 
     return step
 
@@ -161,37 +161,43 @@ def matrix_peak(device: str, dtype: torch.dtype, n: int) -> float:
     return 2.0 * n**3 / timed(lambda: torch.matmul(a, b), 10, device)
 
 
-def sampling(crew: Crew, instances: int, fleet: Any, each: int, longest: int) -> float:
+def sampling(shared: SharedBackbone, instances: int, fleet: Any, each: int, longest: int) -> float:
     """Return tokens a second, all instances together, every text to its full length."""
-    adapters = crew.adapters(range(instances), rank=RANK, scale=2.0)
+    adapters = shared.adapters(range(instances), rank=RANK, scale=2.0)
     decoding = Decoding(end=(), longest=longest)
-    sampler = crew.sampler(adapters, decoding, fleet=fleet)
+    sampler = shared.sampler(adapters, decoding, fleet=fleet)
     prompts = [[(5, 6, 7, 8, 9, 10)] * each for _ in range(instances)]
-    seconds = timed(lambda: sampler.sample(prompts, range(instances)) and None, 1, crew.device.type)
+    seconds = timed(
+        lambda: sampler.sample(prompts, range(instances)) and None, 1, shared.device.type
+    )
     return instances * each * longest / seconds
 
 
 def measure(shape: str, device: str, dtype: torch.dtype, instances: int) -> dict[str, Any]:
-    crew = Crew(Backbone(shape, build(shape, device, dtype), None, 2, 512))
+    shared = SharedBackbone(Backbone(shape, build(shape, device, dtype), None, 2, 512))
     fleet = plan_fleet(
-        crew.shape(RANK), memory_of(crew.device), wanted=instances, batch=EXAMPLES, longest=LONGEST
+        shared.shape(RANK),
+        memory_of(shared.device),
+        wanted=instances,
+        batch=EXAMPLES,
+        longest=LONGEST,
     )
     found: dict[str, Any] = {"plan": vars(fleet)}
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    together = timed(fleet_step(crew, fleet.instances, fleet), 5, device)
+    together = timed(fleet_step(shared, fleet.instances, fleet), 5, device)
     if device == "cuda":
         found["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     found["step_ms"] = together * 1e3
     found["instance_step_ms"] = together / fleet.instances * 1e3
-    found["tflops"] = flops(crew.backbone.model, fleet.instances) / together / 1e12
+    found["tflops"] = flops(shared.backbone.model, fleet.instances) / together / 1e12
     each = 156 if device == "cuda" else 2
-    found["tokens_per_s"] = sampling(crew, fleet.instances, fleet, each, 48 if each > 2 else 4)
+    found["tokens_per_s"] = sampling(shared, fleet.instances, fleet, each, 48 if each > 2 else 4)
     if device == "cuda":
         found["sampling_peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
-    del crew
+    del shared
     if device == "cuda":
         torch.cuda.empty_cache()
     alone = timed(plain_step(build(shape, device, dtype), device), 5, device)
@@ -224,7 +230,7 @@ def paper_cells(corpus: Path, out: Path) -> dict[str, dict[str, float]]:
     loaded = load_spec(STUDY)
     found = {}
     for epsilon in loaded.spec.generator[0].epsilon:
-        crews._crew.cache_clear()
+        backbones._shared.cache_clear()
         load_backbone.cache_clear()
         text = STUDY.read_text(encoding="utf-8")
         text = re.sub(r'path = ".*"', f'path = "{corpus.resolve()}"', text)

@@ -20,7 +20,7 @@ import transformers
 from _shapes import SHAPES, build
 from fleet_profile import (
     BATCH,
-    COURSE,
+    CONFIG,
     INSTANCES,
     LONGEST,
     RANK,
@@ -32,16 +32,16 @@ from fleet_profile import (
     work_of,
 )
 from synthleak.releases.lm.backbone import Backbone
-from synthleak.releases.lm.fleet import packed as packing
+from synthleak.releases.lm.fleet import packed_model as packing
 from synthleak.releases.lm.fleet import packs
 from synthleak.releases.lm.fleet.adapters import Adapters
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew
-from synthleak.releases.lm.fleet.packed import Packed
+from synthleak.releases.lm.fleet.decoding import Decoding
+from synthleak.releases.lm.fleet.packed_model import PackedModel
 from synthleak.releases.lm.fleet.packed_sampling import PackedSampler
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer
 from synthleak.releases.lm.fleet.sampling import Sampler
-from synthleak.releases.lm.fleet.training import Course, Trainer
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
+from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig
 
 DEVICE = torch.device("cuda")
 BEGAN = time.perf_counter()
@@ -60,8 +60,8 @@ def stamp(what: str = "") -> None:
     print(f"  [{time.perf_counter() - BEGAN:.0f} s] {what}", flush=True)
 
 
-def crew_of(model: Any) -> Crew:
-    return Crew(Backbone("random", model, None, 2, 512))
+def shared_backbone(model: Any) -> SharedBackbone:
+    return SharedBackbone(Backbone("random", model, None, 2, 512))
 
 
 def small(dtype: torch.dtype) -> Any:
@@ -80,10 +80,10 @@ def small(dtype: torch.dtype) -> Any:
     return model.to(DEVICE, dtype).eval().requires_grad_(False)
 
 
-def trained(crew: Crew, instances: int) -> Adapters:
+def trained(shared: SharedBackbone, instances: int) -> Adapters:
     """Adapters as after some training: at the start B is zero."""
-    made = crew.adapters(range(instances), rank=RANK, scale=2.0)
-    generator = torch.Generator(crew.device).manual_seed(1)
+    made = shared.adapters(range(instances), rank=RANK, scale=2.0)
+    generator = torch.Generator(shared.device).manual_seed(1)
     for slot in made.slots:
         slot.split(made.master)[1].normal_(0.0, 0.02, generator=generator)
     made.master.copy_(made.master.bfloat16())  # the same in every precision
@@ -91,21 +91,23 @@ def trained(crew: Crew, instances: int) -> Adapters:
     return made
 
 
-def plain_trainer(crew: Crew, adapters: Adapters, course: Course) -> Trainer:
+def plain_trainer(shared: SharedBackbone, adapters: Adapters, config: TrainingConfig) -> Trainer:
     return Trainer(
-        crew.decode,
-        crew.backbone.head,
+        shared.decode,
+        shared.backbone.head,
         adapters,
-        course,
+        config,
         longest=LONGEST,
         tokens_at_once=65_536,
         examples_at_once=2_000,
     )
 
 
-def packed_trainer(crew: Crew, adapters: Adapters, course: Course, at_once: int) -> PackedTrainer:
-    packed = Packed(crew.backbone.model, adapters, LONGEST)
-    return PackedTrainer(packed, course, longest=LONGEST, tokens_at_once=at_once)
+def packed_trainer(
+    shared: SharedBackbone, adapters: Adapters, config: TrainingConfig, at_once: int
+) -> PackedTrainer:
+    packed = PackedModel(shared.backbone.model, adapters, LONGEST)
+    return PackedTrainer(packed, config, longest=LONGEST, tokens_at_once=at_once)
 
 
 def gap(made: torch.Tensor, expected: torch.Tensor) -> float:
@@ -120,22 +122,22 @@ def sums_agree() -> None:
         ("smollm2", lambda dtype: build("smollm2", "cuda", dtype), 4),
     ):
         for clip in (1e-3, None):
-            course = Course(1, BATCH / 500, BATCH, 1e-3, clip, 0.0)
+            config = TrainingConfig(1, BATCH / 500, BATCH, 1e-3, clip, 0.0)
             found: dict[tuple[str, str], torch.Tensor] = {}
             for dtype in (torch.float32, torch.bfloat16):
-                crew = crew_of(make(torch.bfloat16).to(dtype))
-                sets, chosen = poisson(crew.backbone.head.shape[0], instances)
-                adapters = trained(crew, instances)
-                plain = plain_trainer(crew, adapters, course)
+                shared = shared_backbone(make(torch.bfloat16).to(dtype))
+                sets, chosen = poisson(shared.backbone.head.shape[0], instances)
+                adapters = trained(shared, instances)
+                plain = plain_trainer(shared, adapters, config)
                 kind = str(dtype).split(".")[1]
-                found["plain", kind] = plain.clipped_sum(plain.library(sets), chosen).clone()
+                found["plain", kind] = plain.clipped_sum(plain.prepare(sets), chosen).clone()
                 if title == "smollm2" and dtype is torch.float32:
                     continue  # the reference is enough
-                fast = packed_trainer(crew, adapters, course, 65_536)
-                library = fast.library(sets)
-                found["packed", kind] = fast.clipped_sum(library, chosen).clone()
-                fast.clipped_sum(library, chosen)
-                again = fast.clipped_sum(library, chosen)
+                fast = packed_trainer(shared, adapters, config, 65_536)
+                prepared = fast.prepare(sets)
+                found["packed", kind] = fast.clipped_sum(prepared, chosen).clone()
+                fast.clipped_sum(prepared, chosen)
+                again = fast.clipped_sum(prepared, chosen)
                 same = torch.equal(again, found["packed", kind])
             right = found["plain", "float32"]
             gaps = {" ".join(k): f"{gap(v, right):.1e}" for k, v in found.items()}
@@ -145,29 +147,29 @@ def sums_agree() -> None:
 
 def steps_agree() -> None:
     """Compare texts and adapters after some steps in single precision."""
-    crew = crew_of(small(torch.float32))
-    course = Course(4, BATCH / 500, BATCH, 1e-3, 0.5, 0.3)
+    shared = shared_backbone(small(torch.float32))
+    config = TrainingConfig(4, BATCH / 500, BATCH, 1e-3, 0.5, 0.3)
     sets, _ = poisson(1000, 3)
     made = []
     for packed in (False, True):
-        adapters = trained(crew, 3)
+        adapters = trained(shared, 3)
         trainer = (
-            packed_trainer(crew, adapters, course, 65_536)
+            packed_trainer(shared, adapters, config, 65_536)
             if packed
-            else plain_trainer(crew, adapters, course)
+            else plain_trainer(shared, adapters, config)
         )
         before = adapters.master.clone()
         trainer.train(sets, [1, 2, 3])
         made.append((adapters.master - before, adapters))
     print(f"  after 4 steps: {gap(made[1][0], made[0][0]):.1e}")
     adapters = made[1][1]
-    for layer in crew.layers:
+    for layer in shared.layers:
         layer.adapters = adapters
     prompts = [[tuple(range(5, 6 + r % 5)) for r in range(30)] for _ in range(3)]
     how = Decoding(end=tuple(range(2, 60)), longest=40, least=1)
-    expected = Sampler(crew.decoder(), adapters, how, texts_at_once=999).sample(prompts, [4, 5, 6])
+    expected = Sampler(shared, adapters, how, texts_at_once=999).sample(prompts, [4, 5, 6])
     drawn = PackedSampler(
-        Packed(crew.backbone.model, adapters, LONGEST), how, texts_at_once=50
+        PackedModel(shared.backbone.model, adapters, LONGEST), how, texts_at_once=50
     ).sample(prompts, [4, 5, 6])
     flat = ([text for own in some for text in own] for some in (expected, drawn))
     pairs = list(zip(*flat, strict=True))
@@ -194,17 +196,17 @@ def kernels(title: str, work: Callable[[], None], most: int = 26) -> dict[str, f
     return times
 
 
-def training(crew: Crew, peak: float, at_once: int) -> None:
-    adapters = trained(crew, INSTANCES)
+def training(shared: SharedBackbone, peak: float, at_once: int) -> None:
+    adapters = trained(shared, INSTANCES)
     generators = [torch.Generator(DEVICE).manual_seed(i) for i in range(INSTANCES)]
     for title, draw in (("16 x 24 tokens", even), ("Poisson batches", poisson)):
-        course = replace(COURSE, rate=1.0) if draw is even else COURSE
-        trainer = packed_trainer(crew, adapters, course, at_once)
-        sets, chosen = draw(crew.backbone.head.shape[0], INSTANCES)
-        library = trainer.library(sets)
+        config = replace(CONFIG, rate=1.0) if draw is even else CONFIG
+        trainer = packed_trainer(shared, adapters, config, at_once)
+        sets, chosen = draw(shared.backbone.head.shape[0], INSTANCES)
+        prepared = trainer.prepare(sets)
 
-        def step(trainer: Any = trainer, library: Any = library, chosen: Any = chosen) -> None:
-            trainer.update(trainer.noised_sum(library, chosen, generators), 10)
+        def step(trainer: Any = trainer, prepared: Any = prepared, chosen: Any = chosen) -> None:
+            trainer.update(trainer.noised_sum(prepared, chosen, generators), 10)
 
         step()
         stamp("first step, with compilation")
@@ -218,43 +220,41 @@ def training(crew: Crew, peak: float, at_once: int) -> None:
         torch.cuda.synchronize()
         back_to_back = (time.perf_counter() - begin) / 5
         tokens = sum(len(s[p].tokens) for s, own in zip(sets, chosen, strict=True) for p in own)
-        share = work_of(crew, tokens) / back_to_back / peak
+        share = work_of(shared, tokens) / back_to_back / peak
         print(
             f"\n{title}: {tokens} tokens, step {wall * 1e3:.1f} ms alone, {back_to_back * 1e3:.1f}"
             f" back to back (host {host * 1e3:.1f}), {share:.1%} of peak, {peak_memory():.1f} GiB"
         )
         kernels(title, step)
-        del trainer, step, library
+        del trainer, step, prepared
     stamp()
 
 
-def plain_training(crew: Crew) -> None:
+def plain_training(shared: SharedBackbone) -> None:
     """Time a Poisson step of the plain pass."""
-    adapters = trained(crew, INSTANCES)
-    trainer = plain_trainer(crew, adapters, COURSE)
+    adapters = trained(shared, INSTANCES)
+    trainer = plain_trainer(shared, adapters, CONFIG)
     generators = [torch.Generator(DEVICE).manual_seed(i) for i in range(INSTANCES)]
-    sets, chosen = poisson(crew.backbone.head.shape[0], INSTANCES)
-    library = trainer.library(sets)
+    sets, chosen = poisson(shared.backbone.head.shape[0], INSTANCES)
+    prepared = trainer.prepare(sets)
 
     def step() -> None:
-        trainer.update(trainer.noised_sum(library, chosen, generators), 10)
+        trainer.update(trainer.noised_sum(prepared, chosen, generators), 10)
 
     wall = seconds(step, 3, 2)
     print(f"\nplain, Poisson batches: step {wall * 1e3:.1f} ms, {peak_memory():.1f} GiB")
     stamp()
 
 
-def sampling(crew: Crew, each: int, longest: int) -> None:
-    adapters = trained(crew, INSTANCES)
+def sampling(shared: SharedBackbone, each: int, longest: int) -> None:
+    adapters = trained(shared, INSTANCES)
     prompts = [[(5, 6, 7, 8)] * each for _ in range(INSTANCES)]
     sampler = PackedSampler(
-        Packed(crew.backbone.model, adapters, LONGEST),
+        PackedModel(shared.backbone.model, adapters, LONGEST),
         Decoding(end=(), longest=longest),
         texts_at_once=32_768,
     )
-    plain = Sampler(
-        crew.decoder(), adapters, Decoding(end=(), longest=longest), texts_at_once=32_768
-    )
+    plain = Sampler(shared, adapters, Decoding(end=(), longest=longest), texts_at_once=32_768)
     wall = seconds(lambda: plain.sample(prompts, range(INSTANCES)), 1, 0)
     print(f"\nplain sampling: {wall * 1e3:.0f} ms")
     sampler.sample(prompts, range(INSTANCES))
@@ -266,10 +266,10 @@ def sampling(crew: Crew, each: int, longest: int) -> None:
     stamp()
 
 
-def sweep(crew: Crew) -> None:
+def sweep(shared: SharedBackbone) -> None:
     """Print the time of every kernel under other ways of compiling it."""
-    adapters = trained(crew, INSTANCES)
-    sets, chosen = poisson(crew.backbone.head.shape[0], INSTANCES)
+    adapters = trained(shared, INSTANCES)
+    sets, chosen = poisson(shared.backbone.head.shape[0], INSTANCES)
     names = [n for n in dir(packing_kernels()) if not n.startswith("_")]
     found: dict[str, dict[str, float]] = {}
     before = {k: dict(v) for k, v in packing.OPTIONS.items()}
@@ -286,10 +286,10 @@ def sweep(crew: Crew) -> None:
         packing.OPTIONS.update(before if options is None else dict.fromkeys(names, options))
         packing.ROWS = packs.ROWS = rows
         try:
-            trainer = packed_trainer(crew, adapters, COURSE, 65_536)
-            library = trainer.library(sets)
-            trainer.clipped_sum(library, chosen)
-            pack = next(iter(library.packs(chosen)))
+            trainer = packed_trainer(shared, adapters, CONFIG, 65_536)
+            prepared = trainer.prepare(sets)
+            trainer.clipped_sum(prepared, chosen)
+            pack = next(iter(prepared.packs(chosen)))
             times = kernels("", partial(trainer._add_pack, pack))
             found[title] = {n: times.get(n, 0.0) for n in names}
         except Exception:
@@ -318,23 +318,23 @@ def main() -> None:
     peak, copying = ceilings("cuda", 8192)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}: {peak / 1e12:.0f} TFLOP/s,")
     print(f"copies {copying / 1e12:.2f} TB/s")
-    crews: dict[str, Crew] = {}
+    backbones: dict[str, SharedBackbone] = {}
 
-    def crew(shape: str) -> Crew:
-        if shape not in crews:
-            crews.clear()
+    def shared(shape: str) -> SharedBackbone:
+        if shape not in backbones:
+            backbones.clear()
             torch.cuda.empty_cache()
-            crews[shape] = crew_of(build(shape, "cuda", torch.bfloat16))
-        return crews[shape]
+            backbones[shape] = shared_backbone(build(shape, "cuda", torch.bfloat16))
+        return backbones[shape]
 
     for work in (
         sums_agree,
         steps_agree,
-        lambda: training(crew("smollm2"), peak, 65_536),
-        lambda: sampling(crew("smollm2"), 100, 40),
-        lambda: plain_training(crew("smollm2")),
-        lambda: training(crew("1b"), peak, 61_440),
-        lambda: sweep(crew("smollm2")) if options.sweep else None,
+        lambda: training(shared("smollm2"), peak, 65_536),
+        lambda: sampling(shared("smollm2"), 100, 40),
+        lambda: plain_training(shared("smollm2")),
+        lambda: training(shared("1b"), peak, 61_440),
+        lambda: sweep(shared("smollm2")) if options.sweep else None,
     ):
         try:
             torch.cuda.empty_cache()

@@ -24,18 +24,20 @@ import torch
 
 from _shapes import build
 from synthleak.releases.lm.backbone import Backbone
-from synthleak.releases.lm.fleet.batches import Example, Library
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew, memory_of
+from synthleak.releases.lm.fleet.batches import Example, PaddedExamples
+from synthleak.releases.lm.fleet.decoding import Decoding
+from synthleak.releases.lm.fleet.example_gradients import ExampleGradients
 from synthleak.releases.lm.fleet.memory import plan_fleet
-from synthleak.releases.lm.fleet.passes import Passes
 from synthleak.releases.lm.fleet.sampling import Sampler
-from synthleak.releases.lm.fleet.training import Course, Trainer
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
+from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig
 
 INSTANCES, RECORDS, BATCH, RANK, LONGEST = 104, 500, 16, 16, 64
 # Tokens of a GoEmotions record with its labels, by twentieths.
 LENGTHS = (4, 9, 10, 12, 13, 14, 16, 17, 18, 20, 21, 22, 24, 25, 27, 28, 30, 32, 34, 37, 64)
-COURSE = Course(steps=1, rate=BATCH / RECORDS, batch=BATCH, learning_rate=1e-3, clip=1.0, sigma=1.0)
+CONFIG = TrainingConfig(
+    steps=1, rate=BATCH / RECORDS, batch=BATCH, learning_rate=1e-3, clip=1.0, sigma=1.0
+)
 
 
 def wait() -> None:
@@ -86,7 +88,7 @@ def poisson(vocabulary: int, instances: int) -> tuple[list[list[Example]], list[
                 for n, p in zip(lengths, prompts, strict=True)
             ]
         )
-    return sets, [np.flatnonzero(rng.random(RECORDS) < COURSE.rate) for _ in sets]
+    return sets, [np.flatnonzero(rng.random(RECORDS) < CONFIG.rate) for _ in sets]
 
 
 def even(vocabulary: int, instances: int) -> tuple[list[list[Example]], list[np.ndarray]]:
@@ -99,11 +101,11 @@ def even(vocabulary: int, instances: int) -> tuple[list[list[Example]], list[np.
     return sets, [np.arange(BATCH)] * instances
 
 
-def work_of(crew: Crew, tokens: int) -> float:
+def work_of(shared: SharedBackbone, tokens: int) -> float:
     """Count the matrix work of a step: forward and backward through frozen weights and LoRA."""
-    linear = sum(layer.weight.numel() for layer in crew.layers)
-    low = sum(RANK * (layer.inputs + layer.outputs) for layer in crew.layers)
-    return 2.0 * tokens * (2 * linear + 2 * crew.backbone.head.numel() + 3 * low)
+    linear = sum(layer.weight.numel() for layer in shared.layers)
+    low = sum(RANK * (layer.inputs + layer.outputs) for layer in shared.layers)
+    return 2.0 * tokens * (2 * linear + 2 * shared.backbone.head.numel() + 3 * low)
 
 
 class _Never:
@@ -119,14 +121,14 @@ class _Never:
 COPIES = ("aten::index_select", "aten::copy_", "aten::cat", "aten::index", "aten::gather")
 
 
-def kind_of(name: str, shapes: Sequence[Any], crew: Crew, size: int) -> str:
+def kind_of(name: str, shapes: Sequence[Any], shared: SharedBackbone, size: int) -> str:
     """Return which work an operation belongs to, by its name and the shapes it takes.
 
     The first row that fits decides.
     """
     dims = [tuple(s) for s in shapes if isinstance(s, (list, tuple)) and s]
     flat = {d for shape in dims for d in shape}
-    head, whole, rank = crew.backbone.head.shape[0] in flat, size in flat, RANK in flat
+    head, whole, rank = shared.backbone.head.shape[0] in flat, size in flat, RANK in flat
     product = name in ("aten::mm", "aten::addmm", "aten::matmul", "aten::linear")
     batched = name in ("aten::bmm", "aten::baddbmm_", "aten::baddbmm")
     rows = (
@@ -134,7 +136,7 @@ def kind_of(name: str, shapes: Sequence[Any], crew: Crew, size: int) -> str:
         (product and whole, "weighted sums"),
         (product, "frozen products"),
         (batched and not rank, "attention"),
-        # Written into the buffer of gradients.
+        # ClassTexts into the buffer of gradients.
         (name == "aten::bmm" and len(dims) == 3, "per-example gradients"),
         (batched, "adapter products"),
         (whole and (name.endswith("norm") or "vector_norm" in name), "per-example norms"),
@@ -144,7 +146,7 @@ def kind_of(name: str, shapes: Sequence[Any], crew: Crew, size: int) -> str:
         ),
         (whole and "normal" in name, "noise"),
         (whole and "index_select" in name, "adapter copies"),
-        (whole, "optimiser, sums of noise and portions"),
+        (whole, "optimiser, sums of noise and microbatches"),
         ("attention" in name, "attention"),
         (head, "loss and head: rest"),
         ("norm" in name, "layer norms"),
@@ -154,7 +156,9 @@ def kind_of(name: str, shapes: Sequence[Any], crew: Crew, size: int) -> str:
     return next((kind for fits, kind in rows if fits), f"kernels of {name}")
 
 
-def table(title: str, work: Callable[[], None], crew: Crew, size: int, wall: float) -> None:
+def table(
+    title: str, work: Callable[[], None], shared: SharedBackbone, size: int, wall: float
+) -> None:
     """Print kernel times of `work` by kind, beside the wall time of the same work as it is used."""
     activities = [torch.profiler.ProfilerActivity.CPU]
     if torch.cuda.is_available():
@@ -170,7 +174,7 @@ def table(title: str, work: Callable[[], None], crew: Crew, size: int, wall: flo
         took = event.self_device_time_total if on_gpu else event.self_cpu_time_total
         if event.device_type != torch.autograd.DeviceType.CPU or took <= 0:
             continue
-        kind = kind_of(event.name, event.input_shapes or (), crew, size)
+        kind = kind_of(event.name, event.input_shapes or (), shared, size)
         times[kind] += took / 1e3
         counts[kind] += 1
         rows[(kind, f"{event.name} {event.input_shapes}"[:110])].append(took / 1e3)
@@ -184,50 +188,52 @@ def table(title: str, work: Callable[[], None], crew: Crew, size: int, wall: flo
         print(f"  {sum(took):8.2f} ms {len(took):6d}  {kind}: {name}")
 
 
-def training(crew: Crew, instances: int, peak: float) -> None:
+def training(shared: SharedBackbone, instances: int, peak: float) -> None:
     fleet = plan_fleet(
-        crew.shape(RANK), memory_of(crew.device), wanted=instances, batch=BATCH, longest=LONGEST
+        shared.shape(RANK), memory_of(shared.device), wanted=instances, batch=BATCH, longest=LONGEST
     )
-    adapters = crew.adapters(range(instances), rank=RANK, scale=2.0)
-    noise = [torch.Generator(crew.device).manual_seed(i) for i in range(instances)]
+    adapters = shared.adapters(range(instances), rank=RANK, scale=2.0)
+    noise = [torch.Generator(shared.device).manual_seed(i) for i in range(instances)]
     for title, draw in (("16 x 24 tokens", even), ("Poisson batches", poisson)):
-        sets, chosen = draw(crew.backbone.head.shape[0], instances)
-        library = Library(sets, crew.device, LONGEST)
+        sets, chosen = draw(shared.backbone.head.shape[0], instances)
+        prepared = PaddedExamples(sets, shared.device, LONGEST)
         trainer = Trainer(
-            crew.decode,
-            crew.backbone.head,
+            shared.decode,
+            shared.backbone.head,
             adapters,
-            COURSE,
+            CONFIG,
             longest=LONGEST,
             tokens_at_once=fleet.tokens,
             examples_at_once=fleet.examples,
         )
 
-        def step(trainer: Trainer = trainer, library: Any = library, chosen: Any = chosen) -> None:
-            total = trainer.clipped_sum(library, chosen)
+        def step(
+            trainer: Trainer = trainer, prepared: Any = prepared, chosen: Any = chosen
+        ) -> None:
+            total = trainer.clipped_sum(prepared, chosen)
             trainer.noise(total, noise)
             trainer.update(total, 10)
 
         wall = seconds(step)
         tokens = sum(len(s[p].tokens) for s, own in zip(sets, chosen, strict=True) for p in own)
-        share = work_of(crew, tokens) / wall / peak
+        share = work_of(shared, tokens) / wall / peak
         print(f"\n{title}: {tokens} tokens, step {wall * 1e3:.1f} ms, {share:.1%} of peak")
-        passes = Passes(crew.decode, crew.backbone.head, adapters)
-        passes._seen = _Never()  # type: ignore[assignment]
-        trainer._passes = passes
+        gradients_of = ExampleGradients(shared.decode, shared.backbone.head, adapters)
+        gradients_of._seen = _Never()  # type: ignore[assignment]
+        trainer._gradients = gradients_of
         step()
-        table(title, step, crew, adapters.size, wall)
+        table(title, step, shared, adapters.size, wall)
         print(f"  peak memory {peak_memory():.1f} GiB; plan {fleet}")
-    crew.dismiss()
+    shared.drop_adapters()
 
 
-def sampling(crew: Crew, instances: int, each: int, longest: int) -> None:
+def sampling(shared: SharedBackbone, instances: int, each: int, longest: int) -> None:
     fleet = plan_fleet(
-        crew.shape(RANK), memory_of(crew.device), wanted=instances, batch=BATCH, longest=longest
+        shared.shape(RANK), memory_of(shared.device), wanted=instances, batch=BATCH, longest=longest
     )
-    adapters = crew.adapters(range(instances), rank=RANK, scale=2.0)
+    adapters = shared.adapters(range(instances), rank=RANK, scale=2.0)
     decoding = Decoding(end=(), longest=longest)
-    sampler = Sampler(crew.decoder(), adapters, decoding, texts_at_once=fleet.texts)
+    sampler = Sampler(shared, adapters, decoding, texts_at_once=fleet.texts)
     prompts = [[(5, 6, 7, 8)] * each for _ in range(instances)]
 
     def work() -> None:
@@ -235,18 +241,18 @@ def sampling(crew: Crew, instances: int, each: int, longest: int) -> None:
 
     wall = seconds(work, 1, 1)
     title = f"sampling {instances} x {each} texts of {longest} tokens"
-    table(title, work, crew, adapters.size, wall)
+    table(title, work, shared, adapters.size, wall)
     print(f"  {instances * each * longest / wall:,.0f} tokens/s; peak {peak_memory():.1f} GiB")
-    crew.dismiss()
+    shared.drop_adapters()
 
 
-def products(crew: Crew, tokens: int, peak: float) -> None:
+def products(shared: SharedBackbone, tokens: int, peak: float) -> None:
     """Print the rates of products that the backbone needs, alone and stacked."""
-    config = crew.backbone.model.config
+    config = shared.backbone.model.config
     hidden, inner = config.hidden_size, config.intermediate_size
     size = hidden // config.num_attention_heads
     keys = config.num_key_value_heads * size
-    device = crew.device
+    device = shared.device
     print(f"\nproducts of {tokens} rows: TFLOP/s, share of peak")
     for what, inputs, outputs in (
         ("q, o", hidden, hidden),
@@ -272,7 +278,7 @@ def products(crew: Crew, tokens: int, peak: float) -> None:
             f"  {what:22s} {inputs:5d} -> {outputs:5d}: forward {found[0]:.0%},"
             f" onto a sum {found[1]:.0%}, backward {found[2]:.0%}"
         )
-    head = crew.backbone.head
+    head = shared.backbone.head
     for rows in (2048, 4096, 8192, 16384):
         x = torch.randn(rows, hidden, device=device).bfloat16()
         logits = x @ head.T
@@ -286,14 +292,14 @@ def products(crew: Crew, tokens: int, peak: float) -> None:
         )
 
 
-def optimiser(crew: Crew, instances: int) -> None:
+def optimiser(shared: SharedBackbone, instances: int) -> None:
     """Print the time of an AdamW step of all adapters: operation by operation, and fused."""
-    size = sum(RANK * (layer.inputs + layer.outputs) for layer in crew.layers)
-    tensors = [torch.randn(instances, size, device=crew.device) for _ in range(4)]
+    size = sum(RANK * (layer.inputs + layer.outputs) for layer in shared.layers)
+    tensors = [torch.randn(instances, size, device=shared.device) for _ in range(4)]
     master, first, second, gradient = tensors
     second.abs_()
     live = master.bfloat16()
-    steps = [torch.tensor(10.0, device=crew.device)]
+    steps = [torch.tensor(10.0, device=shared.device)]
 
     def fused() -> None:
         torch._fused_adamw_(
@@ -321,7 +327,7 @@ def optimiser(crew: Crew, instances: int) -> None:
         master.addcdiv_(first, second.sqrt().div_(0.1).add_(1e-8), value=-1e-3)
         live.copy_(master)
 
-    generators = [torch.Generator(crew.device).manual_seed(i) for i in range(instances)]
+    generators = [torch.Generator(shared.device).manual_seed(i) for i in range(instances)]
 
     def noise() -> None:
         for row, generator in zip(gradient, generators, strict=True):
@@ -351,13 +357,13 @@ def main() -> None:
     print(f"{where}, torch {torch.__version__}: {peak / 1e12:.0f} TFLOP/s in bf16,", end=" ")
     print(f"copies {copying / 1e12:.2f} TB/s")
     for shape in ["tiny"] if options.tiny else options.shapes:
-        crew = Crew(Backbone(shape, build(shape, device, dtype), None, 2, 512))
+        shared = SharedBackbone(Backbone(shape, build(shape, device, dtype), None, 2, 512))
         print(f"\n=== {shape}")
         for part in (
-            partial(products, crew, tokens, peak),
-            partial(training, crew, instances, peak),
-            partial(sampling, crew, instances, 2 if options.tiny else 100, 40),
-            partial(optimiser, crew, instances),
+            partial(products, shared, tokens, peak),
+            partial(training, shared, instances, peak),
+            partial(sampling, shared, instances, 2 if options.tiny else 100, 40),
+            partial(optimiser, shared, instances),
         ):
             if device == "cuda":
                 torch.cuda.empty_cache()
@@ -367,7 +373,7 @@ def main() -> None:
             except Exception:
                 traceback.print_exc(limit=4)
             print(f"  [{time.perf_counter() - began:.0f} s]", flush=True)
-        del crew
+        del shared
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ others are compared bit by bit, and the sums, less the record's own contribution
 | pass | |
 |---|---|
 | packed | texts end to end in packs of a fixed size: what training does on a GPU |
-| plain | portions of texts of one width, by their own length: what it does elsewhere |
-| by longest | portions as wide as their longest text: what it once did, on a CPU |
+| plain | microbatches of texts of one width, by their own length: what it does elsewhere |
+| by longest | microbatches as wide as their longest text: what it once did, on a CPU |
 
 A packed gradient is never written down: what it is computed from is compared, all inputs and
 gradients of all layers, token by token. Controls: the same batch again, replayed from a recorded
@@ -39,17 +39,17 @@ from synthleak.releases.lm.fleet.batches import (
     Block,
     Cut,
     Example,
-    Library,
-    Portion,
+    Microbatch,
+    PaddedExamples,
     Shapes,
     rounded,
 )
-from synthleak.releases.lm.fleet.crew import Crew, crew_of, memory_of
+from synthleak.releases.lm.fleet.example_gradients import ExampleGradients
 from synthleak.releases.lm.fleet.memory import plan_fleet
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer
 from synthleak.releases.lm.fleet.packs import EIGHTHS, Pack, Packer, whole
-from synthleak.releases.lm.fleet.passes import Passes
-from synthleak.releases.lm.fleet.training import MARGIN, Course, Trainer, weighted_sum
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of, shared_backbone
+from synthleak.releases.lm.fleet.training import MARGIN, Trainer, TrainingConfig, weighted_sum
 
 LONGEST = 64
 RECORDS, BATCH = 500, 16
@@ -73,7 +73,7 @@ CPU = (Setting("float32", 1, 3), Setting("bfloat16", 1, 3))
 
 
 def by_longest(shapes: Shapes) -> Cut:
-    """Return a cut into portions as wide as their longest; few shapes, by halving the last."""
+    """Return a cut into microbatches as wide as their longest; few shapes, by halving the last."""
 
     def cut(lengths: np.ndarray) -> list[Block]:
         blocks, start = [], 0
@@ -123,40 +123,46 @@ class World:
 class Bench:
     """A fleet of adapters on a backbone, and batches to compute."""
 
-    def __init__(self, crew: Crew, instances: int) -> None:
-        self.crew = crew
-        self.adapters = crew.adapters(range(instances), rank=16, scale=2.0)
+    def __init__(self, shared: SharedBackbone, instances: int) -> None:
+        self.shared = shared
+        self.adapters = shared.adapters(range(instances), rank=16, scale=2.0)
         # As after some training: at the start B is zero, and half of the gradients vanish.
-        generator = torch.Generator(crew.device).manual_seed(1)
+        generator = torch.Generator(shared.device).manual_seed(1)
         for slot in self.adapters.slots:
             _, b = slot.split(self.adapters.master)
             b.normal_(0.0, 0.02, generator=generator)
         self.adapters.publish()
         self.fleet = plan_fleet(
-            crew.shape(16), memory_of(crew.device), wanted=instances, batch=BATCH, longest=LONGEST
+            shared.shape(16),
+            memory_of(shared.device),
+            wanted=instances,
+            batch=BATCH,
+            longest=LONGEST,
         )
-        head = crew.backbone.head
-        course = Course(1, BATCH / RECORDS, BATCH, 1e-3, CLIP, 1.0)
-        self.eager = Passes(crew.decode, head, self.adapters, recorded=False)
+        head = shared.backbone.head
+        config = TrainingConfig(1, BATCH / RECORDS, BATCH, 1e-3, CLIP, 1.0)
+        self.eager = ExampleGradients(shared.decode, head, self.adapters, recorded=False)
         self.trainer = Trainer(
-            crew.decode,
+            shared.decode,
             head,
             self.adapters,
-            course,
+            config,
             longest=LONGEST,
             tokens_at_once=self.fleet.tokens,
             examples_at_once=self.fleet.examples,
         )
-        self.sets = examples(crew, instances)
-        self.library = Library(self.sets, crew.device, LONGEST)
-        packed = crew.trainer(self.adapters, course, longest=LONGEST, fleet=self.fleet)
+        self.sets = examples(shared, instances)
+        self.prepared = PaddedExamples(self.sets, shared.device, LONGEST)
+        packed = shared.trainer(self.adapters, config, longest=LONGEST, fleet=self.fleet)
         self.packed = PackedBench(packed, self.sets) if isinstance(packed, PackedTrainer) else None
 
-    def world(self, chosen: Sequence[np.ndarray], cut: Cut, passes: Passes) -> World:
+    def world(
+        self, chosen: Sequence[np.ndarray], cut: Cut, gradients_of: ExampleGradients
+    ) -> World:
         """Compute a batch as the trainer does, and keep every record's contribution."""
         made = World(torch.zeros_like(self.adapters.master))
-        for part in self.library.portions(chosen, cut):
-            grads = passes(part)
+        for part in self.prepared.microbatches(chosen, cut):
+            grads = gradients_of(part)
             weight = self.trainer._weights(grads)
             tokens = part.tokens.cpu().numpy()
             for row, instance in enumerate(part.instances.tolist()):
@@ -178,18 +184,20 @@ class Bench:
 
     def seconds(self, chosen: Sequence[np.ndarray], cut: Cut) -> float:
         """Return how long the clipped sums of one step take, recorded where that is usual."""
-        passes = Passes(self.crew.decode, self.crew.backbone.head, self.adapters)
+        gradients_of = ExampleGradients(
+            self.shared.decode, self.shared.backbone.head, self.adapters
+        )
         total = torch.zeros_like(self.adapters.master)
         taken = []
         for _ in range(6):
-            settle(self.crew.device)
+            settle(self.shared.device)
             began = time.perf_counter()
-            for part in self.library.portions(chosen, cut):
-                grads = passes(part)
+            for part in self.prepared.microbatches(chosen, cut):
+                grads = gradients_of(part)
                 add_up(part, grads, self.trainer._weights(grads), total)
-            settle(self.crew.device)
+            settle(self.shared.device)
             taken.append(time.perf_counter() - began)
-        del passes
+        del gradients_of
         torch.cuda.empty_cache()
         return min(taken)
 
@@ -213,8 +221,10 @@ def moves(without: World, with_it: World, added: Key | None = None) -> Moves:
     return made
 
 
-def add_up(part: Portion, grads: torch.Tensor, weight: torch.Tensor, total: torch.Tensor) -> None:
-    """Add a portion's clipped gradients to the sums of their instances."""
+def add_up(
+    part: Microbatch, grads: torch.Tensor, weight: torch.Tensor, total: torch.Tensor
+) -> None:
+    """Add a microbatch's clipped gradients to the sums of their instances."""
     present, starts = np.unique(part.instances, return_index=True)
     ends = [*starts[1:].tolist(), len(part.instances)]
     for instance, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
@@ -226,10 +236,10 @@ def settle(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def examples(crew: Crew, instances: int) -> list[list[Example]]:
+def examples(shared: SharedBackbone, instances: int) -> list[list[Example]]:
     """Write the sets; the first has the three records more at its end."""
     texts = list(write_demo(1200, 7))
-    written = [example_of(text, crew.backbone, LONGEST - 8)[0] for text in texts]
+    written = [example_of(text, shared.backbone, LONGEST - 8)[0] for text in texts]
     rng = np.random.default_rng(3)
     sets = [
         [written[p] for p in rng.choice(len(written), RECORDS, replace=False)]
@@ -238,7 +248,7 @@ def examples(crew: Crew, instances: int) -> list[list[Example]]:
     long = " ".join(record.text for record in texts[:9])
     for text in (long, "No.", "Woke at 4:15 with a dry mouth, and the second pill did nothing."):
         record = Record("", text, texts[0].labels)
-        sets[0].append(example_of(record, crew.backbone, LONGEST)[0])
+        sets[0].append(example_of(record, shared.backbone, LONGEST)[0])
     return sets
 
 
@@ -284,13 +294,13 @@ class PackedBench:
 
     def __init__(self, trainer: PackedTrainer, sets: Sequence[Sequence[Example]]) -> None:
         self.trainer = trainer
-        self.library: Packer = trainer.library(sets)
+        self.prepared: Packer = trainer.prepare(sets)
         self.pack: Pack
         self.weight: torch.Tensor
 
     def sums(self, chosen: Sequence[np.ndarray]) -> torch.Tensor:
         """Compute a batch, which one pack must hold, and keep its pack and factors."""
-        (self.pack,) = self.library.packs(chosen)
+        (self.pack,) = self.prepared.packs(chosen)
         dtype = self.trainer._adapters.live.dtype
 
         def factors(norms: torch.Tensor) -> torch.Tensor:
@@ -336,15 +346,15 @@ class PackedBench:
         self.sums(chosen)
         self.note(before, found, "none, again")
         for _ in range(3):  # the second time is recorded, the third replayed
-            self.trainer.clipped_sum(self.library, chosen)
+            self.trainer.clipped_sum(self.prepared, chosen)
         self.note(before, found, "none, replayed")
-        usual = self.library.size, self.library._labelled
-        self.library.size = whole(usual[0] + 1)
-        self.library._labelled = usual[1] * EIGHTHS // usual[0] * self.library.size // EIGHTHS
+        usual = self.prepared.size, self.prepared._labelled
+        self.prepared.size = whole(usual[0] + 1)
+        self.prepared._labelled = usual[1] * EIGHTHS // usual[0] * self.prepared.size // EIGHTHS
         self.sums(chosen)
         self.note(before, found, "none, larger")
         self.trainer._recordings.clear()  # the larger pack took new buffers
-        self.library.size, self.library._labelled = usual
+        self.prepared.size, self.prepared._labelled = usual
         for number, kind in enumerate(KINDS):
             self.sums([np.append(chosen[0], RECORDS + number), *chosen[1:]])
             self.note(before, found, kind)
@@ -401,7 +411,7 @@ class PackedBench:
         for _ in range(6):
             torch.cuda.synchronize()
             began = time.perf_counter()
-            self.trainer.clipped_sum(self.library, chosen)
+            self.trainer.clipped_sum(self.prepared, chosen)
             torch.cuda.synchronize()
             taken.append(time.perf_counter() - began)
         return min(taken)
@@ -484,8 +494,8 @@ def main() -> None:
     for usual in GPU if gpu else CPU:
         setting = replace(usual, trials=options.trials or usual.trials)
         began = time.perf_counter()
-        crew = crew_of("smollm2", options.device, setting.dtype)
-        setup = Bench(crew, setting.instances)
+        shared = shared_backbone("smollm2", options.device, setting.dtype)
+        setup = Bench(shared, setting.instances)
         lines += [
             "",
             f"{where}, {setting.dtype}, {setting.instances} instances, {setting.trials} batches,"
@@ -495,7 +505,7 @@ def main() -> None:
         if gpu:
             lines.append(timed(setup))
         del setup
-        crew.dismiss()
+        shared.drop_adapters()
         if gpu:
             torch.cuda.empty_cache()
         print(f"{setting}: {time.perf_counter() - began:.0f} s", flush=True)

@@ -52,7 +52,7 @@ def test_echo_keeps_its_size_where_the_release_is_smaller() -> None:
     assert len(Echo(p=1).generate(ask(size=10))) == 10
 
 
-def test_the_prior_comes_from_r_and_keeps_a_floor_for_every_class() -> None:
+def test_prior_comes_from_auxiliary_records_with_a_floor() -> None:
     prior = dict(zip(SIDE.classes, SIDE.prior, strict=True))
     assert sum(prior.values()) == pytest.approx(1)
     assert prior["a", "b"] == pytest.approx(0.99 + 0.01 / 3)

@@ -209,7 +209,7 @@ def test_swapped_set_folders_are_found(desk: Desk) -> None:
     assert not (desk.root / "run").exists()
 
 
-def test_training_files_may_be_deleted_once_the_releases_are_there(desk: Desk) -> None:
+def test_training_files_may_be_deleted_after_the_releases_exist(desk: Desk) -> None:
     desk.export()
     desk.generate()
     for path in desk.exchange.rglob("train.jsonl"):
@@ -279,7 +279,7 @@ def test_more_budgets_can_be_exported_into_the_same_folder(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", r"release-inf\.jsonl: it is empty"),
+        ("", r"release-inf\.jsonl: .*empty"),
         ('{"text": "x"}\n' * 19, "too few records: 19, not 20"),
         ('{"text": "x"}\n' * 21, "too many records: 21, not 20"),
         ('{"text": "x"}\nnonsense\n', r"release-inf\.jsonl, line 2: not valid JSON"),
@@ -293,8 +293,8 @@ def test_a_broken_release_is_named_with_its_line(desk: Desk, text: str, expected
         desk.run()
 
 
-def test_a_folder_that_is_no_export_is_named(desk: Desk) -> None:
-    with pytest.raises(GeneratorError, match=r"exchange: this is no exported plan.*plan export"):
+def test_folder_without_a_manifest_is_refused(desk: Desk) -> None:
+    with pytest.raises(GeneratorError, match=r"exchange: .*manifest\.json.*plan export"):
         desk.run()
     desk.export()
     (desk.exchange / "manifest.json").write_text('{"sets": [{}]}', encoding="utf-8")

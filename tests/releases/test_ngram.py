@@ -65,7 +65,7 @@ def test_the_bounds_are_reached_so_the_claim_is_not_slack() -> None:
     assert np.linalg.norm(moved) > 1.3
 
 
-def test_the_support_is_that_of_r_and_blind_to_the_private_set() -> None:
+def test_support_comes_from_auxiliary_records_alone() -> None:
     side = public(["took it", "slept badly"])
     support = public_support(side)
     expected = {gram for record in side.auxiliary for gram in grams_of(record)}
@@ -75,7 +75,7 @@ def test_the_support_is_that_of_r_and_blind_to_the_private_set() -> None:
     assert not any("zebra" in gram for gram in support)
 
 
-def test_noise_lies_on_every_cell_of_the_support_with_the_right_scale() -> None:
+def test_every_cell_gets_noise_of_the_stated_scale() -> None:
     side = public([f"w{i} w{i + 1} w{i + 2}" for i in range(5000)])
     support = public_support(side)
     sigma = 2.5
@@ -120,13 +120,13 @@ def test_private_class_sizes_void_the_claim() -> None:
     assert {s.labels for s in Ngram().generate(asked)} == {()}
 
 
-def test_noise_is_fresh_for_every_seed_and_the_same_for_the_same() -> None:
+def test_seed_decides_the_noise() -> None:
     private = records(["took it and slept", "slept badly ."])
     made = [tuple(Ngram().generate(request(private, 1.0, seed))) for seed in (1, 1, 2)]
     assert made[0] == made[1] != made[2]
 
 
-def test_one_record_hardly_moves_a_private_release_but_owns_a_public_one() -> None:
+def test_one_record_hardly_moves_a_private_release() -> None:
     odd = Record("odd", "quartz zebra took violet helium")
     private = (*records(["took it and slept", "slept badly ."]), odd)
     loud = " ".join(s.text for s in Ngram().generate(request(private, math.inf)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from synthleak.core.text import fold
 from synthleak.corpus.corpus import Record
-from synthleak.releases.redaction import FRAGMENT, speakable
+from synthleak.releases.redaction import FRAGMENT, redact
 
 TEXT = "My neighbour Tove took forty tablets on Sunday night"
 
@@ -26,26 +26,26 @@ TEXT = "My neighbour Tove took forty tablets on Sunday night"
         "\x1b[31mMy neighbour Tove\x1b[0m",
     ],
 )
-def test_lines_that_quote_a_record_are_held_back(line: str) -> None:
-    assert speakable(f"start\n{line}\nend", [Record("1", TEXT)]) == (["start", "end"], 1)
+def test_lines_that_quote_a_record_are_redacted(line: str) -> None:
+    assert redact(f"start\n{line}\nend", [Record("1", TEXT)]) == (["start", "end"], 1)
 
 
 @pytest.mark.parametrize(
     "line", ["Traceback (most recent call last):", "took the forty", "ValueError: 7"]
 )
 def test_other_lines_are_shown(line: str) -> None:
-    assert speakable(line, [Record("1", TEXT)]) == ([line], 0)
+    assert redact(line, [Record("1", TEXT)]) == ([line], 0)
 
 
 def test_other_spellings_are_recognised() -> None:
     text = "Пациент принял сорок таблеток в воскресенье"
     said = "\n".join([json.dumps({"text": text}), repr(text.encode()), text])
-    assert speakable(said, [Record("1", text)]) == ([], 3)
+    assert redact(said, [Record("1", text)]) == ([], 3)
 
 
-def test_a_short_record_is_held_back_only_where_it_stands_as_a_whole() -> None:
+def test_short_records_are_redacted_as_whole_words_only() -> None:
     said = "no dose given\nnodosegiven\nNo Dose"
-    assert speakable(said, [Record("1", "no dose")]) == (["nodosegiven"], 2)
+    assert redact(said, [Record("1", "no dose")]) == (["nodosegiven"], 2)
 
 
 @settings(max_examples=60)
@@ -53,7 +53,7 @@ def test_a_short_record_is_held_back_only_where_it_stands_as_a_whole() -> None:
 def test_no_long_fragment_ever_gets_through(text: str, lines: list[str]) -> None:
     folded = fold(text)
     middle = folded[: FRAGMENT + 5]
-    kept, _ = speakable("\n".join([*lines, f"at {middle} end"]), [Record("1", text)])
+    kept, _ = redact("\n".join([*lines, f"at {middle} end"]), [Record("1", text)])
     for line in kept:
         shown = fold(line)
         assert not any(

@@ -59,7 +59,7 @@ def test_a_revision_decides_what_is_loaded(revision: str | None, layers: int) ->
 def test_a_generator_loads_the_revision_that_it_names(kind: type[LanguageModel]) -> None:
     for revision, layers in ((SECOND, 3), (FIRST, 2), (SECOND, 3)):
         made = kind(backbone=NAME, revision=revision, device="cpu", dtype="float64", **_small(kind))
-        assert made.crew().backbone.model.config.num_hidden_layers == layers
+        assert made.shared_backbone().backbone.model.config.num_hidden_layers == layers
         assert len(made.generate(ask(4.0, size=4))) == 4
 
 
@@ -88,7 +88,7 @@ def test_a_revision_counts_where_one_is_named(kind: type[LanguageModel]) -> None
 
 
 @KINDS
-def test_a_revision_that_cannot_be_found_is_said_in_one_line(kind: type[LanguageModel]) -> None:
+def test_missing_revision_is_a_one_line_error(kind: type[LanguageModel]) -> None:
     made = kind(backbone=NAME, revision="absent", device="cpu", **_small(kind))
     with pytest.raises(
         GeneratorError, match=r"'somebody/tiny' at revision 'absent' cannot be.*a revision that"

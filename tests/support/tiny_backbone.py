@@ -9,7 +9,7 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from synthleak.corpus.corpus import Record
-from synthleak.releases.lm.fleet.crew import Crew, crew_of
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, shared_backbone
 from synthleak.releases.release import Public, Request, public_side
 
 TEXT = (
@@ -68,8 +68,8 @@ def write_backbone(
     return str(folder)
 
 
-def tiny_crew(folder: str) -> Crew:
-    return crew_of(folder, "cpu", "float64")
+def tiny_shared_backbone(folder: str) -> SharedBackbone:
+    return shared_backbone(folder, "cpu", "float64")
 
 
 RECORDS = tuple(

@@ -2,15 +2,17 @@
 
 # Loaded first: what is loaded later would replace the registry of the same name.
 import synthleak.releases.generators  # noqa: F401
-from synthleak.releases.claim import Claim, no_claim, stated_claim
+from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim, stated_claim
 from synthleak.releases.release import Generator, Public, Request, Synthetic, generators
 
 __all__ = [
     "Claim",
+    "GaussianEvent",
     "Generator",
     "Public",
     "Request",
     "Synthetic",
+    "gaussian_sigma",
     "generators",
     "no_claim",
     "stated_claim",

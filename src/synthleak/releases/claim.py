@@ -19,7 +19,7 @@ from synthleak.core.spec import Adjacency
 _Composed = tuple[tuple[float, float, int], ...]
 
 _LARGEST = 700.0
-"""exp of more than this is no float."""
+"""The exponential of more than this overflows."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Records on their way to a foreign program and back: JSON Lines, one object a line.
+"""Files that external programs read and write: JSON Lines, one record a line.
 
 A training file holds `text` and `labels` of each private record and nothing else. A release holds
-`text`, and may hold `labels`. What is wrong with a release is said with its line, never with its
-text (docs/generators.md).
+`text`, and may hold `labels`. Errors name the line of a release and never quote its text
+(docs/generators.md).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 from synthleak.core.errors import GeneratorError
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.releases.release import Request, Synthetic
+from synthleak.releases.release import Synthetic
 
 SEED_LIMIT = 2**31 - 1
-"""Seeds for foreign programs stay below this: R, awk and many libraries take no more."""
+"""Seeds for external programs stay below this: R, awk and many libraries take no more."""
 
 _LINE_ENDS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
 """Characters at which some languages break lines though JSON does not escape them."""
@@ -76,17 +76,12 @@ def _file_hash(path: Path, changed: int, size: int) -> str:
         raise GeneratorError(f"cannot be read ({error.strerror})", str(path)) from None
 
 
-def training_of(request: Request) -> bytes:
-    """Return the training file of a request."""
-    return dump_training(request.records)
-
-
 def read_release(data: bytes, size: int, where: str, *, of_set: str = "") -> list[Synthetic]:
     """Read a release of exactly `size` records; `of_set` is whose it must be if it says so."""
     lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     if not numbered:
-        raise GeneratorError("it is empty", where, f"write {size} lines of JSON")
+        raise GeneratorError("the file is empty", where, f"write {size} lines of JSON")
     release = [_record(line, f"{where}, line {number}", of_set) for number, line in numbered]
     if len(release) != size:
         raise GeneratorError(
@@ -108,7 +103,7 @@ def _record(line: bytes, where: str, of_set: str) -> Synthetic:
         ) from None
     if not isinstance(row, dict) or not isinstance(row.get("text"), str):
         raise GeneratorError(
-            "there is no string 'text'", where, 'each line must be an object: {"text": "..."}'
+            "no string 'text'", where, 'each line must be an object: {"text": "..."}'
         )
     try:
         row["text"].encode()
@@ -127,12 +122,14 @@ def _labels(value: Any, where: str) -> Labels:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
-        raise GeneratorError("'labels' is no list of strings", where, 'write ["A", "B"], or none')
+        raise GeneratorError(
+            "'labels' is not a list of strings", where, 'write ["A", "B"], or none'
+        )
     return tuple(sorted(set(value)))
 
 
 def read_bytes(path: Path, where: str) -> bytes:
-    """Read what a program or a person left; what cannot be read is one line."""
+    """Read a file, or raise an error that names it."""
     try:
         return path.read_bytes()
     except OSError as error:

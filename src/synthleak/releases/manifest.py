@@ -15,7 +15,7 @@ from typing import Any
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.identity import digest
-from synthleak.releases.exchange import budget, content_hash, training_of
+from synthleak.releases.exchange import budget, content_hash, dump_training
 from synthleak.releases.release import Request
 
 MANIFEST = "manifest.json"
@@ -55,7 +55,7 @@ def ticket_of(request: Request) -> str:
     """
     return digest(
         "ticket",
-        content_hash(training_of(request)),
+        content_hash(dump_training(request.records)),
         [request.nominal, request.size, request.epsilon, request.delta, request.seed],
     )
 
@@ -97,7 +97,7 @@ def read_manifest(folder: Path) -> list[Slot]:
         return [_slot(entry, release) for entry in content["sets"] for release in entry["releases"]]
     except FileNotFoundError:
         raise GeneratorError(
-            "this is no exported plan: it has no manifest.json",
+            "not an exported plan: manifest.json is missing",
             str(folder),
             "write it with `synthleak plan export SPEC DIR`",
         ) from None

@@ -1,6 +1,6 @@
-"""What a failing program may say: its stderr without the lines that quote private text.
+"""Redaction of a program's stderr: lines that quote private text are removed.
 
-A line is held back if it shares 20 characters of folded text with a training record, if it is
+A line is removed if it shares 20 characters of folded text with a training record, if it is
 nothing but a piece of one, or if a shorter record stands in it as a whole. Records are also looked
 for as JSON and as Python bytes would spell them.
 """
@@ -21,10 +21,10 @@ _WIDTH = 400
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
-def speakable(output: str, records: Iterable[Record]) -> tuple[list[str], int]:
-    """Return the last lines that quote no record, and how many were held back.
+def redact(output: str, records: Iterable[Record]) -> tuple[list[str], int]:
+    """Return the last lines that quote no record, and how many were removed.
 
-    >>> speakable("bad line: she took 20mg of zoloft\\nexit", [Record("1", "Took 20mg of Zoloft")])
+    >>> redact("bad line: she took 20mg of zoloft\\nexit", [Record("1", "Took 20mg of Zoloft")])
     (['exit'], 1)
     """
     lines = [

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.core.store import Store
 from synthleak.core.text import fold
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.releases.claim import Claim, no_claim
+from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
 
 T = TypeVar("T")
 
@@ -37,8 +38,7 @@ class Public:
 
     `prior[i]` is the probability of `classes[i]`: from R with a floor, so that every declared class
     can be prompted; never from the private set (docs/method.md §5). `description` says in a line
-    what kind
-    of texts these are; only generators that read it have it in their keys.
+    what kind of texts these are; only generators that read it have it in their keys.
     """
 
     auxiliary: tuple[Record, ...]
@@ -93,6 +93,17 @@ class Request:
     seed: int
     label_prior: str = "public"
     store: Store | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def void(self) -> str | None:
+        """Why no claim holds for this request, if none does."""
+        peeks = self.label_prior == "private"
+        return "class sizes were taken from the private set" if peeks else None
+
+    def draw_classes(self, rng: np.random.Generator) -> list[Labels]:
+        """Draw a class for each text of the release: from the public prior, unless told not to."""
+        side = private_prior(self.public, self.records) if self.void else self.public
+        return side.draw_classes(self.size, rng)
 
 
 @dataclass(frozen=True)
@@ -195,8 +206,52 @@ class Generator(Plugin):
 
     @property
     def batch(self) -> int:
-        """How many releases one call should make; the engine may hand over fewer."""
+        """How many releases one call should make; the engine may pass fewer."""
         return 8
+
+
+class AccountedGenerator(Generator):
+    """A generator whose finite ε is accounted here, from the sums that it adds noise to."""
+
+    public_inputs: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def private_by_design(self) -> bool:
+        """A finite ε is accounted for."""
+        return True
+
+    @abstractmethod
+    def events(self, request: Request) -> tuple[GaussianEvent, ...]:
+        """Return the noised sums of a release with finite ε."""
+
+    def claim(self, request: Request) -> Claim:
+        """State the noised sums, and what is taken as public."""
+        if math.isinf(request.epsilon):
+            return no_claim()
+        return Claim(
+            request.epsilon,
+            request.delta,
+            self.events(request),
+            public=self.public_inputs,
+            void=request.void,
+        )
+
+
+class StatedGenerator(Generator):
+    """A generator whose ε is stated by whoever made its releases, and taken at their word."""
+
+    private: bool = False
+
+    @property
+    def private_by_design(self) -> bool:
+        """As the user declares."""
+        return self.private
+
+    def claim(self, request: Request) -> Claim:
+        """Take whoever made the release at their word."""
+        if math.isinf(request.epsilon):
+            return no_claim()
+        return stated_claim(request.epsilon, request.delta)
 
 
 generators: PluginRegistry[Generator] = PluginRegistry("generator", "synthleak.releases.generators")

@@ -14,30 +14,29 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
-from synthleak.releases.lm.generator import void_of
+from synthleak.releases.claim import GaussianEvent, gaussian_sigma
 from synthleak.releases.lm.prompting.prompted import Prompted, timed
 from synthleak.releases.lm.prompting.prompts import (
     LABELLED,
     RANDOM,
     STYLES,
     VARIATION,
-    check_blanks,
+    check_placeholders,
     on_one_line,
     usual_lengths,
 )
 from synthleak.releases.release import Public, Request, Synthetic, generators
 
 if TYPE_CHECKING:
+    from synthleak.releases.lm.evolution.chat_settings import ChatSettings
     from synthleak.releases.lm.evolution.evolve import Writer
-    from synthleak.releases.lm.evolution.terms import Terms
 
-ERRANDS = (
+CONNECTION = (
     "address",
     "key_variable",
     "requests_per_minute",
@@ -49,7 +48,7 @@ ERRANDS = (
 )
 """Settings that say how an address is reached, not what it answers."""
 
-_BLANKS = ("description", "labelled", "style", "words")
+_PLACEHOLDERS = ("description", "labelled", "style", "words")
 
 
 @generators.register("augpe", version=5)
@@ -59,7 +58,6 @@ class AugPe(Prompted):
     rounds: int = Field(default=10, ge=1)
     variations: int = Field(default=6, ge=0, description="paraphrases of a survivor: L - 1")
     shared_random: bool = Field(default=False, description="one RANDOM population for all releases")
-    temperature: float = Field(default=1.0, gt=0)
     attempts: int = Field(default=2, ge=1, description="before a degenerate text stays")
     random_prompt: str = RANDOM
     variation_prompt: str = VARIATION
@@ -77,21 +75,29 @@ class AugPe(Prompted):
     timeout: float = Field(default=60.0, gt=0)
     price_in: float = Field(default=0.0, ge=0, description="per million tokens of prompts")
     price_out: float = Field(default=0.0, ge=0, description="per million tokens of answers")
+    public_inputs: ClassVar = (
+        "backbone or address",
+        "description",
+        "label classes",
+        "R",
+        "N",
+        "encoder",
+    )
 
     @field_validator("random_prompt")
     @classmethod
     def _random_blanks(cls, value: str) -> str:
-        return check_blanks(value, _BLANKS)
+        return check_placeholders(value, _PLACEHOLDERS)
 
     @field_validator("variation_prompt")
     @classmethod
     def _variation_blanks(cls, value: str) -> str:
-        return check_blanks(value, (*_BLANKS, "text"), ("text",))
+        return check_placeholders(value, (*_PLACEHOLDERS, "text"), ("text",))
 
     @field_validator("label_phrase")
     @classmethod
     def _label_blanks(cls, value: str) -> str:
-        return check_blanks(value, ("labels",))
+        return check_placeholders(value, ("labels",))
 
     @field_validator("words", mode="before")
     @classmethod
@@ -143,7 +149,7 @@ class AugPe(Prompted):
 
     def identity(self) -> dict[str, Any]:
         """Return what decides a release: the model that is asked, never the way to it."""
-        settings = {k: v for k, v in super().identity().items() if k not in ERRANDS}
+        settings = {k: v for k, v in super().identity().items() if k not in CONNECTION}
         del settings["model" if self.address is None else "backbone"]
         return settings
 
@@ -171,38 +177,28 @@ class AugPe(Prompted):
             return 0.0
         return gaussian_sigma(request.epsilon, request.delta, self.rounds)
 
-    def claim(self, request: Request) -> Claim:
-        """State the votes of every round, and what is taken as public."""
-        if math.isinf(request.epsilon):
-            return no_claim()
+    def events(self, request: Request) -> tuple[GaussianEvent, ...]:
+        """Return the votes of every round."""
         event = GaussianEvent(
             what="nearest-neighbour votes, one per record and round",
             sigma=self.sigma(request),
-            sensitivity=1.0,
             replace_sensitivity=math.sqrt(2),
             count=self.rounds,
         )
-        public = ("backbone or address", "description", "label classes", "R", "N", "encoder")
-        return Claim(
-            epsilon=request.epsilon,
-            delta=request.delta,
-            events=(event,),
-            public=public,
-            void=void_of(request),
-        )
+        return (event,)
 
     def check(self) -> None:
         """Look for the files of the encoder, and for the key of an address."""
         super().check()
         if self.address is not None:
-            self.terms().key()
+            self.chat_settings().key()
 
-    def terms(self) -> Terms:
+    def chat_settings(self) -> ChatSettings:
         """Return how the address is asked."""
-        from synthleak.releases.lm.evolution.terms import Terms
+        from synthleak.releases.lm.evolution.chat_settings import ChatSettings
 
-        settings = {name: getattr(self, name) for name in ERRANDS}
-        return Terms(model=self.model, **settings)
+        settings = {name: getattr(self, name) for name in CONNECTION}
+        return ChatSettings(model=self.model, **settings)
 
     def _fleet(self, requests: Sequence[Request]) -> list[list[Synthetic]]:
         from synthleak.releases.lm.evolution.evolve import evolved
@@ -222,16 +218,12 @@ class AugPe(Prompted):
                 "top_p": self.top_p,
                 "max_tokens": self.max_tokens,
             }
-            return ChatWriter(self.terms(), decoding, one_line=one_line, store=request.store)
+            return ChatWriter(
+                self.chat_settings(), decoding, one_line=one_line, store=request.store
+            )
         from synthleak.releases.lm.backbone import require_llm
 
         require_llm()
         from synthleak.releases.lm.evolution.local import LocalWriter
-        from synthleak.releases.lm.fleet.choice import Decoding
 
-        return LocalWriter(
-            self.crew(),
-            attempts=self.attempts,
-            one_line=one_line,
-            decoding=Decoding((), self.max_tokens, self.temperature, self.top_k, self.top_p),
-        )
+        return LocalWriter(self, one_line=one_line)

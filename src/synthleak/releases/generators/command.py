@@ -7,7 +7,6 @@ how many records, which budget and which seed. It works in a private folder that
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import re
 import shutil
@@ -22,25 +21,24 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.validation import DataPath
-from synthleak.releases.claim import Claim, no_claim, stated_claim
 from synthleak.releases.exchange import (
     budget,
+    dump_training,
     file_hash,
     program_seed,
     read_bytes,
     read_release,
-    training_of,
 )
-from synthleak.releases.redaction import speakable
-from synthleak.releases.release import Generator, Request, Synthetic, generators
+from synthleak.releases.redaction import redact
+from synthleak.releases.release import Request, StatedGenerator, Synthetic, generators
 
-_BLANK = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed)\}")
+_PLACEHOLDER = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed)\}")
 _TAIL = 64_000
 _SHOWN_LINES = 3
 
 
 @generators.register("command", version=1)
-class Command(Generator):
+class Command(StatedGenerator):
     """Any program: an argv list with {train} {out} {n} {epsilon} {delta} {seed} filled in."""
 
     argv: tuple[str, ...] = Field(min_length=1, description="the program and its arguments")
@@ -57,7 +55,7 @@ class Command(Generator):
 
     @model_validator(mode="after")
     def _asks_for_what_it_needs(self) -> Command:
-        used = {name for word in self.argv for name in _BLANK.findall(word)}
+        used = {name for word in self.argv for name in _PLACEHOLDER.findall(word)}
         for name in ("train", "out", *(["epsilon"] if self.private else [])):
             if name not in used:
                 raise ValueError(f"argv must hand {{{name}}} to the program")
@@ -70,11 +68,6 @@ class Command(Generator):
         return {"kind": self.kind, "version": self.version, "argv": argv, **settings}
 
     @property
-    def private_by_design(self) -> bool:
-        """As the user declares."""
-        return self.private
-
-    @property
     def batch(self) -> int:
         """One at a time: a program may take long, and what is made is kept."""
         return 1
@@ -83,19 +76,13 @@ class Command(Generator):
         """Name the seeds by the section, so that `folder` can be given the same ones."""
         return f"program {section}"
 
-    def claim(self, request: Request) -> Claim:
-        """Take the program at its word."""
-        if math.isinf(request.epsilon):
-            return no_claim()
-        return stated_claim(request.epsilon, request.delta)
-
     def check(self) -> None:
         """Find the program before anything is spent."""
         program = self.argv[0]
         if shutil.which(program) is None:
             there = _is(Path(program), "file")
             raise GeneratorError(
-                f"{program!r} {'is not executable' if there else 'is no program that is found'}",
+                f"{program!r} {'is not executable' if there else 'is not a known program'}",
                 "generator command, argv[0]",
                 'chmod +x it, or name what runs it: ["sh", "generate.sh", ...]'
                 if there
@@ -108,11 +95,11 @@ class Command(Generator):
         with tempfile.TemporaryDirectory(prefix="synthleak-") as name:
             folder = Path(name)
             train, out = folder / "train.jsonl", folder / "release.jsonl"
-            train.write_bytes(training_of(request))
+            train.write_bytes(dump_training(request.records))
             argv = _filled(self.argv, request, train, out)
             self._run(argv, folder, request)
             if not out.is_file():
-                raise self._error("it ended well but wrote no file to {out}")
+                raise self._error("the program succeeded but wrote no file to {out}")
             where = f"{self._who}, its output"
             return read_release(read_bytes(out, where), request.size, where)
 
@@ -130,7 +117,7 @@ class Command(Generator):
                     start_new_session=True,
                 )
             except OSError as error:
-                raise self._error(f"it cannot be started ({error.strerror})") from None
+                raise self._error(f"the program cannot be started ({error.strerror})") from None
             try:
                 code = process.wait(self.timeout)
             except subprocess.TimeoutExpired:
@@ -152,7 +139,7 @@ class Command(Generator):
 
 def _resolved(base: Path, word: str, *, program: bool) -> str:
     """Return the path of a word that names something beside the spec, else the word."""
-    if not word or word.startswith("-") or _BLANK.search(word):
+    if not word or word.startswith("-") or _PLACEHOLDER.search(word):
         return word
     path = base / word
     found = _is(path, "file") or (_is(path, "dir") and not program)
@@ -175,7 +162,7 @@ def _is(path: Path, kind: str) -> bool:
 
 
 def _filled(argv: Sequence[str], request: Request, train: Path, out: Path) -> list[str]:
-    """Fill in the blanks; other braces (of awk, of JSON) are left as they are."""
+    """Fill in the placeholders; other braces (of awk, of JSON) stay."""
     values: Mapping[str, object] = {
         "train": train,
         "out": out,
@@ -185,7 +172,7 @@ def _filled(argv: Sequence[str], request: Request, train: Path, out: Path) -> li
         "delta": repr(request.delta),
         "seed": program_seed(request.seed),
     }
-    return [_BLANK.sub(lambda blank: str(values[blank[1]]), word) for word in argv]
+    return [_PLACEHOLDER.sub(lambda blank: str(values[blank[1]]), word) for word in argv]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -197,18 +184,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _ending(code: int) -> str:
     if code > 0:
-        return f"it failed with exit code {code}"
+        return f"the program failed with exit code {code}"
     try:
-        return f"it was ended by {signal.Signals(-code).name}"
+        return f"the program was killed by {signal.Signals(-code).name}"
     except ValueError:
-        return f"it was ended by signal {-code}"
+        return f"the program was killed by signal {-code}"
 
 
 def _complaint(notes: Path, request: Request) -> str:
     with notes.open("rb") as file:
         file.seek(max(0, notes.stat().st_size - _TAIL))
         said = file.read().decode(errors="replace")
-    kept, secret = speakable(said, request.records)
+    kept, secret = redact(said, request.records)
     held = f" ({secret} lines that quote training text are not shown)" if secret else ""
     if not kept:
         return f"its stderr shows nothing{held}"

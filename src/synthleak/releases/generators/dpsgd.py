@@ -14,25 +14,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
-from synthleak.releases.lm.generator import LanguageModel, peeks, void_of
-from synthleak.releases.release import (
-    Request,
-    Synthetic,
-    generators,
-    private_prior,
-)
+from synthleak.releases.claim import GaussianEvent, gaussian_sigma
+from synthleak.releases.lm.generator import LanguageModel
+from synthleak.releases.release import Request, Synthetic, generators
 
 if TYPE_CHECKING:
     from synthleak.releases.lm.backbone import Backbone
     from synthleak.releases.lm.fleet.batches import Example
-    from synthleak.releases.lm.fleet.training import Course
+    from synthleak.releases.lm.fleet.training import TrainingConfig
 
 
 LENGTHS = ((128, 16), (512, 8))
@@ -56,7 +50,7 @@ class DpSgd(LanguageModel):
     clip: float = Field(default=1.0, gt=0)
     clip_only: bool = False
     max_tokens: int = Field(default=128, ge=8)
-    temperature: float = Field(default=1.0, gt=0)
+    public_inputs: ClassVar = ("backbone", "label classes", "class sizes of R", "N", "max_tokens")
 
     @field_validator("batch_size", "learning_rate", mode="before")
     @classmethod
@@ -91,25 +85,16 @@ class DpSgd(LanguageModel):
             request.epsilon, request.delta, self.steps(nominal), self.rate(nominal)
         )
 
-    def claim(self, request: Request) -> Claim:
-        """State the noised steps, and what is taken as public."""
-        if math.isinf(request.epsilon):
-            return no_claim()
+    def events(self, request: Request) -> tuple[GaussianEvent, ...]:
+        """Return the noised steps."""
         event = GaussianEvent(
             what=f"sum of gradients of norm at most {self.clip:g}, in units of that norm",
             sigma=self.sigma(request),
-            sensitivity=1.0,
             replace_sensitivity=2.0,
             count=self.steps(request.nominal),
             rate=self.rate(request.nominal),
         )
-        return Claim(
-            epsilon=request.epsilon,
-            delta=request.delta,
-            events=(event,),
-            public=("backbone", "label classes", "class sizes of R", "N", "max_tokens"),
-            void=void_of(request),
-        )
+        return (event,)
 
     def generate_many(self, requests: Sequence[Request]) -> Iterator[Sequence[Synthetic]]:
         """Train and sample a fleet of releases together."""
@@ -120,12 +105,12 @@ class DpSgd(LanguageModel):
 
         yield from (finetuned if self.adapter == "lora" else finetuned_in_full)(self, requests)
 
-    def course(self, request: Request) -> Course:
+    def training_config(self, request: Request) -> TrainingConfig:
         """Return how every instance of a cell is trained."""
-        from synthleak.releases.lm.fleet.training import Course
+        from synthleak.releases.lm.fleet.training import TrainingConfig
 
         private = math.isfinite(request.epsilon)
-        return Course(
+        return TrainingConfig(
             steps=self.steps(request.nominal),
             rate=self.rate(request.nominal),
             batch=self.expected_batch,
@@ -140,11 +125,6 @@ class DpSgd(LanguageModel):
         if self.adapter == "full":
             return 1e-4
         return 1e-3 if private else 2e-3
-
-    def classes(self, request: Request) -> list[Labels]:
-        """Draw the classes to generate, from the public prior."""
-        side = private_prior(request.public, request.records) if peeks(request) else request.public
-        return side.draw_classes(request.size, stream(request.seed, "classes"))
 
 
 def prompt_of(labels: Labels, backbone: Backbone) -> tuple[int, ...]:

@@ -13,20 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from synthleak.releases.claim import (
-    Claim,
-    GaussianEvent,
-    gaussian_sigma,
-    no_claim,
-    remaining_sigma,
-)
-from synthleak.releases.lm.generator import void_of
+from synthleak.releases.claim import GaussianEvent, gaussian_sigma, remaining_sigma
 from synthleak.releases.lm.prompting.prompted import Prompted
-from synthleak.releases.lm.prompting.prompts import RANDOM, STYLES, check_blanks
+from synthleak.releases.lm.prompting.prompts import RANDOM, STYLES, check_placeholders
 from synthleak.releases.release import Request, Synthetic, generators
 
 
@@ -49,10 +42,18 @@ class EpsVec(Prompted):
     part: float = Field(default=14.0, gt=0, description="unit = auto is the states' norm over this")
     vote_share: float = Field(default=1 / 6, gt=0, lt=1, description="of ε, for the exemplars")
     vote_delta: float = Field(default=1e-6, gt=0, lt=1)
-    temperature: float = Field(default=1.0, gt=0)
     attempts: int = Field(default=3, ge=1, description="before a degenerate text stays")
     prompt: str = Field(default=RANDOM, description="asks for a candidate")
     styles: tuple[str, ...] = Field(default=STYLES, min_length=1)
+    public_inputs: ClassVar = (
+        "backbone",
+        "description",
+        "label classes",
+        "R",
+        "N",
+        "max_tokens",
+        "encoder",
+    )
 
     @model_validator(mode="after")
     def _enough_candidates(self) -> EpsVec:
@@ -65,7 +66,7 @@ class EpsVec(Prompted):
     @field_validator("prompt")
     @classmethod
     def _blanks(cls, value: str) -> str:
-        return check_blanks(value, ("description", "labelled", "style", "words"))
+        return check_placeholders(value, ("description", "labelled", "style", "words"))
 
     @field_validator("depth")
     @classmethod
@@ -99,34 +100,23 @@ class EpsVec(Prompted):
             return self.alpha
         return 0.2 if math.isinf(request.epsilon) else 1.4
 
-    def claim(self, request: Request) -> Claim:
-        """State the votes and the sums of every layer, and what is taken as public."""
-        if math.isinf(request.epsilon):
-            return no_claim()
+    def events(self, request: Request) -> tuple[GaussianEvent, ...]:
+        """Return the votes and the sums of every layer."""
         from synthleak.releases.lm.backbone import depth_of
 
         layers = len(self.layers_of(depth_of(self.backbone, self.revision)))
         votes = GaussianEvent(
             what="nearest-neighbour votes for exemplars, one per record",
             sigma=self.vote_sigma(request),
-            sensitivity=1.0,
             replace_sensitivity=math.sqrt(2),
         )
         sums = GaussianEvent(
             what="sum of hidden-state differences of one layer, in units of their largest norm",
             sigma=self.vector_sigma(request, layers),
-            sensitivity=1.0,
             replace_sensitivity=2.0,
             count=layers,
         )
-        public = ("backbone", "description", "label classes", "R", "N", "max_tokens", "encoder")
-        return Claim(
-            epsilon=request.epsilon,
-            delta=request.delta,
-            events=(votes, sums),
-            public=public,
-            void=void_of(request),
-        )
+        return votes, sums
 
     def _fleet(self, requests: Sequence[Request]) -> list[list[Synthetic]]:
         from synthleak.releases.lm.backbone import require_llm

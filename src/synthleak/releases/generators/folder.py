@@ -7,7 +7,6 @@ machine and in any order; a run takes what is there and says what is missing (do
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,17 +16,16 @@ from pydantic import Field
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.validation import DataPath
-from synthleak.releases.claim import Claim, no_claim, stated_claim
 from synthleak.releases.exchange import file_hash, read_bytes, read_release
 from synthleak.releases.manifest import MANIFEST, Slot, read_manifest, ticket_of
-from synthleak.releases.release import Generator, Request, Synthetic, generators
+from synthleak.releases.release import Request, StatedGenerator, Synthetic, generators
 
 SEED_NAME = "folder"
 """Names the seeds that go into tickets; those that a program is given are in the manifest."""
 
 
 @generators.register("folder", version=1)
-class Folder(Generator):
+class Folder(StatedGenerator):
     """Releases made elsewhere: put beside the training files that `plan export` wrote."""
 
     path: DataPath = Field(description="the folder that `synthleak plan export` wrote")
@@ -40,20 +38,9 @@ class Folder(Generator):
         """Leave out what only says which folders are refused."""
         return {"kind": self.kind, "version": self.version, "private": self.private}
 
-    @property
-    def private_by_design(self) -> bool:
-        """As the user declares."""
-        return self.private
-
     def seed_name(self, section: str) -> str:
         """Name the seeds apart from the section: it may be renamed after the export."""
         return SEED_NAME
-
-    def claim(self, request: Request) -> Claim:
-        """Take whoever made the release at their word."""
-        if math.isinf(request.epsilon):
-            return no_claim()
-        return stated_claim(request.epsilon, request.delta)
 
     def check(self) -> None:
         """Look for what people mix up: set folders, and copies of one release."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,13 @@ from synthleak.core.validation import DataPath, nearest
 from synthleak.corpus.files import Encoding
 from synthleak.corpus.rows import labels_of
 from synthleak.corpus.sources import MEMORY, Rows, numbered_rows
-from synthleak.releases.claim import Claim, no_claim, stated_claim
-from synthleak.releases.release import Generator, Request, Synthetic, generators
+from synthleak.releases.release import Request, StatedGenerator, Synthetic, generators
 
 KEY = "--release (generator.path)"
 
 
 @generators.register("given", version=1)
-class GivenRelease(Generator):
+class GivenRelease(StatedGenerator):
     """One release that is already there: any number of records, in a file of any kind."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -42,11 +40,6 @@ class GivenRelease(Generator):
         return {"kind": self.kind, "version": self.version, "private": self.private}
 
     @property
-    def private_by_design(self) -> bool:
-        """As the user declares."""
-        return self.private
-
-    @property
     def any_size(self) -> bool:
         """The release is as large as it is."""
         return True
@@ -55,12 +48,6 @@ class GivenRelease(Generator):
     def ignores_seed(self) -> bool:
         """The release was made before."""
         return True
-
-    def claim(self, request: Request) -> Claim:
-        """Take whoever made the release at their word."""
-        if math.isinf(request.epsilon):
-            return no_claim()
-        return stated_claim(request.epsilon, request.delta)
 
     def fingerprint(self, request: Request) -> str:
         """Return the content hash of the texts, so that a replaced release is noticed."""
@@ -71,13 +58,15 @@ class GivenRelease(Generator):
         rows = numbered_rows(self.path, text=self.text, encoding=self.encoding, key=KEY)
         release = [self._record(row, where) for _, where, row in rows]
         if not release:
-            raise GeneratorError("it is empty", KEY, "give a release of some hundred records")
+            raise GeneratorError(
+                "the release is empty", KEY, "give a release of some hundred records"
+            )
         return release
 
     def _record(self, row: Any, where: str) -> Synthetic:
         if self.text not in row:
             raise GeneratorError(
-                f"there is no field {self.text!r}",
+                f"no field {self.text!r}",
                 where,
                 f"set --release-text (generator.text) to its field ({nearest(self.text, row)})",
             )

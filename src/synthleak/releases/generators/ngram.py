@@ -15,6 +15,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +23,8 @@ from pydantic import Field
 
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
-from synthleak.releases.release import (
-    Generator,
-    Public,
-    Request,
-    Synthetic,
-    generators,
-    private_prior,
-)
+from synthleak.releases.claim import GaussianEvent, gaussian_sigma
+from synthleak.releases.release import AccountedGenerator, Public, Request, Synthetic, generators
 
 ORDERS = 3
 END = "\x03"
@@ -41,37 +35,28 @@ _GLUED = re.compile(r"\s+([.,;:!?)\]%])|([(\[])\s+")
 
 
 @generators.register("ngram", version=1)
-class Ngram(Generator):
+class Ngram(AccountedGenerator):
     """Interpolated word trigrams; with finite ε, noised counts on a public support."""
 
     weights: tuple[float, float, float] = Field(
         default=(0.02, 0.08, 0.9), description="of orders 1, 2, 3; constants, never fitted"
     )
     max_words: int = Field(default=60, ge=1)
+    public_inputs: ClassVar = (
+        "auxiliary records R",
+        "label classes",
+        "class sizes of R",
+        "max_words",
+    )
 
-    @property
-    def private_by_design(self) -> bool:
-        """A finite ε is accounted for."""
-        return True
-
-    def claim(self, request: Request) -> Claim:
-        """State the one noised sum, and what is taken as public."""
-        if math.isinf(request.epsilon):
-            return no_claim()
+    def events(self, request: Request) -> tuple[GaussianEvent, ...]:
+        """Return the one noised sum."""
         event = GaussianEvent(
             what="sum of n-gram count vectors of norm at most 1",
             sigma=gaussian_sigma(request.epsilon, request.delta),
-            sensitivity=1.0,
             replace_sensitivity=math.sqrt(2),
         )
-        void = "class sizes were taken from the private set" if _peeks(request) else None
-        return Claim(
-            epsilon=request.epsilon,
-            delta=request.delta,
-            events=(event,),
-            public=("auxiliary records R", "label classes", "class sizes of R", "max_words"),
-            void=void,
-        )
+        return (event,)
 
     def generate(self, request: Request) -> Sequence[Synthetic]:
         """Count, noise, sample."""
@@ -85,15 +70,8 @@ class Ngram(Generator):
                 request.records, support, gaussian_sigma(request.epsilon, request.delta), rng
             )
             model = Model(support, cells.tolist(), self.weights)
-        public = (
-            private_prior(request.public, request.records) if _peeks(request) else request.public
-        )
-        classes = public.draw_classes(request.size, rng)
+        classes = request.draw_classes(rng)
         return [Synthetic(model.sample(c, self.max_words, rng), c) for c in classes]
-
-
-def _peeks(request: Request) -> bool:
-    return request.label_prior == "private"
 
 
 def grams_of(record: Record) -> Counter[Gram]:
@@ -137,10 +115,7 @@ def bounded_sum(records: Iterable[Record], support: Mapping[Gram, int]) -> NDArr
 
 
 def noised_sum(
-    records: Iterable[Record],
-    support: Mapping[Gram, int],
-    sigma: float,
-    rng: np.random.Generator,
+    records: Iterable[Record], support: Mapping[Gram, int], sigma: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Noise every cell of the support, those that no record touches too, and cut negatives."""
     cells = bounded_sum(records, support) + rng.normal(0.0, sigma, len(support))

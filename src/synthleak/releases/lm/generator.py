@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
+from synthleak.core.seeds import stream
+from synthleak.corpus.corpus import Labels
 from synthleak.releases.lm.backbone import SMOLLM2
-from synthleak.releases.release import Generator, Request, Synthetic
+from synthleak.releases.release import AccountedGenerator, Request, Synthetic
 
 if TYPE_CHECKING:
-    from synthleak.releases.lm.fleet.crew import Crew
+    from synthleak.releases.lm.fleet.decoding import Decoding
+    from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
 
 SPEED = ("device", "dtype", "fleet")
 """Settings that change how fast a release comes and not which one."""
 
 
-class LanguageModel(Generator):
+class LanguageModel(AccountedGenerator):
     """A generator whose instances share one frozen backbone."""
 
     backbone: str = SMOLLM2
@@ -26,6 +29,7 @@ class LanguageModel(Generator):
         default=None, min_length=1, description="a commit, tag or branch of a backbone on the hub"
     )
     max_tokens: int = Field(default=128, ge=4, description="of a text")
+    temperature: float = Field(default=1.0, gt=0)
     top_k: int = Field(default=50, ge=1)
     top_p: float = Field(default=0.9, gt=0, le=1)
     device: str = "auto"
@@ -56,11 +60,6 @@ class LanguageModel(Generator):
         return {key: value for key, value in settings.items() if key not in SPEED}
 
     @property
-    def private_by_design(self) -> bool:
-        """A finite ε is accounted for."""
-        return True
-
-    @property
     def exclusive(self) -> bool:
         """One process holds the device."""
         return True
@@ -70,23 +69,26 @@ class LanguageModel(Generator):
         """Take as many as one fleet could ever hold: they are made together."""
         return self.fleet or 128
 
-    def crew(self) -> Crew:
+    def shared_backbone(self) -> SharedBackbone:
         """Return the backbone with what serves a fleet, loaded once a process."""
-        from synthleak.releases.lm.fleet.crew import crew_of
+        from synthleak.releases.lm.fleet.shared_backbone import shared_backbone
 
-        return crew_of(self.backbone, self.device, self.dtype, self.revision)
+        return shared_backbone(self.backbone, self.device, self.dtype, self.revision)
+
+    def decoding(
+        self, end: tuple[int, ...], longest: int | None = None, least: int = 0
+    ) -> Decoding:
+        """Return how tokens are drawn; `end` are the tokens that end a text."""
+        from synthleak.releases.lm.fleet.decoding import Decoding
+
+        longest = self.max_tokens if longest is None else longest
+        return Decoding(end, longest, self.temperature, self.top_k, self.top_p, least)
+
+    def classes(self, request: Request) -> list[Labels]:
+        """Draw the classes to generate."""
+        return request.draw_classes(stream(request.seed, "classes"))
 
     def generate(self, request: Request) -> Sequence[Synthetic]:
         """Make one release: a fleet of one."""
         (release,) = self.generate_many([request])
         return release
-
-
-def peeks(request: Request) -> bool:
-    """Say whether class sizes are taken from the private set."""
-    return request.label_prior == "private"
-
-
-def void_of(request: Request) -> str | None:
-    """Return why a claim does not hold, if it does not."""
-    return "class sizes were taken from the private set" if peeks(request) else None

@@ -1,4 +1,4 @@
-"""Against Opacus: the gradients of the same model, and the privacy of the same course."""
+"""Against Opacus: the gradients of the same model, and the privacy of the same config."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("opacus")
 
-from test_fleet_gradients import ONE_WIDTH, crew_of, examples, shaken, tiny_llama  # noqa: E402
+from test_fleet_gradients import ONE_WIDTH, examples, shaken, shared_backbone, tiny_llama  # noqa: E402
 
 from synthleak.releases.claim import Claim, GaussianEvent  # noqa: E402
-from synthleak.releases.lm.fleet.adapters import Mixed  # noqa: E402
-from synthleak.releases.lm.fleet.batches import Library  # noqa: E402
-from synthleak.releases.lm.fleet.crew import fuse_norms  # noqa: E402
+from synthleak.releases.lm.fleet.adapters import MixedLayout  # noqa: E402
+from synthleak.releases.lm.fleet.batches import PaddedExamples  # noqa: E402
 from synthleak.releases.lm.fleet.loss import IGNORED, example_losses  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import fuse_norms  # noqa: E402
 
 
 class Lora(torch.nn.Module):
@@ -38,20 +38,24 @@ class Lora(torch.nn.Module):
 def test_per_example_gradients_equal_opacus() -> None:
     from opacus.grad_sample import GradSampleModule
 
-    crew = crew_of(tiny_llama())
-    adapters = shaken(crew, instances=1)
+    shared = shared_backbone(tiny_llama())
+    adapters = shaken(shared, instances=1)
     sets = [examples([9, 9, 9, 9])]
-    (portion,) = Library(sets, torch.device("cpu"), 64).portions([np.arange(4)], ONE_WIDTH.cut)
-    with adapters.collecting(Mixed(torch.zeros(4, dtype=torch.long))) as grads:
-        losses = example_losses(crew.decode(portion.tokens), crew.backbone.head, portion.labels)
+    (microbatch,) = PaddedExamples(sets, torch.device("cpu"), 64).microbatches(
+        [np.arange(4)], ONE_WIDTH.cut
+    )
+    with adapters.collecting(MixedLayout(torch.zeros(4, dtype=torch.long))) as grads:
+        losses = example_losses(
+            shared.decode(microbatch.tokens), shared.backbone.head, microbatch.labels
+        )
         losses.sum().backward()
 
     model = tiny_llama()
     fuse_norms(model)
     numbers = {
         name: layer.number
-        for name, layer in crew.backbone.model.named_modules()
-        if layer in crew.layers
+        for name, layer in shared.backbone.model.named_modules()
+        if layer in shared.layers
     }
     for name, number in numbers.items():
         a, b = adapters.slots[number].split(adapters.master)
@@ -60,11 +64,14 @@ def test_per_example_gradients_equal_opacus() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of hooks on frozen layers
         hooked = GradSampleModule(model, loss_reduction="sum", strict=False)
-        logits = hooked(input_ids=portion.tokens, use_cache=False).logits
+        logits = hooked(input_ids=microbatch.tokens, use_cache=False).logits
         each = torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1), portion.labels.flatten(), ignore_index=IGNORED, reduction="none"
+            logits.flatten(0, 1),
+            microbatch.labels.flatten(),
+            ignore_index=IGNORED,
+            reduction="none",
         ).view(4, -1)
-        (each.sum(dim=1) / (portion.labels != IGNORED).sum(dim=1)).sum().backward()
+        (each.sum(dim=1) / (microbatch.labels != IGNORED).sum(dim=1)).sum().backward()
     for name, number in numbers.items():
         of_a, of_b = adapters.slots[number].split(grads)
         layer = hooked._module.get_submodule(name)

@@ -82,10 +82,10 @@ def test_speed_is_not_identity() -> None:
 
 
 def test_without_privacy_nothing_is_clipped_unless_asked() -> None:
-    assert DpSgd().course(ask(math.inf)).clip is None
-    assert DpSgd().course(ask(math.inf)).sigma == 0
-    assert DpSgd(clip_only=True).course(ask(math.inf)).clip == 1.0
-    assert DpSgd().course(ask(1.0)).clip == 1.0
+    assert DpSgd().training_config(ask(math.inf)).clip is None
+    assert DpSgd().training_config(ask(math.inf)).sigma == 0
+    assert DpSgd(clip_only=True).training_config(ask(math.inf)).clip == 1.0
+    assert DpSgd().training_config(ask(1.0)).clip == 1.0
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_without_privacy_nothing_is_clipped_unless_asked() -> None:
 def test_learning_rate_by_adapter_and_privacy(
     settings: dict[str, Any], epsilon: float, rate: float
 ) -> None:
-    assert DpSgd(**settings).course(ask(epsilon)).learning_rate == rate
+    assert DpSgd(**settings).training_config(ask(epsilon)).learning_rate == rate
 
 
 @pytest.mark.parametrize(
@@ -123,16 +123,16 @@ def test_batch_by_length_decides_rate_steps_noise_and_normaliser(
     generator = DpSgd(**settings)
     for records in ((), SECRETS * 50):
         request = Request(records, 500, 500, 4.0, 1 / 500**2, SIDE, 1)
-        course, (event,) = generator.course(request), generator.claim(request).events
-        assert course.batch == batch
-        assert course.rate == event.rate == batch / 500
-        assert course.steps == event.count == int(5000 / batch)
-        assert course.sigma == event.sigma
+        config, (event,) = generator.training_config(request), generator.claim(request).events
+        assert config.batch == batch
+        assert config.rate == event.rate == batch / 500
+        assert config.steps == event.count == int(5000 / batch)
+        assert config.sigma == event.sigma
 
 
 @pytest.mark.parametrize("setting", ["batch_size", "learning_rate"])
 @pytest.mark.parametrize("wrong", [0, -4, "large", None, math.inf, math.nan, True])
-def test_a_batch_or_rate_is_a_number_above_zero_or_auto(setting: str, wrong: object) -> None:
+def test_batch_and_rate_are_positive_or_auto(setting: str, wrong: object) -> None:
     with pytest.raises(ValidationError, match='use a number above 0, or "auto"') as error:
         DpSgd(**{setting: wrong})
     assert setting in str(error.value)
@@ -170,7 +170,7 @@ def test_a_long_text_is_cut_and_still_ends() -> None:
     assert whole.tokens == (1, *map(ord, "\n\nab"), 0)
 
 
-def test_a_backbone_that_is_not_there_is_said_in_one_line(tmp_path: object) -> None:
+def test_missing_backbone_is_a_one_line_error(tmp_path: object) -> None:
     generator = DpSgd(backbone=str(tmp_path))
     with pytest.raises(GeneratorError, match="cannot be loaded as a causal language model"):
         generator.generate(ask(math.inf))

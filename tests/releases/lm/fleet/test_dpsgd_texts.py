@@ -12,12 +12,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from support.tiny_backbone import RECORDS, ask, tiny_crew, write_backbone  # noqa: E402
+from support.tiny_backbone import RECORDS, ask, tiny_shared_backbone, write_backbone  # noqa: E402
 from synthleak.corpus.corpus import Record  # noqa: E402
 from synthleak.releases.generators.dpsgd import DpSgd  # noqa: E402
 from synthleak.releases.lm.backbone import Backbone, load_backbone  # noqa: E402
-from synthleak.releases.lm.fleet import finetune, full, training  # noqa: E402
-from synthleak.releases.lm.fleet.batches import Library  # noqa: E402
+from synthleak.releases.lm.fleet import finetune, full_finetuning, training  # noqa: E402
+from synthleak.releases.lm.fleet.batches import PaddedExamples  # noqa: E402
 from synthleak.releases.lm.fleet.sampling import Sampler  # noqa: E402
 
 END, OPENING = 2, 3
@@ -37,9 +37,7 @@ def tiny(folder: str, adapter: str, **settings: Any) -> DpSgd:
 
 
 @ADAPTERS
-def test_no_text_is_empty_even_if_the_model_has_learnt_to_end_at_once(
-    tmp_path: Path, adapter: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_text_is_empty(tmp_path: Path, adapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_backbone(tmp_path)
     monkeypatch.setattr(Backbone, "decode", lambda self, tokens: " ".join(map(str, tokens)))
     silent = tuple(Record(str(n), "", ("sleep",)) for n in range(16))
@@ -55,12 +53,12 @@ def test_texts_begin_as_the_tokenizer_begins_them(
     begun: tuple[str, tuple[int, ...]], adapter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, opening = begun
-    backbone = tiny_crew(folder).backbone
+    backbone = tiny_shared_backbone(folder).backbone
     assert backbone.opening == opening
     trained: list[Any] = []
     prompted: list[Any] = []
 
-    class Watched(Library):
+    class Watched(PaddedExamples):
         def __init__(self, sets: Any, *rest: Any) -> None:
             trained.extend(example for own in sets for example in own)
             super().__init__(sets, *rest)
@@ -70,8 +68,8 @@ def test_texts_begin_as_the_tokenizer_begins_them(
         return usual(self, prompts, *args)
 
     usual = Sampler.sample
-    monkeypatch.setattr(training, "Library", Watched)
-    monkeypatch.setattr(full, "Library", Watched)
+    monkeypatch.setattr(training, "PaddedExamples", Watched)
+    monkeypatch.setattr(full_finetuning, "PaddedExamples", Watched)
     monkeypatch.setattr(finetune.Sampler, "sample", sample)
     release = tiny(folder, adapter, epochs=1).generate(ask(4.0))
     expected = [

@@ -12,13 +12,13 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from synthleak.releases.lm.backbone import Backbone  # noqa: E402
-from synthleak.releases.lm.fleet.adapters import Adapters, Even, Mixed  # noqa: E402
-from synthleak.releases.lm.fleet.batches import Example, Library, Shapes  # noqa: E402
-from synthleak.releases.lm.fleet.crew import Crew, fuse_norms  # noqa: E402
-from synthleak.releases.lm.fleet.full import clipped_total  # noqa: E402
+from synthleak.releases.lm.fleet.adapters import Adapters, EvenLayout, MixedLayout  # noqa: E402
+from synthleak.releases.lm.fleet.batches import Example, PaddedExamples, Shapes  # noqa: E402
+from synthleak.releases.lm.fleet.example_gradients import ExampleGradients  # noqa: E402
+from synthleak.releases.lm.fleet.full_finetuning import clipped_total  # noqa: E402
 from synthleak.releases.lm.fleet.loss import IGNORED, example_losses  # noqa: E402
-from synthleak.releases.lm.fleet.passes import Passes  # noqa: E402
-from synthleak.releases.lm.fleet.training import MARGIN, Course, Trainer, weighted_sum  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, fuse_norms  # noqa: E402
+from synthleak.releases.lm.fleet.training import MARGIN, Trainer, TrainingConfig, weighted_sum  # noqa: E402
 
 ONE_WIDTH = Shapes((64,), 10_000, 100)
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -40,13 +40,13 @@ def tiny_llama(dtype: torch.dtype = torch.float64) -> torch.nn.Module:
     return transformers.LlamaForCausalLM(config).to(dtype).eval().requires_grad_(False)
 
 
-def crew_of(model: torch.nn.Module) -> Crew:
-    return Crew(Backbone("tiny", model, None, 2, 64))
+def shared_backbone(model: torch.nn.Module) -> SharedBackbone:
+    return SharedBackbone(Backbone("tiny", model, None, 2, 64))
 
 
-def shaken(crew: Crew, instances: int = 3) -> Adapters:
+def shaken(shared: SharedBackbone, instances: int = 3) -> Adapters:
     """Adapters away from their start, where B is zero and half of the gradients vanish."""
-    adapters = crew.adapters(range(instances), rank=3, scale=2.0)
+    adapters = shared.adapters(range(instances), rank=3, scale=2.0)
     generator = torch.Generator().manual_seed(5)
     adapters.master.add_(
         torch.randn(adapters.master.shape, generator=generator, dtype=torch.float64).to(
@@ -63,7 +63,9 @@ def examples(lengths: Sequence[int], seed: int = 1) -> list[Example]:
     return [Example((*rng.integers(3, 50, n - 1).tolist(), 2), min(2, n - 1)) for n in lengths]
 
 
-def naive_gradient(adapters: Adapters, crew: Crew, instance: int, example: Example) -> torch.Tensor:
+def naive_gradient(
+    adapters: Adapters, shared: SharedBackbone, instance: int, example: Example
+) -> torch.Tensor:
     """One example, unpadded, through merged weights and plain autograd: slow and obvious."""
     model = tiny_llama()
     fuse_norms(model)  # the library's own computes in single precision whatever the model
@@ -72,10 +74,10 @@ def naive_gradient(adapters: Adapters, crew: Crew, instance: int, example: Examp
     modules = [
         name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)
     ]
-    numbers = {id(layer): layer.number for layer in crew.layers}
+    numbers = {id(layer): layer.number for layer in shared.layers}
     names = {
         numbers[id(module)]: name
-        for name, module in crew.backbone.model.named_modules()
+        for name, module in shared.backbone.model.named_modules()
         if id(module) in numbers
     }
     assert set(names.values()) == set(modules) - {"lm_head"}
@@ -92,59 +94,63 @@ def naive_gradient(adapters: Adapters, crew: Crew, instance: int, example: Examp
 
 
 def test_per_example_gradients_equal_a_naive_loop() -> None:
-    crew = crew_of(tiny_llama())
-    adapters = shaken(crew)
+    shared = shared_backbone(tiny_llama())
+    adapters = shaken(shared)
     sets = [examples([5, 9], 1), examples([3], 2), examples([7, 4, 6], 3)]
-    (portion,) = Library(sets, torch.device("cpu"), 64).portions(
+    (microbatch,) = PaddedExamples(sets, torch.device("cpu"), 64).microbatches(
         [np.arange(2), np.arange(1), np.arange(3)], ONE_WIDTH.cut
     )
-    with adapters.collecting(Mixed(torch.from_numpy(portion.instances))) as grads:
-        losses = example_losses(crew.decode(portion.tokens), crew.backbone.head, portion.labels)
+    with adapters.collecting(MixedLayout(torch.from_numpy(microbatch.instances))) as grads:
+        losses = example_losses(
+            shared.decode(microbatch.tokens), shared.backbone.head, microbatch.labels
+        )
         losses.sum().backward()
     flat = [(i, example) for i, own in enumerate(sets) for example in own]
     for row, (instance, example) in enumerate(flat):
-        expected = naive_gradient(adapters, crew, instance, example)
+        expected = naive_gradient(adapters, shared, instance, example)
         assert torch.allclose(grads[row], expected, rtol=1e-8, atol=1e-11)
         assert expected.abs().max() > 1e-4
 
 
-def test_an_even_batch_gives_the_same_gradients_as_a_mixed_one() -> None:
-    crew = crew_of(tiny_llama())
-    adapters = shaken(crew)
+def test_even_and_mixed_layouts_give_equal_gradients() -> None:
+    shared = shared_backbone(tiny_llama())
+    adapters = shaken(shared)
     tokens = torch.randint(3, 50, (6, 7), generator=torch.Generator().manual_seed(1))
     labels = tokens.roll(-1, 1)
     collected = []
-    for company in (Even(3, 2), Mixed(torch.tensor([0, 0, 1, 1, 2, 2]))):
+    for company in (EvenLayout(3, 2), MixedLayout(torch.tensor([0, 0, 1, 1, 2, 2]))):
         with adapters.collecting(company) as grads:
-            example_losses(crew.decode(tokens), crew.backbone.head, labels).sum().backward()
+            example_losses(shared.decode(tokens), shared.backbone.head, labels).sum().backward()
         collected.append(grads)
     assert torch.allclose(*collected, rtol=1e-10, atol=1e-13)
 
 
 def test_padding_changes_no_loss_and_no_gradient() -> None:
-    crew = crew_of(tiny_llama())
-    adapters = shaken(crew)
+    shared = shared_backbone(tiny_llama())
+    adapters = shaken(shared)
     (short,) = examples([5])
-    alone = _collected(crew, adapters, [[short], [], []])
-    padded = _collected(crew, adapters, [[short, *examples([30], 9)], [], []])
+    alone = _collected(shared, adapters, [[short], [], []])
+    padded = _collected(shared, adapters, [[short, *examples([30], 9)], [], []])
     assert torch.allclose(alone[0], padded[0], rtol=1e-10, atol=1e-13)
 
 
-def test_portions_of_few_shapes_hold_every_example_and_give_the_same_gradients() -> None:
-    crew = crew_of(tiny_llama())
-    adapters = shaken(crew)
+def test_microbatches_hold_every_example_with_equal_gradients() -> None:
+    shared = shared_backbone(tiny_llama())
+    adapters = shaken(shared)
     sets = [examples([5, 9], 1), examples([3], 2), examples([7, 4, 6], 3)]
-    library = Library(sets, torch.device("cpu"), 16)
+    prepared = PaddedExamples(sets, torch.device("cpu"), 16)
     everyone = [np.arange(2), np.arange(1), np.arange(3)]
-    passes = Passes(crew.decode, crew.backbone.head, adapters, recorded=False)
+    gradients_of = ExampleGradients(shared.decode, shared.backbone.head, adapters, recorded=False)
     seen = []
-    for portion in library.portions(everyone, Shapes((4, 8, 16), 48, 4, 16).cut):
-        grads = passes(portion)
-        assert torch.equal(grads[len(portion.instances) :].abs().sum(), torch.tensor(0.0).to(grads))
-        for row, instance in enumerate(portion.instances.tolist()):
-            length = int((portion.labels[row] != IGNORED).sum()) + 1
+    for microbatch in prepared.microbatches(everyone, Shapes((4, 8, 16), 48, 4, 16).cut):
+        grads = gradients_of(microbatch)
+        assert torch.equal(
+            grads[len(microbatch.instances) :].abs().sum(), torch.tensor(0.0).to(grads)
+        )
+        for row, instance in enumerate(microbatch.instances.tolist()):
+            length = int((microbatch.labels[row] != IGNORED).sum()) + 1
             (example,) = (e for e in sets[instance] if len(e.tokens) - e.prompt + 1 == length)
-            expected = naive_gradient(adapters, crew, instance, example)
+            expected = naive_gradient(adapters, shared, instance, example)
             assert torch.allclose(grads[row], expected, rtol=1e-8, atol=1e-11)
             seen.append((instance, length))
     assert len(set(seen)) == 6
@@ -152,44 +158,49 @@ def test_portions_of_few_shapes_hold_every_example_and_give_the_same_gradients()
 
 @NEEDS_GPU
 def test_recorded_passes_equal_plain_ones() -> None:
-    crew = crew_of(tiny_llama().to("cuda", torch.float32))
-    adapters = shaken(crew)
+    shared = shared_backbone(tiny_llama().to("cuda", torch.float32))
+    adapters = shaken(shared)
     rng = np.random.default_rng(5)
     sets = [examples(rng.integers(2, 30, 20).tolist(), seed) for seed in range(3)]
-    library = Library(sets, torch.device("cuda"), 32)
+    prepared = PaddedExamples(sets, torch.device("cuda"), 32)
     everyone = [np.arange(20)] * 3
     recording, plain = (
-        Passes(crew.decode, crew.backbone.head, adapters, recorded=flag) for flag in (True, False)
+        ExampleGradients(shared.decode, shared.backbone.head, adapters, recorded=flag)
+        for flag in (True, False)
     )
     for turn in range(4):
         adapters.live.mul_(1 + 0.1 * turn)
-        for portion in library.portions(everyone, Shapes((8, 16, 32), 64, 8, 32).cut):
-            expected = plain(portion)
-            assert (recording(portion) - expected).norm() < 1e-4 * expected.norm()
+        for microbatch in prepared.microbatches(everyone, Shapes((8, 16, 32), 64, 8, 32).cut):
+            expected = plain(microbatch)
+            assert (recording(microbatch) - expected).norm() < 1e-4 * expected.norm()
 
 
-def _collected(crew: Crew, adapters: Adapters, sets: list[list[Example]]) -> torch.Tensor:
-    library = Library(sets, torch.device("cpu"), 64)
-    (portion,) = library.portions([np.arange(len(own)) for own in sets], ONE_WIDTH.cut)
-    with adapters.collecting(Mixed(torch.from_numpy(portion.instances))) as grads:
-        losses = example_losses(crew.decode(portion.tokens), crew.backbone.head, portion.labels)
+def _collected(
+    shared: SharedBackbone, adapters: Adapters, sets: list[list[Example]]
+) -> torch.Tensor:
+    prepared = PaddedExamples(sets, torch.device("cpu"), 64)
+    (microbatch,) = prepared.microbatches([np.arange(len(own)) for own in sets], ONE_WIDTH.cut)
+    with adapters.collecting(MixedLayout(torch.from_numpy(microbatch.instances))) as grads:
+        losses = example_losses(
+            shared.decode(microbatch.tokens), shared.backbone.head, microbatch.labels
+        )
         losses.sum().backward()
     return grads
 
 
 def trainer(
-    crew: Crew,
+    shared: SharedBackbone,
     adapters: Adapters,
     tokens_at_once: int = 40,
     examples_at_once: int = 3,
-    **course: float | None,
+    **config: float | None,
 ) -> Trainer:
-    settings = {"steps": 4, "rate": 0.4, "batch": 2.0, "learning_rate": 0.01} | course
+    settings = {"steps": 4, "rate": 0.4, "batch": 2.0, "learning_rate": 0.01} | config
     return Trainer(
-        crew.decode,
-        crew.backbone.head,
+        shared.decode,
+        shared.backbone.head,
         adapters,
-        Course(**settings),  # type: ignore[arg-type]
+        TrainingConfig(**settings),  # type: ignore[arg-type]
         longest=64,
         tokens_at_once=tokens_at_once,
         examples_at_once=examples_at_once,
@@ -198,17 +209,17 @@ def trainer(
 
 @pytest.mark.parametrize("clip", [None, 0.05, 1e6])
 def test_clipped_sums_equal_the_sum_of_naive_gradients(clip: float | None) -> None:
-    crew = crew_of(tiny_llama())
-    adapters = shaken(crew)
+    shared = shared_backbone(tiny_llama())
+    adapters = shaken(shared)
     sets = [examples([5, 9, 12], 1), [], examples([7, 4, 6, 11, 3], 3)]
     chosen = [np.array([0, 2]), np.array([], dtype=np.int64), np.array([1, 2, 3, 4])]
-    total = trainer(crew, adapters, clip=clip).clipped_sum(
-        Library(sets, torch.device("cpu"), 64), chosen
+    total = trainer(shared, adapters, clip=clip).clipped_sum(
+        PaddedExamples(sets, torch.device("cpu"), 64), chosen
     )
     for instance, positions in enumerate(chosen):
         expected = torch.zeros_like(total[0])
         for position in positions:
-            gradient = naive_gradient(adapters, crew, instance, sets[instance][position])
+            gradient = naive_gradient(adapters, shared, instance, sets[instance][position])
             factor = 1.0 if clip is None else min(1.0, clip / float(gradient.norm()))
             expected += factor * gradient
         assert torch.allclose(total[instance], expected, rtol=1e-8, atol=1e-11)
@@ -216,34 +227,34 @@ def test_clipped_sums_equal_the_sum_of_naive_gradients(clip: float | None) -> No
             assert total[instance].norm() <= clip * len(positions) * (1 + 1e-9)
 
 
-def test_an_adapter_does_not_depend_on_its_company() -> None:
+def test_adapter_does_not_depend_on_other_instances() -> None:
     sets = [examples([5, 9, 12, 4], 1), examples([6, 3], 2), examples([8, 8, 10], 3)]
     seeds = [11, 12, 13]
-    crew = crew_of(tiny_llama())
-    together = crew.adapters(seeds, rank=3, scale=2.0)
-    trainer(crew, together, clip=0.5, sigma=0.7).train(sets, seeds)
+    shared = shared_backbone(tiny_llama())
+    together = shared.adapters(seeds, rank=3, scale=2.0)
+    trainer(shared, together, clip=0.5, sigma=0.7).train(sets, seeds)
     for i in range(3):
-        alone = crew.adapters(seeds[i : i + 1], rank=3, scale=2.0)
-        trainer(crew, alone, clip=0.5, sigma=0.7).train(sets[i : i + 1], seeds[i : i + 1])
+        alone = shared.adapters(seeds[i : i + 1], rank=3, scale=2.0)
+        trainer(shared, alone, clip=0.5, sigma=0.7).train(sets[i : i + 1], seeds[i : i + 1])
         assert torch.allclose(alone.master[0], together.master[i], rtol=1e-7, atol=1e-10)
 
 
 def test_an_empty_batch_still_takes_a_noised_step() -> None:
-    crew = crew_of(tiny_llama())
-    adapters = crew.adapters([1], rank=3, scale=2.0)
+    shared = shared_backbone(tiny_llama())
+    adapters = shared.adapters([1], rank=3, scale=2.0)
     before = adapters.master.clone()
-    trainer(crew, adapters, rate=0.0, clip=1.0, sigma=1.0, steps=1).train([examples([5])], [1])
+    trainer(shared, adapters, rate=0.0, clip=1.0, sigma=1.0, steps=1).train([examples([5])], [1])
     moved = (adapters.master - before).abs()
     assert (moved > 0).float().mean() > 0.99
-    still = crew.adapters([1], rank=3, scale=2.0)
-    trainer(crew, still, rate=0.0, clip=1.0, sigma=0.0, steps=1).train([examples([5])], [1])
+    still = shared.adapters([1], rank=3, scale=2.0)
+    trainer(shared, still, rate=0.0, clip=1.0, sigma=0.0, steps=1).train([examples([5])], [1])
     assert torch.allclose(still.master, before * (1 - 0.01 * 0.01), rtol=1e-12)
 
 
-def test_noise_has_the_stated_scale_and_is_fresh_for_every_step_and_instance() -> None:
-    crew = crew_of(tiny_llama())
-    adapters = crew.adapters([1, 2], rank=8, scale=2.0)
-    made = trainer(crew, adapters, rate=0.0, clip=0.5, sigma=3.0, steps=3, batch=2.0)
+def test_noise_has_the_stated_scale_and_is_fresh() -> None:
+    shared = shared_backbone(tiny_llama())
+    adapters = shared.adapters([1, 2], rank=8, scale=2.0)
+    made = trainer(shared, adapters, rate=0.0, clip=0.5, sigma=3.0, steps=3, batch=2.0)
     seen: list[torch.Tensor] = []
     made.update = lambda total, step: seen.append(total / 2.0)  # type: ignore[method-assign]
     made.train([examples([5]), examples([5])], [1, 2])
@@ -254,13 +265,13 @@ def test_noise_has_the_stated_scale_and_is_fresh_for_every_step_and_instance() -
 
 
 def test_batches_are_poisson_not_shuffled() -> None:
-    crew = crew_of(tiny_llama())
-    adapters = crew.adapters([4], rank=2, scale=2.0)
-    made = trainer(crew, adapters, rate=0.3, steps=400)
+    shared = shared_backbone(tiny_llama())
+    adapters = shared.adapters([4], rank=2, scale=2.0)
+    made = trainer(shared, adapters, rate=0.3, steps=400)
     sizes: list[int] = []
     original = made.clipped_sum
 
-    def watch(library: Library, chosen: Sequence[np.ndarray]) -> torch.Tensor:
+    def watch(prepared: PaddedExamples, chosen: Sequence[np.ndarray]) -> torch.Tensor:
         sizes.append(len(chosen[0]))
         return torch.zeros_like(adapters.master)
 
@@ -295,18 +306,18 @@ def test_the_loss_equals_cross_entropy_and_skips_what_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_one_record_more_leaves_the_bits_of_the_others_alone(dtype: torch.dtype) -> None:
-    crew = crew_of(tiny_llama(dtype))
-    adapters = shaken(crew, 1)
-    made = trainer(crew, adapters, clip=0.05, tokens_at_once=4096, examples_at_once=100)
+def test_one_more_record_changes_no_other_gradient(dtype: torch.dtype) -> None:
+    shared = shared_backbone(tiny_llama(dtype))
+    adapters = shaken(shared, 1)
+    made = trainer(shared, adapters, clip=0.05, tokens_at_once=4096, examples_at_once=100)
     lengths = np.random.default_rng(4).integers(3, 41, 40).tolist()
     sets = [[*examples(lengths), *examples([64], 7), *examples([3], 8), *examples([20], 9)]]
-    library = Library(sets, torch.device("cpu"), 64)
+    prepared = PaddedExamples(sets, torch.device("cpu"), 64)
 
     def contributions(chosen: list[int]) -> dict[bytes, torch.Tensor]:
         found = {}
-        for part in library.portions([np.array(chosen)], made.shapes.cut):
-            grads = made._passes(part)
+        for part in prepared.microbatches([np.array(chosen)], made.shapes.cut):
+            grads = made._gradients(part)
             clipped = grads * made._weights(grads)[:, None]
             for row in range(len(part.instances)):
                 found[np.trim_zeros(part.tokens[row].numpy(), "b").tobytes()] = clipped[row].clone()
@@ -336,8 +347,8 @@ def test_sums_are_added_up_in_single_precision(dtype: torch.dtype, device: str) 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_clipped_norms_stay_below_the_bound_in_millions_of_values(dtype: torch.dtype) -> None:
-    crew = crew_of(tiny_llama())
-    made = trainer(crew, crew.adapters([1], rank=3, scale=2.0), clip=1.0)
+    shared = shared_backbone(tiny_llama())
+    made = trainer(shared, shared.adapters([1], rank=3, scale=2.0), clip=1.0)
     grads = torch.randn(3, 5_000_000, generator=torch.Generator().manual_seed(1)).to(dtype)
     made._adapters.master = made._adapters.master.float()
     clipped = grads.double() * made._weights(grads).to(dtype).double()[:, None]
@@ -348,20 +359,20 @@ def test_clipped_norms_stay_below_the_bound_in_millions_of_values(dtype: torch.d
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_full_fine_tuning_never_exceeds_the_clip(dtype: torch.dtype) -> None:
-    crew = crew_of(tiny_llama(dtype))
-    weights = [weight.requires_grad_() for weight in crew.backbone.model.parameters()]
-    library = Library([examples([9])], torch.device("cpu"))
-    totals = clipped_total(crew, weights, library, np.arange(1), 0.01)
+    shared = shared_backbone(tiny_llama(dtype))
+    weights = [weight.requires_grad_() for weight in shared.backbone.model.parameters()]
+    prepared = PaddedExamples([examples([9])], torch.device("cpu"))
+    totals = clipped_total(shared, weights, prepared, np.arange(1), 0.01)
     norm = math.sqrt(sum(float(total.double().square().sum()) for total in totals))
     assert 0.0097 < norm <= 0.01 * (1 - MARGIN / 2)
 
 
 def test_half_precision_never_exceeds_the_clip() -> None:
-    crew = crew_of(tiny_llama(torch.bfloat16))
-    adapters = crew.adapters([0, 1], rank=3, scale=2.0)
-    made = trainer(crew, adapters, clip=0.01)
+    shared = shared_backbone(tiny_llama(torch.bfloat16))
+    adapters = shared.adapters([0, 1], rank=3, scale=2.0)
+    made = trainer(shared, adapters, clip=0.01)
     sets = [examples([n], n) for n in (5, 9)]
-    total = made.clipped_sum(Library(sets, torch.device("cpu"), 64), [np.arange(1)] * 2)
+    total = made.clipped_sum(PaddedExamples(sets, torch.device("cpu"), 64), [np.arange(1)] * 2)
     assert (total.norm(dim=1) <= 0.01).all()
     assert (total.norm(dim=1) > 0.0095).all()
 

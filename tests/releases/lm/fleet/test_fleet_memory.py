@@ -30,7 +30,7 @@ def test_no_plan_overflows(shape: Shape, gib: int, longest: int) -> None:
     assert 1 <= fleet.instances <= 104
 
 
-def test_a_large_device_takes_them_all_and_a_cap_is_kept() -> None:
+def test_fleet_size_respects_memory_and_cap() -> None:
     assert plan_fleet(SMOLLM2, 141 * GIB, wanted=104, batch=16, longest=64).instances == 104
     assert plan_fleet(LLAMA_1B, 141 * GIB, wanted=104, batch=16, longest=64).instances == 104
     assert plan_fleet(SMOLLM2, 141 * GIB, wanted=104, batch=16, longest=64, most=7).instances == 7
@@ -43,10 +43,10 @@ def test_what_does_not_fit_is_said() -> None:
         plan_fleet(LLAMA_1B, 3 * GIB, wanted=104, batch=16, longest=64)
 
 
-def test_running_out_of_memory_halves_the_fleet_and_says_so() -> None:
+def test_out_of_memory_halves_the_fleet() -> None:
     import torch
 
-    from synthleak.releases.lm.fleet.crew import halving
+    from synthleak.releases.lm.fleet.shared_backbone import retry_halved
 
     tried: list[int] = []
     said: list[str] = []
@@ -57,8 +57,8 @@ def test_running_out_of_memory_halves_the_fleet_and_says_so() -> None:
             raise torch.OutOfMemoryError
         return "made"
 
-    assert halving(work, 20, said.append) == "made"
+    assert retry_halved(work, 20, said.append) == "made"
     assert tried == [20, 10, 5]
     assert said[0] == "out of device memory with 20 instances: going on with 10"
     with pytest.raises(torch.OutOfMemoryError):
-        halving(lambda size: work(99), 1, said.append)
+        retry_halved(lambda size: work(99), 1, said.append)

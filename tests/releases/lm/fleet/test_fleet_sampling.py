@@ -8,13 +8,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from test_fleet_gradients import crew_of, shaken, tiny_llama  # noqa: E402
+from test_fleet_gradients import shaken, shared_backbone, tiny_llama  # noqa: E402
 
 from synthleak.core.seeds import stream  # noqa: E402
-from synthleak.releases.lm.fleet.adapters import Adapters, Even  # noqa: E402
-from synthleak.releases.lm.fleet.choice import Decoding  # noqa: E402
-from synthleak.releases.lm.fleet.crew import Crew  # noqa: E402
+from synthleak.releases.lm.fleet.adapters import Adapters, EvenLayout  # noqa: E402
+from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
 from synthleak.releases.lm.fleet.sampling import Sampler  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
 
 PROMPTS = [
     [(5, 6), (7,), (8, 9, 10, 11), (5, 6), (12, 13)],
@@ -24,11 +24,11 @@ PROMPTS = [
 
 
 def plain(
-    crew: Crew,
+    shared: SharedBackbone,
     adapters: Adapters,
     instance: int,
     prompt: tuple[int, ...],
-    chance: np.ndarray,
+    uniforms: np.ndarray,
     how: Decoding,
 ) -> tuple[int, ...]:
     """Draw token after token from the whole text so far, sorting all of the vocabulary."""
@@ -37,13 +37,13 @@ def plain(
     one.scale, one.slots = adapters.scale, adapters.slots
     one.live = adapters.live[instance : instance + 1]
     one.company, one._served = None, []
-    for layer in crew.layers:
+    for layer in shared.layers:
         layer.adapters = one
     try:
-        for u in chance[: how.longest]:
-            with one.serving(Even(1, 1)), torch.no_grad():
-                hidden = crew._base(input_ids=torch.tensor([[*prompt, *made]])).last_hidden_state
-            logits = (hidden[0, -1] @ crew.backbone.head.T) / how.temperature
+        for u in uniforms[: how.longest]:
+            with one.serving(EvenLayout(1, 1)), torch.no_grad():
+                hidden = shared._base(input_ids=torch.tensor([[*prompt, *made]])).last_hidden_state
+            logits = (hidden[0, -1] @ shared.backbone.head.T) / how.temperature
             forbidden = how.end if len(made) < how.least else ()
             allowed = [token for token in range(len(logits)) if token not in forbidden]
             order = sorted(allowed, key=lambda token: -float(logits[token]))[: how.top_k]
@@ -65,7 +65,7 @@ def plain(
                 break
             made.append(token)
     finally:
-        for layer in crew.layers:
+        for layer in shared.layers:
             layer.adapters = adapters
     return tuple(made)
 
@@ -80,15 +80,17 @@ def plain(
     ],
 )
 def test_the_fleet_draws_what_a_plain_loop_draws(at_once: int, how: Decoding) -> None:
-    crew = crew_of(tiny_llama())
-    adapters = shaken(crew)
+    shared = shared_backbone(tiny_llama())
+    adapters = shaken(shared)
     seeds = [21, 22, 23]
-    made = Sampler(crew.decoder(), adapters, how, texts_at_once=at_once).sample(PROMPTS, seeds)
+    made = Sampler(shared, adapters, how, texts_at_once=at_once).sample(PROMPTS, seeds)
     lengths = set()
     for instance, own in enumerate(PROMPTS):
-        chance = stream(seeds[instance], "tokens").random((len(own), how.longest), dtype=np.float32)
+        uniforms = stream(seeds[instance], "tokens").random(
+            (len(own), how.longest), dtype=np.float32
+        )
         for position, prompt in enumerate(own):
-            expected = plain(crew, adapters, instance, prompt, chance[position], how)
+            expected = plain(shared, adapters, instance, prompt, uniforms[position], how)
             assert made[instance][position] == expected
             lengths.add(len(expected))
     assert len(lengths) > 1
@@ -96,12 +98,10 @@ def test_the_fleet_draws_what_a_plain_loop_draws(at_once: int, how: Decoding) ->
 
 
 def test_greedy_in_the_limit() -> None:
-    crew = crew_of(tiny_llama())
-    adapters = shaken(crew)
+    shared = shared_backbone(tiny_llama())
+    adapters = shaken(shared)
     how = Decoding(end=(), longest=5, top_k=1)
-    (first, *_), *_ = Sampler(crew.decoder(), adapters, how, texts_at_once=9).sample(
-        PROMPTS, [1, 2, 3]
-    )
-    other = Sampler(crew.decoder(), adapters, how, texts_at_once=9).sample(PROMPTS, [4, 5, 6])
+    (first, *_), *_ = Sampler(shared, adapters, how, texts_at_once=9).sample(PROMPTS, [1, 2, 3])
+    other = Sampler(shared, adapters, how, texts_at_once=9).sample(PROMPTS, [4, 5, 6])
     assert first == other[0][0]
     assert len(first) == 5

@@ -19,16 +19,16 @@ triton = pytest.importorskip("triton")
 from synthleak.releases.lm.backbone import Backbone  # noqa: E402
 from synthleak.releases.lm.fleet.adapters import Adapters  # noqa: E402
 from synthleak.releases.lm.fleet.batches import Example  # noqa: E402
-from synthleak.releases.lm.fleet.choice import Decoding  # noqa: E402
-from synthleak.releases.lm.fleet.crew import Crew  # noqa: E402
+from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
 from synthleak.releases.lm.fleet.memory import Fleet  # noqa: E402
-from synthleak.releases.lm.fleet.packed import Packed, packable  # noqa: E402
+from synthleak.releases.lm.fleet.packed_model import PackedModel, packable  # noqa: E402
 from synthleak.releases.lm.fleet.packed_sampling import PackedSampler  # noqa: E402
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer  # noqa: E402
 from synthleak.releases.lm.fleet.packs import Packer, tile_rows, whole  # noqa: E402
 from synthleak.releases.lm.fleet.sampling import Sampler  # noqa: E402
 from synthleak.releases.lm.fleet.self_check import packed_works  # noqa: E402
-from synthleak.releases.lm.fleet.training import Course, Trainer  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
+from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig  # noqa: E402
 
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")
 LONGEST = 40
@@ -60,13 +60,13 @@ def small_llama(**changes: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def crew() -> Crew:
-    return Crew(Backbone("small", small_llama(), None, 2, 128))
+def shared() -> SharedBackbone:
+    return SharedBackbone(Backbone("small", small_llama(), None, 2, 128))
 
 
-def shaken(crew: Crew) -> Adapters:
+def shaken(shared: SharedBackbone) -> Adapters:
     """Adapters away from their start, where B is zero and half of the gradients vanish."""
-    adapters = crew.adapters(range(3), rank=16, scale=2.0)
+    adapters = shared.adapters(range(3), rank=16, scale=2.0)
     generator = torch.Generator().manual_seed(5)
     adapters.master.add_(0.1 * torch.randn(adapters.master.shape, generator=generator).to(DEVICE))
     adapters.publish()
@@ -82,68 +82,72 @@ SETS = [examples([5, 9, 40], 1), [], examples([7, 33, 3, 11], 3)]
 """One text takes two blocks of attention, another fills its second with one token."""
 
 
-def plain_trainer(crew: Crew, adapters: Adapters, course: Course) -> Trainer:
+def plain_trainer(shared: SharedBackbone, adapters: Adapters, config: TrainingConfig) -> Trainer:
     return Trainer(
-        crew.decode,
-        crew.backbone.head,
+        shared.decode,
+        shared.backbone.head,
         adapters,
-        course,
+        config,
         longest=LONGEST,
         tokens_at_once=400,
         examples_at_once=30,
     )
 
 
-def packed_trainer(crew: Crew, adapters: Adapters, course: Course, at_once: int) -> PackedTrainer:
-    packed = Packed(crew.backbone.model, adapters, LONGEST)
-    return PackedTrainer(packed, course, longest=LONGEST, tokens_at_once=at_once)
+def packed_trainer(
+    shared: SharedBackbone, adapters: Adapters, config: TrainingConfig, at_once: int
+) -> PackedTrainer:
+    packed = PackedModel(shared.backbone.model, adapters, LONGEST)
+    return PackedTrainer(packed, config, longest=LONGEST, tokens_at_once=at_once)
 
 
 @pytest.mark.parametrize(("clip", "at_once"), [(0.05, 1000), (None, 64)])
-def test_clipped_sums_equal_the_plain_ones(crew: Crew, clip: float | None, at_once: int) -> None:
-    adapters = shaken(crew)
-    course = Course(1, 1.0, 2.0, 0.01, clip)
+def test_clipped_sums_equal_the_plain_ones(
+    shared: SharedBackbone, clip: float | None, at_once: int
+) -> None:
+    adapters = shaken(shared)
+    config = TrainingConfig(1, 1.0, 2.0, 0.01, clip)
     chosen = [np.arange(3), np.arange(0), np.array([1, 2, 3])]
-    plain = plain_trainer(crew, adapters, course)
-    expected = plain.clipped_sum(plain.library(SETS), chosen)
-    made = packed_trainer(crew, adapters, course, at_once)
-    library = made.library(SETS)
-    assert len(list(library.packs(chosen))) == (1 if at_once > 64 else 2)
+    plain = plain_trainer(shared, adapters, config)
+    expected = plain.clipped_sum(plain.prepare(SETS), chosen)
+    made = packed_trainer(shared, adapters, config, at_once)
+    prepared = made.prepare(SETS)
+    assert len(list(prepared.packs(chosen))) == (1 if at_once > 64 else 2)
     for _ in range(3 if ON_GPU else 1):  # unrecorded, recorded, replayed
-        total = made.clipped_sum(library, chosen)
+        total = made.clipped_sum(prepared, chosen)
         assert not total[1].any()
         for mine, right in zip(total[[0, 2]], expected[[0, 2]], strict=True):
             assert (mine - right).norm() < 2e-5 * right.norm()
             assert right.norm() > 0.01
 
 
-def test_steps_equal_the_plain_ones(crew: Crew) -> None:
+def test_steps_equal_the_plain_ones(shared: SharedBackbone) -> None:
     sets = [examples([6, 4], 1), examples([5], 2), examples([7, 3], 3)]
-    course = Course(2, 0.4, 2.0, 0.01, 0.5, 0.3)
+    config = TrainingConfig(2, 0.4, 2.0, 0.01, 0.5, 0.3)
     made = []
     for train in (plain_trainer, lambda *some: packed_trainer(*some, 1000)):
-        adapters = shaken(crew)
+        adapters = shaken(shared)
         before = adapters.master.clone()
-        train(crew, adapters, course).train(sets, [1, 2, 3])
+        train(shared, adapters, config).train(sets, [1, 2, 3])
         assert torch.equal(adapters.live, adapters.master)
         made.append(adapters.master - before)
     assert (made[1] - made[0]).norm() < 1e-4 * made[0].norm()
 
 
-def test_an_empty_batch_still_takes_a_noised_step(crew: Crew) -> None:
-    adapters = shaken(crew)
+def test_an_empty_batch_still_takes_a_noised_step(shared: SharedBackbone) -> None:
+    adapters = shaken(shared)
     before = adapters.master.clone()
-    course = Course(1, 0.0, 2.0, 0.01, 0.5, 0.3)
-    packed_trainer(crew, adapters, course, 1000).train(SETS, [1, 2, 3])
+    config = TrainingConfig(1, 0.0, 2.0, 0.01, 0.5, 0.3)
+    packed_trainer(shared, adapters, config, 1000).train(SETS, [1, 2, 3])
     assert ((adapters.master - before).abs() > 1e-3).float().mean() > 0.99
 
 
-def test_texts_equal_the_plain_ones(crew: Crew) -> None:
-    adapters = shaken(crew)
+def test_texts_equal_the_plain_ones(shared: SharedBackbone) -> None:
+    adapters = shaken(shared)
     prompts = [[(5, 6), (7,), (8, 9, 10)], [(7,), (20, 21), (30,)], [(40, 41), (42,), (45,)]]
     how = Decoding(end=(2, 3, *range(10, 24)), longest=4, least=1, top_p=0.95)
-    expected = Sampler(crew.decoder(), adapters, how, texts_at_once=9).sample(prompts, [1, 2, 3])
-    packed = Packed(crew.backbone.model, adapters, LONGEST)
+    expected = Sampler(shared, adapters, how, texts_at_once=9).sample(prompts, [1, 2, 3])
+    packed = PackedModel(shared.backbone.model, adapters, LONGEST)
     made = PackedSampler(packed, how, texts_at_once=9).sample(prompts, [1, 2, 3])
     assert made == expected
     lengths = {len(text) for own in made for text in own}
@@ -177,16 +181,16 @@ def test_a_pack_holds_every_text() -> None:
 def test_no_batch_decides_the_shape_of_a_pack() -> None:
     rng = np.random.default_rng(2)
     sets = [examples(rng.integers(4, 40, 400).tolist(), n) for n in range(4)]
-    library = packer(sets, rate=0.1)
+    prepared = packer(sets, rate=0.1)
     shapes = [
         pack.shape
         for _ in range(60)
-        for pack in library.packs([np.flatnonzero(rng.random(400) < 0.1) for _ in sets])
+        for pack in prepared.packs([np.flatnonzero(rng.random(400) < 0.1) for _ in sets])
     ]
     assert set(shapes) == {shapes[0]}
     assert 60 <= len(shapes) < 65
     assert 1.1 < shapes[0][0] / (0.1 * 1600 * 22) < 1.4
-    everyone = list(library.packs([np.arange(400)] * 4))
+    everyone = list(prepared.packs([np.arange(400)] * 4))
     assert {pack.shape[0] for pack in everyone} == {shapes[0][0]}
     assert sum(float(pack.share.sum()) for pack in everyone) == pytest.approx(1600)
 
@@ -195,17 +199,17 @@ def test_no_batch_decides_the_shape_of_a_pack() -> None:
 def test_packs_are_no_larger_than_planned(at_once: int) -> None:
     rng = np.random.default_rng(4)
     sets = [examples(rng.integers(2, 40, 100).tolist(), 1)]
-    library = packer(sets, at_once=at_once)
-    assert library.size <= whole(at_once + LONGEST)
-    found = list(library.packs([np.arange(100)]))
+    prepared = packer(sets, at_once=at_once)
+    assert prepared.size <= whole(at_once + LONGEST)
+    found = list(prepared.packs([np.arange(100)]))
     assert sum(float(pack.share.sum()) for pack in found) == pytest.approx(100)
 
 
 def test_more_texts_than_usual_take_another_pack() -> None:
-    library = packer([examples([3] * 900 + [40] * 100, 1)], rate=0.1)
+    prepared = packer([examples([3] * 900 + [40] * 100, 1)], rate=0.1)
     for _ in range(2):
-        (pack,) = library.packs([np.arange(0, 1000, 10)])
-        many = list(library.packs([np.arange(300)]))
+        (pack,) = prepared.packs([np.arange(0, 1000, 10)])
+        many = list(prepared.packs([np.arange(300)]))
         assert len(many) > 1
         assert {tuple(map(len, other.parts())) for other in many} == {tuple(map(len, pack.parts()))}
         assert sum(float(other.share.sum()) for other in many) == pytest.approx(300)
@@ -243,23 +247,26 @@ def test_other_sides_take_the_plain_pass(changes: dict[str, Any], rank: int) -> 
 
 @pytest.mark.parametrize("broken", [lambda *some: None, lambda *some: 1 / 0])
 def test_wrong_kernels_are_found_before_they_are_used(
-    crew: Crew, broken: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    shared: SharedBackbone,
+    broken: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    adapters = shaken(crew)
-    assert packed_works(crew, 16)
+    adapters = shaken(shared)
+    assert packed_works(shared, 16)
     assert not caplog.messages
-    monkeypatch.setattr(Packed, "_turn", broken)
-    assert not packed_works(crew, 16)
+    monkeypatch.setattr(PackedModel, "_turn", broken)
+    assert not packed_works(shared, 16)
     (message,) = caplog.messages
     assert "does not work here" in message
-    assert all(layer.adapters is adapters for layer in crew.layers)
+    assert all(layer.adapters is adapters for layer in shared.layers)
 
 
-def test_a_crew_packs_on_a_gpu_only(crew: Crew) -> None:
-    adapters = shaken(crew)
+def test_packed_pass_needs_a_gpu(shared: SharedBackbone) -> None:
+    adapters = shaken(shared)
     fleet = Fleet(3, 1000, 10, 10)
-    course = Course(1, 1.0, 2.0, 0.01)
-    trainer = crew.trainer(adapters, course, longest=LONGEST, fleet=fleet)
-    sampler = crew.sampler(adapters, Decoding(end=(), longest=4), fleet=fleet)
+    config = TrainingConfig(1, 1.0, 2.0, 0.01)
+    trainer = shared.trainer(adapters, config, longest=LONGEST, fleet=fleet)
+    sampler = shared.sampler(adapters, Decoding(end=(), longest=4), fleet=fleet)
     assert isinstance(trainer, PackedTrainer) == isinstance(sampler, PackedSampler) == ON_GPU
-    assert crew.shape(16).packed == ON_GPU
+    assert shared.shape(16).packed == ON_GPU

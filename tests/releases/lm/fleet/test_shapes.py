@@ -1,4 +1,4 @@
-"""Shapes of portions: public numbers and a text's own length decide how wide it is padded."""
+"""Shapes of microbatches: public numbers and a text's own length decide how wide it is padded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from synthleak.releases.lm.fleet.batches import Example, Library, Shapes, plan_shapes  # noqa: E402
+from synthleak.releases.lm.fleet.batches import Example, PaddedExamples, Shapes, plan_shapes  # noqa: E402
 
 LONGEST = 64
 
@@ -49,7 +49,7 @@ def test_blocks_hold_every_text_and_fit(recorded: bool) -> None:
         assert start == count
 
 
-def test_one_text_more_seldom_changes_the_rows_of_a_recorded_block() -> None:
+def test_one_more_text_seldom_changes_the_rows() -> None:
     some = shapes(1664)
     rng = np.random.default_rng(3)
     changed = 0
@@ -84,8 +84,8 @@ def test_the_widest_is_the_longest_text(longest: int) -> None:
         assert (block.rows, block.width) == (1, longest)
 
 
-def test_portions_are_as_wide_as_planned_though_all_texts_are_short() -> None:
-    library = Library([[Example((5, 6, 2), 1)]], torch.device("cpu"), LONGEST)
-    (portion,) = library.portions([np.arange(1)], Shapes((LONGEST,), 4096, 10, 512).cut)
-    assert portion.tokens.shape == (8, LONGEST)
-    assert portion.labels.shape == (8, LONGEST)
+def test_microbatches_are_as_wide_as_planned() -> None:
+    prepared = PaddedExamples([[Example((5, 6, 2), 1)]], torch.device("cpu"), LONGEST)
+    (microbatch,) = prepared.microbatches([np.arange(1)], Shapes((LONGEST,), 4096, 10, 512).cut)
+    assert microbatch.tokens.shape == (8, LONGEST)
+    assert microbatch.labels.shape == (8, LONGEST)

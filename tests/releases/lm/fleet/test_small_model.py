@@ -61,8 +61,8 @@ def test_steering_in_miniature() -> None:
 def test_loading_leaves_the_library_as_it_was() -> None:
     import gguf
 
-    from synthleak.releases.lm.fleet.crew import crew_of
+    from synthleak.releases.lm.fleet.shared_backbone import shared_backbone
 
-    assert crew_of("smollm2", "auto", "auto").backbone.context == 8192
+    assert shared_backbone("smollm2", "auto", "auto").backbone.context == 8192
     assert isinstance(gguf.GGUFReader, type)
     assert inspect.isfunction(gguf.get_tensor_name_map)

@@ -1,8 +1,7 @@
-"""Answers from a chat-completions address: with patience, within a rate, and counted.
+"""Answers from a chat-completions address, with retries, a rate limit and a count of tokens.
 
 No private text is ever sent: prompts are made of the description, labels, styles and synthetic
-texts. What was answered is kept in the store in portions, so that a run that breaks off does not
-ask, and pay, again.
+texts. Answers are stored in portions, so that a run that breaks off does not pay twice.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ from synthleak.core.identity import digest
 from synthleak.core.seeds import derive
 from synthleak.core.store import Store, fetch, name_of
 from synthleak.corpus.corpus import Labels
-from synthleak.releases.lm.evolution.terms import Pace, Terms, tally_of
-from synthleak.releases.lm.prompting.tidy import tidy, whole_sentences
+from synthleak.releases.lm.evolution.chat_settings import ChatSettings, RateLimiter, usage_of
+from synthleak.releases.lm.prompting.cleaning import clean_answer, whole_sentences
 
 log = logging.getLogger("synthleak.releases")
 
 PORTION = 64
 """Answers that are kept together: what a break can lose."""
 
-_PATIENT = (408, 409, 425, 429)
-_BROKEN = (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError)
+_RETRIED = (408, 409, 425, 429)
+_FAILURES = (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError)
 """What an address that is out of reach, or does not speak the protocol, may lead to."""
 _LONGEST_WAIT = 60.0
 
 
-class _Stay(urllib.request.HTTPRedirectHandler):
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Follow no address to another: that one would be shown the key."""
 
     def redirect_request(self, *asked: Any) -> None:
         """Refuse, so that the answer is what it is: a 301, say."""
 
 
-_OPENER = urllib.request.build_opener(_Stay)
+_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 class ChatWriter:
@@ -54,21 +53,21 @@ class ChatWriter:
 
     def __init__(
         self,
-        terms: Terms,
+        settings: ChatSettings,
         decoding: dict[str, Any],
         *,
         one_line: bool,
         store: Store | None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._terms = terms
-        self._key = terms.key()
+        self._settings = settings
+        self._key = settings.key()
         self._decoding = decoding
         self._one_line = one_line
         self._store = store
-        self._pace = Pace(terms.requests_per_minute)
+        self._limiter = RateLimiter(settings.requests_per_minute)
         self._sleep = sleep
-        self.tally = tally_of(terms.address, terms.model)
+        self.usage = usage_of(settings.address, settings.model)
 
     def write(
         self,
@@ -87,27 +86,27 @@ class ChatWriter:
         for start in range(0, len(asked), PORTION):
             part = slice(start, start + PORTION)
             answers += self._portion(asked[part], seeds[part])
-        return [tidy(answer, one_line=self._one_line) for answer in answers]
+        return [clean_answer(answer, one_line=self._one_line) for answer in answers]
 
     def tell(self) -> None:
         """Say what was used so far, in this process, if anything was."""
-        terms, tally = self._terms, self.tally
-        if not tally.requests:
+        settings, usage = self._settings, self.usage
+        if not usage.requests:
             return
         log.warning(
             "%s so far: %d requests, %d tokens in, %d tokens out, cost %.4f",
-            terms.address,
-            tally.requests,
-            tally.tokens_in,
-            tally.tokens_out,
-            tally.cost(terms),
+            settings.address,
+            usage.requests,
+            usage.tokens_in,
+            usage.tokens_out,
+            usage.cost(settings),
         )
 
     def _portion(self, asked: Sequence[str], seeds: Sequence[int]) -> list[str]:
-        key = digest("answers", 2, self._terms.model, self._decoding, list(asked), list(seeds))
+        key = digest("answers", 2, self._settings.model, self._decoding, list(asked), list(seeds))
         if self._store is not None and self._store.exists(name_of("answers", key)):
             return fetch(self._store, "answers", key, _load)
-        with ThreadPoolExecutor(self._terms.connections) as pool:
+        with ThreadPoolExecutor(self._settings.connections) as pool:
             answers = list(pool.map(self._answer, asked, seeds))
         if self._store is not None:
             data = gzip.compress(json.dumps(answers, ensure_ascii=False).encode(), mtime=0)
@@ -115,57 +114,58 @@ class ChatWriter:
         return answers
 
     def _answer(self, request: str, seed: int) -> str:
-        """Ask until there is an answer: waits grow, and what cannot get better is not repeated."""
+        """Ask until there is an answer; waits grow, and permanent errors are not retried."""
         body = {
-            "model": self._terms.model,
+            "model": self._settings.model,
             "messages": [{"role": "user", "content": request}],
             "seed": seed % 2**31,
             **self._decoding,
         }
         reason = ""
-        for attempt in range(self._terms.retries + 1):
-            self._pace.wait(self._sleep)
+        for attempt in range(self._settings.retries + 1):
+            self._limiter.wait(self._sleep)
             try:
                 return self._ask(body)
             except urllib.error.HTTPError as error:
                 error.close()
-                if error.code < 500 and error.code not in _PATIENT:
-                    raise self._refused(f"it answers {error.code} {error.reason}") from None
+                if error.code < 500 and error.code not in _RETRIED:
+                    raise self._refused(
+                        f"the server returned {error.code} {error.reason}", error.code
+                    ) from None
                 reason, wait = f"{error.code} {error.reason}", _asked_for(error)
-            except _BROKEN as error:
+            except _FAILURES as error:
                 reason, wait = _words(error), 0.0
-            if attempt < self._terms.retries:
+            if attempt < self._settings.retries:
                 self._sleep(min(_LONGEST_WAIT, max(wait, 0.5 * 2**attempt)))
-        tries = "1 attempt" if self._terms.retries == 0 else f"{self._terms.retries + 1} attempts"
+        tries = (
+            "1 attempt" if self._settings.retries == 0 else f"{self._settings.retries + 1} attempts"
+        )
         raise self._refused(f"no answer after {tries} ({reason})")
 
     def _ask(self, body: dict[str, Any]) -> str:
         headers = {"Content-Type": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        url = f"{self._terms.address.rstrip('/')}/chat/completions"
+        url = f"{self._settings.address.rstrip('/')}/chat/completions"
         message = urllib.request.Request(url, json.dumps(body).encode(), headers)
-        with _OPENER.open(message, timeout=self._terms.timeout) as reply:
+        with _OPENER.open(message, timeout=self._settings.timeout) as reply:
             content = json.loads(reply.read())
         choice = content["choices"][0]
         text = choice["message"]["content"]
         if text is not None and not isinstance(text, str):
             raise ValueError("an answer without text")
-        self.tally.add(content.get("usage") or {})
+        self.usage.add(content.get("usage") or {})
         if text is None:  # held back by a filter: it would be again
             return ""
         # Half of a pair, as of an emoji that was cut, cannot be written to a file.
         text = text.encode("utf-8", "replace").decode()
         return whole_sentences(text) if choice.get("finish_reason") == "length" else text
 
-    def _refused(self, what: str) -> GeneratorError:
-        return GeneratorError(
-            what,
-            self._terms.address,
-            f"mend it and run again: all but the last {PORTION} answers are kept"
-            if self._store is not None
-            else "mend it and run again",
-        )
+    def _refused(self, what: str, code: int = 0) -> GeneratorError:
+        variable = self._settings.key_variable
+        cause = f"check the key in ${variable}" if variable and code in (401, 403) else "fix this"
+        kept = f": all but the last {PORTION} answers are kept" if self._store is not None else ""
+        return GeneratorError(what, self._settings.address, f"{cause} and run again{kept}")
 
 
 def _asked_for(error: urllib.error.HTTPError) -> float:

@@ -14,9 +14,9 @@ from synthleak.core.seeds import derive, stream
 from synthleak.corpus.corpus import Labels
 from synthleak.encoders.encoder import Vectors
 from synthleak.releases.lm.evolution.population import Population, Quota, histogram, survivors
+from synthleak.releases.lm.prompting.cleaning import degenerate
 from synthleak.releases.lm.prompting.prompted import timed
 from synthleak.releases.lm.prompting.prompts import described, fill, labelled
-from synthleak.releases.lm.prompting.tidy import degenerate
 from synthleak.releases.lm.prompting.votes import vectors_of
 from synthleak.releases.release import Public, Request, Synthetic
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Writer(Protocol):
-    """Whoever answers requests: a backbone here, or an address elsewhere."""
+    """Answers requests: a backbone on this machine, or a chat-completions address."""
 
     def tell(self) -> None:
         """Say what was used so far, where that costs something."""
@@ -39,13 +39,13 @@ class Writer(Protocol):
     ) -> list[str]:
         """Return `each` answers to every request, those of one request together.
 
-        `labels` are those that a request asks to fit; an answer that only repeats them is none.
+        `labels` are those that a request asks to fit; an answer that only repeats them is rejected.
         `owners` are (seed, answers) in the order of the answers: a seed decides its own alone.
         """
 
 
 @dataclass
-class _Life:
+class _Instance:
     """One instance: what is asked for, what is private, and the population so far."""
 
     request: Request
@@ -58,35 +58,37 @@ class _Life:
 def evolved(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> list[list[Synthetic]]:
     """Return a release per request. All are one cell's: they share N, ε, size and public side."""
     try:
-        lives = _lived(generator, writer, requests)
+        instances = _evolve(generator, writer, requests)
     finally:  # what was used is paid for, also where a run breaks off
         writer.tell()
     return [
         [
             Synthetic(text, labels)
-            for text, labels in zip(life.population.texts, life.population.labels, strict=True)
+            for text, labels in zip(
+                instance.population.texts, instance.population.labels, strict=True
+            )
         ]
-        for life in lives
+        for instance in instances
     ]
 
 
-def _lived(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> list[_Life]:
+def _evolve(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> list[_Instance]:
     """Return the instances after their last round."""
     with timed("vectors of private records"):
         private = _private_vectors(generator, requests)
     with timed("RANDOM texts"):
-        lives = _begin(generator, writer, requests, private)
+        instances = _begin(generator, writer, requests, private)
     sigma = generator.sigma(requests[0])
     for number in range(1, generator.rounds + 1):
         with timed(f"votes of round {number}"):
-            for life in lives:
-                counts = histogram(life.population, life.private)
-                going = survivors(life.population, counts, life.quota, sigma, life.rng)
-                life.population = life.population.keep(going)
+            for instance in instances:
+                counts = histogram(instance.population, instance.private)
+                going = survivors(instance.population, counts, instance.quota, sigma, instance.rng)
+                instance.population = instance.population.keep(going)
         if number < generator.rounds:
             with timed(f"VARIATION texts of round {number}"):
-                _vary(generator, writer, lives, number)
-    return lives
+                _vary(generator, writer, instances, number)
+    return instances
 
 
 def _private_vectors(generator: AugPe, requests: Sequence[Request]) -> list[dict[Labels, Vectors]]:
@@ -108,49 +110,37 @@ def _begin(
     writer: Writer,
     requests: Sequence[Request],
     private: Sequence[dict[Labels, Vectors]],
-) -> list[_Life]:
+) -> list[_Instance]:
     """Write the first populations, from prompts alone."""
     quotas = [Counter(generator.classes(request)) for request in requests]
     labels = [
         [name for name, count in sorted(quota.items()) for _ in range(count * generator.family)]
         for quota in quotas
     ]
-    first = _shared_texts if generator.shared_random else _own_texts
-    texts = first(generator, writer, requests, labels)
+    if generator.shared_random:
+        texts = _shared_texts(generator, writer, requests[0].public, labels)
+    else:
+        seeds = [derive(request.seed, "random") for request in requests]
+        texts = _random_texts(generator, writer, requests[0].public, seeds, labels)
     vectors = _encoded(generator, [text for own in texts for text in own])
-    lives, start = [], 0
+    instances, start = [], 0
     for number, request in enumerate(requests):
         part = slice(start, start + len(labels[number]))
         population = Population(tuple(labels[number]), tuple(texts[number]), vectors[part])
         rng = stream(request.seed, "votes")
-        lives.append(_Life(request, quotas[number], private[number], rng, population))
+        instances.append(_Instance(request, quotas[number], private[number], rng, population))
         start = part.stop
-    return lives
-
-
-def _own_texts(
-    generator: AugPe,
-    writer: Writer,
-    requests: Sequence[Request],
-    labels: Sequence[Sequence[Labels]],
-) -> list[list[str]]:
-    """Write the RANDOM texts of each release from its own seed."""
-    seeds = [derive(request.seed, "random") for request in requests]
-    return _random_texts(generator, writer, requests[0].public, seeds, labels)
+    return instances
 
 
 def _shared_texts(
-    generator: AugPe,
-    writer: Writer,
-    requests: Sequence[Request],
-    labels: Sequence[Sequence[Labels]],
+    generator: AugPe, writer: Writer, public: Public, labels: Sequence[Sequence[Labels]]
 ) -> list[list[str]]:
     """Write RANDOM texts once per class: a release takes the first so many of its classes.
 
     Text j of a class depends on the public side, the class and j alone, so it does not matter how
     many are written or for whom.
     """
-    public = requests[0].public
     counts = [Counter(own) for own in labels]
     most = {name: max(count[name] for count in counts) for count in counts for name in count}
     names = sorted(most)
@@ -209,10 +199,10 @@ def _prompts(
     ]
 
 
-def _vary(generator: AugPe, writer: Writer, lives: Sequence[_Life], number: int) -> None:
+def _vary(generator: AugPe, writer: Writer, instances: Sequence[_Instance], number: int) -> None:
     """Let every survivor have L - 1 descendants: paraphrases in one style, which differ by chance.
 
-    A descendant that is no text is its parent again.
+    A rejected paraphrase is replaced by its parent.
     """
     each = generator.family - 1
     if not each:
@@ -220,12 +210,12 @@ def _vary(generator: AugPe, writer: Writer, lives: Sequence[_Life], number: int)
     prompts: list[str] = []
     labels: list[Labels] = []
     owners: list[tuple[int, int]] = []
-    for life in lives:
-        seed = derive(life.request.seed, "variation", number)
-        old = life.population
+    for instance in instances:
+        seed = derive(instance.request.seed, "variation", number)
+        old = instance.population
         prompts += _prompts(
             generator,
-            life.request.public,
+            instance.request.public,
             generator.variation_prompt,
             seed,
             old.labels,
@@ -234,7 +224,9 @@ def _vary(generator: AugPe, writer: Writer, lives: Sequence[_Life], number: int)
         labels += old.labels
         owners.append((seed, each * len(old.texts)))
     answers = writer.write(prompts, labels, each, owners)
-    parents = [text for life in lives for text in life.population.texts for _ in range(each)]
+    parents = [
+        text for instance in instances for text in instance.population.texts for _ in range(each)
+    ]
     named = [name for name in labels for _ in range(each)]
     texts = [
         parent if degenerate(text, name) else text
@@ -242,10 +234,10 @@ def _vary(generator: AugPe, writer: Writer, lives: Sequence[_Life], number: int)
     ]
     vectors = _encoded(generator, texts)
     start = 0
-    for life in lives:
-        old = life.population
+    for instance in instances:
+        old = instance.population
         part = slice(start, start + each * len(old.texts))
-        life.population = Population(
+        instance.population = Population(
             old.labels + tuple(labels for labels in old.labels for _ in range(each)),
             old.texts + tuple(texts[part]),
             np.concatenate([old.vectors, vectors[part]]),

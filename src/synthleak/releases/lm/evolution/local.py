@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from synthleak.core.errors import GeneratorError
 from synthleak.corpus.corpus import Labels
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew
-from synthleak.releases.lm.prompting.author import Author
-from synthleak.releases.lm.prompting.script import distinct
+from synthleak.releases.lm.prompting.prompt_tokens import distinct
+from synthleak.releases.lm.prompting.text_sampling import TextSampler
+
+if TYPE_CHECKING:
+    from synthleak.releases.generators.augpe import AugPe
 
 log = logging.getLogger("synthleak.releases")
 
@@ -20,32 +22,20 @@ log = logging.getLogger("synthleak.releases")
 class LocalWriter:
     """Asks the shared backbone."""
 
-    def __init__(
-        self,
-        crew: Crew,
-        *,
-        attempts: int,
-        one_line: bool,
-        decoding: Decoding,
-    ) -> None:
-        self._author = Author(crew, attempts=attempts)
-        script = self._author.script
-        if script.frame is None:
+    def __init__(self, generator: AugPe, *, one_line: bool) -> None:
+        shared = generator.shared_backbone()
+        self._sampler = TextSampler(shared, attempts=generator.attempts)
+        tokenizer = self._sampler.tokenizer
+        if tokenizer.chat_frame is None:
             log.warning(
                 "the backbone %r has no chat template: prompts are written plainly, and texts end"
                 " with their line",
-                crew.backbone.name,
+                shared.backbone.name,
             )
-        self._quoted = script.frame is not None
+        self._quoted = tokenizer.chat_frame is not None
         self._one_line = one_line or not self._quoted
-        self._how = Decoding(
-            end=script.ends(one_line=self._one_line),
-            longest=decoding.longest,
-            temperature=decoding.temperature,
-            top_k=decoding.top_k,
-            top_p=decoding.top_p,
-        )
-        self._context = crew.backbone.context
+        self._how = generator.decoding(tokenizer.ends(one_line=self._one_line))
+        self._context = shared.backbone.context
 
     def tell(self) -> None:
         """Say nothing: a backbone here costs time alone."""
@@ -59,7 +49,7 @@ class LocalWriter:
     ) -> list[str]:
         """Answer every request `each` times; a prompt is read once for all its answers."""
         different, number = distinct(requests)
-        prompts = self._author.script.ask(different)
+        prompts = self._sampler.tokenizer.encode_requests(different)
         longest = max(map(len, prompts), default=0) + self._how.longest
         if longest > self._context:
             raise GeneratorError(
@@ -68,7 +58,7 @@ class LocalWriter:
                 remedy="use a smaller max_tokens, or shorter prompts",
             )
         of = np.repeat(number, each)
-        return self._author.write(
+        return self._sampler.sample(
             prompts,
             of,
             owners,

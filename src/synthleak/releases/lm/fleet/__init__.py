@@ -1,1 +1,1 @@
-"""A fleet, not a queue: many instances on one frozen backbone, trained and sampled together."""
+"""Fleets: many instances on one frozen backbone, trained and sampled together."""

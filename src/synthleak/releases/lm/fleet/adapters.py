@@ -2,9 +2,8 @@
 
 Every example carries the number of its instance, and a linear layer multiplies it by that
 instance's matrices. The backward pass leaves the gradient of *each example* behind, not their sum,
-because DP-SGD clips examples one by one (docs/method.md §5.2). `tests/releases/fleet` holds this
-against a
-naive loop.
+because DP-SGD clips examples one by one (docs/method.md §5.2). `tests/releases/lm/fleet` compares
+this with a naive loop.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class Adapters:
         for row, seed in zip(self.master, seeds, strict=True):
             self._start(row, torch.Generator(weight.device).manual_seed(seed))
         self.live = self.master.to(weight.dtype)
-        self.company: Company | None = None
+        self.layout: BatchLayout | None = None
         self._served: list[Pair] = []
         self._collected: list[Pair] = []
 
@@ -95,23 +94,23 @@ class Adapters:
         self.live.copy_(self.master)
 
     @contextmanager
-    def serving(self, company: Company) -> Iterator[None]:
+    def serving(self, layout: BatchLayout) -> Iterator[None]:
         """Multiply each example of a batch by the matrices of its own instance."""
-        served = company.pick(self.live)
-        self.company, self._served = company, [slot.split(served) for slot in self.slots]
+        served = layout.pick(self.live)
+        self.layout, self._served = layout, [slot.split(served) for slot in self.slots]
         try:
             yield
         finally:
-            self.company, self._served = None, []
+            self.layout, self._served = None, []
 
     @contextmanager
-    def collecting(self, company: Company, grads: Tensor | None = None) -> Iterator[Tensor]:
+    def collecting(self, layout: BatchLayout, grads: Tensor | None = None) -> Iterator[Tensor]:
         """Serve a batch, and collect per-example gradients into the buffer that is given back."""
         if grads is None:
-            grads = self.live.new_empty(company.size, self.size)
+            grads = self.live.new_empty(layout.size, self.size)
         self._collected = [slot.split(grads) for slot in self.slots]
         try:
-            with self.serving(company):
+            with self.serving(layout):
                 yield grads
         finally:
             self._collected = []
@@ -125,8 +124,8 @@ class Adapters:
         return self._collected[number]
 
 
-class Company(Protocol):
-    """Whose example stands where in a batch."""
+class BatchLayout(Protocol):
+    """Which instance each example of a batch belongs to."""
 
     @property
     def size(self) -> int:
@@ -140,7 +139,7 @@ class Company(Protocol):
 
 
 @dataclass(frozen=True)
-class Mixed:
+class MixedLayout:
     """Any example anywhere: `instances[e]` says whose. Each gets a copy of its matrices."""
 
     instances: Tensor
@@ -160,7 +159,7 @@ class Mixed:
 
 
 @dataclass(frozen=True)
-class Even:
+class EvenLayout:
     """All instances in order, `each` examples apiece: one larger product per instance, no copy."""
 
     instances: int
@@ -186,14 +185,14 @@ class _Adapted(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, layer: FleetLinear, adapters: Adapters) -> Tensor:
         """Multiply, and remember what the gradients need."""
-        company = adapters.company
-        assert company is not None
+        layout = adapters.layout
+        assert layout is not None
         y = torch.nn.functional.linear(x, layer.weight, layer.bias)
         a, b = adapters.pair(layer.number)
-        inner = torch.bmm(company.fold(x), a.mT)
-        company.fold(y).baddbmm_(inner, b.mT, alpha=adapters.scale)
+        inner = torch.bmm(layout.fold(x), a.mT)
+        layout.fold(y).baddbmm_(inner, b.mT, alpha=adapters.scale)
         ctx.save_for_backward(x, inner)
-        ctx.layer, ctx.adapters, ctx.company = layer, adapters, company
+        ctx.layer, ctx.adapters, ctx.layout = layer, adapters, layout
         return y
 
     @staticmethod
@@ -201,11 +200,11 @@ class _Adapted(torch.autograd.Function):
         """Pass the gradient on, and write each example's own into the fleet's buffer."""
         dy = grads[0].contiguous()
         x, inner = ctx.saved_tensors
-        layer, adapters, company = ctx.layer, ctx.adapters, ctx.company
+        layer, adapters, layout = ctx.layer, ctx.adapters, ctx.layout
         a, b = adapters.pair(layer.number)
-        d_inner = torch.bmm(company.fold(dy), b).mul_(adapters.scale)
+        d_inner = torch.bmm(layout.fold(dy), b).mul_(adapters.scale)
         dx = torch.matmul(dy, layer.weight)
-        company.fold(dx).baddbmm_(d_inner, a)
+        layout.fold(dx).baddbmm_(d_inner, a)
         of_a, of_b = adapters.gradients(layer.number)
         shape = (*x.shape[:2], a.shape[1])
         torch.bmm(d_inner.view(shape).mT, x, out=of_a)
@@ -227,7 +226,7 @@ class FleetLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Multiply by the frozen weight, and by the adapters that are being served."""
         adapters = self.adapters
-        if adapters is None or adapters.company is None:
+        if adapters is None or adapters.layout is None:
             return torch.nn.functional.linear(x, self.weight, self.bias)
         return _Adapted.apply(x, self, adapters)  # type: ignore[no-any-return]
 

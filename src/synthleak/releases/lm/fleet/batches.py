@@ -1,4 +1,4 @@
-"""Examples, and how a step's examples are cut into portions that are computed together."""
+"""Examples, and how a step's examples are cut into microbatches that are computed together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Block:
-    """Where a portion ends in falling lengths, and the rows and tokens that it is padded to."""
+    """Where a microbatch ends in falling lengths, and the rows and tokens that it is padded to."""
 
     end: int
     rows: int
@@ -125,7 +125,7 @@ def rounded(number: int) -> int:
 
 
 @dataclass(frozen=True)
-class Portion:
+class Microbatch:
     """Examples that are computed together, sorted by instance.
 
     `tokens` and `labels` may have more rows than examples: empty ones at the end, without a label.
@@ -136,13 +136,13 @@ class Portion:
     labels: Tensor
 
 
-class Library:
+class PaddedExamples:
     """All examples of a fleet, padded once and kept on the device.
 
     Padding stands on the right. A decoder looks back only, so no text sees the padding after it,
     and padding has no label: it changes no loss and no gradient. The end token is an ordinary
-    label, so that the model learns to stop. The last row is empty: it fills up portions. `longest`
-    is how wide a portion may be, whatever the examples are.
+    label, so that the model learns to stop. The last row is empty: it fills up microbatches.
+    `longest` is how wide a microbatch may be, whatever the examples are.
     """
 
     def __init__(
@@ -162,8 +162,8 @@ class Library:
         self._tokens = torch.from_numpy(tokens).to(device)
         self._labels = torch.from_numpy(labels).to(device)
 
-    def portions(self, chosen: Sequence[NDArray[np.int64]], cut: Cut) -> Iterator[Portion]:
-        """Cut a step's examples into portions, the long with the long."""
+    def microbatches(self, chosen: Sequence[NDArray[np.int64]], cut: Cut) -> Iterator[Microbatch]:
+        """Cut a step's examples into microbatches, the long with the long."""
         rows = np.concatenate([p + first for p, first in zip(chosen, self._first, strict=False)])
         instances = np.repeat(np.arange(len(chosen)), [len(p) for p in chosen])
         order = np.argsort(-self._lengths[rows], kind="stable")
@@ -173,7 +173,7 @@ class Library:
             wanted = np.full(block.rows, self._empty)
             wanted[: len(part)] = rows[part]
             picked = torch.from_numpy(wanted).to(self._tokens.device)
-            yield Portion(
+            yield Microbatch(
                 instances[part],
                 self._tokens[picked, : block.width],
                 self._labels[picked, : block.width],

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from synthleak.core.engine.progress import tell
 from synthleak.core.seeds import derive
 from synthleak.releases.lm.fleet.batches import Example
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew, halving, memory_of
-from synthleak.releases.lm.fleet.full import trained_in_full
+from synthleak.releases.lm.fleet.full_finetuning import trained_in_full
 from synthleak.releases.lm.fleet.memory import Fleet, plan_fleet
 from synthleak.releases.lm.fleet.sampling import Sampler
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of, retry_halved
 from synthleak.releases.release import Request, Synthetic
 
 if TYPE_CHECKING:
@@ -28,14 +27,14 @@ def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Sy
 
     All requests share N, ε and release size: they are one cell's. Only seeds and records differ.
     """
-    crew = generator.crew()
-    longest = min(generator.max_tokens, crew.backbone.context)
-    sets = _examples(crew, requests, longest)
+    shared = generator.shared_backbone()
+    longest = min(generator.max_tokens, shared.backbone.context)
+    sets = _examples(shared, requests, longest)
     done = 0
     while done < len(requests):
         fleet = plan_fleet(
-            crew.shape(generator.rank),
-            memory_of(crew.device),
+            shared.shape(generator.rank),
+            memory_of(shared.device),
             wanted=len(requests) - done,
             batch=generator.expected_batch,
             longest=longest,
@@ -44,64 +43,57 @@ def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Sy
 
         def make(size: int, first: int = done, fleet: Fleet = fleet) -> list[list[Synthetic]]:
             part = slice(first, first + size)
-            return _one_fleet(generator, crew, requests[part], sets[part], fleet, longest)
+            return _one_fleet(generator, shared, requests[part], sets[part], fleet, longest)
 
-        made = halving(make, fleet.instances, log.warning)
-        crew.dismiss()
+        made = retry_halved(make, fleet.instances, log.warning)
+        shared.drop_adapters()
         yield from made
         done += len(made)
 
 
 def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Synthetic]]:
     """Yield a release per request, every weight trained, one request after another."""
-    crew = generator.crew()
-    longest = min(generator.max_tokens, crew.backbone.context)
-    sets = _examples(crew, requests, longest)
+    shared = generator.shared_backbone()
+    longest = min(generator.max_tokens, shared.backbone.context)
+    sets = _examples(shared, requests, longest)
     for request, examples in zip(requests, sets, strict=True):
         seed = derive(request.seed, "dpsgd")
-        with trained_in_full(crew, examples, seed, generator.course(request)):
-            unchanged = crew.adapters([seed], rank=1, scale=1.0)
+        with trained_in_full(shared, examples, seed, generator.training_config(request)):
+            unchanged = shared.adapters([seed], rank=1, scale=1.0)
             fleet = plan_fleet(
-                crew.shape(1),
-                memory_of(crew.device),
+                shared.shape(1),
+                memory_of(shared.device),
                 wanted=1,
                 batch=generator.expected_batch,
                 longest=longest,
             )
-            sampler = crew.sampler(unchanged, _decoding(generator, crew, longest), fleet=fleet)
-            yield from sampled(crew, sampler, [generator.classes(request)], [seed])
-        crew.dismiss()
-
-
-def _decoding(generator: DpSgd, crew: Crew, longest: int) -> Decoding:
-    return Decoding(
-        end=(crew.backbone.end,),
-        longest=longest,
-        temperature=generator.temperature,
-        top_k=generator.top_k,
-        top_p=generator.top_p,
-        least=1,
-    )
+            sampler = shared.sampler(
+                unchanged, generator.decoding((shared.backbone.end,), longest, least=1), fleet=fleet
+            )
+            yield from sampled(shared, sampler, [generator.classes(request)], [seed])
+        shared.drop_adapters()
 
 
 def _one_fleet(
     generator: DpSgd,
-    crew: Crew,
+    shared: SharedBackbone,
     requests: Sequence[Request],
     sets: Sequence[Sequence[Example]],
     fleet: Fleet,
     longest: int,
 ) -> list[list[Synthetic]]:
     seeds = [derive(request.seed, "dpsgd") for request in requests]
-    adapters = crew.adapters(seeds, rank=generator.rank, scale=generator.scale)
-    course = generator.course(requests[0])
-    trainer = crew.trainer(adapters, course, longest=longest, fleet=fleet)
+    adapters = shared.adapters(seeds, rank=generator.rank, scale=generator.scale)
+    config = generator.training_config(requests[0])
+    trainer = shared.trainer(adapters, config, longest=longest, fleet=fleet)
     start = time.monotonic()
-    trainer.train(sets, seeds, counted("training", len(requests), course.steps, "step"))
+    trainer.train(sets, seeds, progress_counter("training", len(requests), config.steps, "step"))
     del trainer
     trained = time.monotonic()
-    sampler = crew.sampler(adapters, _decoding(generator, crew, longest), fleet=fleet)
-    made = sampled(crew, sampler, [generator.classes(r) for r in requests], seeds)
+    sampler = shared.sampler(
+        adapters, generator.decoding((shared.backbone.end,), longest, least=1), fleet=fleet
+    )
+    made = sampled(shared, sampler, [generator.classes(r) for r in requests], seeds)
     log.info(
         "%d instances: trained in %.1f s, sampled in %.1f s",
         len(requests),
@@ -111,7 +103,7 @@ def _one_fleet(
     return made
 
 
-def counted(doing: str, instances: int, total: int, unit: str) -> Callable[[int], None]:
+def progress_counter(doing: str, instances: int, total: int, unit: str) -> Callable[[int], None]:
     """Return a counter that tells how far a fleet is."""
     done = 0
 
@@ -124,31 +116,36 @@ def counted(doing: str, instances: int, total: int, unit: str) -> Callable[[int]
 
 
 def sampled(
-    crew: Crew, sampler: Sampler, classes: Sequence[Sequence[tuple[str, ...]]], seeds: Sequence[int]
+    shared: SharedBackbone,
+    sampler: Sampler,
+    classes: Sequence[Sequence[tuple[str, ...]]],
+    seeds: Sequence[int],
 ) -> list[list[Synthetic]]:
     """Sample a text for every class, prompted with its labels."""
     from synthleak.releases.generators.dpsgd import prompt_of
 
     encoded = {
-        labels: prompt_of(labels, crew.backbone)
+        labels: prompt_of(labels, shared.backbone)
         for labels in {labels for own in classes for labels in own}
     }
     total = sum(len(own) for own in classes)
     texts = sampler.sample(
         [[encoded[labels] for labels in own] for own in classes],
         seeds,
-        counted("sampling", len(classes), total, "text"),
+        progress_counter("sampling", len(classes), total, "text"),
     )
     return [
         [
-            Synthetic(crew.backbone.decode(tokens), labels)
+            Synthetic(shared.backbone.decode(tokens), labels)
             for tokens, labels in zip(own, kinds, strict=True)
         ]
         for own, kinds in zip(texts, classes, strict=True)
     ]
 
 
-def _examples(crew: Crew, requests: Sequence[Request], longest: int) -> list[list[Example]]:
+def _examples(
+    shared: SharedBackbone, requests: Sequence[Request], longest: int
+) -> list[list[Example]]:
     """Write every private record as tokens, each once however many sets hold it."""
     from synthleak.releases.generators.dpsgd import example_of
 
@@ -159,7 +156,7 @@ def _examples(crew: Crew, requests: Sequence[Request], longest: int) -> list[lis
         for record in request.records:
             key = (record.text, record.labels)
             if key not in known:
-                known[key] = example_of(record, crew.backbone, longest)
+                known[key] = example_of(record, shared.backbone, longest)
             own.append(known[key][0])
         sets.append(own)
     cut = sum(was for _, was in known.values())

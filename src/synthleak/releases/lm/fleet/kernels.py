@@ -8,8 +8,11 @@ A part of an adapter's matrix is [BN, W]: columns of the layer by columns of the
 says where the low-rank columns begin, and `STRIDE` how far apart neighbouring columns of the layer
 are, so that A, B and stacks of several A are all read the same way.
 
-`tests/releases/fleet/test_packed.py` holds all of it against the plain pass.
+`tests/releases/lm/fleet/test_packed.py` holds all of it against the plain pass.
 """
+
+# Long signatures are packed, constants on lines of their own.
+# fmt: off
 
 from __future__ import annotations
 
@@ -61,30 +64,10 @@ def _low(x, rows, real, first, width, USED: tl.constexpr, W: tl.constexpr):
 
 @triton.jit
 def norm_forward(
-    before,
-    added,
-    inner,
-    live,
-    tiles,
-    weight,
-    after,
-    normed,
-    spread,
-    below,
-    size,
-    b,
-    a0,
-    a1,
-    a2,
-    scale,
-    tiny,
-    WIDTH: tl.constexpr,
-    ADD: tl.constexpr,
-    STACK: tl.constexpr,
-    R: tl.constexpr,
-    W: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    before, added, inner, live, tiles, weight, after, normed, spread, below, size, b, a0, a1, a2,
+    scale, tiny,
+    WIDTH: tl.constexpr, ADD: tl.constexpr, STACK: tl.constexpr, R: tl.constexpr, W: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr,
 ):
     """Add a layer's product and adapter to the residual, normalise, and multiply by the next A."""
     rows, real, adapter = _rows(tiles, live, size, BM)
@@ -125,29 +108,9 @@ def norm_forward(
 
 @triton.jit
 def norm_backward(
-    slope,
-    below,
-    live,
-    tiles,
-    x,
-    spread,
-    weight,
-    more,
-    out,
-    inner,
-    size,
-    b,
-    a0,
-    a1,
-    a2,
-    scale,
-    WIDTH: tl.constexpr,
-    ADD: tl.constexpr,
-    STACK: tl.constexpr,
-    R: tl.constexpr,
-    W: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    slope, below, live, tiles, x, spread, weight, more, out, inner, size, b, a0, a1, a2, scale,
+    WIDTH: tl.constexpr, ADD: tl.constexpr, STACK: tl.constexpr, R: tl.constexpr, W: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr,
 ):
     """Pass a gradient back through a norm and its adapters' A, onto the residual's own gradient.
 
@@ -191,21 +154,8 @@ def norm_backward(
 
 @triton.jit
 def gate_forward(
-    both,
-    inner,
-    live,
-    tiles,
-    out,
-    below,
-    size,
-    b0,
-    b1,
-    a,
-    scale,
-    WIDTH: tl.constexpr,
-    R: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    both, inner, live, tiles, out, below, size, b0, b1, a, scale,
+    WIDTH: tl.constexpr, R: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):
     """Return silu(gate) · up with both adapters added, and its product with the next A."""
     rows, real, adapter = _rows(tiles, live, size, BM)
@@ -230,22 +180,8 @@ def gate_forward(
 
 @triton.jit
 def gate_backward(
-    slope,
-    below,
-    both,
-    inner,
-    live,
-    tiles,
-    back,
-    size,
-    b0,
-    b1,
-    a,
-    scale,
-    WIDTH: tl.constexpr,
-    R: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    slope, below, both, inner, live, tiles, back, size, b0, b1, a, scale,
+    WIDTH: tl.constexpr, R: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):
     """Write the gradients of gate and up over their products, and return them times each B."""
     rows, real, adapter = _rows(tiles, live, size, BM)
@@ -278,23 +214,8 @@ def gate_backward(
 
 @triton.jit
 def turn(
-    qkv,
-    inner,
-    live,
-    tiles,
-    position,
-    cosine,
-    sine,
-    size,
-    b0,
-    b1,
-    b2,
-    scale,
-    HEADS: tl.constexpr,
-    KEYS: tl.constexpr,
-    HALF: tl.constexpr,
-    R: tl.constexpr,
-    BM: tl.constexpr,
+    qkv, inner, live, tiles, position, cosine, sine, size, b0, b1, b2, scale,
+    HEADS: tl.constexpr, KEYS: tl.constexpr, HALF: tl.constexpr, R: tl.constexpr, BM: tl.constexpr,
 ):
     """Add the adapters to queries, keys and values, and turn queries and keys, in place."""
     rows, real, adapter = _rows(tiles, live, size, BM)
@@ -327,22 +248,8 @@ def _angle(position, cosine, sine, rows, real, HALF: tl.constexpr):
 
 @triton.jit
 def project(
-    x,
-    live,
-    tiles,
-    out,
-    size,
-    start,
-    scale,
-    skip,
-    column,
-    across,
-    width,
-    apart,
-    A: tl.constexpr,
-    R: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    x, live, tiles, out, size, start, scale, skip, column, across, width, apart,
+    A: tl.constexpr, R: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):
     """Multiply `width` columns of x, from `skip` on, by each row's own A or else B.
 
@@ -382,15 +289,8 @@ def _head(x, start, tokens, length, column, width, D: tl.constexpr):
 
 @triton.jit
 def attend_forward(
-    qkv,
-    offsets,
-    out,
-    logsum,
-    scale,
-    HEADS: tl.constexpr,
-    KEYS: tl.constexpr,
-    HALF: tl.constexpr,
-    BT: tl.constexpr,
+    qkv, offsets, out, logsum, scale,
+    HEADS: tl.constexpr, KEYS: tl.constexpr, HALF: tl.constexpr, BT: tl.constexpr,
 ):
     """Attend within each text, causally; keep the logarithm of each row's sum."""
     head, block = tl.program_id(1), tl.program_id(2)
@@ -429,19 +329,8 @@ def attend_forward(
 
 @triton.jit
 def _slope(
-    slope,
-    inner,
-    live,
-    owner,
-    size,
-    a,
-    start,
-    tokens,
-    length,
-    head,
-    HEADS: tl.constexpr,
-    HALF: tl.constexpr,
-    R: tl.constexpr,
+    slope, inner, live, owner, size, a, start, tokens, length, head,
+    HEADS: tl.constexpr, HALF: tl.constexpr, R: tl.constexpr,
 ):
     """Load the gradient of a head's output, with what the adapter of the next layer adds."""
     width: tl.constexpr = HEADS * 2 * HALF
@@ -463,26 +352,8 @@ def _turn_back(x, y, tokens, length, cosine, sine, HALF: tl.constexpr):
 
 @triton.jit
 def attend_queries(
-    qkv,
-    out,
-    logsum,
-    slope,
-    inner,
-    live,
-    owner,
-    offsets,
-    cosine,
-    sine,
-    made,
-    along,
-    size,
-    a,
-    scale,
-    HEADS: tl.constexpr,
-    KEYS: tl.constexpr,
-    HALF: tl.constexpr,
-    R: tl.constexpr,
-    BT: tl.constexpr,
+    qkv, out, logsum, slope, inner, live, owner, offsets, cosine, sine, made, along, size, a, scale,
+    HEADS: tl.constexpr, KEYS: tl.constexpr, HALF: tl.constexpr, R: tl.constexpr, BT: tl.constexpr,
 ):
     """Write the gradient of queries, and what keys and values need of each row."""
     head, block = tl.program_id(1), tl.program_id(2)
@@ -520,25 +391,8 @@ def attend_queries(
 
 @triton.jit
 def attend_keys(
-    qkv,
-    logsum,
-    slope,
-    inner,
-    live,
-    owner,
-    offsets,
-    cosine,
-    sine,
-    made,
-    along,
-    size,
-    a,
-    scale,
-    HEADS: tl.constexpr,
-    KEYS: tl.constexpr,
-    HALF: tl.constexpr,
-    R: tl.constexpr,
-    BT: tl.constexpr,
+    qkv, logsum, slope, inner, live, owner, offsets, cosine, sine, made, along, size, a, scale,
+    HEADS: tl.constexpr, KEYS: tl.constexpr, HALF: tl.constexpr, R: tl.constexpr, BT: tl.constexpr,
 ):
     """Write the gradients of keys and values, added up over the queries that share them."""
     group, block = tl.program_id(1), tl.program_id(2)
@@ -584,19 +438,8 @@ def attend_keys(
 
 @triton.jit(do_not_specialize=["position"])
 def attend_next(
-    qkv,
-    keys,
-    values,
-    slot,
-    out,
-    position,
-    room,
-    scale,
-    HEADS: tl.constexpr,
-    KEYS: tl.constexpr,
-    HALF: tl.constexpr,
-    G: tl.constexpr,
-    BT: tl.constexpr,
+    qkv, keys, values, slot, out, position, room, scale,
+    HEADS: tl.constexpr, KEYS: tl.constexpr, HALF: tl.constexpr, G: tl.constexpr, BT: tl.constexpr,
 ):
     """Write one position of keys and values down, and attend from it to all before it.
 
@@ -637,23 +480,8 @@ def attend_next(
 
 @triton.jit(do_not_specialize=["row", "texts"])
 def squares(
-    low,
-    wide,
-    offsets,
-    out,
-    row,
-    texts,
-    factor,
-    s0,
-    s1,
-    s2,
-    s3,
-    narrow,
-    width,
-    USED: tl.constexpr,
-    W: tl.constexpr,
-    BT: tl.constexpr,
-    BN: tl.constexpr,
+    low, wide, offsets, out, row, texts, factor, s0, s1, s2, s3, narrow, width,
+    USED: tl.constexpr, W: tl.constexpr, BT: tl.constexpr, BN: tl.constexpr,
 ):
     """Return the squared norm of each text's gradient lowᵀ wide, which is never written down.
 
@@ -689,25 +517,8 @@ def squares(
 
 @triton.jit
 def add_sums(
-    low,
-    wide,
-    weight,
-    spans,
-    out,
-    size,
-    factor,
-    s1,
-    s2,
-    p0,
-    p1,
-    p2,
-    narrow,
-    width,
-    USED: tl.constexpr,
-    W: tl.constexpr,
-    R: tl.constexpr,
-    STACK: tl.constexpr,
-    BT: tl.constexpr,
+    low, wide, weight, spans, out, size, factor, s1, s2, p0, p1, p2, narrow, width,
+    USED: tl.constexpr, W: tl.constexpr, R: tl.constexpr, STACK: tl.constexpr, BT: tl.constexpr,
     BN: tl.constexpr,
 ):
     """Add each instance's sum of weighted gradients lowᵀ wide to its row of `out`.
@@ -743,20 +554,7 @@ def add_sums(
 
 @triton.jit
 def adamw(
-    total,
-    master,
-    first,
-    second,
-    live,
-    n,
-    over,
-    keep,
-    toward,
-    slow,
-    fresh,
-    root,
-    rate,
-    tiny,
+    total, master, first, second, live, n, over, keep, toward, slow, fresh, root, rate, tiny,
     BN: tl.constexpr,
 ):
     """Take an AdamW step by `total` times `over`, and publish it."""

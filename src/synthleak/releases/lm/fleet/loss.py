@@ -15,25 +15,21 @@ IGNORED = -100
 CHUNK = 4096
 
 
-def slopes_of(
-    states: Tensor,
-    head: Tensor,
-    targets: Tensor,
-    losses: Tensor | None = None,
-    piece: int = CHUNK,
+def loss_gradients(
+    states: Tensor, head: Tensor, targets: Tensor, losses: Tensor | None = None, piece: int = CHUNK
 ) -> Tensor:
     """Return the gradient of each token's loss by its state; fill `losses` if given."""
-    slopes = torch.empty_like(states)
+    gradients = torch.empty_like(states)
     for start in range(0, len(states), piece):
         part = slice(start, start + piece)
         # Softmax adds up in single precision at least, whatever the type of its input.
-        chance = torch.softmax(torch.matmul(states[part], head.T), dim=1)
+        probabilities = torch.softmax(torch.matmul(states[part], head.T), dim=1)
         right = targets[part, None]
         if losses is not None:
-            losses[part] = -chance.gather(1, right).squeeze(1).clamp(min=1e-30).log()
-        chance.scatter_add_(1, right, torch.full_like(right, -1, dtype=chance.dtype))
-        torch.matmul(chance, head, out=slopes[part])
-    return slopes
+            losses[part] = -probabilities.gather(1, right).squeeze(1).clamp(min=1e-30).log()
+        probabilities.scatter_add_(1, right, torch.full_like(right, -1, dtype=probabilities.dtype))
+        torch.matmul(probabilities, head, out=gradients[part])
+    return gradients
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -42,10 +38,10 @@ class _ChunkedLoss(torch.autograd.Function):
         """Return each example's mean loss over its trained tokens."""
         states, targets = hidden.flatten(0, 1), labels.flatten().clamp(min=0)
         losses = torch.empty(len(states), dtype=states.dtype, device=states.device)
-        slopes = slopes_of(states, head, targets, losses)
+        gradients = loss_gradients(states, head, targets, losses)
         trained = labels != IGNORED
         share = trained / trained.sum(dim=1, keepdim=True).clamp(min=1).to(torch.float64)
-        ctx.save_for_backward(slopes.view_as(hidden).mul_(share[:, :, None].to(slopes.dtype)))
+        ctx.save_for_backward(gradients.view_as(hidden).mul_(share[:, :, None].to(gradients.dtype)))
         total = (losses.view_as(labels).to(share.dtype) * share).sum(dim=1)
         return total.to(hidden.dtype)
 
@@ -53,8 +49,8 @@ class _ChunkedLoss(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         """Hand the gradients that were made on the way to the hidden states."""
         (outer,) = grads
-        (slopes,) = ctx.saved_tensors
-        return slopes * outer[:, None, None].to(slopes.dtype), None, None
+        (gradients,) = ctx.saved_tensors
+        return gradients * outer[:, None, None].to(gradients.dtype), None, None
 
 
 def example_losses(hidden: Tensor, head: Tensor, labels: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ class Shape:
     def token(self) -> int:
         """One token of training: what every layer keeps for the backward pass.
 
-        Packed, that is known: `Packed.kept`, with some more for low ranks and for what is shared.
+        Packed: `PackedModel.kept`, and some more for low ranks and shared buffers.
         """
         if self.packed:
             kept = 9 * self.hidden + 4 * self.keys + 3 * self.inner + PACKED_RANKS

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synthleak.releases.lm.fleet.choice import Decoding, choose
-from synthleak.releases.lm.fleet.packed import Packed
+from synthleak.releases.lm.fleet.decoding import Decoding, sample_tokens
+from synthleak.releases.lm.fleet.packed_model import PackedModel
 from synthleak.releases.lm.fleet.packs import tile_rows
 from synthleak.releases.lm.fleet.sampling import Sampler, Tokens
 
@@ -29,23 +29,23 @@ class PackedSampler(Sampler):
     DROP_EVERY = 4
     """Steps between looks at which texts are finished: a look makes the host wait."""
 
-    def __init__(self, packed: Packed, decoding: Decoding, *, texts_at_once: int) -> None:
+    def __init__(self, packed: PackedModel, decoding: Decoding, *, texts_at_once: int) -> None:
         self._packed = packed
         self._decoding = decoding
         self._at_once = texts_at_once
 
     @torch.no_grad()
     def _round(
-        self, prompts: Sequence[Sequence[Tokens]], chance: NDArray[np.float32]
+        self, prompts: Sequence[Sequence[Tokens]], uniforms: NDArray[np.float32]
     ) -> Iterator[tuple[int, int, Tokens]]:
-        texts = _Texts(prompts, chance, self._decoding, self._packed.head.device)
-        memory = Memory(self._packed, len(texts.row), texts.steps)
+        texts = _Texts(prompts, uniforms, self._decoding, self._packed.head.device)
+        cache = KeyValueCache(self._packed, len(texts.row), texts.steps)
         for step in range(texts.steps):
-            memory.read(texts.tokens, texts.tiles, texts.slot, step)
+            cache.read(texts.tokens, texts.tiles, texts.slot, step)
             if step + 1 < texts.shortest:
                 texts.go_on(step)
             else:
-                logits = torch.matmul(memory.states(len(texts.row)), self._packed.head.T)
+                logits = torch.matmul(cache.states(len(texts.row)), self._packed.head.T)
                 texts.take(logits, step)
             if step % self.DROP_EVERY == self.DROP_EVERY - 1 and not texts.drop():
                 break
@@ -58,7 +58,7 @@ class _Texts:
     def __init__(
         self,
         prompts: Sequence[Sequence[Tokens]],
-        chance: NDArray[np.float32],
+        uniforms: NDArray[np.float32],
         decoding: Decoding,
         device: torch.device,
     ) -> None:
@@ -75,7 +75,7 @@ class _Texts:
         self._ends = torch.tensor(decoding.end, dtype=torch.long, device=device)
         self._prompts = torch.from_numpy(table).to(device)
         self._lengths = torch.from_numpy(lengths).to(device)
-        self._chance = torch.from_numpy(chance.reshape(len(flat), -1)).to(device)
+        self._uniforms = torch.from_numpy(uniforms.reshape(len(flat), -1)).to(device)
         self._owner = np.repeat(np.arange(len(prompts)), [len(own) for own in prompts])
         self._instances = len(prompts)
         self.tiles = self._tiled().to(device)
@@ -99,7 +99,7 @@ class _Texts:
             forbidden = (drawn_before < self._least)[:, None]
             logits[:, self._ends] = logits[:, self._ends].masked_fill(forbidden, -torch.inf)
         at = drawn_before.clamp(0, self._longest - 1)[:, None]
-        drawn = choose(logits, self._chance.gather(1, at).squeeze(1), self._how, 0)
+        drawn = sample_tokens(logits, self._uniforms.gather(1, at).squeeze(1), self._how, 0)
         ended = (drawn[:, None] == self._ends).any(dim=1)
         self._alive &= ~(begun & ended)
         written = begun & self._alive
@@ -114,7 +114,7 @@ class _Texts:
         left = self._alive.nonzero().squeeze(1)
         if len(left) < len(self._alive):
             self._prompts, self._lengths = self._prompts[left], self._lengths[left]
-            self._chance, self._alive = self._chance[left], self._alive[left]
+            self._uniforms, self._alive = self._uniforms[left], self._alive[left]
             self.row, self.slot, self.tokens = self.row[left], self.slot[left], self.tokens[left]
             self._owner = self._owner[left.cpu().numpy()]
             self.tiles = self._tiled().to(left.device)
@@ -130,10 +130,10 @@ class _Texts:
             yield row // each, row % each, tuple(made[made >= 0].tolist())
 
 
-class Memory:
+class KeyValueCache:
     """Keys and values of all texts, and the buffers of one step."""
 
-    def __init__(self, packed: Packed, texts: int, positions: int) -> None:
+    def __init__(self, packed: PackedModel, texts: int, positions: int) -> None:
         self._packed = packed
         packed.reach(positions)
         live = packed.adapters.live

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.releases.lm.fleet.batches import Example
-from synthleak.releases.lm.fleet.packed import Packed
+from synthleak.releases.lm.fleet.packed_model import PackedModel
 from synthleak.releases.lm.fleet.packs import Pack, Packer
-from synthleak.releases.lm.fleet.training import Course, Trainer
+from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class PackedTrainer(Trainer):
 
     def __init__(
         self,
-        packed: Packed,
-        course: Course,
+        packed: PackedModel,
+        config: TrainingConfig,
         *,
         longest: int,
         tokens_at_once: int,
@@ -45,7 +45,7 @@ class PackedTrainer(Trainer):
     ) -> None:
         self._packed = packed
         self._adapters = packed.adapters
-        self._course = course
+        self._config = config
         self.longest = longest
         self._at_once = tokens_at_once
         master = packed.adapters.master
@@ -57,37 +57,37 @@ class PackedTrainer(Trainer):
         self._seen: set[tuple[int, int]] = set()
         self._recordings: dict[tuple[int, int], _Recording] = {}
 
-    def library(self, sets: Sequence[Sequence[Example]]) -> Any:
+    def prepare(self, sets: Sequence[Sequence[Example]]) -> Any:
         """Return the examples, ready to be laid end to end."""
         return Packer(
             sets,
             self._total.device,
             longest=self.longest,
-            rate=self._course.rate,
+            rate=self._config.rate,
             at_once=self._at_once,
         )
 
-    def clipped_sum(self, library: Any, chosen: Sequence[NDArray[np.int64]]) -> Tensor:
+    def clipped_sum(self, prepared: Any, chosen: Sequence[NDArray[np.int64]]) -> Tensor:
         """Return each instance's sum of clipped per-example gradients; it holds until the next."""
         self._total.zero_()
-        return self._with_sums(library, chosen)
+        return self._with_sums(prepared, chosen)
 
     def noised_sum(
         self,
-        library: Any,
+        prepared: Any,
         chosen: Sequence[NDArray[np.int64]],
         generators: Sequence[torch.Generator],
     ) -> Tensor:
         """Return each instance's clipped sum on top of its noise, which is drawn first."""
-        spread = self._course.sigma * (self._course.clip or 0.0)
+        spread = self._config.sigma * (self._config.clip or 0.0)
         if not spread:
-            return self.clipped_sum(library, chosen)
+            return self.clipped_sum(prepared, chosen)
         for row, generator in zip(self._total, generators, strict=True):
             row.normal_(0.0, spread, generator=generator)
-        return self._with_sums(library, chosen)
+        return self._with_sums(prepared, chosen)
 
-    def _with_sums(self, library: Packer, chosen: Sequence[NDArray[np.int64]]) -> Tensor:
-        for pack in library.packs(chosen):
+    def _with_sums(self, prepared: Packer, chosen: Sequence[NDArray[np.int64]]) -> Tensor:
+        for pack in prepared.packs(chosen):
             self._pass(pack)
         return self._total
 
@@ -125,14 +125,14 @@ class PackedTrainer(Trainer):
 
     def _add_pack(self, pack: Pack) -> None:
         factors = partial(self.factors, dtype=self._adapters.live.dtype)
-        self._packed.add(pack, None if self._course.clip is None else factors, self._total)
+        self._packed.add(pack, None if self._config.clip is None else factors, self._total)
 
     def update(self, total: Tensor, step: int) -> None:
         """Take one AdamW step with all instances at once, as the plain trainer does."""
         from synthleak.releases.lm.fleet import kernels
 
-        course, adapters = self._course, self._adapters
-        fast, slow = course.betas
+        config, adapters = self._config, self._adapters
+        fast, slow = config.betas
         size = 1024
         kernels.adamw[(-(-total.numel() // size),)](
             total,
@@ -141,13 +141,13 @@ class PackedTrainer(Trainer):
             self._second,
             adapters.live,
             total.numel(),
-            1 / course.batch,
-            1 - course.learning_rate * course.weight_decay,
+            1 / config.batch,
+            1 - config.learning_rate * config.weight_decay,
             1 - fast,
             slow,
             1 - slow,
             math.sqrt(1 - slow**step),
-            course.learning_rate / (1 - fast**step),
-            course.tiny,
+            config.learning_rate / (1 - fast**step),
+            config.tiny,
             BN=size,
         )

@@ -1,6 +1,6 @@
 """Packs: the texts of a step end to end, without padding between them.
 
-A pack has a fixed number of rows, so that no text decides the shape that another is computed in
+A pack has a fixed number of rows, so that no batch decides the shape that a text is computed in
 (design/claim-dpsgd.md). It is planned once for all steps: what a step takes on average, and two and
 a half standard deviations. A step that takes more has more packs of the same size.
 """

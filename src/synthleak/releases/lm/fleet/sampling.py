@@ -1,14 +1,13 @@
 """Sampling for a fleet: all instances decode together, each from its own randomness.
 
 Which token is drawn for record r of instance i at position t depends on u[i, r, t] alone, drawn
-from the instance's seed; batches, compaction and company change nothing but rounding.
+from the instance's seed; the batch that it is in changes nothing but rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,19 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.core.seeds import stream
-from synthleak.releases.lm.fleet.adapters import Adapters, Even
-from synthleak.releases.lm.fleet.choice import Decoding, choose
+from synthleak.releases.lm.fleet.adapters import Adapters, EvenLayout
+from synthleak.releases.lm.fleet.decoding import Decoding, sample_tokens
+
+if TYPE_CHECKING:
+    from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
 
 Tokens = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Decoder:
-    """A decoder with a memory: `step(tokens, mask, positions, cache) -> (last hidden, cache)`."""
-
-    step: Callable[[Tensor, Tensor, Tensor, Any], tuple[Tensor, Any]]
-    head: Tensor
-    choose: Callable[[Any, Tensor], None]
 
 
 class Sampler:
@@ -38,9 +31,9 @@ class Sampler:
     COMPACT_BELOW = 0.75
 
     def __init__(
-        self, decoder: Decoder, adapters: Adapters, decoding: Decoding, *, texts_at_once: int
+        self, shared: SharedBackbone, adapters: Adapters, decoding: Decoding, *, texts_at_once: int
     ) -> None:
-        self._decoder = decoder
+        self._shared = shared
         self._adapters = adapters
         self._decoding = decoding
         self._at_once = texts_at_once
@@ -55,7 +48,7 @@ class Sampler:
         each = len(prompts[0])
         if any(len(own) != each for own in prompts):
             raise ValueError("every instance of a fleet samples equally many texts")
-        chance = np.stack(
+        uniforms = np.stack(
             [
                 stream(seed, "tokens").random((each, self._decoding.longest), dtype=np.float32)
                 for seed in seeds
@@ -66,7 +59,7 @@ class Sampler:
         for start in range(0, each, per_round):
             part = slice(start, min(start + per_round, each))
             for instance, position, tokens in self._round(
-                [own[part] for own in prompts], chance[:, part]
+                [own[part] for own in prompts], uniforms[:, part]
             ):
                 made[instance][start + position] = tokens
             advance((part.stop - part.start) * len(prompts))
@@ -74,16 +67,17 @@ class Sampler:
 
     @torch.no_grad()
     def _round(
-        self, prompts: Sequence[Sequence[Tokens]], chance: NDArray[np.float32]
+        self, prompts: Sequence[Sequence[Tokens]], uniforms: NDArray[np.float32]
     ) -> Iterator[tuple[int, int, Tokens]]:
         fleet, each = len(prompts), len(prompts[0])
-        batch = _Batch(prompts, chance, self._adapters.live.device)
-        tokens, cache = batch.prompts, None
+        batch = _Batch(prompts, uniforms, self._adapters.live.device)
+        tokens: Tensor = batch.prompts
+        cache: Any = None
         for t in range(self._decoding.longest):
-            with self._adapters.serving(Even(fleet, batch.each)):
-                hidden, cache = self._decoder.step(tokens, batch.mask, batch.positions, cache)
-            logits = torch.matmul(hidden, self._decoder.head.T)
-            drawn = choose(logits, batch.chance[:, t], self._decoding, t)
+            with self._adapters.serving(EvenLayout(fleet, batch.each)):
+                hidden, cache = self._shared.step(tokens, batch.mask, batch.positions, cache)
+            logits = torch.matmul(hidden, self._shared.backbone.head.T)
+            drawn = sample_tokens(logits, batch.uniforms[:, t], self._decoding, t)
             batch.take(drawn, self._decoding.end)
             if t % self.COMPACT_EVERY == self.COMPACT_EVERY - 1 or t + 1 == self._decoding.longest:
                 alive = batch.alive_each()
@@ -91,7 +85,7 @@ class Sampler:
                     break
                 if alive <= self.COMPACT_BELOW * batch.each:
                     rows = batch.compact(alive)
-                    self._decoder.choose(cache, rows)
+                    cache.batch_select_indices(rows)
                     drawn = drawn[rows]
             tokens = drawn[:, None]
         yield from batch.texts(each)
@@ -103,7 +97,7 @@ class _Batch:
     def __init__(
         self,
         prompts: Sequence[Sequence[Tokens]],
-        chance: NDArray[np.float32],
+        uniforms: NDArray[np.float32],
         device: torch.device,
     ) -> None:
         self._fleet, self.each = len(prompts), len(prompts[0])
@@ -117,10 +111,10 @@ class _Batch:
         self.prompts = torch.from_numpy(tokens).to(device)
         self.mask = torch.from_numpy(mask).to(device)
         self.positions = (self.mask.cumsum(dim=1) - 1).clamp(min=0)
-        self.chance = torch.from_numpy(chance.reshape(len(flat), -1)).to(device)
+        self.uniforms = torch.from_numpy(uniforms.reshape(len(flat), -1)).to(device)
         self._alive = torch.ones(len(flat), dtype=torch.bool, device=device)
         self._row = torch.arange(len(flat), device=device)
-        self._made = torch.full_like(self.chance, -1, dtype=torch.long)
+        self._made = torch.full_like(self.uniforms, -1, dtype=torch.long)
         self._length = 0
 
     def take(self, drawn: Tensor, ends: tuple[int, ...]) -> None:
@@ -145,7 +139,7 @@ class _Batch:
         rows = (order + base).flatten()
         self.each = each
         self.mask, self.positions = self.mask[rows], self.positions[rows]
-        self.chance, self._alive = self.chance[rows], self._alive[rows]
+        self.uniforms, self._alive = self.uniforms[rows], self._alive[rows]
         self._row = self._row[rows]
         return rows
 

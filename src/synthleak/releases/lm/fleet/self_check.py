@@ -9,16 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from synthleak.releases.lm.fleet.adapters import Adapters, Mixed
+from synthleak.releases.lm.fleet.adapters import Adapters, MixedLayout
 from synthleak.releases.lm.fleet.batches import Example
-from synthleak.releases.lm.fleet.packed import Packed
-from synthleak.releases.lm.fleet.packed_sampling import Memory
+from synthleak.releases.lm.fleet.packed_model import PackedModel
+from synthleak.releases.lm.fleet.packed_sampling import KeyValueCache
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer
 from synthleak.releases.lm.fleet.packs import tile_rows
-from synthleak.releases.lm.fleet.training import Course, Trainer
+from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig
 
 if TYPE_CHECKING:
-    from synthleak.releases.lm.fleet.crew import Crew
+    from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
 
 log = logging.getLogger(__name__)
 
@@ -29,12 +29,12 @@ LONGEST = 40
 STEPS = 3
 
 
-def packed_works(crew: Crew, rank: int) -> bool:
+def packed_works(shared: SharedBackbone, rank: int) -> bool:
     """Say whether the packed pass agrees with the plain one, and log a line if it does not."""
-    served = [layer.adapters for layer in crew.layers]
+    served = [layer.adapters for layer in shared.layers]
     try:
-        adapters = _shaken(crew, rank)
-        gaps = _gap(*_sums(crew, adapters)), _gap(*_states(crew, adapters))
+        adapters = _perturbed_adapters(shared, rank)
+        gaps = _gap(*_sums(shared, adapters)), _gap(*_states(shared, adapters))
         agree = all(gap < TOLERANCE for gap in gaps)
         problem = (
             "" if agree else f"it is off by {gaps[0]:.0%} in training, {gaps[1]:.0%} in reading"
@@ -42,61 +42,64 @@ def packed_works(crew: Crew, rank: int) -> bool:
     except Exception as error:  # a kernel that does not compile or start can raise anything
         problem = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
     finally:
-        for layer, before in zip(crew.layers, served, strict=True):
+        for layer, before in zip(shared.layers, served, strict=True):
             layer.adapters = before
     if problem:
         log.warning("the packed pass does not work here (%s): using the plain one", problem)
     return not problem
 
 
-def _shaken(crew: Crew, rank: int) -> Adapters:
+def _perturbed_adapters(shared: SharedBackbone, rank: int) -> Adapters:
     """Return adapters away from their start, where B is zero and half of the gradients vanish."""
-    adapters = crew.adapters(range(len(LENGTHS)), rank=rank, scale=2.0)
-    generator = torch.Generator(crew.device).manual_seed(1)
+    adapters = shared.adapters(range(len(LENGTHS)), rank=rank, scale=2.0)
+    generator = torch.Generator(shared.device).manual_seed(1)
     for slot in adapters.slots:
         slot.split(adapters.master)[1].normal_(0.0, 0.02, generator=generator)
     adapters.publish()
     return adapters
 
 
-def _sums(crew: Crew, adapters: Adapters) -> tuple[Tensor, Tensor]:
+def _sums(shared: SharedBackbone, adapters: Adapters) -> tuple[Tensor, Tensor]:
     """Return the clipped sums of some texts, packed and plain."""
     rng = np.random.default_rng(1)
-    vocabulary = len(crew.backbone.head)
+    vocabulary = len(shared.backbone.head)
     sets = [
         [Example(tuple(rng.integers(0, vocabulary, n).tolist()), 2) for n in lengths]
         for lengths in LENGTHS
     ]
     chosen = [np.arange(len(own)) for own in sets]
-    course = Course(steps=1, rate=1.0, batch=1.0, learning_rate=1.0, clip=1.0)
+    config = TrainingConfig(steps=1, rate=1.0, batch=1.0, learning_rate=1.0, clip=1.0)
     packed = PackedTrainer(
-        Packed(crew.backbone.model, adapters, LONGEST), course, longest=LONGEST, tokens_at_once=1024
+        PackedModel(shared.backbone.model, adapters, LONGEST),
+        config,
+        longest=LONGEST,
+        tokens_at_once=1024,
     )
     plain = Trainer(
-        crew.decode,
-        crew.backbone.head,
+        shared.decode,
+        shared.backbone.head,
         adapters,
-        course,
+        config,
         longest=LONGEST,
         tokens_at_once=1024,
         examples_at_once=4,
     )
-    made = packed.clipped_sum(packed.library(sets), chosen)
-    return made, plain.clipped_sum(plain.library(sets), chosen)
+    made = packed.clipped_sum(packed.prepare(sets), chosen)
+    return made, plain.clipped_sum(plain.prepare(sets), chosen)
 
 
 @torch.no_grad()
-def _states(crew: Crew, adapters: Adapters) -> tuple[Tensor, Tensor]:
+def _states(shared: SharedBackbone, adapters: Adapters) -> tuple[Tensor, Tensor]:
     """Return the last states of a short text of each instance, read step by step and at once."""
     texts = len(LENGTHS)
-    tokens = torch.arange(texts * STEPS, device=crew.device).view(texts, STEPS)
+    tokens = torch.arange(texts * STEPS, device=shared.device).view(texts, STEPS)
     tiles = tile_rows(np.ones(texts, dtype=np.int64), texts).astype(np.int32)
-    memory = Memory(Packed(crew.backbone.model, adapters, LONGEST), texts, STEPS)
-    slot = torch.arange(texts, dtype=torch.int32, device=crew.device)
+    cache = KeyValueCache(PackedModel(shared.backbone.model, adapters, LONGEST), texts, STEPS)
+    slot = torch.arange(texts, dtype=torch.int32, device=shared.device)
     for step in range(STEPS):
-        memory.read(tokens[:, step], torch.from_numpy(tiles).to(crew.device), slot, step)
-    with adapters.serving(Mixed(slot.long())):
-        return memory.states(texts), crew.decode(tokens)[:, -1]
+        cache.read(tokens[:, step], torch.from_numpy(tiles).to(shared.device), slot, step)
+    with adapters.serving(MixedLayout(slot.long())):
+        return cache.states(texts), shared.decode(tokens)[:, -1]
 
 
 def _gap(made: Tensor, expected: Tensor) -> float:

@@ -1,8 +1,8 @@
 """DP-SGD for a fleet: Poisson batches, per-example clipping, fresh noise, a fixed normaliser.
 
 All instances take the same number of steps, in lockstep; who is in a batch, and the noise, come
-from each instance's own seed. An instance's adapter does not depend on its company (docs/method.md
-§5.2).
+from each instance's own seed. An instance's adapter does not depend on the other instances
+(docs/method.md §5.2).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from torch import Tensor
 
 from synthleak.core.seeds import derive, stream
 from synthleak.releases.lm.fleet.adapters import Adapters
-from synthleak.releases.lm.fleet.batches import Example, Library, Portion, plan_shapes
-from synthleak.releases.lm.fleet.passes import Passes
+from synthleak.releases.lm.fleet.batches import Example, Microbatch, PaddedExamples, plan_shapes
+from synthleak.releases.lm.fleet.example_gradients import ExampleGradients
 
 
 @dataclass(frozen=True)
-class Course:
+class TrainingConfig:
     """How every instance is trained. All of it is public: from N and the settings, never from D.
 
     `sigma` is the noise multiplier, 0 for none; `clip` is the largest norm of one example's
@@ -49,7 +49,7 @@ of the others (design/claim-dpsgd.md), so that the sum never moves by more than 
 """
 
 
-def share_of_clip(dtype: torch.dtype) -> float:
+def clip_share(dtype: torch.dtype) -> float:
     """Return which share of the bound a clipped gradient of this type has; double needs none."""
     return 1.0 if dtype == torch.float64 else 1 - MARGIN
 
@@ -76,22 +76,22 @@ class Trainer:
         decoder: Callable[[Tensor], Tensor],
         head: Tensor,
         adapters: Adapters,
-        course: Course,
+        config: TrainingConfig,
         *,
         longest: int,
         tokens_at_once: int,
         examples_at_once: int,
     ) -> None:
-        self._passes = Passes(decoder, head, adapters)
+        self._gradients = ExampleGradients(decoder, head, adapters)
         self._adapters = adapters
-        self._course = course
+        self._config = config
         self.longest = longest
         self.shapes = plan_shapes(
             longest,
-            course.batch * len(adapters.master),
+            config.batch * len(adapters.master),
             tokens=tokens_at_once,
             examples=examples_at_once,
-            recorded=self._passes.recorded,
+            recorded=self._gradients.recorded,
         )
         self._first = torch.zeros_like(adapters.master)
         self._second = torch.zeros_like(adapters.master)
@@ -103,52 +103,52 @@ class Trainer:
         advance: Callable[[int], None] = lambda steps: None,
     ) -> None:
         """Train one adapter per set; `seeds[i]` decides the batches and the noise of instance i."""
-        course, device = self._course, self._adapters.master.device
-        library = self.library(sets)
+        config, device = self._config, self._adapters.master.device
+        prepared = self.prepare(sets)
         coins = [stream(seed, "batches") for seed in seeds]
         noise = [torch.Generator(device).manual_seed(derive(seed, "noise")) for seed in seeds]
-        for step in range(1, course.steps + 1):
+        for step in range(1, config.steps + 1):
             chosen = [
-                np.flatnonzero(coin.random(len(examples)) < course.rate)
+                np.flatnonzero(coin.random(len(examples)) < config.rate)
                 for examples, coin in zip(sets, coins, strict=True)
             ]
-            self.update(self.noised_sum(library, chosen, noise), step)
+            self.update(self.noised_sum(prepared, chosen, noise), step)
             advance(1)
 
-    def library(self, sets: Sequence[Sequence[Example]]) -> Library:
+    def prepare(self, sets: Sequence[Sequence[Example]]) -> PaddedExamples:
         """Return the examples, ready to be drawn from."""
-        return Library(sets, self._adapters.master.device, self.longest)
+        return PaddedExamples(sets, self._adapters.master.device, self.longest)
 
     def noised_sum(
         self,
-        library: Library,
+        prepared: PaddedExamples,
         chosen: Sequence[NDArray[np.int64]],
         generators: Sequence[torch.Generator],
     ) -> Tensor:
         """Return what a step is allowed to see: each instance's clipped sum with its noise."""
-        total = self.clipped_sum(library, chosen)
+        total = self.clipped_sum(prepared, chosen)
         self.noise(total, generators)
         return total
 
     def noise(self, total: Tensor, generators: Sequence[torch.Generator]) -> None:
         """Add noise to each instance's sum, from its own generator."""
-        spread = self._course.sigma * (self._course.clip or 0.0)
+        spread = self._config.sigma * (self._config.clip or 0.0)
         if spread:
             for row, generator in zip(total, generators, strict=True):
                 row.add_(torch.empty_like(row).normal_(0.0, spread, generator=generator))
 
-    def clipped_sum(self, library: Library, chosen: Sequence[NDArray[np.int64]]) -> Tensor:
+    def clipped_sum(self, prepared: PaddedExamples, chosen: Sequence[NDArray[np.int64]]) -> Tensor:
         """Return each instance's sum of clipped per-example gradients, zero for an empty batch.
 
         `chosen[i]` are positions in set i.
         """
         total = torch.zeros_like(self._adapters.master)
-        for part in library.portions(chosen, self.shapes.cut):
+        for part in prepared.microbatches(chosen, self.shapes.cut):
             self._add(part, total)
         return total
 
-    def _add(self, part: Portion, total: Tensor) -> None:
-        grads = self._passes(part)
+    def _add(self, part: Microbatch, total: Tensor) -> None:
+        grads = self._gradients(part)
         weight = self._weights(grads)
         present, starts = np.unique(part.instances, return_index=True)
         ends = [*starts[1:].tolist(), len(part.instances)]
@@ -158,24 +158,24 @@ class Trainer:
     def _weights(self, grads: Tensor) -> Tensor:
         """Return the factor that brings each example's gradient to norm `clip` at most."""
         wide = self._adapters.master.dtype
-        if self._course.clip is None:
+        if self._config.clip is None:
             return torch.ones(len(grads), dtype=wide, device=grads.device)
         return self.factors(torch.linalg.vector_norm(grads, dim=1, dtype=wide), grads.dtype)
 
     def factors(self, norms: Tensor, dtype: torch.dtype) -> Tensor:
         """Return what brings gradients of a type that have these norms to `clip` at most."""
-        clip, highest = self._course.clip or 0.0, share_of_clip(dtype)
+        clip, highest = self._config.clip or 0.0, clip_share(dtype)
         return (clip * highest / norms.clamp(min=1e-30)).clamp(max=highest)
 
     def update(self, total: Tensor, step: int) -> None:
         """Take one AdamW step with all instances at once, by the sum over the expected batch."""
-        course, master = self._course, self._adapters.master
-        gradient = total.div_(course.batch)
-        fast, slow = course.betas
+        config, master = self._config, self._adapters.master
+        gradient = total.div_(config.batch)
+        fast, slow = config.betas
         self._first.lerp_(gradient, 1 - fast)
         self._second.mul_(slow).addcmul_(gradient, gradient, value=1 - slow)
-        master.mul_(1 - course.learning_rate * course.weight_decay)
+        master.mul_(1 - config.learning_rate * config.weight_decay)
         scale = math.sqrt(1 - slow**step)
-        spread = self._second.sqrt().div_(scale).add_(course.tiny)
-        master.addcdiv_(self._first, spread, value=-course.learning_rate / (1 - fast**step))
+        spread = self._second.sqrt().div_(scale).add_(config.tiny)
+        master.addcdiv_(self._first, spread, value=-config.learning_rate / (1 - fast**step))
         self._adapters.publish()

@@ -1,1 +1,1 @@
-"""Asking a language model for texts: prompts, drawing, votes, and what is not a text at all."""
+"""Prompting a language model: prompts, sampling, cleaning of answers, and noised votes."""

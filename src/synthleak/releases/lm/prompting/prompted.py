@@ -14,12 +14,11 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 from synthleak.core.engine.progress import tell
 from synthleak.core.errors import UserError
 from synthleak.core.identity import digest
-from synthleak.core.seeds import stream
 from synthleak.core.spec import EncoderSection
 from synthleak.corpus.corpus import Labels
 from synthleak.encoders.encoder import Encoder, encoders
-from synthleak.releases.lm.generator import LanguageModel, peeks
-from synthleak.releases.release import Request, Synthetic, private_prior
+from synthleak.releases.lm.generator import LanguageModel
+from synthleak.releases.release import Request, Synthetic
 
 log = logging.getLogger("synthleak.releases")
 
@@ -52,9 +51,8 @@ class Prompted(LanguageModel):
         return digest("description", request.public.description)
 
     def classes(self, request: Request) -> list[Labels]:
-        """Draw the classes to generate from the public prior, and put them in order."""
-        side = private_prior(request.public, request.records) if peeks(request) else request.public
-        return sorted(side.draw_classes(request.size, stream(request.seed, "classes")))
+        """Draw the classes to generate, and put them in order."""
+        return sorted(super().classes(request))
 
     def generate_many(self, requests: Sequence[Request]) -> Iterator[Sequence[Synthetic]]:
         """Make the releases of one fleet after another; they are kept as they come."""

@@ -1,7 +1,7 @@
 """What a model is asked, from public things alone: the corpus's one line, labels, styles, lengths.
 
-Templates stand in the spec. A blank such as ``{style}`` is filled in, all other braces are left
-alone; `check_blanks` refuses a template that knows other blanks or lacks one it cannot do without.
+Templates come from the spec. A placeholder such as ``{style}`` is filled in; all other braces stay.
+`check_placeholders` refuses a template with an unknown placeholder, or without a required one.
 """
 
 from __future__ import annotations
@@ -40,37 +40,37 @@ STYLES = (
 ANY_TEXT = "short texts"
 """What is asked for where the corpus has no description."""
 
-_BLANK = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _WORDS = (20,)
 _QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
-def check_blanks(template: str, known: Sequence[str], needed: Sequence[str] = ()) -> str:
+def check_placeholders(template: str, known: Sequence[str], needed: Sequence[str] = ()) -> str:
     """Return the template if it can be filled in.
 
-    >>> check_blanks("Write about {topic}", ["style"])
+    >>> check_placeholders("Write about {topic}", ["style"])
     Traceback (most recent call last):
     ...
-    ValueError: {topic} is no blank; known: {style}
+    ValueError: unknown placeholder {topic}; allowed: {style}
     """
-    found = _BLANK.findall(template)
+    found = _PLACEHOLDER.findall(template)
     for name in found:
         if name not in known:
             listed = ", ".join(f"{{{blank}}}" for blank in known)
-            raise ValueError(f"{{{name}}} is no blank; known: {listed}")
+            raise ValueError(f"unknown placeholder {{{name}}}; allowed: {listed}")
     for name in needed:
         if name not in found:
-            raise ValueError(f"the blank {{{name}}} is missing")
+            raise ValueError(f"the placeholder {{{name}}} is missing")
     return template
 
 
 def fill(template: str, blanks: Mapping[str, str]) -> str:
-    """Fill in the blanks of a template, all at once: a filled-in text is not looked into.
+    """Fill in the placeholders of a template, all at once: braces in a value stay as they are.
 
     >>> fill("{a} and {b}", {"a": "{b}", "b": "c"})
     '{b} and c'
     """
-    return _BLANK.sub(lambda blank: blanks.get(blank[1], blank[0]), template)
+    return _PLACEHOLDER.sub(lambda blank: blanks.get(blank[1], blank[0]), template)
 
 
 def described(public: Public) -> str:
@@ -80,13 +80,13 @@ def described(public: Public) -> str:
 
 def labelled(labels: Labels, template: str = LABELLED) -> str:
     """Return the sentence that names the labels; nothing where there are none."""
-    return fill(template, {"labels": ", ".join(map(spoken, labels))}) if labels else ""
+    return fill(template, {"labels": ", ".join(map(readable_label, labels))}) if labels else ""
 
 
-def spoken(label: str) -> str:
+def readable_label(label: str) -> str:
     """Return a label as one would say it.
 
-    >>> spoken("side_effect")
+    >>> readable_label("side_effect")
     'side effect'
     """
     return label.replace("_", " ").strip()
@@ -126,6 +126,6 @@ def few_shot(description: str, labels: Labels, shown: Sequence[str]) -> str:
     Labels: joy
     Text:
     """
-    opening = f"Labels: {', '.join(map(spoken, labels))}\nText:" if labels else "Text:"
+    opening = f"Labels: {', '.join(map(readable_label, labels))}\nText:" if labels else "Text:"
     parts = [f"{opening} {text}" for text in shown]
     return "\n\n".join([f"Some {description}.", *parts, opening])

@@ -25,7 +25,7 @@ def count_votes(private: Vectors, texts: Vectors) -> Counts:
     """Return how many private vectors have each text as their nearest by L2, the first of ties.
 
     A vote depends on its own vector alone, to the last bit: a product of all records with all texts
-    rounds by how many there are, and would break ties between equal texts by the company. So it
+    rounds by how many there are, and other records would break ties between equal texts. So it
     only narrows down; what is as near as rounding lets us see is measured pair by pair.
 
     >>> texts = np.array([[0, 0], [3, 0], [3, 0]], dtype=np.float32)

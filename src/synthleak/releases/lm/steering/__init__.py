@@ -1,1 +1,1 @@
-"""Steering: a frozen model pushed towards the private texts by noised vectors (EPSVec)."""
+"""Steering: a frozen model is steered towards the private texts by noised vectors (EPSVec)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from synthleak.core.identity import digest
 from synthleak.core.seeds import derive, stream
 from synthleak.corpus.corpus import Labels
 from synthleak.encoders.encoder import Encoder, Vectors
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.prompting.author import Author
+from synthleak.releases.lm.fleet.decoding import Decoding
+from synthleak.releases.lm.prompting.prompt_tokens import distinct
 from synthleak.releases.lm.prompting.prompts import (
     described,
     few_shot,
@@ -25,65 +26,69 @@ from synthleak.releases.lm.prompting.prompts import (
     labelled,
     usual_lengths,
 )
-from synthleak.releases.lm.prompting.script import distinct
+from synthleak.releases.lm.prompting.text_sampling import TextSampler
 from synthleak.releases.lm.prompting.votes import count_votes, noised, ranked, vectors_of
 from synthleak.releases.release import Public, Request
 
+if TYPE_CHECKING:
+    from synthleak.releases.generators.epsvec import EpsVec
+
 
 @dataclass(frozen=True)
-class Written:
+class ClassTexts:
     """The texts of one class: those that may become exemplars, and those that means are over."""
 
     candidates: tuple[str, ...]
     references: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Order:
-    """What is written for each class."""
-
-    identity: str
-    candidates: int
-    references: int
-    template: str
-    styles: tuple[str, ...]
+def identity_of(generator: EpsVec) -> str:
+    """Return the hash of the settings that public texts depend on."""
+    return digest(generator.identity())
 
 
-def written(
-    author: Author, how: Decoding, order: Order, public: Public, classes: Sequence[Labels]
-) -> Mapping[Labels, Written]:
-    """Return the texts of these classes; those that were not written yet are written now."""
-    empty: dict[Labels, Written] = {}
-    known = public.remember(f"written for {order.identity}", lambda: empty)
-    missing = sorted(set(classes) - set(known))
-    each = order.candidates + order.references
+def public_texts(
+    generator: EpsVec,
+    sampler: TextSampler,
+    how: Decoding,
+    public: Public,
+    classes: Sequence[Sequence[Labels]],
+) -> Mapping[Labels, ClassTexts]:
+    """Return the texts of the classes of all instances; missing ones are written now."""
+    empty: dict[Labels, ClassTexts] = {}
+    identity = identity_of(generator)
+    known = public.remember(f"written for {identity}", lambda: empty)
+    missing = sorted({labels for own in classes for labels in own} - set(known))
+    each = generator.candidates + generator.references
     prompts, owners = [], []
     for labels in missing:
-        seed = derive("written", order.identity, digest(public.key, public.description, labels))
-        prompts += _requests(author, order, public, labels, seed)
+        seed = derive("written", identity, digest(public.key, public.description, labels))
+        prompts += _requests(generator, sampler, public, labels, seed)
         owners.append((seed, each))
     different, of = distinct(prompts)
-    script = author.script
-    chat = script.frame is not None
-    asked = script.ask(different) if chat else script.open(different)
+    tokenizer = sampler.tokenizer
+    chat = tokenizer.chat_frame is not None
+    asked = tokenizer.encode_requests(different) if chat else tokenizer.encode_plain(different)
     named = [labels for labels in missing for _ in range(each)]
-    texts = author.write(asked, of, owners, how, one_line=True, quoted=chat, labels=named)
+    texts = sampler.sample(asked, of, owners, how, one_line=True, quoted=chat, labels=named)
     for number, labels in enumerate(missing):
         own = tuple(texts[number * each : (number + 1) * each])
-        known[labels] = Written(own[: order.candidates], own[order.candidates :])
+        known[labels] = ClassTexts(own[: generator.candidates], own[generator.candidates :])
     return known
 
 
-def _requests(author: Author, order: Order, public: Public, labels: Labels, seed: int) -> list[str]:
-    each = order.candidates + order.references
-    if author.script.frame is None:
+def _requests(
+    generator: EpsVec, sampler: TextSampler, public: Public, labels: Labels, seed: int
+) -> list[str]:
+    each = generator.candidates + generator.references
+    if sampler.tokenizer.chat_frame is None:
         return [few_shot(described(public), labels, ())] * each
     rng = stream(seed, "styles")
-    styles = rng.choice(order.styles, each)
+    styles = rng.choice(generator.styles, each)
     words = rng.choice(usual_lengths(public), each)
     return [
         fill(
-            order.template,
+            generator.prompt,
             {
                 "description": described(public),
                 "labelled": labelled(labels),
@@ -95,10 +100,10 @@ def _requests(author: Author, order: Order, public: Public, labels: Labels, seed
     ]
 
 
-def chosen(
+def choose_exemplars(
     request: Request,
     classes: Sequence[Labels],
-    texts: Mapping[Labels, Written],
+    texts: Mapping[Labels, ClassTexts],
     vectors: Mapping[Labels, Vectors],
     encoder: Encoder,
     *,

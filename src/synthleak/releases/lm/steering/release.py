@@ -14,23 +14,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.core.errors import GeneratorError
-from synthleak.core.identity import digest
 from synthleak.core.seeds import derive
 from synthleak.corpus.corpus import Labels
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew, memory_of
+from synthleak.releases.lm.fleet.decoding import Decoding
 from synthleak.releases.lm.fleet.sampling import Tokens
-from synthleak.releases.lm.prompting.author import Author
-from synthleak.releases.lm.prompting.drawing import plan_room
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
 from synthleak.releases.lm.prompting.prompted import timed
 from synthleak.releases.lm.prompting.prompts import described, few_shot
-from synthleak.releases.lm.prompting.pushing import Push
-from synthleak.releases.lm.steering.exemplars import Order, Written, chosen, written
-from synthleak.releases.lm.steering.states import Continued
+from synthleak.releases.lm.prompting.text_sampling import TextSampler
+from synthleak.releases.lm.prompting.token_sampling import plan_sampling
+from synthleak.releases.lm.steering.exemplars import ClassTexts, choose_exemplars, public_texts
+from synthleak.releases.lm.steering.hooks import SteeringVectors
+from synthleak.releases.lm.steering.states import PromptedText
 from synthleak.releases.lm.steering.vectors import (
     clipped_sums,
-    ground_of,
     noise_of,
+    reference_statistics,
     unit_vectors,
 )
 from synthleak.releases.release import Request, Synthetic
@@ -58,60 +57,32 @@ class Groups:
 def steered(generator: EpsVec, requests: Sequence[Request]) -> list[list[Synthetic]]:
     """Return a release per request. All are one cell's: they share N, ε, size and public side."""
     with timed("loading the backbone"):
-        crew = generator.crew()
-        author = Author(crew, attempts=generator.attempts)
-        if author.script.frame is None:
+        shared = generator.shared_backbone()
+        sampler = TextSampler(shared, attempts=generator.attempts)
+        if sampler.tokenizer.chat_frame is None:
             log.warning(
                 "the backbone %r has no chat template: candidates are begun plainly, and neither"
                 " prompt nor styles are used",
                 generator.backbone,
             )
-        how = _decoding(generator, author)
+        how = generator.decoding(sampler.tokenizer.ends(one_line=True))
     classes = [generator.classes(request) for request in requests]
     with timed("writing public texts"):
-        texts = _public_texts(generator, author, how, requests[0], classes)
+        texts = public_texts(generator, sampler, how, requests[0].public, classes)
     with timed("votes"):
-        groups = _groups(generator, author, requests, classes, texts)
+        groups = _groups(generator, sampler, requests, classes, texts)
     with timed("reading texts for the vectors"):
-        vectors = vectors_of_groups(generator, crew, author, requests, groups, texts)
-    with timed("drawing the releases"):
-        return _drawn(generator, author, how, requests, classes, groups, vectors)
-
-
-def _decoding(generator: EpsVec, author: Author) -> Decoding:
-    return Decoding(
-        end=author.script.ends(one_line=True),
-        longest=generator.max_tokens,
-        temperature=generator.temperature,
-        top_k=generator.top_k,
-        top_p=generator.top_p,
-    )
-
-
-def _public_texts(
-    generator: EpsVec,
-    author: Author,
-    how: Decoding,
-    request: Request,
-    classes: Sequence[Sequence[Labels]],
-) -> Mapping[Labels, Written]:
-    order = Order(
-        identity=digest(generator.identity()),
-        candidates=generator.candidates,
-        references=generator.references,
-        template=generator.prompt,
-        styles=generator.styles,
-    )
-    every = sorted({labels for own in classes for labels in own})
-    return written(author, how, order, request.public, every)
+        vectors = steering_vectors(generator, shared, sampler, requests, groups, texts)
+    with timed("sampling the releases"):
+        return _sampled(generator, sampler, how, requests, classes, groups, vectors)
 
 
 def _groups(
     generator: EpsVec,
-    author: Author,
+    sampler: TextSampler,
     requests: Sequence[Request],
     classes: Sequence[Sequence[Labels]],
-    texts: Mapping[Labels, Written],
+    texts: Mapping[Labels, ClassTexts],
 ) -> Groups:
     """Let the private records of each request choose its exemplars, and write its prompts."""
     vectors = {
@@ -121,7 +92,7 @@ def _groups(
     instance, names, words = [], [], []
     for number, (request, own) in enumerate(zip(requests, classes, strict=True)):
         drawn = sorted(set(own))
-        shown = chosen(
+        shown = choose_exemplars(
             request,
             drawn,
             texts,
@@ -133,54 +104,54 @@ def _groups(
         instance += [number] * len(drawn)
         names += drawn
         words += [few_shot(described(request.public), name, shown[name]) for name in drawn]
-    return Groups(np.array(instance), tuple(names), tuple(author.script.open(words)))
+    return Groups(np.array(instance), tuple(names), tuple(sampler.tokenizer.encode_plain(words)))
 
 
-def vectors_of_groups(
+def steering_vectors(
     generator: EpsVec,
-    crew: Crew,
-    author: Author,
+    shared: SharedBackbone,
+    sampler: TextSampler,
     requests: Sequence[Request],
     groups: Groups,
-    texts: Mapping[Labels, Written],
-) -> Push:
+    texts: Mapping[Labels, ClassTexts],
+) -> SteeringVectors:
     """Return the noised steering vectors of every group (docs/method.md §5.2)."""
-    layers = generator.layers_of(int(crew.backbone.model.config.num_hidden_layers))
+    layers = generator.layers_of(int(shared.backbone.model.config.num_hidden_layers))
     longest = max(map(len, groups.prompts)) + generator.max_tokens
-    if longest > crew.backbone.context:
+    if longest > shared.backbone.context:
         raise GeneratorError(
             f"a prompt with {generator.exemplars} exemplars and a text takes {longest} tokens and"
-            f" the backbone {generator.backbone!r} reads {crew.backbone.context}",
+            f" the backbone {generator.backbone!r} reads {shared.backbone.context}",
             remedy="use a smaller max_tokens",
         )
-    room = plan_room(crew.shape(1), memory_of(crew.device), longest)
+    room = plan_sampling(shared.shape(1), memory_of(shared.device), longest)
     generated = [list(texts[labels].references) for labels in groups.labels]
-    made, of_made = _continued(generator, author, groups, generated)
-    ground = ground_of(crew, made, of_made, groups.instance, layers, room.tokens)
-    private, of_private = _continued(generator, author, groups, _private(requests, groups))
+    made, of_made = _prompted_texts(generator, sampler, groups, generated)
+    reference = reference_statistics(shared, made, of_made, groups.instance, layers, room.tokens)
+    private, of_private = _prompted_texts(generator, sampler, groups, _private(requests, groups))
     request = requests[0]
     infinite = math.isinf(request.epsilon)
-    owner = torch.from_numpy(groups.instance).to(crew.device)
-    bounds = generator.clip * ground.spread
+    owner = torch.from_numpy(groups.instance).to(shared.device)
+    bounds = generator.clip * reference.spread
     total = clipped_sums(
-        crew,
+        shared,
         private,
         of_private,
-        ground.means,
+        reference.means,
         None if infinite else bounds[owner],
         layers,
         room.tokens,
     )
     if generator.scope == "corpus":
         total = torch.zeros_like(total[: len(requests)]).index_add_(0, owner, total)
-        owner = torch.arange(len(requests), device=crew.device)
+        owner = torch.arange(len(requests), device=shared.device)
     _add_noise(total, owner, bounds * generator.vector_sigma(request, len(layers)), requests)
-    units = ground.norms / generator.part if generator.unit == "auto" else generator.unit
-    length = generator.strength(request) * units * torch.ones_like(ground.norms)
+    units = reference.norms / generator.part if generator.unit == "auto" else generator.unit
+    length = generator.strength(request) * units * torch.ones_like(reference.norms)
     vectors = unit_vectors(total) * length[owner][:, :, None].to(total.dtype)
     if generator.scope == "corpus":
-        vectors = vectors[torch.from_numpy(groups.instance).to(crew.device)]
-    return Push(layers, vectors.cpu())
+        vectors = vectors[torch.from_numpy(groups.instance).to(shared.device)]
+    return SteeringVectors(layers, vectors.cpu())
 
 
 def _add_noise(total: Tensor, owner: Tensor, scale: Tensor, requests: Sequence[Request]) -> None:
@@ -206,43 +177,43 @@ def _private(requests: Sequence[Request], groups: Groups) -> list[list[str]]:
     return found
 
 
-def _continued(
-    generator: EpsVec, author: Author, groups: Groups, texts: Sequence[Sequence[str]]
-) -> tuple[list[Continued], NDArray[np.int64]]:
+def _prompted_texts(
+    generator: EpsVec, sampler: TextSampler, groups: Groups, texts: Sequence[Sequence[str]]
+) -> tuple[list[PromptedText], NDArray[np.int64]]:
     """Put texts after the prompt of their group, on one line and cut to the same limit."""
     different = sorted({text for own in texts for text in own})
-    spelled = author.script.encode([f" {' '.join(text.split())}" for text in different])
+    spelled = sampler.tokenizer.encode([f" {' '.join(text.split())}" for text in different])
     tokens = {
         text: row[: generator.max_tokens] for text, row in zip(different, spelled, strict=True)
     }
     made = [
-        Continued(groups.prompts[number], tokens[text], generator.max_tokens)
+        PromptedText(groups.prompts[number], tokens[text], generator.max_tokens)
         for number, own in enumerate(texts)
         for text in own
     ]
     return made, np.repeat(np.arange(len(texts)), [len(own) for own in texts])
 
 
-def _drawn(
+def _sampled(
     generator: EpsVec,
-    author: Author,
+    sampler: TextSampler,
     how: Decoding,
     requests: Sequence[Request],
     classes: Sequence[Sequence[Labels]],
     groups: Groups,
-    vectors: Push,
+    vectors: SteeringVectors,
 ) -> list[list[Synthetic]]:
     numbers = groups.numbers()
     rows = [(number, labels) for number, own in enumerate(classes) for labels in own]
     owners = [(derive(request.seed, "release"), request.size) for request in requests]
-    texts = author.write(
+    texts = sampler.sample(
         groups.prompts,
         [numbers[row] for row in rows],
         owners,
         how,
         one_line=True,
         labels=[labels for _, labels in rows],
-        push=vectors,
+        steering=vectors,
     )
     releases: list[list[Synthetic]] = [[] for _ in requests]
     for (number, labels), text in zip(rows, texts, strict=True):

@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synthleak.releases.lm.fleet.crew import Crew
 from synthleak.releases.lm.fleet.sampling import Tokens
-from synthleak.releases.lm.prompting.pushing import decoder_layers
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
+from synthleak.releases.lm.steering.hooks import decoder_layers
 
 
 @dataclass(frozen=True)
-class Continued:
+class PromptedText:
     """A prompt and the text that continues it; the mean is over the tokens of the text.
 
     `room` is how many tokens a text may have: what is longer was cut.
@@ -43,7 +43,10 @@ class _Enough(Exception):  # noqa: N818 - nothing went wrong
 
 
 def mean_states(
-    crew: Crew, texts: Sequence[Continued], layers: Sequence[int], tokens_at_once: int
+    shared: SharedBackbone,
+    texts: Sequence[PromptedText],
+    layers: Sequence[int],
+    tokens_at_once: int,
 ) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
     """Yield (rows, states [rows, layers, d]) until every text was read.
 
@@ -52,15 +55,15 @@ def mean_states(
     room for a text decide, both public; a batch that is not full is filled up. Padding stands on
     the right, where a decoder that looks back never sees it.
     """
-    context = crew.backbone.context
+    context = shared.backbone.context
     widths = np.array([min(context, _whole(len(t.prompt) + t.room)) for t in texts], dtype=np.int64)
     for width in np.unique(widths)[::-1].tolist():
         waiting = np.flatnonzero(widths == width)
-        height = max(1, min(AT_ONCE.get(crew.device.type, 64), tokens_at_once // width))
+        height = max(1, min(AT_ONCE.get(shared.device.type, 64), tokens_at_once // width))
         while len(waiting):
             rows = waiting[:height]
             try:
-                states = _read(crew, [texts[row] for row in rows], (height, width), layers)
+                states = _read(shared, [texts[row] for row in rows], (height, width), layers)
             except torch.OutOfMemoryError:
                 if height == 1:
                     raise
@@ -77,7 +80,10 @@ def _whole(tokens: int) -> int:
 
 
 def _read(
-    crew: Crew, texts: Sequence[Continued], shape: tuple[int, int], layers: Sequence[int]
+    shared: SharedBackbone,
+    texts: Sequence[PromptedText],
+    shape: tuple[int, int],
+    layers: Sequence[int],
 ) -> Tensor:
     tokens = np.zeros(shape, dtype=np.int64)
     weight = np.zeros(shape, dtype=np.float64)
@@ -85,17 +91,19 @@ def _read(
         first, end = len(item.prompt), len(item.prompt) + len(item.text)
         tokens[row, :end] = item.prompt + item.text
         weight[row, first:end] = 1 / max(len(item.text), 1)
-    device = crew.device
+    device = shared.device
     share = torch.from_numpy(weight).to(device)
-    with torch.no_grad(), _taking(crew, layers, share) as found, suppress(_Enough):
-        crew.backbone.model.base_model(
+    with torch.no_grad(), _taking(shared, layers, share) as found, suppress(_Enough):
+        shared.backbone.model.base_model(
             input_ids=torch.from_numpy(tokens).to(device), use_cache=False
         )
     return torch.stack([found[layer] for layer in layers], dim=1)
 
 
 @contextmanager
-def _taking(crew: Crew, layers: Sequence[int], share: Tensor) -> Iterator[dict[int, Tensor]]:
+def _taking(
+    shared: SharedBackbone, layers: Sequence[int], share: Tensor
+) -> Iterator[dict[int, Tensor]]:
     """Take the weighted mean of what comes out of each layer, and stop after the last of them."""
     found: dict[int, Tensor] = {}
 
@@ -109,7 +117,7 @@ def _taking(crew: Crew, layers: Sequence[int], share: Tensor) -> Iterator[dict[i
 
         return hook
 
-    modules = decoder_layers(crew)
+    modules = decoder_layers(shared)
     hooks = [modules[layer].register_forward_hook(take(layer)) for layer in layers]
     try:
         yield found

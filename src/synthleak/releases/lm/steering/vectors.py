@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.core.seeds import stream
-from synthleak.releases.lm.fleet.crew import Crew
-from synthleak.releases.lm.steering.states import Continued, mean_states
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
+from synthleak.releases.lm.steering.states import PromptedText, mean_states
 
 MARGIN = 1 - 2**-18
 """What a clipped difference is lowered by, so that rounding cannot lift it above its bound."""
 
 
 @dataclass(frozen=True)
-class Ground:
+class ReferenceStatistics:
     """What generated texts say: the mean of each group, and per instance how far texts scatter.
 
     `means[g, l]` is a vector; `spread[i, l]` the root mean square distance of a text from the mean
@@ -36,25 +36,25 @@ class Ground:
     norms: Tensor
 
 
-def ground_of(
-    crew: Crew,
-    texts: Sequence[Continued],
+def reference_statistics(
+    shared: SharedBackbone,
+    texts: Sequence[PromptedText],
     group: NDArray[np.int64],
     instance: NDArray[np.int64],
     layers: Sequence[int],
     tokens_at_once: int,
-) -> Ground:
+) -> ReferenceStatistics:
     """Read the generated texts; `group[t]` is the group of a text, `instance[g]` of a group whose.
 
     Every group has equally many texts.
     """
     groups, instances = len(instance), int(instance.max()) + 1
     each = len(texts) // groups
-    hidden = int(crew.backbone.model.config.hidden_size)
-    device = crew.device
+    hidden = int(shared.backbone.model.config.hidden_size)
+    device = shared.device
     means = torch.zeros(groups, len(layers), hidden, dtype=torch.float64, device=device)
     squares = torch.zeros(groups, len(layers), dtype=torch.float64, device=device)
-    for rows, states in mean_states(crew, texts, layers, tokens_at_once):
+    for rows, states in mean_states(shared, texts, layers, tokens_at_once):
         where = torch.from_numpy(group[rows]).to(device)
         means.index_add_(0, where, states.double() / each)
         squares.index_add_(0, where, states.double().square().sum(dim=2))
@@ -63,16 +63,16 @@ def ground_of(
     of_instance = torch.bincount(owner, minlength=instances).double()[:, None]
     zero = torch.zeros(instances, len(layers), dtype=torch.float64, device=device)
     free = of_instance * max(each - 1, 1)
-    return Ground(
-        means=means.float() if crew.backbone.head.dtype != torch.float64 else means,
+    return ReferenceStatistics(
+        means=means.float() if shared.backbone.head.dtype != torch.float64 else means,
         spread=(zero.index_add(0, owner, within.clamp(min=0)) / free).sqrt(),
         norms=(zero.index_add(0, owner, squares) / (of_instance * each)).sqrt(),
     )
 
 
 def clipped_sums(
-    crew: Crew,
-    texts: Sequence[Continued],
+    shared: SharedBackbone,
+    texts: Sequence[PromptedText],
     group: NDArray[np.int64],
     means: Tensor,
     bounds: Tensor | None,
@@ -86,7 +86,7 @@ def clipped_sums(
     others add up to does not depend on it.
     """
     total = torch.zeros_like(means, dtype=torch.float64)
-    for rows, states in mean_states(crew, texts, layers, tokens_at_once):
+    for rows, states in mean_states(shared, texts, layers, tokens_at_once):
         where = torch.from_numpy(group[rows]).to(means.device)
         difference = states - means[where]
         if bounds is not None:

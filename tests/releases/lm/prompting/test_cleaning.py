@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthleak.releases.lm.prompting import tidy as rules
-from synthleak.releases.lm.prompting.tidy import degenerate, tidy, unquoted, whole_sentences
+from synthleak.releases.lm.prompting import cleaning as rules
+from synthleak.releases.lm.prompting.cleaning import (
+    clean_answer,
+    degenerate,
+    unquoted,
+    whole_sentences,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +30,7 @@ from synthleak.releases.lm.prompting.tidy import degenerate, tidy, unquoted, who
         # What looks alike and is the text itself.
         ("Okay, see you at 10:30 then", "Okay, see you at 10:30 then"),
         ("Here is the link https://x.org/a for you", "Here is the link https://x.org/a for you"),
-        ("Of course it was Tom: he always does this", "Of course it was Tom: he always does this"),
+        ("Of config it was Tom: he always does this", "Of config it was Tom: he always does this"),
         ("Here is the thing: it rained", "Here is the thing: it rained"),
         ("'tis late", "'tis late"),
         ("Doctor: it rained all day.", "Doctor: it rained all day."),
@@ -35,7 +40,7 @@ from synthleak.releases.lm.prompting.tidy import degenerate, tidy, unquoted, who
     ],
 )
 def test_an_answer_is_freed_of_what_stands_around_it(answer: str, text: str) -> None:
-    assert tidy(answer) == text
+    assert clean_answer(answer) == text
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def test_an_answer_is_freed_of_what_stands_around_it(answer: str, text: str) -> 
         "?!",
     ],
 )
-def test_talk_about_the_task_is_no_text(text: str) -> None:
+def test_talk_about_the_task_is_degenerate(text: str) -> None:
     assert degenerate(text)
 
 
@@ -58,7 +63,7 @@ def test_talk_about_the_task_is_no_text(text: str) -> None:
         "We revised the contract in May.",
         "At ten: rain. At noon: rain.",
         "It is what it is, and it is late.",
-        "The author rewrote history.",
+        "The sampler rewrote history.",
         "मुझे यह बहुत पसंद है और मैं खुश हूँ",
         "எனக்கு இது மிகவும் பிடிக்கும்",
     ],
@@ -70,12 +75,12 @@ def test_ordinary_texts_stay(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["I live in [insert name of town].", "Dear [Your Name], it rained.", "[insert text]"]
 )
-def test_a_blank_to_fill_in_is_no_text(text: str) -> None:
+def test_form_to_fill_in_is_degenerate(text: str) -> None:
     assert degenerate(text)
     assert not degenerate(text.replace("[", "").replace("]", ""))
 
 
-def test_names_that_were_hidden_are_no_blanks() -> None:
+def test_masked_names_are_not_degenerate() -> None:
     assert not degenerate("I told [NAME] that it rained.")
 
 
@@ -88,7 +93,7 @@ def test_names_that_were_hidden_are_no_blanks() -> None:
         ("ख़ुशी!", ("ख़ुशी",)),
     ],
 )
-def test_a_text_that_only_repeats_its_labels_is_none(text: str, labels: tuple[str, ...]) -> None:
+def test_text_that_only_repeats_labels_is_degenerate(text: str, labels: tuple[str, ...]) -> None:
     assert degenerate(text, labels)
     assert not degenerate(text)
     assert not degenerate(text, ("something else",))
@@ -120,7 +125,7 @@ def test_a_letter_may_be_spelled_in_two_ways() -> None:
         ("आज बारिश हुई। हम घर पर", "आज बारिश हुई।"),
     ],
 )
-def test_a_text_that_broke_off_ends_with_its_last_whole_sentence(broken: str, whole: str) -> None:
+def test_cut_texts_end_with_a_whole_sentence(broken: str, whole: str) -> None:
     assert whole_sentences(broken) == whole
 
 

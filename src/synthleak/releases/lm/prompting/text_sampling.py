@@ -1,6 +1,6 @@
-"""Writing texts: prompts in, clean texts out; what is no text is drawn again.
+"""Sampling texts: prompts in, clean texts out; rejected texts are sampled again.
 
-Whether a text is drawn again depends on the text alone, never on a private record.
+Whether a text is rejected depends on the text alone, never on a private record.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ from numpy.typing import NDArray
 
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Labels
-from synthleak.releases.lm.fleet.choice import Decoding
-from synthleak.releases.lm.fleet.crew import Crew
+from synthleak.releases.lm.fleet.decoding import Decoding
 from synthleak.releases.lm.fleet.sampling import Tokens
-from synthleak.releases.lm.prompting.drawing import Drawer
-from synthleak.releases.lm.prompting.pushing import Push
-from synthleak.releases.lm.prompting.script import Script
-from synthleak.releases.lm.prompting.tidy import degenerate, tidy, unquoted, whole_sentences
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
+from synthleak.releases.lm.prompting.cleaning import (
+    clean_answer,
+    degenerate,
+    unquoted,
+    whole_sentences,
+)
+from synthleak.releases.lm.prompting.prompt_tokens import PromptTokenizer
+from synthleak.releases.lm.prompting.token_sampling import TokenSampler
+from synthleak.releases.lm.steering.hooks import SteeringVectors
 
 log = logging.getLogger("synthleak.releases")
 
@@ -28,15 +33,15 @@ Owner = tuple[int, int]
 """A seed, and how many of the rows that follow each other are drawn from it."""
 
 
-class Author:
-    """Writes texts with a crew's backbone."""
+class TextSampler:
+    """Samples texts from the shared backbone."""
 
-    def __init__(self, crew: Crew, *, attempts: int) -> None:
-        self.script = Script(crew.backbone)
-        self._drawer = Drawer(crew)
+    def __init__(self, shared: SharedBackbone, *, attempts: int) -> None:
+        self.tokenizer = PromptTokenizer(shared.backbone)
+        self._token_sampler = TokenSampler(shared)
         self._attempts = attempts
 
-    def write(
+    def sample(
         self,
         prompts: Sequence[Tokens],
         of: Sequence[int] | NDArray[np.int64],
@@ -46,7 +51,7 @@ class Author:
         one_line: bool,
         quoted: bool = False,
         labels: Sequence[Labels] | None = None,
-        push: Push | None = None,
+        steering: SteeringVectors | None = None,
     ) -> list[str]:
         """Continue prompt `of[r]` for every row r; a row's owner decides its randomness.
 
@@ -59,11 +64,13 @@ class Author:
         rows = np.arange(len(asked))
         drawn = 0
         for attempt in range(self._attempts):
-            chance = _chances(owners, attempt, how.longest)
+            uniforms = _uniforms(owners, attempt, how.longest)
             named = [labels[row] if labels else () for row in rows.tolist()]
-            with _Reader(self.script, how.end, named, one_line=one_line, quoted=quoted) as reader:
-                tokens = self._drawer.draw(
-                    prompts, asked[rows], chance[rows], how, push, reader.take
+            with _Reader(
+                self.tokenizer, how.end, named, one_line=one_line, quoted=quoted
+            ) as reader:
+                tokens = self._token_sampler.sample(
+                    prompts, asked[rows], uniforms[rows], how, steering, reader.take
                 )
             drawn += sum(map(len, tokens))
             for place, text in reader.texts.items():
@@ -80,14 +87,14 @@ class _Reader:
 
     def __init__(
         self,
-        script: Script,
+        tokenizer: PromptTokenizer,
         ends: Sequence[int],
         labels: Sequence[Labels],
         *,
         one_line: bool,
         quoted: bool,
     ) -> None:
-        self._script, self._ends, self._labels = script, frozenset(ends), labels
+        self._tokenizer, self._ends, self._labels = tokenizer, frozenset(ends), labels
         self._one_line, self._quoted = one_line, quoted
         self._pool = ThreadPoolExecutor(1)
         self._waiting: list[Future[None]] = []
@@ -108,15 +115,17 @@ class _Reader:
         self._waiting.append(self._pool.submit(self._read, places, drawn))
 
     def _read(self, places: list[int], drawn: list[Tokens]) -> None:
-        for place, written, tokens in zip(places, self._script.decode(drawn), drawn, strict=True):
+        for place, written, tokens in zip(
+            places, self._tokenizer.decode(drawn), drawn, strict=True
+        ):
             answer, ended = unquoted(written) if self._quoted else (written, False)
             whole = answer if ended or tokens[-1] in self._ends else whole_sentences(answer)
-            text = self.texts[place] = tidy(whole, one_line=self._one_line)
+            text = self.texts[place] = clean_answer(whole, one_line=self._one_line)
             if degenerate(text, self._labels[place]):
                 self.degenerate.append(place)
 
 
-def _chances(owners: Sequence[Owner], attempt: int, longest: int) -> NDArray[np.float32]:
+def _uniforms(owners: Sequence[Owner], attempt: int, longest: int) -> NDArray[np.float32]:
     parts = [
         stream(seed, "tokens", attempt).random((rows, longest), dtype=np.float32)
         for seed, rows in owners

@@ -1,4 +1,4 @@
-"""A backbone with its fleet: what the generators of language models are built on."""
+"""A frozen backbone that the instances of a fleet share, with trainers and samplers for it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from synthleak.core.errors import GeneratorError
 from synthleak.core.seeds import derive
 from synthleak.releases.lm.backbone import Backbone, load_backbone
 from synthleak.releases.lm.fleet.adapters import Adapters, FleetLinear, convert
-from synthleak.releases.lm.fleet.choice import Decoding
+from synthleak.releases.lm.fleet.decoding import Decoding
 from synthleak.releases.lm.fleet.memory import Fleet, Shape
-from synthleak.releases.lm.fleet.packed import Packed, packable
+from synthleak.releases.lm.fleet.packed_model import PackedModel, packable
 from synthleak.releases.lm.fleet.packed_sampling import PackedSampler
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer
-from synthleak.releases.lm.fleet.sampling import Decoder, Sampler
+from synthleak.releases.lm.fleet.sampling import Sampler
 from synthleak.releases.lm.fleet.self_check import packed_works
-from synthleak.releases.lm.fleet.training import Course, Trainer
+from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig
 
 
-class Crew:
+class SharedBackbone:
     """A frozen backbone whose linear layers serve many adapters."""
 
     def __init__(self, backbone: Backbone) -> None:
@@ -31,7 +31,7 @@ class Crew:
         model = backbone.model
         self.layers: list[FleetLinear] = convert(model, keep=[model.get_output_embeddings()])
         fuse_norms(model)
-        # cuDNN plans its attention anew for every shape, and no two steps of a fleet have the same.
+        # cuDNN plans its attention again for every shape, and no two steps of a fleet share one.
         torch.backends.cuda.enable_cudnn_sdp(False)
         self._base = model.base_model
         self._packs: dict[int, bool] = {}
@@ -55,8 +55,8 @@ class Crew:
             layer.adapters = made
         return made
 
-    def dismiss(self) -> None:
-        """Let go of the adapters: generators that share a backbone need their memory."""
+    def drop_adapters(self) -> None:
+        """Free the adapters: generators that share a backbone need their memory."""
         for layer in self.layers:
             layer.adapters = None
 
@@ -69,23 +69,18 @@ class Crew:
         states: Tensor = self._base(inputs_embeds=embedded, use_cache=False).last_hidden_state
         return states
 
-    def decoder(self) -> Decoder:
-        """Return the decoder with memory, for sampling."""
-
-        def step(tokens: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> tuple[Tensor, Any]:
-            out = self._base(
-                input_ids=tokens,
-                attention_mask=mask,
-                position_ids=positions,
-                past_key_values=cache,
-                use_cache=True,
-            )
-            return out.last_hidden_state[:, -1], out.past_key_values
-
-        def choose(cache: Any, rows: Tensor) -> None:
-            cache.batch_select_indices(rows)
-
-        return Decoder(step, self.backbone.head, choose)
+    def step(
+        self, tokens: Tensor, mask: Tensor, positions: Tensor, cache: Any
+    ) -> tuple[Tensor, Any]:
+        """Return the last hidden state of every row and the key-value cache, for sampling."""
+        out = self._base(
+            input_ids=tokens,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+        )
+        return out.last_hidden_state[:, -1], out.past_key_values
 
     def shape(self, rank: int) -> Shape:
         """Return what decides the memory of this backbone."""
@@ -113,16 +108,18 @@ class Crew:
             self._packs[rank] = packable(self.backbone.model, rank) and packed_works(self, rank)
         return self._packs[rank]
 
-    def trainer(self, adapters: Adapters, course: Course, *, longest: int, fleet: Fleet) -> Trainer:
+    def trainer(
+        self, adapters: Adapters, config: TrainingConfig, *, longest: int, fleet: Fleet
+    ) -> Trainer:
         """Return what trains these adapters: packed where that is possible."""
         if self.packs(adapters.rank):
-            packed = Packed(self.backbone.model, adapters, longest)
-            return PackedTrainer(packed, course, longest=longest, tokens_at_once=fleet.tokens)
+            packed = PackedModel(self.backbone.model, adapters, longest)
+            return PackedTrainer(packed, config, longest=longest, tokens_at_once=fleet.tokens)
         return Trainer(
             self.decode,
             self.backbone.head,
             adapters,
-            course,
+            config,
             longest=longest,
             tokens_at_once=fleet.tokens,
             examples_at_once=fleet.examples,
@@ -131,9 +128,9 @@ class Crew:
     def sampler(self, adapters: Adapters, decoding: Decoding, *, fleet: Fleet) -> Sampler:
         """Return what samples from these adapters: packed where that is possible."""
         if self.packs(adapters.rank):
-            packed = Packed(self.backbone.model, adapters, decoding.longest)
+            packed = PackedModel(self.backbone.model, adapters, decoding.longest)
             return PackedSampler(packed, decoding, texts_at_once=fleet.texts)
-        return Sampler(self.decoder(), adapters, decoding, texts_at_once=fleet.texts)
+        return Sampler(self, adapters, decoding, texts_at_once=fleet.texts)
 
 
 class FusedNorm(torch.nn.Module):
@@ -162,17 +159,19 @@ def fuse_norms(model: torch.nn.Module) -> None:
                 setattr(parent, name, FusedNorm(weight, float(child.variance_epsilon)))
 
 
-def crew_of(name: str, device: str, dtype: str, revision: str | None = None) -> Crew:
-    """Return the crew of a backbone, made once a process however its device is called."""
-    return _crew(name, *whereabouts(device, dtype), revision)
+def shared_backbone(
+    name: str, device: str, dtype: str, revision: str | None = None
+) -> SharedBackbone:
+    """Return the shared backbone of this name, loaded once a process."""
+    return _shared(name, *resolve_device(device, dtype), revision)
 
 
 @lru_cache(maxsize=1)
-def _crew(name: str, device: str, dtype: str, revision: str | None) -> Crew:
-    return Crew(load_backbone(name, device, dtype, revision))
+def _shared(name: str, device: str, dtype: str, revision: str | None) -> SharedBackbone:
+    return SharedBackbone(load_backbone(name, device, dtype, revision))
 
 
-def whereabouts(device: str, dtype: str) -> tuple[str, str]:
+def resolve_device(device: str, dtype: str) -> tuple[str, str]:
     """Resolve `auto`: the GPU in bfloat16 where there is one, else the CPU in float32."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -200,7 +199,7 @@ def memory_of(device: torch.device) -> int:
     return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.5)
 
 
-def halving(work: Callable[[int], Any], size: int, said: Callable[[str], None]) -> Any:
+def retry_halved(work: Callable[[int], Any], size: int, said: Callable[[str], None]) -> Any:
     """Do `work(size)`; if the device runs out of memory, halve the size, say so, and go on."""
     while True:
         try:

@@ -18,8 +18,9 @@ from synthleak.core.errors import GeneratorError
 from synthleak.core.store import MemoryStore
 from synthleak.corpus.corpus import Record
 from synthleak.releases.generators.augpe import AugPe
+from synthleak.releases.lm.evolution import chat_settings
 from synthleak.releases.lm.evolution.chat import PORTION, ChatWriter
-from synthleak.releases.lm.evolution.terms import Pace, Tally, Terms
+from synthleak.releases.lm.evolution.chat_settings import ChatSettings, RateLimiter, Usage
 from synthleak.releases.release import Request, public_side
 
 SECRET = "zebra locker 4471 hums at night"
@@ -83,9 +84,9 @@ def server() -> Iterator[Server]:
     made.http.server_close()
 
 
-def writer(server: Server, store: MemoryStore | None = None, **terms: Any) -> ChatWriter:
+def writer(server: Server, store: MemoryStore | None = None, **settings: Any) -> ChatWriter:
     return ChatWriter(
-        Terms(server.address, "m", **terms),
+        ChatSettings(server.address, "m", **settings),
         {"max_tokens": 9},
         one_line=True,
         store=store,
@@ -102,11 +103,11 @@ def test_answers_come_in_order_are_cleaned_and_counted(
     assert sorted(q for q, _ in seeds) == ["q1", "q1", "q2", "q2"]
     assert len(seeds) == 4
     assert all(answer.startswith("a note about the hall") for answer in answers)
-    assert made.tally.requests == 4
+    assert made.usage.requests == 4
     made.tell()
     assert "4 requests, 40 tokens in, 20 tokens out, cost 0.0240" in caplog.text
-    assert (made.tally.tokens_in, made.tally.tokens_out) == (40, 20)
-    assert made.tally.cost(made._terms) == pytest.approx((40 * 100 + 20 * 1000) / 1e6)
+    assert (made.usage.tokens_in, made.usage.tokens_out) == (40, 20)
+    assert made.usage.cost(made._settings) == pytest.approx((40 * 100 + 20 * 1000) / 1e6)
     assert {b["max_tokens"] for b in server.asked} == {9}
 
 
@@ -125,7 +126,7 @@ def test_an_answer_that_broke_off_ends_with_a_whole_sentence(
     assert writer(server).write(["q"], [()], 1, [(1, 1)]) == [answer or "It rained again. And we"]
 
 
-def test_half_of_an_emoji_is_no_reason_to_lose_an_answer(server: Server) -> None:
+def test_half_of_an_emoji_keeps_the_answer(server: Server) -> None:
     half = '{"choices": [{"message": {"content": "a note from here \\ud83d"}}]}'
     server.reply = lambda body: half.encode()  # type: ignore[method-assign]
     store = MemoryStore()
@@ -172,7 +173,7 @@ def waited(server: Server, asked: str) -> float:
     return wait
 
 
-def test_an_address_is_asked_at_the_pace_of_the_spec(server: Server) -> None:
+def test_rate_limit_of_the_spec_is_used(server: Server) -> None:
     waits: list[float] = []
     made = writer(server, requests_per_minute=60)
     made._sleep = waits.append
@@ -187,27 +188,25 @@ def test_a_key_is_shown_to_no_other_address(
     monkeypatch.setenv("HALL_KEY", "s3cret")
     server.headers = {"Location": f"{server.address}/elsewhere"}
     server.mood = lambda number: code
-    with pytest.raises(GeneratorError, match=f"it answers {code}"):
+    with pytest.raises(GeneratorError, match=f"returned {code}"):
         writer(server, key_variable="HALL_KEY").write(["q"], [()], 1, [(1, 1)])
     assert server.seen == ["POST /v1/chat/completions"]
 
 
-def test_an_answer_that_is_held_back_is_empty_and_counted(server: Server) -> None:
+def test_filtered_answer_is_empty_and_counted(server: Server) -> None:
     held = {"message": {"content": None}, "finish_reason": "content_filter"}
     usage = {"prompt_tokens": 10}
     server.reply = lambda body: json.dumps({"choices": [held], "usage": usage}).encode()  # type: ignore[method-assign]
     made = writer(server)
     assert made.write(["q"], [()], 1, [(1, 1)]) == [""]
-    assert (made.tally.requests, made.tally.tokens_in) == (1, 10)
+    assert (made.usage.requests, made.usage.tokens_in) == (1, 10)
 
 
-def test_what_was_used_is_told_also_where_a_run_breaks_off(
-    server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_usage_is_logged_when_a_run_fails(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     server.mood = lambda number: 200 if number <= 12 else 402
     made = AugPe(address=server.address, model="m", encoder="hashing", rounds=2, connections=1)
     request = Request(RECORDS, 10, 1, 4.0, 0.04, SIDE, 1, store=MemoryStore())
-    with pytest.raises(GeneratorError, match="it answers 402"):
+    with pytest.raises(GeneratorError, match="returned 402"):
         made.generate(request)
     assert "12 requests, 120 tokens in" in caplog.text
 
@@ -217,7 +216,7 @@ def test_nothing_is_told_where_nothing_was_answered(
 ) -> None:
     server.mood = lambda number: 402
     made = AugPe(address=server.address, model="m", encoder="hashing")
-    with pytest.raises(GeneratorError, match="it answers 402"):
+    with pytest.raises(GeneratorError, match="returned 402"):
         made.generate(Request(RECORDS, 10, 1, 4.0, 0.04, SIDE, 1))
     assert "so far" not in caplog.text
 
@@ -226,7 +225,7 @@ def test_nothing_is_told_where_nothing_was_answered(
     "reply",
     [b'{"choices": [{"message": {"content": "x"}}], "usage": [1]}', b'{"choices": 3}', b"[]"],
 )
-def test_what_is_no_completion_is_said_in_one_line(
+def test_invalid_completion_is_a_one_line_error(
     server: Server, monkeypatch: pytest.MonkeyPatch, reply: bytes
 ) -> None:
     monkeypatch.setattr(server, "reply", lambda body: reply)
@@ -235,21 +234,22 @@ def test_what_is_no_completion_is_said_in_one_line(
 
 
 @pytest.mark.parametrize(
-    "spoken", [b"not http at all\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{", b""]
+    "readable_label",
+    [b"not http at all\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{", b""],
 )
-def test_another_protocol_or_a_broken_reply_is_said_in_one_line(spoken: bytes) -> None:
+def test_other_protocols_are_a_one_line_error(readable_label: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
 
         def answer() -> None:
             caller, _ = door.accept()
             with caller:
                 caller.recv(65536)
-                caller.sendall(spoken)
+                caller.sendall(readable_label)
 
         thread = threading.Thread(target=answer)
         thread.start()
         address = f"http://127.0.0.1:{door.getsockname()[1]}/v1"
-        made = ChatWriter(Terms(address, "m", retries=0), {}, one_line=True, store=None)
+        made = ChatWriter(ChatSettings(address, "m", retries=0), {}, one_line=True, store=None)
         with pytest.raises(GeneratorError, match="no answer after 1 attempt ") as error:
             made.write(["q"], [()], 1, [(1, 1)])
         thread.join()
@@ -268,24 +268,27 @@ def test_a_wrong_address_is_refused_before_anything_is_asked(address: str) -> No
         AugPe(address=address, model="m")
 
 
-def test_what_cannot_get_better_is_said_at_once(server: Server) -> None:
+def test_permanent_errors_are_not_retried(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALL_KEY", "s3cret")
     server.mood = lambda number: 401
-    with pytest.raises(GeneratorError, match="it answers 401") as error:
-        writer(server).write(["q"], [()], 1, [(1, 1)])
+    with pytest.raises(GeneratorError, match="returned 401") as error:
+        writer(server, key_variable="HALL_KEY").write(["q"], [()], 1, [(1, 1)])
     assert len(server.asked) == 1
     assert server.address in str(error.value)
+    assert "$HALL_KEY" in str(error.value)
+    assert "s3cret" not in str(error.value)
 
 
-def test_a_failing_address_is_given_up_in_one_line(server: Server) -> None:
+def test_failing_address_is_a_one_line_error(server: Server) -> None:
     server.mood = lambda number: 500
     with pytest.raises(GeneratorError, match="no answer after 3 attempts") as error:
         writer(server, retries=2).write(["q"], [()], 1, [(1, 1)])
     assert "\n" not in str(error.value)
 
 
-def test_an_unreachable_address_is_said_in_one_line() -> None:
+def test_unreachable_address_is_a_one_line_error() -> None:
     made = ChatWriter(
-        Terms("http://127.0.0.1:9", "m", retries=1),
+        ChatSettings("http://127.0.0.1:9", "m", retries=1),
         {},
         one_line=True,
         store=None,
@@ -335,16 +338,15 @@ def test_the_key_comes_from_the_environment(
         made.check()
 
 
-def test_requests_keep_the_pace() -> None:
-    pace = Pace(600)
+def test_rate_limit_spreads_requests_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_settings.time, "monotonic", lambda: 100.0)
+    limiter = RateLimiter(600)
     waits: list[float] = []
     for _ in range(4):
-        pace.wait(waits.append)
-    assert waits[0] == 0
-    assert waits[3] == pytest.approx(0.3, abs=0.05)
-    began = time.monotonic()
-    Pace(None).wait()
-    assert time.monotonic() - began < 0.05
+        limiter.wait(waits.append)
+    assert waits == pytest.approx([0, 0.1, 0.2, 0.3])
+    RateLimiter(None).wait(waits.append)
+    assert len(waits) == 4
 
 
 def test_no_private_text_leaves_the_house(server: Server, caplog: pytest.LogCaptureFixture) -> None:
@@ -378,8 +380,8 @@ def test_the_way_to_an_address_is_not_identity() -> None:
     assert here.batch == 1
 
 
-def test_a_tally_survives_a_server_that_does_not_count() -> None:
-    tally = Tally()
-    tally.add({})
-    tally.add({"prompt_tokens": None})
-    assert (tally.requests, tally.tokens_in) == (2, 0)
+def test_usage_survives_a_server_that_does_not_count() -> None:
+    usage = Usage()
+    usage.add({})
+    usage.add({"prompt_tokens": None})
+    assert (usage.requests, usage.tokens_in) == (2, 0)

@@ -1,4 +1,4 @@
-"""Between words and tokens: chat templates where a backbone has one, plain prompts where not."""
+"""Tokens of prompts: with the backbone's chat template where it has one, plain where not."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def distinct(requests: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     return list(numbers), np.array(of, dtype=np.int64)
 
 
-class Script:
+class PromptTokenizer:
     """Writes prompts for a backbone, and reads what it drew."""
 
     def __init__(self, backbone: Backbone) -> None:
         self._backbone = backbone
 
     @cached_property
-    def frame(self) -> tuple[str, str] | None:
+    def chat_frame(self) -> tuple[str, str] | None:
         """What the chat template puts before and after a request; none without a template."""
         tokenizer = self._backbone.tokenizer
         if not getattr(tokenizer, "chat_template", None):
@@ -67,18 +67,18 @@ class Script:
             remedy="choose a backbone that answers one user's turn, or one without a template",
         )
 
-    def ask(self, requests: Sequence[str]) -> list[Tokens]:
+    def encode_requests(self, requests: Sequence[str]) -> list[Tokens]:
         """Return the prompts of requests in plain words.
 
         The answer to a chat is opened with a quotation mark: a small model then gives the text that
         was asked for, and seldom talks about it.
         """
-        if self.frame is None:
-            return self.open([f"{request}\n\nText:" for request in requests])
-        before, after = self.frame
+        if self.chat_frame is None:
+            return self.encode_plain([f"{request}\n\nText:" for request in requests])
+        before, after = self.chat_frame
         return self.encode([f'{before}{request}{after}"' for request in requests])
 
-    def open(self, texts: Sequence[str]) -> list[Tokens]:
+    def encode_plain(self, texts: Sequence[str]) -> list[Tokens]:
         """Return the tokens of plain prompts, after what the tokenizer opens every text with."""
         return [self._backbone.opening + tokens for tokens in self.encode(texts)]
 
@@ -105,7 +105,7 @@ class Script:
 
     def ends(self, *, one_line: bool) -> tuple[int, ...]:
         """Return the tokens that end a text; a plain prompt knows no other end than a new line."""
-        return self._stops + (self._lines if one_line or self.frame is None else ())
+        return self._stops + (self._lines if one_line or self.chat_frame is None else ())
 
     @cached_property
     def _stops(self) -> tuple[int, ...]:

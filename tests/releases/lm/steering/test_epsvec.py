@@ -32,7 +32,7 @@ def small(folder: str, **settings: object) -> EpsVec:
     return EpsVec(backbone=folder, encoder="hashing", device="cpu", dtype="float64", **chosen)
 
 
-def test_layers_lie_between_one_half_and_seven_tenths_of_the_depth() -> None:
+def test_steered_layers_follow_the_depth_setting() -> None:
     made = EpsVec(encoder="hashing")
     assert made.layers_of(16) == (8, 9, 10, 11)
     assert made.layers_of(30) == tuple(range(15, 22))
@@ -125,7 +125,7 @@ def test_prompts_beyond_the_context_are_refused_in_one_line(tmp_path: Path) -> N
         made.generate(ask())
 
 
-def test_a_backbone_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
+def test_missing_backbone_is_a_one_line_error(tmp_path: Path) -> None:
     made = small(str(tmp_path))
     with pytest.raises(GeneratorError, match="cannot be read"):
         made.claim(ask(4.0))
@@ -137,7 +137,7 @@ def test_a_backbone_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> Non
     ("settings", "words"),
     [
         ({"depth": [0.7, 0.5]}, "the smaller first"),
-        ({"prompt": "About {text}"}, r"\{text\} is no blank"),
+        ({"prompt": "About {text}"}, r"prompt.*\{text\}"),
         ({"exemplar": 3}, "did you mean 'exemplars'"),
         ({"exemplars": 9, "candidates": 4}, "9 exemplars cannot be chosen from 4"),
         ({"alpha": math.nan}, "finite number"),

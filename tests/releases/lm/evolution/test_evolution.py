@@ -72,7 +72,7 @@ def test_one_record_moves_the_histogram_by_no_more_than_stated(
         assert np.linalg.norm(whole - swapped) <= np.sqrt(2) + 1e-12
 
 
-def test_equal_texts_do_not_pass_votes_among_themselves_when_a_record_goes() -> None:
+def test_removing_a_record_moves_no_other_vote() -> None:
     moved = 0.0
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -99,7 +99,7 @@ def test_the_bounds_are_reached() -> None:
     assert np.linalg.norm(one - two) == pytest.approx(np.sqrt(2))
 
 
-def test_every_bin_gets_noise_of_the_stated_size_and_negatives_are_cut() -> None:
+def test_every_bin_gets_noise_and_negatives_are_cut() -> None:
     counts = np.full(40_000, 100.0)
     made = noised(counts, 7.0, np.random.default_rng(1))
     assert made.std() == pytest.approx(7.0, rel=0.02)
@@ -110,7 +110,7 @@ def test_every_bin_gets_noise_of_the_stated_size_and_negatives_are_cut() -> None
     assert noised(counts, 0.0, np.random.default_rng(1)).tolist() == counts.tolist()
 
 
-def test_survivors_are_the_best_of_each_class_and_no_class_dies() -> None:
+def test_survivors_are_the_best_of_each_class() -> None:
     items: list[Point] = [(("a",), (float(n), 0.0)) for n in range(6)]
     items += [(("b",), (float(n), 0.0)) for n in range(4)]
     records: list[Point] = [(("a",), (3.0, 0.0))] * 3 + [(("a",), (1.0, 0.0))] * 2
@@ -123,7 +123,7 @@ def test_survivors_are_the_best_of_each_class_and_no_class_dies() -> None:
         assert len(going) == 4
         assert set(going[2:]) <= {6, 7, 8, 9}
         chosen.update(going[2:])
-    # Nobody voted in class b: which of its texts go on is chance, not their order.
+    # Nobody voted in class b: which of its texts go on is uniforms, not their order.
     assert min(chosen[place] for place in (6, 7, 8, 9)) > 10
 
 

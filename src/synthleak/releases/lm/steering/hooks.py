@@ -1,4 +1,4 @@
-"""Steering: vectors that are added to what a decoder holds, where the next token is drawn."""
+"""Hooks that add steering vectors to hidden states, at the position that is sampled next."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.core.errors import GeneratorError
-from synthleak.releases.lm.fleet.crew import Crew
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
 
 
 @dataclass(frozen=True)
-class Push:
+class SteeringVectors:
     """Steering: `vectors[p, l]` is added for prompt p after layer `layers[l]`.
 
     Always at the last position, where the next token is drawn (docs/method.md §5.2).
@@ -31,20 +31,22 @@ class Push:
         return self.vectors[torch.from_numpy(prompts)].to(device=device, dtype=dtype)
 
 
-class Steer:
+class ActiveVectors:
     """What is added after each layer now: `vectors[row, l]`, or nothing."""
 
     vectors: Tensor | None = None
 
 
 @contextmanager
-def steered(crew: Crew, push: Push | None) -> Iterator[Steer]:
-    """Let the layers of a push add its vectors at the last position of every row."""
-    steer = Steer()
+def steering_hooks(
+    shared: SharedBackbone, steering: SteeringVectors | None
+) -> Iterator[ActiveVectors]:
+    """Let the steered layers add its vectors at the last position of every row."""
+    steer = ActiveVectors()
     hooks = []
-    if push is not None:
-        layers = decoder_layers(crew)
-        for number, layer in enumerate(push.layers):
+    if steering is not None:
+        layers = decoder_layers(shared)
+        for number, layer in enumerate(steering.layers):
             hooks.append(layers[layer].register_forward_hook(_adding(steer, number)))
     try:
         yield steer
@@ -53,7 +55,7 @@ def steered(crew: Crew, push: Push | None) -> Iterator[Steer]:
             hook.remove()
 
 
-def _adding(steer: Steer, number: int) -> Any:
+def _adding(steer: ActiveVectors, number: int) -> Any:
     def add(module: Any, inputs: Any, output: Any) -> None:
         states = output[0] if isinstance(output, tuple) else output
         if steer.vectors is not None:
@@ -62,14 +64,14 @@ def _adding(steer: Steer, number: int) -> Any:
     return add
 
 
-def decoder_layers(crew: Crew) -> Any:
+def decoder_layers(shared: SharedBackbone) -> Any:
     """Return the layers of a backbone's decoder, in order."""
-    model = crew.backbone.model
+    model = shared.backbone.model
     wanted = int(model.config.num_hidden_layers)
     for module in model.base_model.modules():
         if isinstance(module, torch.nn.ModuleList) and len(module) == wanted:
             return module
     raise GeneratorError(
-        f"the layers of the backbone {crew.backbone.name!r} cannot be found",
+        f"the layers of the backbone {shared.backbone.name!r} cannot be found",
         remedy="choose a decoder such as Llama, Mistral, Qwen or GPT-2",
     )

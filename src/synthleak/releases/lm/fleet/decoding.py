@@ -1,4 +1,4 @@
-"""Which token comes next: temperature, then the k likeliest, then those that make up p."""
+"""Decoding: temperature, then top-k, then top-p."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ class Decoding:
 
 
 GROUP = 64
-"""Tokens of a vocabulary that are looked at together in the search for the likeliest.
+"""Tokens of a vocabulary that are looked at together in the search for the largest_logits.
 
 They stand far apart, so that all groups are looked at side by side: along memory, which is fast.
 """
 
 
-def choose(logits: Tensor, chance: Tensor, decoding: Decoding, length: int) -> Tensor:
-    """Return a token for each row of logits; `chance[r]` in [0, 1) alone decides which.
+def sample_tokens(logits: Tensor, uniforms: Tensor, decoding: Decoding, length: int) -> Tensor:
+    """Return a token for each row of logits; `uniforms[r]` in [0, 1) alone decides which.
 
     `length` is how many tokens each text already has. Logits of forbidden tokens are written over:
     a copy for a fleet would take gigabytes.
     """
     if length < decoding.least and decoding.end:
         logits.index_fill_(1, torch.tensor(decoding.end, device=logits.device), -torch.inf)
-    best, tokens = likeliest(logits, min(decoding.top_k, logits.shape[1]))
+    best, tokens = largest_logits(logits, min(decoding.top_k, logits.shape[1]))
     share = torch.softmax(best.float() / decoding.temperature, dim=1)
     # A token stays while those before it have not yet made up p: the first always stays, and
     # one that is forbidden never does.
     kept = (share.cumsum(dim=1) - share < decoding.top_p) & (share > 0)
     mass = (share * kept).cumsum(dim=1)
-    pick = torch.searchsorted(mass, (chance * mass[:, -1])[:, None], right=True)
+    pick = torch.searchsorted(mass, (uniforms * mass[:, -1])[:, None], right=True)
     last = kept.sum(dim=1, keepdim=True) - 1
     return tokens.gather(1, torch.minimum(pick, last)).squeeze(1)
 
 
-def likeliest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def largest_logits(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return each row's k largest values and their places, the largest first.
 
     They lie within the k groups whose maxima are largest, so only those are searched: one look at

@@ -1,4 +1,4 @@
-"""What a decoder remembers of the texts it continues, kept so that a step reads it once.
+"""A key-value cache with room to grow, and attention that reads it once a step.
 
 A step of decoding reads the keys and values of every text and does little else. The library's own
 way copies all of them to append one position, and copies them again for every query head that
@@ -25,7 +25,7 @@ BLOCK = 16
 """Positions that a step sees at a time."""
 
 
-class RoomyLayer(DynamicLayer):
+class PreallocatedLayer(DynamicLayer):
     """The keys and values of one layer; when the first is drawn, room is made for all to come."""
 
     is_initialized: bool
@@ -67,7 +67,7 @@ class RoomyLayer(DynamicLayer):
             self._show()
 
     def forget(self) -> None:
-        """Let go of everything."""
+        """Free keys and values."""
         self.keys = self.values = None
         self._kept, self._used, self.is_initialized = None, 0, False
 
@@ -96,12 +96,12 @@ def _room_for(like: tuple[Tensor, Tensor], positions: int) -> tuple[Tensor, Tens
     return room(like[0]), room(like[1])
 
 
-def empty_recall(ahead: int = BLOCK) -> Cache:
+def new_cache(ahead: int = BLOCK) -> Cache:
     """Return a memory of nothing yet, for texts of this length; longer ones cost another copy."""
-    return Cache(layer_class_to_replicate=partial(RoomyLayer, ahead))
+    return Cache(layer_class_to_replicate=partial(PreallocatedLayer, ahead))
 
 
-def decode_together(
+def grouped_attention(
     module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
@@ -142,9 +142,9 @@ def _added(mask: Tensor | None, shape: tuple[int, int, int, int], like: Tensor) 
     return like.new_empty(shape).copy_(mask[..., : shape[3]])
 
 
-def attend_together(model: Any) -> None:
+def use_grouped_attention(model: Any) -> None:
     """Let a model decode this way, if it lets its attention be chosen."""
-    AttentionInterface.register(NAME, decode_together)
+    AttentionInterface.register(NAME, grouped_attention)
     AttentionMaskInterface.register(NAME, sdpa_mask)
     if getattr(model.config, "_attn_implementation", None) == "sdpa":
         model.set_attn_implementation(NAME)

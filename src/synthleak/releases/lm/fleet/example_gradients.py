@@ -1,4 +1,4 @@
-"""Passes: the gradient of each example of a portion, recorded once per shape on a GPU.
+"""The gradient of each example of a microbatch, recorded once per shape on a GPU.
 
 A pass launches some thousand small kernels, and launching them from Python takes several times as
 long as they run. A GPU records the pass of a shape as a graph when it comes for the second time,
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from synthleak.releases.lm.fleet.adapters import Adapters, Mixed
-from synthleak.releases.lm.fleet.batches import Portion
+from synthleak.releases.lm.fleet.adapters import Adapters, MixedLayout
+from synthleak.releases.lm.fleet.batches import Microbatch
 from synthleak.releases.lm.fleet.loss import example_losses
 
 
@@ -29,7 +29,7 @@ class _Recording:
     grads: Tensor
 
 
-class Passes:
+class ExampleGradients:
     """Forward and backward through a backbone that serves adapters.
 
     What a pass gives back holds until the next one.
@@ -52,8 +52,8 @@ class Passes:
         self._recordings: dict[tuple[int, ...], _Recording] = {}
         self._room = torch.empty(0, adapters.size, dtype=adapters.live.dtype, device=device)
 
-    def __call__(self, part: Portion) -> Tensor:
-        """Return the gradient of each row of a portion, examples first."""
+    def __call__(self, part: Microbatch) -> Tensor:
+        """Return the gradient of each row of a microbatch, examples first."""
         shape = tuple(part.tokens.shape)
         instances = torch.zeros(shape[0], dtype=torch.long)
         instances[: len(part.instances)] = torch.from_numpy(part.instances)
@@ -79,7 +79,7 @@ class Passes:
         return self._room[:rows]
 
     def _pass(self, tokens: Tensor, labels: Tensor, instances: Tensor, grads: Tensor) -> None:
-        with self._adapters.collecting(Mixed(instances), grads), torch.enable_grad():
+        with self._adapters.collecting(MixedLayout(instances), grads), torch.enable_grad():
             hidden = self._decoder(tokens)
             losses = example_losses(hidden, self._head, labels)
             losses.sum().backward()  # type: ignore[no-untyped-call]

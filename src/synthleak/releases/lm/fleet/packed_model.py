@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from synthleak.releases.lm.fleet.adapters import Adapters, FleetLinear, Slot
-from synthleak.releases.lm.fleet.loss import slopes_of
+from synthleak.releases.lm.fleet.loss import loss_gradients
 from synthleak.releases.lm.fleet.packs import EIGHTHS, ROWS, Pack
 
 OPTIONS: dict[str, dict[str, int]] = {
@@ -130,7 +130,7 @@ def tile_of(config: Any) -> int:
     return next((tile for tile in (64, 32) if not any(side % tile for side in sides)), 0)
 
 
-class Packed:
+class PackedModel:
     """A backbone of Llama's kind with a fleet's adapters.
 
     What a pass keeps lies in buffers that all passes share, so that memory is planned to the byte
@@ -209,13 +209,17 @@ class Packed:
             for name, width in widths.items()
         }
 
-    def _launch(self, name: str, grid: tuple[int, ...], *args: Any, **sides: Any) -> None:
+    def _launch(self, name: str, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
+        """Launch a kernel; constants that all kernels share are filled in by name."""
         kernel = getattr(self._kernels, name)
-        sides |= OPTIONS.get(name, {})
+        shared = {"HEADS": self.heads, "KEYS": self.keys, "HALF": self.size // 2}
+        shared |= {"R": self._rank, "BM": ROWS, "BN": self._tile}
+        constants |= {key: shared[key] for key in shared if key in kernel.arg_names}
+        constants |= OPTIONS.get(name, {})
         if self._compiling:
-            kernel.warmup(*args, grid=grid, **sides)
+            kernel.warmup(*args, grid=grid, **constants)
         else:
-            kernel[grid](*args, **sides)
+            kernel[grid](*args, **constants)
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
@@ -297,7 +301,7 @@ class Packed:
         tiles = pack.tiles
         states = shared.h.index_select(0, pack.rows)
         # All pieces of the output layer have one shape, whichever a text's tokens come to be in.
-        slopes = slopes_of(states, self.head, pack.targets, piece=len(pack.tokens) // EIGHTHS)
+        slopes = loss_gradients(states, self.head, pack.targets, piece=len(pack.tokens) // EIGHTHS)
         shared.g.zero_().index_copy_(0, pack.rows, slopes.mul_(pack.share[:, None]))
         last = kept[-1]
         inputs = shared.x, shared.s, shared.g, shared.i, None
@@ -332,6 +336,9 @@ class Packed:
             above = self.layers[number - 1].down
             self._normalise_back(tiles, layer.first, inputs, layer.qkv, above, out)
 
+    # Argument lists follow the kernels' own.
+    # fmt: off
+
     def _squares(self, pack: Pack, kept: Sequence[Any]) -> Tensor:
         """Return the squared norm of each text's gradient, part by part."""
         texts, rank, scale = len(pack.offsets) - 1, self._rank, self.adapters.scale
@@ -346,102 +353,47 @@ class Packed:
                     (inner, g, stack, scale**2, group.bounds, rank),
                 ):
                     self._launch(
-                        "squares",
-                        (texts, parts),
-                        low,
-                        wide,
-                        pack.offsets,
-                        found,
-                        row,
-                        texts,
-                        factor,
-                        *bounds,
-                        low.shape[1],
-                        wide.shape[1],
-                        USED=used,
-                        W=_power(used),
-                        BT=32,
-                        BN=self._tile,
+                        "squares", (texts, parts), low, wide, pack.offsets, found, row, texts,
+                        factor, *bounds, low.shape[1], wide.shape[1],
+                        USED=used, W=_power(used), BT=32,
                     )
                     row += parts
         return found
 
     def _sums(self, pack: Pack, kept: Sequence[Any], weight: Tensor, total: Tensor) -> None:
         """Add up the gradients of each instance, token by token."""
-        rank = self._rank
+        rank, scale = self._rank, self.adapters.scale
         for layer, own in zip(self.layers, kept, strict=True):
             for group, x, inner, g, d in layer.pairs(own):
                 for low, wide, factor, places, used, stack in (
                     (d, x, 1.0, group.below, len(group.slots) * rank, True),
-                    (inner, g, self.adapters.scale, group.above, rank, False),
+                    (inner, g, scale, group.above, rank, False),
                 ):
                     self._launch(
-                        "add_sums",
-                        (wide.shape[1] // self._tile, len(total)),
-                        low,
-                        wide,
-                        weight,
-                        pack.spans,
-                        total,
-                        total.shape[1],
-                        factor,
-                        *group.bounds[1:3],
-                        *places,
-                        low.shape[1],
-                        wide.shape[1],
-                        USED=used,
-                        W=_power(used),
-                        R=rank,
-                        STACK=stack,
-                        BT=64,
-                        BN=self._tile,
+                        "add_sums", (wide.shape[1] // self._tile, len(total)),
+                        low, wide, weight, pack.spans, total, total.shape[1], factor,
+                        *group.bounds[1:3], *places, low.shape[1], wide.shape[1],
+                        USED=used, W=_power(used), STACK=stack, BT=64,
                     )
 
     def _normalise(
-        self,
-        tiles: Tensor,
-        norm: Any,
-        before: Tensor,
-        y: Tensor,
-        inner: Tensor,
-        above: Group | None,
-        below: Group | None,
-        out: tuple[Tensor, Tensor, Tensor, Tensor],
+        self, tiles: Tensor, norm: Any, before: Tensor, y: Tensor, inner: Tensor,
+        above: Group | None, below: Group | None, out: tuple[Tensor, Tensor, Tensor, Tensor],
     ) -> None:
         """Finish the product y of the layer above, add it, normalise, begin the layer below."""
-        stack = len(below.slots) if below else 0
+        adapters, stack = self.adapters, len(below.slots) if below else 0
         self._launch(
-            "norm_forward",
-            (len(tiles),),
-            before,
-            y,
-            inner,
-            self.adapters.live,
-            tiles,
-            norm.weight,
-            *out,
-            self.adapters.size,
-            above.above[0] if above else 0,
-            *(below.below if below else (0, 0, 0)),
-            self.adapters.scale,
-            norm.tiny,
-            WIDTH=self._hidden,
-            ADD=above is not None,
-            STACK=stack,
-            R=self._rank,
+            "norm_forward", (len(tiles),), before, y, inner, adapters.live, tiles, norm.weight,
+            *out, adapters.size, above.above[0] if above else 0,
+            *(below.below if below else (0, 0, 0)), adapters.scale, norm.tiny,
+            WIDTH=self._hidden, ADD=above is not None, STACK=stack,
             W=_power(max(stack, 1) * self._rank),
-            BM=ROWS,
-            BN=self._tile,
         )
 
     def _normalise_back(
-        self,
-        tiles: Tensor,
-        norm: Any,
+        self, tiles: Tensor, norm: Any,
         inputs: tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None],
-        below: Group | None,
-        above: Group,
-        out: tuple[Tensor, Tensor],
+        below: Group | None, above: Group, out: tuple[Tensor, Tensor],
     ) -> None:
         """Go from the gradient of the layer below to that of the layer above.
 
@@ -449,185 +401,73 @@ class Packed:
         below times B, and the gradient that goes past.
         """
         x, spread, g, d, past = inputs
-        stack = len(below.slots) if below else 0
+        adapters, stack = self.adapters, len(below.slots) if below else 0
         self._launch(
-            "norm_backward",
-            (len(tiles),),
-            g,
-            d,
-            self.adapters.live,
-            tiles,
-            x,
-            spread,
-            norm.weight,
-            g if past is None else past,
-            *out,
-            self.adapters.size,
-            above.above[0],
-            *(below.below if below else (0, 0, 0)),
-            self.adapters.scale,
-            WIDTH=self._hidden,
-            ADD=past is not None,
-            STACK=stack,
-            R=self._rank,
+            "norm_backward", (len(tiles),), g, d, adapters.live, tiles, x, spread, norm.weight,
+            g if past is None else past, *out, adapters.size, above.above[0],
+            *(below.below if below else (0, 0, 0)), adapters.scale,
+            WIDTH=self._hidden, ADD=past is not None, STACK=stack,
             W=_power(max(stack, 1) * self._rank),
-            BM=ROWS,
-            BN=self._tile,
         )
 
     def _gate(self, tiles: Tensor, own: Any, layer: Layer) -> None:
+        adapters = self.adapters
         self._launch(
-            "gate_forward",
-            (len(tiles),),
-            own.both,
-            own.i_both,
-            self.adapters.live,
-            tiles,
-            own.z,
-            own.i_down,
-            self.adapters.size,
-            *layer.both.above[:2],
-            layer.down.below[0],
-            self.adapters.scale,
+            "gate_forward", (len(tiles),), own.both, own.i_both, adapters.live, tiles, own.z,
+            own.i_down, adapters.size, *layer.both.above[:2], layer.down.below[0], adapters.scale,
             WIDTH=self._inner,
-            R=self._rank,
-            BM=ROWS,
-            BN=self._tile,
         )
 
     def _gate_back(self, tiles: Tensor, g: Tensor, own: Any, layer: Layer) -> None:
+        adapters = self.adapters
         self._launch(
-            "gate_backward",
-            (len(tiles),),
-            g,
-            own.d_down,
-            own.both,
-            own.i_both,
-            self.adapters.live,
-            tiles,
-            own.d_both,
-            self.adapters.size,
-            *layer.both.above[:2],
-            layer.down.below[0],
-            self.adapters.scale,
-            WIDTH=self._inner,
-            R=self._rank,
-            BM=ROWS,
-            BN=self._tile,
+            "gate_backward", (len(tiles),), g, own.d_down, own.both, own.i_both, adapters.live,
+            tiles, own.d_both, adapters.size, *layer.both.above[:2], layer.down.below[0],
+            adapters.scale, WIDTH=self._inner,
         )
 
     def _turn(self, tiles: Tensor, position: Tensor, own: Any, group: Group) -> None:
+        adapters = self.adapters
         self._launch(
-            "turn",
-            (len(tiles), self.heads + 2 * self.keys),
-            own.qkv,
-            own.i_qkv,
-            self.adapters.live,
-            tiles,
-            position,
-            *self._angles,
-            self.adapters.size,
-            *group.above,
-            self.adapters.scale,
-            HEADS=self.heads,
-            KEYS=self.keys,
-            HALF=self.size // 2,
-            R=self._rank,
-            BM=ROWS,
+            "turn", (len(tiles), self.heads + 2 * self.keys), own.qkv, own.i_qkv, adapters.live,
+            tiles, position, *self._angles, adapters.size, *group.above, adapters.scale,
         )
 
     def _project(
-        self,
-        tiles: Tensor,
-        x: Tensor,
-        out: Tensor,
-        start: int,
-        width: int,
-        *,
-        skip: int = 0,
-        column: int = 0,
-        below: bool = False,
+        self, tiles: Tensor, x: Tensor, out: Tensor, start: int, width: int,
+        *, skip: int = 0, column: int = 0, below: bool = False,
     ) -> None:
         """Multiply `width` columns of x, from `skip` on, by each row's own A (`below`) or B."""
+        adapters = self.adapters
         self._launch(
-            "project",
-            (len(tiles),),
-            x,
-            self.adapters.live,
-            tiles,
-            out,
-            self.adapters.size,
-            start,
-            1.0 if below else self.adapters.scale,
-            skip,
-            column,
-            x.shape[1],
-            width,
-            out.shape[1],
+            "project", (len(tiles),), x, adapters.live, tiles, out, adapters.size, start,
+            1.0 if below else adapters.scale, skip, column, x.shape[1], width, out.shape[1],
             A=below,
-            R=self._rank,
-            BM=ROWS,
-            BN=self._tile,
         )
 
     def _attend(self, pack: Pack, own: Any) -> None:
-        self._launch(
-            "attend_forward",
-            (len(pack.offsets) - 1, self.heads, self._blocks),
-            own.qkv,
-            pack.offsets,
-            own.o,
-            own.logsum,
-            self.size**-0.5,
-            HEADS=self.heads,
-            KEYS=self.keys,
-            HALF=self.size // 2,
-            BT=BLOCK,
-        )
+        grid = len(pack.offsets) - 1, self.heads, self._blocks
+        inputs = own.qkv, pack.offsets, own.o, own.logsum, self.size**-0.5
+        self._launch("attend_forward", grid, *inputs, BT=BLOCK)
 
     def _attend_back(self, pack: Pack, own: Any, shared: Any, start: int) -> None:
         texts, adapters = len(pack.offsets) - 1, self.adapters
         rest = (
-            own.logsum,
-            shared.g_o,
-            own.d_o,
-            adapters.live,
-            pack.owner,
-            pack.offsets,
-            *self._angles,
-            own.g_qkv,
-            shared.along,
-            adapters.size,
-            start,
-            self.size**-0.5,
+            own.logsum, shared.g_o, own.d_o, adapters.live, pack.owner, pack.offsets, *self._angles,
+            own.g_qkv, shared.along, adapters.size, start, self.size**-0.5,
         )
-        sides = {"HEADS": self.heads, "KEYS": self.keys, "HALF": self.size // 2}
-        sides |= {"R": self._rank, "BT": BLOCK}
         grid = texts, self.heads, self._blocks
-        self._launch("attend_queries", grid, own.qkv, own.o, *rest, **sides)
+        self._launch("attend_queries", grid, own.qkv, own.o, *rest, BT=BLOCK)
         grid = texts, self.keys, self._blocks
-        self._launch("attend_keys", grid, own.qkv, *rest, **sides)
+        self._launch("attend_keys", grid, own.qkv, *rest, BT=BLOCK)
 
     def attend_next(
         self, own: Any, keys: Tensor, values: Tensor, slot: Tensor, position: int
     ) -> None:
         """Attend from one new position of every row to all before it, kept in `keys`, `values`."""
         self._launch(
-            "attend_next",
-            (len(slot), self.keys),
-            own.qkv,
-            keys,
-            values,
-            slot,
-            own.o,
-            position,
-            keys.shape[2],
-            self.size**-0.5,
-            HEADS=self.heads,
-            KEYS=self.keys,
-            HALF=self.size // 2,
-            G=max(16, _power(self.heads // self.keys)),
-            BT=32,
+            "attend_next", (len(slot), self.keys), own.qkv, keys, values, slot, own.o, position,
+            keys.shape[2], self.size**-0.5, G=max(16, _power(self.heads // self.keys)), BT=32,
         )
 
 

@@ -12,18 +12,18 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.oracles import steering as oracle  # noqa: E402
-from support.tiny_backbone import RECORDS, ask, side_of, tiny_crew, write_backbone  # noqa: E402
+from support.tiny_backbone import RECORDS, ask, side_of, tiny_shared_backbone, write_backbone  # noqa: E402
 from synthleak.encoders.builtin.hashing import Hashing  # noqa: E402
 from synthleak.releases.generators.epsvec import EpsVec  # noqa: E402
-from synthleak.releases.lm.fleet.crew import Crew, crew_of  # noqa: E402
-from synthleak.releases.lm.prompting.author import Author  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, shared_backbone  # noqa: E402
+from synthleak.releases.lm.prompting.text_sampling import TextSampler  # noqa: E402
 from synthleak.releases.lm.steering import release as steps  # noqa: E402
-from synthleak.releases.lm.steering.exemplars import Written, chosen  # noqa: E402
-from synthleak.releases.lm.steering.states import Continued, mean_states  # noqa: E402
+from synthleak.releases.lm.steering.exemplars import ClassTexts, choose_exemplars  # noqa: E402
+from synthleak.releases.lm.steering.states import PromptedText, mean_states  # noqa: E402
 from synthleak.releases.lm.steering.vectors import (  # noqa: E402
     clipped_sums,
-    ground_of,
     noise_of,
+    reference_statistics,
     unit_vectors,
 )
 from synthleak.releases.release import Request  # noqa: E402
@@ -37,9 +37,9 @@ def tokens(count: int) -> tuple[int, ...]:
 
 
 PROMPTS = [tokens(4), tokens(7), tokens(3)]
-GENERATED = [Continued(PROMPTS[g], tokens(3 + n), 20) for g in range(3) for n in range(3)]
+GENERATED = [PromptedText(PROMPTS[g], tokens(3 + n), 20) for g in range(3) for n in range(3)]
 OF_GENERATED = np.repeat(np.arange(3), 3)
-PRIVATE = [Continued(PROMPTS[g], tokens(2 + n), 20) for n, g in enumerate([0, 0, 1, 0, 1, 0])]
+PRIVATE = [PromptedText(PROMPTS[g], tokens(2 + n), 20) for n, g in enumerate([0, 0, 1, 0, 1, 0])]
 OF_PRIVATE = np.array([0, 0, 1, 0, 1, 0])
 INSTANCE = np.array([0, 0, 1])
 
@@ -50,33 +50,33 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def crew(folder: str) -> Crew:
-    return tiny_crew(folder)
+def shared(folder: str) -> SharedBackbone:
+    return tiny_shared_backbone(folder)
 
 
 @pytest.mark.parametrize("at_once", [10_000, 70, 13])
-def test_mean_states_equal_one_text_at_a_time(crew: Crew, at_once: int) -> None:
+def test_mean_states_equal_one_text_at_a_time(shared: SharedBackbone, at_once: int) -> None:
     seen = 0
-    for rows, states in mean_states(crew, GENERATED, LAYERS, at_once):
+    for rows, states in mean_states(shared, GENERATED, LAYERS, at_once):
         for row, state in zip(rows, states, strict=True):
             for number, layer in enumerate(LAYERS):
                 item = GENERATED[row]
-                slow = oracle.mean_state(crew.backbone.model, item.prompt, item.text, layer)
+                slow = oracle.mean_state(shared.backbone.model, item.prompt, item.text, layer)
                 assert np.allclose(state[number].numpy(), slow, rtol=1e-9)
             seen += 1
     assert seen == len(GENERATED)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_states_do_not_depend_on_the_company_to_the_last_bit(folder: str, dtype: str) -> None:
-    crew = crew_of(folder, "cpu", dtype)
+def test_states_do_not_depend_on_other_texts(folder: str, dtype: str) -> None:
+    shared = shared_backbone(folder, "cpu", dtype)
     prompt = tokens(9)
-    texts = [Continued(prompt, tokens(int(n)), 40) for n in RNG.integers(1, 41, 37)]
+    texts = [PromptedText(prompt, tokens(int(n)), 40) for n in RNG.integers(1, 41, 37)]
 
-    def read(some: list[Continued]) -> dict[int, object]:
+    def read(some: list[PromptedText]) -> dict[int, object]:
         return {
             id(some[row]): state
-            for rows, states in mean_states(crew, some, LAYERS, 10_000)
+            for rows, states in mean_states(shared, some, LAYERS, 10_000)
             for row, state in zip(rows, states, strict=True)
         }
 
@@ -87,46 +87,48 @@ def test_states_do_not_depend_on_the_company_to_the_last_bit(folder: str, dtype:
         assert all(torch.equal(state, whole[text]) for text, state in rest.items())
 
 
-def test_out_of_memory_halves_the_texts_says_so_and_goes_on(
-    crew: Crew, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_out_of_memory_halves_the_texts(
+    shared: SharedBackbone, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from synthleak.releases.lm.steering import states
 
     usual = states._read
 
-    def greedy(crew: Crew, texts: object, shape: tuple[int, int], layers: object) -> object:
+    def greedy(
+        shared: SharedBackbone, texts: object, shape: tuple[int, int], layers: object
+    ) -> object:
         if shape[0] > 2:
             raise torch.OutOfMemoryError("no room")
-        return usual(crew, texts, shape, layers)  # type: ignore[arg-type]
+        return usual(shared, texts, shape, layers)  # type: ignore[arg-type]
 
     monkeypatch.setattr(states, "_read", greedy)
-    rows = [row for some, _ in mean_states(crew, GENERATED, LAYERS, 160) for row in some]
+    rows = [row for some, _ in mean_states(shared, GENERATED, LAYERS, 160) for row in some]
     assert sorted(rows) == list(range(len(GENERATED)))
     assert "going on with 2 texts at once" in caplog.text
 
 
-def test_means_spread_and_norms_come_from_generated_texts(crew: Crew) -> None:
-    ground = ground_of(crew, GENERATED, OF_GENERATED, INSTANCE, LAYERS, 40)
-    model = crew.backbone.model
+def test_means_spread_and_norms_come_from_generated_texts(shared: SharedBackbone) -> None:
+    reference = reference_statistics(shared, GENERATED, OF_GENERATED, INSTANCE, LAYERS, 40)
+    model = shared.backbone.model
     for number, layer in enumerate(LAYERS):
         slow = [oracle.mean_state(model, item.prompt, item.text, layer) for item in GENERATED]
         centres = [oracle.mean(slow[3 * g : 3 * g + 3]) for g in range(3)]
-        assert np.allclose(ground.means[:, number].numpy(), centres, rtol=1e-9)
+        assert np.allclose(reference.means[:, number].numpy(), centres, rtol=1e-9)
         for instance, groups in ((0, (0, 1)), (1, (2,))):
             rows = [row for row, g in enumerate(OF_GENERATED) if g in groups]
             apart = [oracle.norm(oracle.difference(slow[r], centres[r // 3])) ** 2 for r in rows]
             spread = math.sqrt(sum(apart) / (len(groups) * 2))
-            assert float(ground.spread[instance, number]) == pytest.approx(spread, rel=1e-9)
+            assert float(reference.spread[instance, number]) == pytest.approx(spread, rel=1e-9)
             length = math.sqrt(sum(oracle.norm(slow[r]) ** 2 for r in rows) / len(rows))
-            assert float(ground.norms[instance, number]) == pytest.approx(length, rel=1e-9)
+            assert float(reference.norms[instance, number]) == pytest.approx(length, rel=1e-9)
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 100.0])
-def test_clipped_sums_equal_a_plain_loop(crew: Crew, factor: float) -> None:
-    ground = ground_of(crew, GENERATED, OF_GENERATED, INSTANCE, LAYERS, 40)
-    bounds = factor * ground.spread[torch.from_numpy(INSTANCE)]
-    sums = clipped_sums(crew, PRIVATE, OF_PRIVATE, ground.means, bounds, LAYERS, 40)
-    model = crew.backbone.model
+def test_clipped_sums_equal_a_plain_loop(shared: SharedBackbone, factor: float) -> None:
+    reference = reference_statistics(shared, GENERATED, OF_GENERATED, INSTANCE, LAYERS, 40)
+    bounds = factor * reference.spread[torch.from_numpy(INSTANCE)]
+    sums = clipped_sums(shared, PRIVATE, OF_PRIVATE, reference.means, bounds, LAYERS, 40)
+    model = shared.backbone.model
     for number, layer in enumerate(LAYERS):
         for group in range(3):
             states = [
@@ -134,18 +136,20 @@ def test_clipped_sums_equal_a_plain_loop(crew: Crew, factor: float) -> None:
                 for item, own in zip(PRIVATE, OF_PRIVATE, strict=True)
                 if own == group
             ]
-            centre = ground.means[group, number].tolist()
+            centre = reference.means[group, number].tolist()
             slow = oracle.clipped_sum(states, centre, float(bounds[group, number]))
             assert np.allclose(sums[group, number].numpy(), slow, rtol=1e-4, atol=1e-4)
     assert not sums[2].any()  # no private text, no sum
 
 
-def test_removing_or_replacing_any_text_moves_the_sums_by_no_more_than_stated(crew: Crew) -> None:
-    ground = ground_of(crew, GENERATED, OF_GENERATED, INSTANCE, LAYERS, 40)
-    bounds = 0.8 * ground.spread[torch.from_numpy(INSTANCE)]
+def test_sums_move_no_more_than_stated(
+    shared: SharedBackbone,
+) -> None:
+    reference = reference_statistics(shared, GENERATED, OF_GENERATED, INSTANCE, LAYERS, 40)
+    bounds = 0.8 * reference.spread[torch.from_numpy(INSTANCE)]
 
-    def sums(texts: list[Continued], groups: list[int]) -> torch.Tensor:
-        found = clipped_sums(crew, texts, np.array(groups), ground.means, bounds, LAYERS, 40)
+    def sums(texts: list[PromptedText], groups: list[int]) -> torch.Tensor:
+        found = clipped_sums(shared, texts, np.array(groups), reference.means, bounds, LAYERS, 40)
         return found / bounds[:, :, None]  # in units of the bound, as the claim counts
 
     whole = sums(PRIVATE, OF_PRIVATE.tolist())
@@ -156,7 +160,7 @@ def test_removing_or_replacing_any_text_moves_the_sums_by_no_more_than_stated(cr
         moved = (whole - sums(rest, groups)).square().sum(dim=(0, 2)).sqrt()  # per layer
         assert (moved <= 1 + 1e-9).all()
         for group in (0, 1):
-            other = Continued(PROMPTS[group], tokens(5), 20)
+            other = PromptedText(PROMPTS[group], tokens(5), 20)
             swapped = sums([*rest, other], [*groups, group])
             moved = (whole - swapped).square().sum(dim=(0, 2)).sqrt()
             assert (moved <= 2 + 1e-9).all()
@@ -177,28 +181,28 @@ def generator(folder: str, **settings: object) -> EpsVec:
     )
 
 
-def push_of(made: EpsVec, request: Request) -> tuple[steps.Groups, torch.Tensor]:
-    crew = tiny_crew(made.backbone)
-    author = Author(crew, attempts=1)
-    how = steps._decoding(made, author)
+def vectors_of(made: EpsVec, request: Request) -> tuple[steps.Groups, torch.Tensor]:
+    shared = tiny_shared_backbone(made.backbone)
+    sampler = TextSampler(shared, attempts=1)
+    how = made.decoding(sampler.tokenizer.ends(one_line=True))
     classes = [made.classes(request)]
-    texts = steps._public_texts(made, author, how, request, classes)
-    groups = steps._groups(made, author, [request], classes, texts)
-    vectors = steps.vectors_of_groups(made, crew, author, [request], groups, texts)
+    texts = steps.public_texts(made, sampler, how, request.public, classes)
+    groups = steps._groups(made, sampler, [request], classes, texts)
+    vectors = steps.steering_vectors(made, shared, sampler, [request], groups, texts)
     return groups, vectors.vectors
 
 
 def test_vectors_have_length_alpha_and_fresh_noise(folder: str) -> None:
     made = generator(folder, unit=1.0)
     for epsilon, alpha in ((4.0, 1.4), (math.inf, 0.2)):
-        _, vectors = push_of(made, ask(epsilon))
+        _, vectors = vectors_of(made, ask(epsilon))
         lengths = torch.linalg.vector_norm(vectors, dim=2)
         assert torch.allclose(lengths[lengths > 0], torch.tensor(alpha).to(lengths), rtol=1e-5)
-    _, again = push_of(made, ask(4.0))
-    assert torch.equal(again, push_of(made, ask(4.0))[1])
+    _, again = vectors_of(made, ask(4.0))
+    assert torch.equal(again, vectors_of(made, ask(4.0))[1])
     # Another seed draws other classes too: compare a class that both generate.
-    groups, first = push_of(made, ask(4.0))
-    others, second = push_of(made, ask(4.0, seed=2))
+    groups, first = vectors_of(made, ask(4.0))
+    others, second = vectors_of(made, ask(4.0, seed=2))
     both = set(groups.labels) & set(others.labels)
     assert both
     for labels in both:
@@ -229,13 +233,13 @@ def test_a_zero_sum_has_no_direction() -> None:
 
 
 def test_a_corpus_vector_is_the_same_for_all_classes(folder: str) -> None:
-    groups, vectors = push_of(generator(folder, scope="corpus", unit=1.0), ask(size=12))
+    groups, vectors = vectors_of(generator(folder, scope="corpus", unit=1.0), ask(size=12))
     assert len(set(groups.labels)) > 1
     assert torch.equal(vectors, vectors[:1].expand_as(vectors))
 
 
 CANDIDATES = ("my head hurt again", "the pill made me sleep", "happy with this doctor", "pain")
-TEXTS = {labels: Written(CANDIDATES, ()) for labels in {record.labels for record in RECORDS}}
+TEXTS = {labels: ClassTexts(CANDIDATES, ()) for labels in {record.labels for record in RECORDS}}
 VECTORS = {labels: Hashing().encode(CANDIDATES) for labels in TEXTS}
 
 
@@ -251,10 +255,12 @@ def slow_votes(request: Request, labels: tuple[str, ...]) -> list[int]:
 
 
 def exemplars(request: Request, sigma: float) -> dict[tuple[str, ...], tuple[str, ...]]:
-    return chosen(request, sorted(TEXTS), TEXTS, VECTORS, Hashing(), exemplars=2, sigma=sigma)
+    return choose_exemplars(
+        request, sorted(TEXTS), TEXTS, VECTORS, Hashing(), exemplars=2, sigma=sigma
+    )
 
 
-def test_exemplars_are_the_candidates_that_most_private_records_are_nearest_to() -> None:
+def test_exemplars_are_the_candidates_with_most_votes() -> None:
     request = ask()
     for labels, found in exemplars(request, 0.0).items():
         counts = slow_votes(request, labels)
@@ -276,12 +282,12 @@ def test_the_noise_of_votes_is_each_release_s_own() -> None:
 
 def test_public_texts_do_not_depend_on_private_records_or_seeds(folder: str) -> None:
     made = generator(folder)
-    author = Author(tiny_crew(folder), attempts=1)
-    how = steps._decoding(made, author)
+    sampler = TextSampler(tiny_shared_backbone(folder), attempts=1)
+    how = made.decoding(sampler.tokenizer.ends(one_line=True))
     classes = [sorted(TEXTS)]
-    first = dict(steps._public_texts(made, author, how, ask(side=side_of()), classes))
+    first = dict(steps.public_texts(made, sampler, how, side_of(), classes))
     other = ask(seed=7, records=RECORDS[3:5], side=side_of())
     # One class at a time, another order: each class has its own stream.
     for labels in sorted(TEXTS, reverse=True):
-        again = steps._public_texts(made, author, how, other, [[labels]])
+        again = steps.public_texts(made, sampler, how, other.public, [[labels]])
         assert again[labels] == first[labels]

@@ -1,8 +1,8 @@
-"""Drawing texts from a frozen backbone: rows of any prompt, each from its own randomness.
+"""Sampling tokens from a frozen backbone: rows of any prompt, each from its own randomness.
 
-There are no adapters here, so rows of all instances stand in one flat batch. A prompt is read once
-however many rows continue it. Which token a row draws at position t depends on its own `chance[t]`
-alone; batches, compaction and company change nothing but rounding.
+No adapters are involved, so rows of all instances form one flat batch. A prompt is read once
+however many rows continue it. The token of a row at position t depends on its own `uniforms[t]`;
+the batch that it is in changes nothing but rounding.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from torch import Tensor
 
 from synthleak.core.engine.progress import tell
 from synthleak.core.errors import GeneratorError
-from synthleak.releases.lm.fleet.choice import Decoding, choose
-from synthleak.releases.lm.fleet.crew import Crew, memory_of
+from synthleak.releases.lm.fleet.decoding import Decoding, sample_tokens
+from synthleak.releases.lm.fleet.kv_cache import BLOCK, new_cache, use_grouped_attention
 from synthleak.releases.lm.fleet.memory import HEADROOM, MOST_TEXTS, MOST_TOKENS, Shape
-from synthleak.releases.lm.fleet.recall import BLOCK, attend_together, empty_recall
 from synthleak.releases.lm.fleet.sampling import Tokens
-from synthleak.releases.lm.prompting.pushing import Push, Steer, steered
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
+from synthleak.releases.lm.steering.hooks import ActiveVectors, SteeringVectors, steering_hooks
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Room:
     tokens: int
 
 
-def plan_room(shape: Shape, memory: int, longest: int, most: int | None = None) -> Room:
+def plan_sampling(shape: Shape, memory: int, longest: int, most: int | None = None) -> Room:
     """Plan by arithmetic what fits `memory`; `longest` is a prompt with its text."""
     free = int(memory * HEADROOM) - shape.weights
     token = shape.bytes * (8 * shape.hidden + 3 * shape.inner) + 8 * shape.hidden
@@ -58,21 +58,21 @@ def plan_room(shape: Shape, memory: int, longest: int, most: int | None = None) 
     return Room(int(min(rows, most or MOST_TEXTS)), int(tokens))
 
 
-class Drawer:
-    """Draws texts from a crew's backbone."""
+class TokenSampler:
+    """Samples continuations of prompts from the shared backbone."""
 
-    def __init__(self, crew: Crew, *, rows: int | None = None) -> None:
-        self._crew = crew
+    def __init__(self, shared: SharedBackbone, *, rows: int | None = None) -> None:
+        self._shared = shared
         self._most = rows
-        attend_together(crew.backbone.model)
+        use_grouped_attention(shared.backbone.model)
 
-    def draw(
+    def sample(
         self,
         prompts: Sequence[Tokens],
         of: NDArray[np.int64],
-        chance: NDArray[np.float32],
+        uniforms: NDArray[np.float32],
         how: Decoding,
-        push: Push | None = None,
+        steering: SteeringVectors | None = None,
         done: Callable[[list[int], list[Tokens]], None] = lambda rows, drawn: None,
     ) -> list[Tokens]:
         """Return a continuation of prompt `of[r]` for every row r, with what ended it.
@@ -84,14 +84,16 @@ class Drawer:
             return made
         lengths = np.array([len(prompt) for prompt in prompts])
         longest = int(lengths[of].max()) + how.longest
-        room = plan_room(self._crew.shape(1), memory_of(self._crew.device), longest, self._most)
+        room = plan_sampling(
+            self._shared.shape(1), memory_of(self._shared.device), longest, self._most
+        )
         # The long with the long, and the rows of one prompt together.
         order = np.lexsort((of, -lengths[of]))
         start, rows = 0, room.rows
         while start < len(order):
             part = order[start : start + rows]
             try:
-                drawn = self._batch(prompts, of[part], chance[part], how, push, room.tokens)
+                drawn = self._batch(prompts, of[part], uniforms[part], how, steering, room.tokens)
             except torch.OutOfMemoryError:
                 if rows == 1:
                     raise
@@ -103,39 +105,41 @@ class Drawer:
                 made[row] = tokens
             done(part.tolist(), drawn)
             start += len(part)
-            tell(f"writing texts, {start:,} of {len(order):,}")
+            tell(f"sampling texts, {start:,} of {len(order):,}")
         return made
 
     def _batch(
         self,
         prompts: Sequence[Tokens],
         of: NDArray[np.int64],
-        chance: NDArray[np.float32],
+        uniforms: NDArray[np.float32],
         how: Decoding,
-        push: Push | None,
+        steering: SteeringVectors | None,
         tokens_at_once: int,
     ) -> list[Tokens]:
-        device, head = self._crew.device, self._crew.backbone.head
+        device, head = self._shared.device, self._shared.backbone.head
         used, local = np.unique(of, return_inverse=True)
-        pushed = None if push is None else push.of(used, device, head.dtype)
-        with torch.no_grad(), steered(self._crew, push) as steer:
+        vectors = None if steering is None else steering.of(used, device, head.dtype)
+        with torch.no_grad(), steering_hooks(self._shared, steering) as steer:
             asked = [prompts[p] for p in used]
-            read = self._read(asked, how.longest, pushed, steer, tokens_at_once)
-            rows = _Rows(read, torch.from_numpy(local).to(device), chance, how, pushed, head)
+            read = self._read(asked, how.longest, vectors, steer, tokens_at_once)
+            rows = _Rows(read, torch.from_numpy(local).to(device), uniforms, how, vectors, head)
             while rows.go_on():
-                steer.vectors = rows.pushed
-                rows.hidden = self._step(rows.last[:, None], rows.mask, rows.positions, rows.cache)
+                steer.vectors = rows.vectors
+                rows.hidden, _ = self._shared.step(
+                    rows.last[:, None], rows.mask, rows.positions, rows.cache
+                )
         return rows.texts()
 
     def _read(
         self,
         prompts: Sequence[Tokens],
         ahead: int,
-        pushed: Tensor | None,
-        steer: Steer,
+        vectors: Tensor | None,
+        steer: ActiveVectors,
         tokens_at_once: int,
     ) -> _Read:
-        """Read prompts, padded on the left so that all continue together, a portion at a time.
+        """Read prompts, padded on the left so that all continue together, a microbatch at a time.
 
         `ahead` is how many tokens may follow.
         """
@@ -145,36 +149,25 @@ class Drawer:
         for row, prompt in enumerate(prompts):
             tokens[row, width - len(prompt) :] = prompt
             mask[row, width - len(prompt) :] = 1
-        device = self._crew.device
+        device = self._shared.device
         every, seen = torch.from_numpy(tokens).to(device), torch.from_numpy(mask).to(device)
         positions = (seen.cumsum(dim=1) - 1).clamp(min=0)
         at_once = max(1, tokens_at_once // width)
         hidden, caches = [], []
         for start in range(0, len(prompts), at_once):
             part = slice(start, start + at_once)
-            steer.vectors = None if pushed is None else pushed[part]
-            cache = empty_recall(ahead)
-            hidden.append(self._step(every[part], seen[part], positions[part], cache))
+            steer.vectors = None if vectors is None else vectors[part]
+            cache = new_cache(ahead)
+            hidden.append(self._shared.step(every[part], seen[part], positions[part], cache)[0])
             caches.append(cache)
         return _Read(torch.cat(hidden), _joined(caches, ahead), seen, positions[:, -1:].clone())
 
-    def _step(self, tokens: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
-        out = self._crew.backbone.model.base_model(
-            input_ids=tokens,
-            attention_mask=mask,
-            position_ids=positions,
-            past_key_values=cache,
-            use_cache=True,
-        )
-        last: Tensor = out.last_hidden_state[:, -1]
-        return last
-
 
 def _joined(caches: list[Any], ahead: int) -> Any:
-    """Join the memories of portions, layer by layer, letting go of them on the way."""
+    """Join the caches of microbatches, layer by layer, freeing each on the way."""
     if len(caches) == 1:
         return caches[0]
-    whole = empty_recall(ahead)
+    whole = new_cache(ahead)
     for number in range(len(caches[0].layers)):
         layers = [cache.layers[number] for cache in caches]
         keys = torch.cat([layer.keys for layer in layers])
@@ -202,9 +195,9 @@ class _Rows:
         self,
         read: _Read,
         of: Tensor,
-        chance: NDArray[np.float32],
+        uniforms: NDArray[np.float32],
         how: Decoding,
-        pushed: Tensor | None,
+        vectors: Tensor | None,
         head: Tensor,
     ) -> None:
         device = of.device
@@ -214,19 +207,19 @@ class _Rows:
         self.cache = read.cache
         self.cache.batch_select_indices(of)
         self.hidden, self.mask, self.positions = read.hidden[of], read.mask[of], read.positions[of]
-        self.pushed = None if pushed is None else pushed[of]
+        self.vectors = None if vectors is None else vectors[of]
         self.last = torch.zeros(len(of), dtype=torch.long, device=device)
-        self._chance = torch.from_numpy(chance).to(device)
+        self._uniforms = torch.from_numpy(uniforms).to(device)
         self._row = torch.arange(len(of), device=device)
         self._alive = torch.ones(len(of), dtype=torch.bool, device=device)
-        self._made = torch.full(chance.shape, -1, dtype=torch.int32, device=device)
+        self._made = torch.full(uniforms.shape, -1, dtype=torch.int32, device=device)
         self._length = 0
 
     def go_on(self) -> bool:
         """Draw the next token of every row; say whether any text is unfinished."""
         t = self._length
         logits = torch.matmul(self.hidden, self._head.T)
-        self.last = choose(logits, self._chance[:, t], self._how, t)
+        self.last = sample_tokens(logits, self._uniforms[:, t], self._how, t)
         self._made[self._row, t] = torch.where(self._alive, self.last, -1).int()
         self._alive &= ~self._ends[self.last]
         self._length += 1
@@ -237,7 +230,7 @@ class _Rows:
         return self._length % COMPACT_EVERY != 0 or self._compact()
 
     def _compact(self) -> bool:
-        """Let go of finished rows where enough have finished; looking makes the host wait."""
+        """Drop finished rows where enough have finished; looking makes the host wait."""
         rows = self._alive.nonzero().squeeze(1)
         if len(rows) and len(rows) <= COMPACT_BELOW * len(self._alive):
             self.cache.batch_select_indices(rows)
@@ -246,8 +239,8 @@ class _Rows:
                 self.positions[rows],
                 self.last[rows],
             )
-            self.pushed = None if self.pushed is None else self.pushed[rows]
-            self._chance, self._row = self._chance[rows], self._row[rows]
+            self.vectors = None if self.vectors is None else self.vectors[rows]
+            self._uniforms, self._row = self._uniforms[rows], self._row[rows]
             self._alive = self._alive[rows]
         return len(rows) > 0
 

@@ -1,4 +1,4 @@
-"""From what a model wrote to a text, and what is no text at all. Nothing private is looked at."""
+"""Cleaning of model answers, and the rules that reject degenerate ones; no private data is used."""
 
 from __future__ import annotations
 
@@ -80,16 +80,16 @@ def unquoted(text: str) -> tuple[str, bool]:
     return text[:end], end < len(text)
 
 
-def tidy(text: str, *, one_line: bool = True) -> str:
+def clean_answer(text: str, *, one_line: bool = True) -> str:
     """Return the text that an answer holds: without an opening phrase or quotes around it.
 
-    >>> tidy('Sure, here is a comment: "I love it, really." ')
+    >>> clean_answer('Sure, here is a comment: "I love it, really." ')
     'I love it, really.'
-    >>> tidy(' first line\\nsecond line')
+    >>> clean_answer(' first line\\nsecond line')
     'first line'
-    >>> tidy('one\\n\\ntwo', one_line=False)
+    >>> clean_answer('one\\n\\ntwo', one_line=False)
     'one two'
-    >>> tidy('I could rephrase the text a little: "I am late')
+    >>> clean_answer('I could rephrase the text a little: "I am late')
     'I am late'
     """
     text = text.strip()

@@ -14,7 +14,7 @@ from support.tiny_backbone import ask, side_of, write_backbone
 from synthleak.releases.generators.augpe import AugPe
 from synthleak.releases.generators.epsvec import EpsVec
 from synthleak.releases.lm.evolution import evolve
-from synthleak.releases.lm.prompting import author
+from synthleak.releases.lm.prompting import text_sampling as sampler
 
 SIDE = side_of()
 
@@ -34,7 +34,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, ...]]:
         found[labels] += 1
         return False
 
-    monkeypatch.setattr(author, "degenerate", degenerate)
+    monkeypatch.setattr(sampler, "degenerate", degenerate)
     return found
 
 
@@ -54,9 +54,9 @@ def test_texts_of_augpe(
     begun = evolve._begin
 
     def begin(*asked: Any) -> Any:
-        lives = begun(*asked)
-        first.extend(lives[0].population.texts)
-        return lives
+        instances = begun(*asked)
+        first.extend(instances[0].population.texts)
+        return instances
 
     monkeypatch.setattr(evolve, "_begin", begin)
     made = AugPe(rounds=3, variations=2, **settings)

@@ -12,8 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from synthleak.releases.lm.fleet.choice import Decoding  # noqa: E402
-from synthleak.releases.lm.prompting.author import Author  # noqa: E402
+from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
+from synthleak.releases.lm.prompting.text_sampling import TextSampler  # noqa: E402
 
 END = 9
 SAYINGS = {
@@ -27,12 +27,19 @@ SAYINGS = {
 }
 
 
-def author(tries: list[list[tuple[int, ...]]], attempts: int) -> tuple[Author, list[list[int]]]:
-    """Return an author whose drawer draws `tries[attempt]`, in two portions, and what it drew."""
+def sampler(
+    tries: list[list[tuple[int, ...]]], attempts: int
+) -> tuple[TextSampler, list[list[int]]]:
+    """Return a sampler that gets the tokens `tries[attempt]`, and what it asked for."""
     asked: list[list[int]] = []
 
     def draw(
-        prompts: Any, of: Any, chance: Any, how: Any, push: Any, done: Callable[[Any, Any], None]
+        prompts: Any,
+        of: Any,
+        uniforms: Any,
+        how: Any,
+        steering: Any,
+        done: Callable[[Any, Any], None],
     ) -> list[tuple[int, ...]]:
         drawn = tries[len(asked)]
         asked.append(of.tolist())
@@ -41,63 +48,63 @@ def author(tries: list[list[tuple[int, ...]]], attempts: int) -> tuple[Author, l
         done(list(range(half)), drawn[:half])
         return drawn
 
-    made = Author.__new__(Author)
-    made.script = SimpleNamespace(decode=lambda rows: [SAYINGS[row] for row in rows])  # type: ignore[assignment]
-    made._drawer = SimpleNamespace(draw=draw)  # type: ignore[assignment]
+    made = TextSampler.__new__(TextSampler)
+    made.tokenizer = SimpleNamespace(decode=lambda rows: [SAYINGS[row] for row in rows])  # type: ignore[assignment]
+    made._token_sampler = SimpleNamespace(sample=draw)  # type: ignore[assignment]
     made._attempts = attempts
     return made, asked
 
 
 def write(
-    made: Author,
+    made: TextSampler,
     rows: int,
     *,
     quoted: bool = False,
     labels: list[tuple[str, ...]] | None = None,
 ) -> list[str]:
     how, owners = Decoding(end=(END,), longest=2), [(5, rows)]
-    return made.write(
+    return made.sample(
         [(0,)] * rows, np.arange(rows), owners, how, one_line=True, quoted=quoted, labels=labels
     )
 
 
-def test_a_text_that_did_not_end_keeps_its_whole_sentences() -> None:
-    made, _ = author([[(1, END), (1, 1), (3, END)]], attempts=1)
+def test_unfinished_text_keeps_whole_sentences() -> None:
+    made, _ = sampler([[(1, END), (1, 1), (3, END)]], attempts=1)
     assert write(made, 3) == ["It rained again. And then we", "It rained again.", "We stayed."]
 
 
-def test_a_quotation_ends_where_it_is_closed_and_breaks_off_where_it_is_not() -> None:
-    made, _ = author([[(4, 4), (5, 5), (3, END)]], attempts=1)
+def test_quotation_ends_at_its_closing_mark() -> None:
+    made, _ = sampler([[(4, 4), (5, 5), (3, END)]], attempts=1)
     texts = write(made, 3, quoted=True)
     assert texts == ['It rained again, so "no" I said', "It rained again.", "We stayed."]
 
 
-def test_what_is_no_text_is_drawn_again_and_nothing_else() -> None:
-    made, asked = author([[(3, END), (2, END), (3, END), (2, END)], [(2, END), (1, 1)]], 2)
+def test_only_rejected_texts_are_sampled_again() -> None:
+    made, asked = sampler([[(3, END), (2, END), (3, END), (2, END)], [(2, END), (1, 1)]], 2)
     texts = write(made, 4)
     assert asked == [[0, 1, 2, 3], [1, 3]]
     assert texts == ["We stayed.", "", "We stayed.", "It rained again."]
 
 
-def test_a_text_that_repeats_its_own_labels_is_drawn_again_and_not_that_of_others() -> None:
-    made, asked = author([[(3, END), (6, END), (6, END)], [(6, END)], [(3, END)]], 3)
+def test_texts_that_only_repeat_their_labels_are_resampled() -> None:
+    made, asked = sampler([[(3, END), (6, END), (6, END)], [(6, END)], [(3, END)]], 3)
     texts = write(made, 3, labels=[("relief",), ("joy",), ("relief",)])
     assert asked == [[0, 1, 2], [2], [2]]
     assert texts == ["We stayed.", "Relief.", "We stayed."]
 
 
-def test_an_error_while_drawing_is_the_one_that_is_told() -> None:
+def test_sampling_errors_are_raised_as_they_are() -> None:
     def draw(*asked: Any) -> None:
         asked[-1]([0], [(8, 8)])  # cannot be read either
         raise MemoryError
 
-    made, _ = author([], attempts=1)
-    made._drawer = SimpleNamespace(draw=draw)  # type: ignore[assignment]
+    made, _ = sampler([], attempts=1)
+    made._token_sampler = SimpleNamespace(sample=draw)  # type: ignore[assignment]
     with pytest.raises(MemoryError):
         write(made, 1)
 
 
 def test_an_error_while_reading_is_not_lost() -> None:
-    made, _ = author([[(3, END), (8, 8)]], attempts=1)
+    made, _ = sampler([[(3, END), (8, 8)]], attempts=1)
     with pytest.raises(KeyError):
         write(made, 2)

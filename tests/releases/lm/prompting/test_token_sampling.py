@@ -8,29 +8,33 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from support.tiny_backbone import tiny_crew, write_backbone  # noqa: E402
+from support.tiny_backbone import tiny_shared_backbone, write_backbone  # noqa: E402
 from synthleak.core.errors import GeneratorError  # noqa: E402
-from synthleak.releases.lm.fleet.choice import Decoding  # noqa: E402
-from synthleak.releases.lm.fleet.crew import Crew  # noqa: E402
+from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
 from synthleak.releases.lm.fleet.memory import Shape  # noqa: E402
-from synthleak.releases.lm.prompting import drawing  # noqa: E402
-from synthleak.releases.lm.prompting.drawing import Drawer, plan_room  # noqa: E402
-from synthleak.releases.lm.prompting.pushing import Push  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
+from synthleak.releases.lm.prompting import token_sampling  # noqa: E402
+from synthleak.releases.lm.prompting.token_sampling import TokenSampler, plan_sampling  # noqa: E402
+from synthleak.releases.lm.steering.hooks import SteeringVectors  # noqa: E402
 
 PROMPTS = [(7, 8), (9,), (10, 11, 12, 13), (7, 8, 9), (20, 21)]
 OF = np.array([0, 1, 2, 3, 4, 2, 2, 0, 1, 4, 4, 4])
 
 
 @pytest.fixture(scope="module")
-def crew(tmp_path_factory: pytest.TempPathFactory) -> Crew:
-    return tiny_crew(write_backbone(tmp_path_factory.mktemp("backbone")))
+def shared(tmp_path_factory: pytest.TempPathFactory) -> SharedBackbone:
+    return tiny_shared_backbone(write_backbone(tmp_path_factory.mktemp("backbone")))
 
 
 def plain(
-    crew: Crew, prompt: tuple[int, ...], chance: np.ndarray, how: Decoding, push: dict[int, object]
+    shared: SharedBackbone,
+    prompt: tuple[int, ...],
+    uniforms: np.ndarray,
+    how: Decoding,
+    steering: dict[int, object],
 ) -> tuple[int, ...]:
     """Read the whole text for every token, adding the vectors where a token was drawn."""
-    model = crew.backbone.model
+    model = shared.backbone.model
     made: list[int] = []
 
     def hook(vector: object) -> object:
@@ -41,10 +45,10 @@ def plain(
 
         return add
 
-    for u in chance:
+    for u in uniforms:
         hooks = [
             model.base_model.layers[layer].register_forward_hook(hook(vector))
-            for layer, vector in push.items()
+            for layer, vector in steering.items()
         ]
         with torch.no_grad():
             logits = model(input_ids=torch.tensor([[*prompt, *made]])).logits[0, -1]
@@ -74,65 +78,65 @@ def plain(
 @pytest.mark.parametrize("rows", [None, 5, 1])
 @pytest.mark.parametrize("steer", [False, True])
 def test_rows_are_drawn_as_a_plain_loop_draws_them(
-    crew: Crew, rows: int | None, steer: bool, monkeypatch: pytest.MonkeyPatch
+    shared: SharedBackbone, rows: int | None, steer: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drawing, "COMPACT_EVERY", 3)
-    # So little room that prompts are read in several portions, whose memories are joined.
-    monkeypatch.setattr(drawing, "MOST_TOKENS", 40)
+    monkeypatch.setattr(token_sampling, "COMPACT_EVERY", 3)
+    # So little room that prompts are read in several microbatches, whose memories are joined.
+    monkeypatch.setattr(token_sampling, "MOST_TOKENS", 40)
     how = Decoding(end=(2, 3, 4, 5, 6, 7), longest=12, temperature=0.9, top_k=20, top_p=0.95)
-    chance = np.random.default_rng(3).random((len(OF), how.longest), dtype=np.float32)
+    uniforms = np.random.default_rng(3).random((len(OF), how.longest), dtype=np.float32)
     vectors = torch.randn(len(PROMPTS), 2, 16, dtype=torch.float64) * 2
-    push = Push((1, 2), vectors) if steer else None
-    made = Drawer(crew, rows=rows).draw(PROMPTS, OF, chance, how, push)
+    steering = SteeringVectors((1, 2), vectors) if steer else None
+    made = TokenSampler(shared, rows=rows).sample(PROMPTS, OF, uniforms, how, steering)
     expected = [
         plain(
-            crew,
+            shared,
             PROMPTS[p],
             u,
             how,
             {1: vectors[p, 0], 2: vectors[p, 1]} if steer else {},
         )
-        for p, u in zip(OF, chance, strict=True)
+        for p, u in zip(OF, uniforms, strict=True)
     ]
     assert made == expected
     assert len({len(tokens) for tokens in made}) > 2
 
 
-def test_no_text_ends_before_its_least_length(crew: Crew) -> None:
+def test_no_text_ends_before_its_least_length(shared: SharedBackbone) -> None:
     ends = tuple(range(2, 40))
-    chance = np.random.default_rng(3).random((len(OF), 6), dtype=np.float32)
+    uniforms = np.random.default_rng(3).random((len(OF), 6), dtype=np.float32)
     for least in (0, 1, 3):
         how = Decoding(end=ends, longest=6, top_p=1.0, least=least)
-        made = Drawer(crew).draw(PROMPTS, OF, chance, how)
+        made = TokenSampler(shared).sample(PROMPTS, OF, uniforms, how)
         assert not any(set(tokens[:least]) & set(ends) for tokens in made)
         # The token that ends a text is handed over with it.
         assert min(map(len, made)) == least + 1
 
 
-def test_steering_changes_what_is_drawn_and_leaves_nothing_behind(crew: Crew) -> None:
+def test_steering_changes_what_is_drawn_and_leaves_nothing_behind(shared: SharedBackbone) -> None:
     how = Decoding(end=(2,), longest=10)
-    chance = np.random.default_rng(1).random((len(OF), 10), dtype=np.float32)
-    before = Drawer(crew).draw(PROMPTS, OF, chance, how)
-    push = Push((2,), torch.full((len(PROMPTS), 1, 16), 5.0))
-    assert Drawer(crew).draw(PROMPTS, OF, chance, how, push) != before
-    assert Drawer(crew).draw(PROMPTS, OF, chance, how) == before
+    uniforms = np.random.default_rng(1).random((len(OF), 10), dtype=np.float32)
+    before = TokenSampler(shared).sample(PROMPTS, OF, uniforms, how)
+    steering = SteeringVectors((2,), torch.full((len(PROMPTS), 1, 16), 5.0))
+    assert TokenSampler(shared).sample(PROMPTS, OF, uniforms, how, steering) != before
+    assert TokenSampler(shared).sample(PROMPTS, OF, uniforms, how) == before
 
 
-def test_out_of_memory_halves_the_rows_says_so_and_goes_on(
-    crew: Crew, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_out_of_memory_halves_the_rows(
+    shared: SharedBackbone, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     how = Decoding(end=(2,), longest=6)
-    chance = np.random.default_rng(1).random((len(OF), 6), dtype=np.float32)
-    whole = Drawer(crew).draw(PROMPTS, OF, chance, how)
-    usual = Drawer._batch
+    uniforms = np.random.default_rng(1).random((len(OF), 6), dtype=np.float32)
+    whole = TokenSampler(shared).sample(PROMPTS, OF, uniforms, how)
+    usual = TokenSampler._batch
 
-    def greedy(self: Drawer, prompts: object, of: np.ndarray, *rest: object) -> object:
+    def greedy(self: TokenSampler, prompts: object, of: np.ndarray, *rest: object) -> object:
         if len(of) > 4:
             raise torch.OutOfMemoryError("no room")
         return usual(self, prompts, of, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Drawer, "_batch", greedy)
-    assert Drawer(crew).draw(PROMPTS, OF, chance, how) == whole
+    monkeypatch.setattr(TokenSampler, "_batch", greedy)
+    assert TokenSampler(shared).sample(PROMPTS, OF, uniforms, how) == whole
     assert "out of device memory: going on with 6 texts" in caplog.text
     assert "with 3 texts" in caplog.text
 
@@ -143,7 +147,7 @@ SMOL = Shape(30, 576, 1536, 192, 49152, 134_515_008, 0, 2)
 @pytest.mark.parametrize("gigabytes", [24, 80, 141])
 def test_what_is_planned_fits(gigabytes: int) -> None:
     memory = gigabytes * 10**9
-    room = plan_room(SMOL, memory, 200)
+    room = plan_sampling(SMOL, memory, 200)
     # Keys and values of 30 layers and once more of one, in whole blocks; logits in two precisions.
     row = 31 * 2 * 192 * 2 * 208 + 49152 * 8
     used = SMOL.weights + room.rows * row + room.tokens * 2 * (8 * 576 + 3 * 1536)
@@ -151,6 +155,6 @@ def test_what_is_planned_fits(gigabytes: int) -> None:
     assert room.rows > 3000
 
 
-def test_a_backbone_that_does_not_fit_is_said_in_one_line() -> None:
+def test_backbone_too_large_is_a_one_line_error() -> None:
     with pytest.raises(GeneratorError, match="do not fit into"):
-        plan_room(SMOL, 200 * 10**6, 200)
+        plan_sampling(SMOL, 200 * 10**6, 200)

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: E402
 
-from synthleak.releases.lm.fleet.recall import BLOCK, RoomyLayer, decode_together  # noqa: E402
+from synthleak.releases.lm.fleet.kv_cache import BLOCK, PreallocatedLayer, grouped_attention  # noqa: E402
 
 
 def drawn(*shape: int) -> Any:
@@ -30,12 +30,12 @@ def test_one_position_attends_as_the_library_lets_it(groups: int, masked: bool) 
     module: Any = SimpleNamespace(num_key_value_groups=6 // groups, is_causal=True)
     for scaling in (None, 0.7):
         expected, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=scaling)
-        made, _ = decode_together(module, query, key, value, mask, scaling=scaling)
+        made, _ = grouped_attention(module, query, key, value, mask, scaling=scaling)
         assert made.shape == expected.shape == (4, 1, 6, 8)
         assert torch.allclose(made, expected, rtol=1e-6, atol=1e-7)
 
 
-def test_a_mask_of_numbers_is_added_and_left_as_it_was() -> None:
+def test_float_mask_is_added_and_not_changed() -> None:
     query, key, value = drawn(4, 1, 1, 8), drawn(4, 1, 9, 8), drawn(4, 1, 9, 8).flip(0)
     mask = torch.zeros(4, 1, 1, 9, dtype=torch.float64)
     mask[1, :, :, :4] = -torch.inf
@@ -43,14 +43,14 @@ def test_a_mask_of_numbers_is_added_and_left_as_it_was() -> None:
     before = mask.clone()
     module: Any = SimpleNamespace(num_key_value_groups=1, is_causal=True)
     expected, _ = sdpa_attention_forward(module, query, key, value, mask)
-    made, _ = decode_together(module, query, key, value, mask)
+    made, _ = grouped_attention(module, query, key, value, mask)
     assert torch.allclose(made, expected, rtol=1e-6, atol=1e-7)
     assert torch.equal(mask, before)
 
 
 @pytest.mark.parametrize("ahead", [1, 5, BLOCK + 9, 3 * BLOCK])
-def test_steps_see_whole_blocks_and_the_rows_that_are_chosen_stay(ahead: int) -> None:
-    layer, steps = RoomyLayer(ahead), drawn(BLOCK + 9, 3, 2, 1, 4)
+def test_cache_shows_whole_blocks_and_selected_rows(ahead: int) -> None:
+    layer, steps = PreallocatedLayer(ahead), drawn(BLOCK + 9, 3, 2, 1, 4)
     first, _ = layer.update(drawn(3, 2, 5, 4), -drawn(3, 2, 5, 4))
     first = first.clone()
     for number, step in enumerate(steps):
@@ -72,7 +72,7 @@ def test_steps_see_whole_blocks_and_the_rows_that_are_chosen_stay(ahead: int) ->
 
 
 def test_a_prompt_is_read_without_blocks() -> None:
-    layer = RoomyLayer()
+    layer = PreallocatedLayer()
     assert layer.get_mask_sizes(5) == (5, 0)
     keys, _ = layer.update(drawn(3, 2, 5, 4), drawn(3, 2, 5, 4))
     assert keys.shape[2] == 5

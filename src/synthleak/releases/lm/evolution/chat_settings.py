@@ -1,4 +1,4 @@
-"""How an address is asked: the terms, what was used so far, and the pace."""
+"""Settings of a chat-completions address, what was used of it so far, and the rate limit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from synthleak.core.errors import GeneratorError
 
 
 @dataclass(frozen=True)
-class Terms:
-    """How an address is asked."""
+class ChatSettings:
+    """How an address is reached."""
 
     address: str
     model: str
@@ -43,7 +43,7 @@ class Terms:
 
 
 @dataclass
-class Tally:
+class Usage:
     """What was used, and what that costs."""
 
     requests: int = 0
@@ -58,19 +58,19 @@ class Tally:
             self.tokens_in += int(usage.get("prompt_tokens") or 0)
             self.tokens_out += int(usage.get("completion_tokens") or 0)
 
-    def cost(self, terms: Terms) -> float:
+    def cost(self, settings: ChatSettings) -> float:
         """Return the price of what was used; prices are per million tokens."""
-        return (self.tokens_in * terms.price_in + self.tokens_out * terms.price_out) / 1e6
+        return (self.tokens_in * settings.price_in + self.tokens_out * settings.price_out) / 1e6
 
 
 @cache
-def tally_of(address: str, model: str) -> Tally:
+def usage_of(address: str, model: str) -> Usage:
     """Return what this process has used of a model at an address, over all its releases."""
-    return Tally()
+    return Usage()
 
 
-class Pace:
-    """Lets through at most so many requests a minute, evenly spread, from any thread."""
+class RateLimiter:
+    """Limits requests per minute, evenly spread, over all threads."""
 
     def __init__(self, per_minute: float | None) -> None:
         self._gap = 60.0 / per_minute if per_minute else 0.0
