@@ -9,8 +9,8 @@ import pytest
 
 from synthleak.cli.listing import rows_of
 from synthleak.core.errors import ContractError, SpecError
+from synthleak.evidence.examples import own_vectors
 from synthleak.evidence.family import Family, Proxy, families
-from synthleak.evidence.fast.glance import own_vectors
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import chosen_families, evidence_key, look
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.oracles.evidence_lexical import folded, grams, substring_length
-from synthleak.evidence.fast.glance import own_vectors
+from synthleak.evidence.examples import own_vectors
 from synthleak.evidence.fast.grams import Naming, distinct_grams, target_grams, text_grams
 from synthleak.evidence.fast.overlap import shared_grams
 from synthleak.evidence.fast.ragged import found, ragged

@@ -13,8 +13,8 @@ from rouge_score.rouge_scorer import RougeScorer
 from support.oracles.evidence_lexical import folded, lexical, words
 from synthleak.core.seeds import stream
 from synthleak.corpus.demo import write_demo
+from synthleak.evidence.examples import own_vectors
 from synthleak.evidence.family import families
-from synthleak.evidence.fast.glance import own_vectors
 from synthleak.evidence.fast.retrieval import TOP, bm25, inverse_frequency, retrieve
 from synthleak.evidence.fast.subsequence import common_words
 from synthleak.evidence.fast.substring import longest_substrings

@@ -18,9 +18,9 @@ from synthleak.corpus.demo import write_demo
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.encoders.encoder import Vectors
 from synthleak.evidence.attack import Attack, attack_key, attacks, observe
-from synthleak.evidence.fast.bigram_model import ngram_logprob
 from synthleak.evidence.fast.density import Gaussian
 from synthleak.evidence.fast.kernel import Kernel, log_densities, principal
+from synthleak.evidence.fast.ngram_model import ngram_logprob
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 from synthleak.evidence.prior.canary import Canary
 from synthleak.evidence.prior.domias import Domias

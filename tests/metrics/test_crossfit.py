@@ -10,11 +10,19 @@ from support.oracles import nulls as obvious
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.metrics.assignment import Assignment, assignment_of, coins_of, redraw_assignments
-from synthleak.metrics.comparing.choose import comparison_of
-from synthleak.metrics.comparing.whole_pool import WholePool, _spread
-from synthleak.metrics.comparing.within_records import WithinRecords
+from synthleak.metrics.comparison.of_plan import comparison_of
+from synthleak.metrics.comparison.pool import WholePool, _spread
+from synthleak.metrics.comparison.within_records import WithinRecords
 from synthleak.metrics.crossfit.folds import split_folds
-from synthleak.metrics.crossfit.records import (
+from synthleak.metrics.crossfit.pool import (
+    _held_tpr,
+    choose_in_folds,
+    crossfit,
+    fold_aucs,
+    take_chosen,
+    wins_of,
+)
+from synthleak.metrics.crossfit.within_records import (
     choose_folds,
     fold_figures,
     folds_of,
@@ -23,14 +31,6 @@ from synthleak.metrics.crossfit.records import (
     per_record_figures,
     resampled_instances,
     resampled_records,
-)
-from synthleak.metrics.crossfit.units import (
-    _held_tpr,
-    choose_in_folds,
-    crossfit,
-    fold_aucs,
-    take_chosen,
-    wins_of,
 )
 from synthleak.metrics.estimate import interval
 from synthleak.metrics.ranks import ranks_of

@@ -13,7 +13,6 @@ from support.oracles import nulls as oracle
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.metrics.assignment import assignment_of
-from synthleak.metrics.by_record import record_statistics
 from synthleak.metrics.null import (
     benjamini_hochberg,
     holm,
@@ -21,8 +20,9 @@ from synthleak.metrics.null import (
     p_value,
     upper_point,
 )
-from synthleak.metrics.pooled import pooled_statistics
 from synthleak.metrics.ranks import ranks_of
+from synthleak.metrics.statistics.pool import pooled_statistics
+from synthleak.metrics.statistics.within_records import record_statistics
 from synthleak.plan import cohort
 from synthleak.plan.lone import Coins, toss, trials_of
 

@@ -20,8 +20,8 @@ from synthleak.core.seeds import Part, stream
 from synthleak.core.spec import Adjacency, GameSection
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
-from synthleak.metrics.comparing.choose import comparison_of
-from synthleak.metrics.comparing.comparison import normal_scores
+from synthleak.metrics.comparison.base import normal_scores
+from synthleak.metrics.comparison.of_plan import comparison_of
 from synthleak.metrics.epsilon.claims import claim_roc
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.records.vulnerability import Sides, redrawn, sides_of

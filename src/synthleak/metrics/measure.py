@@ -17,9 +17,8 @@ from synthleak.core.spec import GameSection
 from synthleak.core.verdict import LEVEL, TIED, TOO_FEW
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
-from synthleak.metrics.by_record import record_p_values
-from synthleak.metrics.comparing.choose import comparison_of
-from synthleak.metrics.comparing.comparison import Comparison
+from synthleak.metrics.comparison.base import Comparison
+from synthleak.metrics.comparison.of_plan import comparison_of
 from synthleak.metrics.epsilon.bounds import EpsilonBound, gdp_mu, largest_lone, lone_epsilon
 from synthleak.metrics.epsilon.claims import comparison_delta
 from synthleak.metrics.epsilon.one_run import audit_delta, cohort_epsilon, largest_one_run
@@ -36,7 +35,8 @@ from synthleak.metrics.measurements import (
 from synthleak.metrics.null import MinPTest, benjamini_hochberg, min_p_test, p_value, upper_point
 from synthleak.metrics.records.exposure import member_p_values
 from synthleak.metrics.selection import Signals, choose
-from synthleak.metrics.statistics import Statistics
+from synthleak.metrics.statistics.table import Statistics
+from synthleak.metrics.statistics.within_records import record_p_values
 from synthleak.plan.plan import Design, Plan
 from synthleak.releases.claim import Claim
 

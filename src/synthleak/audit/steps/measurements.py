@@ -18,7 +18,7 @@ from synthleak.core.spec import GameSection
 from synthleak.core.store import keep, name_of
 from synthleak.evidence.observation import Floats, Targets
 from synthleak.evidence.table import Evidence, get_evidence
-from synthleak.metrics.comparing.choose import statistics_of
+from synthleak.metrics.comparison.of_plan import statistics_of
 from synthleak.metrics.curves import CURVES_VERSION, Curves, trace
 from synthleak.metrics.measure import MEASUREMENTS_VERSION, measure, redraws_for
 from synthleak.metrics.measurements import CellMeasurements

@@ -12,8 +12,8 @@ import numpy as np
 from pydantic import Field
 
 from synthleak.evidence.attack import Arm, Attack, attacks
-from synthleak.evidence.fast.bigram_model import ngram_logprob
 from synthleak.evidence.fast.neighbours import cosines
+from synthleak.evidence.fast.ngram_model import ngram_logprob
 from synthleak.evidence.fast.release_neighbours import top_mean
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 

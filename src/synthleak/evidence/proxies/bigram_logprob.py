@@ -23,7 +23,7 @@ def bigram_logprob(targets: Targets, observation: Observation) -> Floats:
 
     The vocabulary is that of the candidates and x, with the two ends of a text.
 
-    >>> from synthleak.evidence.fast.glance import glance
+    >>> from synthleak.evidence.examples import glance
     >>> glance(bigram_logprob, ["a b"], ["a b", "a c"])  # log(3/7 · 2/7 · 2/6), 5 in vocabulary
     array([[-3.199]])
     """

@@ -22,7 +22,7 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def bm25(targets: Targets, observation: Observation) -> Floats:
     """BM25 score of the retrieved texts, idf and lengths from the observation alone.
 
-    >>> from synthleak.evidence.fast.glance import glance
+    >>> from synthleak.evidence.examples import glance
     >>> glance(bm25, ["red fox"], ["a red fox", "a dog"])
     array([[1.272, 0.636]])
     """

@@ -30,7 +30,7 @@ def char_overlap(targets: Targets, observation: Observation) -> Floats:
 
     Containment is their share of the target's, Jaccard their share of all that either has.
 
-    >>> from synthleak.evidence.fast.glance import glance
+    >>> from synthleak.evidence.examples import glance
     >>> glance(char_overlap, ["red fox"], ["A red  FOX", "a dog"])  # 3 grams, of 5 in the first
     array([[1. , 0.5, 0.6, 0.3]])
     """

@@ -25,7 +25,7 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def cos(targets: Targets, observation: Observation) -> Floats:
     """Cosine similarity of the target with its nearest texts, and how many are near.
 
-    >>> from synthleak.evidence.fast.glance import glance
+    >>> from synthleak.evidence.examples import glance
     >>> glance(cos, ["1 0"], ["2 0", "0 1", "-1 0"])
     array([[1.   , 0.5  , 0.667]])
     """

@@ -23,7 +23,7 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def dot(targets: Targets, observation: Observation) -> Floats:
     """Dot product of the target with the texts nearest to it.
 
-    >>> from synthleak.evidence.fast.glance import glance
+    >>> from synthleak.evidence.examples import glance
     >>> glance(dot, ["1 0"], ["2 0", "0 1"])
     array([[2., 1.]])
     """

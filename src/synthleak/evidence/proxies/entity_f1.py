@@ -26,7 +26,7 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def entity_f1(targets: Targets, observation: Observation) -> Floats:
     """F1 on distinct entity-like spans of target and retrieved text; 0 if neither has one.
 
-    >>> from synthleak.evidence.fast.glance import glance
+    >>> from synthleak.evidence.examples import glance
     >>> glance(entity_f1, ["Took 40 mg on 3/4"], ["He took 40 mg", "He took it"])
     array([[0.667, 0.333]])
     """

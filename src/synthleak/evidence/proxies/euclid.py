@@ -30,7 +30,7 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def euclid(targets: Targets, observation: Observation) -> Floats:
     """Euclidean closeness of the target to its nearest texts, and how many are near.
 
-    >>> from synthleak.evidence.fast.glance import glance
+    >>> from synthleak.evidence.examples import glance
     >>> glance(euclid, ["0 0"], ["0 1", "0 3"])
     array([[0.5  , 0.375, 0.5  ]])
     """

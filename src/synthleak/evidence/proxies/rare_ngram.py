@@ -31,7 +31,7 @@ def rare_ngram(targets: Targets, observation: Observation) -> Floats:
     (docs/method.md
     §6). A bigram that no text of O has is rare too, with the largest idf: it lowers the share.
 
-    >>> from synthleak.evidence.fast.glance import glance
+    >>> from synthleak.evidence.examples import glance
     >>> glance(rare_ngram, ["the red fox"], ["red fox", "the red"])
     array([[0.5, 0.5]])
     """

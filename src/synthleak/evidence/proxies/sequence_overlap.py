@@ -33,7 +33,7 @@ def sequence_overlap(targets: Targets, observation: Observation) -> Floats:
 
     ROUGE-L F1 is 2·LCS / (words in x + words in c), which is rouge-score's F1 on our words.
 
-    >>> from synthleak.evidence.fast.glance import glance
+    >>> from synthleak.evidence.examples import glance
     >>> glance(sequence_overlap, ["the red fox"], ["a red, old fox"])
     array([[0.571, 0.571, 0.667, 0.667, 0.455, 0.455]])
     """

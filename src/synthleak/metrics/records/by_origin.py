@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, Ints
-from synthleak.metrics.comparing.comparison import resample
+from synthleak.metrics.comparison.base import resample
 from synthleak.metrics.null import SLACK
 from synthleak.metrics.ranks import Small
 from synthleak.metrics.roc import FPR_LIMIT, allowed_alarms

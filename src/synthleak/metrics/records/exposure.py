@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.crossfit.folds import split_folds
-from synthleak.metrics.pooled import pooled_statistics
 from synthleak.metrics.ranks import ranks_of
-from synthleak.metrics.statistics import TAILS
+from synthleak.metrics.statistics.pool import pooled_statistics
+from synthleak.metrics.statistics.table import TAILS
 
 Ints = NDArray[np.int64]
 

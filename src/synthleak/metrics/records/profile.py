@@ -19,8 +19,8 @@ from synthleak.core.seeds import Part, stream
 from synthleak.core.spec import GameSection
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
-from synthleak.metrics.comparing.choose import comparison_of
-from synthleak.metrics.comparing.comparison import Comparison, normal_scores
+from synthleak.metrics.comparison.base import Comparison, normal_scores
+from synthleak.metrics.comparison.of_plan import comparison_of
 from synthleak.metrics.measure import groups_of
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.records.vulnerability import (

@@ -10,20 +10,14 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, coins_of
-from synthleak.metrics.by_record import (
-    doubled_ranks,
-    idle,
-    mean_compared,
-    record_aucs,
-    record_statistics,
-)
-from synthleak.metrics.comparing.comparison import (
+from synthleak.metrics.comparison.base import (
     Comparison,
     Deployable,
     Spreads,
     resample,
 )
-from synthleak.metrics.crossfit.records import (
+from synthleak.metrics.crossfit.pool import Singles
+from synthleak.metrics.crossfit.within_records import (
     FEW_INSTANCES,
     choose_folds,
     doubled_wins,
@@ -36,9 +30,15 @@ from synthleak.metrics.crossfit.records import (
     resampled_records,
     resampled_shares,
 )
-from synthleak.metrics.crossfit.units import Singles
 from synthleak.metrics.selection import Signals
-from synthleak.metrics.statistics import Statistics
+from synthleak.metrics.statistics.table import Statistics
+from synthleak.metrics.statistics.within_records import (
+    doubled_ranks,
+    idle,
+    mean_compared,
+    record_aucs,
+    record_statistics,
+)
 
 DRAWS = 500
 RESELECTING_DRAWS = 100

@@ -8,14 +8,14 @@ import numpy as np
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, Ints
-from synthleak.metrics.comparing.comparison import (
+from synthleak.metrics.comparison.base import (
     Comparison,
     Deployable,
     Spreads,
     resample,
 )
 from synthleak.metrics.crossfit.folds import fold_count, split_folds
-from synthleak.metrics.crossfit.units import (
+from synthleak.metrics.crossfit.pool import (
     Crossfit,
     Singles,
     Wins,
@@ -26,9 +26,9 @@ from synthleak.metrics.crossfit.units import (
     take_chosen,
     wins_of,
 )
-from synthleak.metrics.pooled import pooled_statistics
 from synthleak.metrics.selection import Signals
-from synthleak.metrics.statistics import TAILS, Statistics
+from synthleak.metrics.statistics.pool import pooled_statistics
+from synthleak.metrics.statistics.table import TAILS, Statistics
 
 DRAWS = 500
 RESELECTING_DRAWS = 100

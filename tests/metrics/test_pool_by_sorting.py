@@ -7,10 +7,10 @@ import pytest
 
 from synthleak.core.seeds import stream
 from synthleak.metrics.assignment import Assignment
-from synthleak.metrics.comparing.large_pool import LargePool, fold_figures, folded
-from synthleak.metrics.comparing.whole_pool import WholePool
+from synthleak.metrics.comparison.pool import WholePool
+from synthleak.metrics.comparison.pool_by_sorting import LargePool, fold_figures, folded
 from synthleak.metrics.crossfit.folds import split_folds
-from synthleak.metrics.crossfit.units import crossfit, fold_aucs, wins_of
+from synthleak.metrics.crossfit.pool import crossfit, fold_aucs, wins_of
 from synthleak.metrics.records.exposure import member_p_values
 
 GROUPS = [np.arange(3), np.arange(3, 6), np.arange(6)]

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
-from synthleak.metrics.comparing.comparison import Deployable, Spreads, resample
-from synthleak.metrics.comparing.whole_pool import DRAWS, RESELECTING_DRAWS, WholePool
-from synthleak.metrics.crossfit.units import Singles, mean_known, ratio
+from synthleak.metrics.comparison.base import Deployable, Spreads, resample
+from synthleak.metrics.comparison.pool import DRAWS, RESELECTING_DRAWS, WholePool
+from synthleak.metrics.crossfit.pool import Singles, mean_known, ratio
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
 from synthleak.metrics.selection import Signals

@@ -16,7 +16,7 @@ import numpy as np
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.ranks import Ranks
-from synthleak.metrics.statistics import AUC, TAILS, Statistics
+from synthleak.metrics.statistics.table import AUC, TAILS, Statistics
 
 BLOCK = 64
 """Assignments at a time: their running sums fit the processor's cache."""

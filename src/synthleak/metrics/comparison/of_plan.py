@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.comparing.comparison import Comparison
-from synthleak.metrics.comparing.large_pool import MANY, LargePool
-from synthleak.metrics.comparing.whole_pool import WholePool
-from synthleak.metrics.comparing.within_records import WithinRecords
-from synthleak.metrics.statistics import AUC, FINE_TAILS, TAILS, TOP_TENTH
+from synthleak.metrics.comparison.base import Comparison
+from synthleak.metrics.comparison.pool import WholePool
+from synthleak.metrics.comparison.pool_by_sorting import MANY, LargePool
+from synthleak.metrics.comparison.within_records import WithinRecords
+from synthleak.metrics.statistics.table import AUC, FINE_TAILS, TAILS, TOP_TENTH
 from synthleak.plan.plan import Design, Plan
 
 

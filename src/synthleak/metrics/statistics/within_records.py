@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, coins_of
-from synthleak.metrics.statistics import AUC, TOP_TENTH, Statistics
+from synthleak.metrics.statistics.table import AUC, TOP_TENTH, Statistics
 
 BLOCK = 128
 TENTH = 0.1

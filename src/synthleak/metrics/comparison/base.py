@@ -18,7 +18,7 @@ from synthleak.metrics.assignment import Assignment, Ints
 from synthleak.metrics.crossfit.folds import REPEATS
 from synthleak.metrics.ranks import Ranks, ranks_of
 from synthleak.metrics.selection import Signals
-from synthleak.metrics.statistics import Statistics
+from synthleak.metrics.statistics.table import Statistics
 
 
 @dataclass(frozen=True)

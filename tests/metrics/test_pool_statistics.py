@@ -11,10 +11,10 @@ from synthleak.core.errors import ContractError
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
-from synthleak.metrics.pooled import pooled_statistics
 from synthleak.metrics.ranks import ranks_of
 from synthleak.metrics.roc import auc, tpr_at_fpr
 from synthleak.metrics.selection import choose, mean_tpr, pooled_auc
+from synthleak.metrics.statistics.pool import pooled_statistics
 from synthleak.plan.lone import toss, trials_of
 from synthleak.plan.plan import Plan, Trials, designs
 from synthleak.pools.pool import Pool

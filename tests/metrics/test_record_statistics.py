@@ -8,7 +8,8 @@ from sklearn.metrics import roc_auc_score
 
 from synthleak.core.seeds import stream
 from synthleak.metrics.assignment import Assignment, assignment_of, coins_of
-from synthleak.metrics.by_record import (
+from synthleak.metrics.null import benjamini_hochberg
+from synthleak.metrics.statistics.within_records import (
     doubled_ranks,
     idle,
     record_aucs,
@@ -16,7 +17,6 @@ from synthleak.metrics.by_record import (
     record_statistics,
     tenth,
 )
-from synthleak.metrics.null import benjamini_hochberg
 from synthleak.plan.cohort import toss, trials_of
 
 SETS, TARGETS = 14, 11
