@@ -10,8 +10,8 @@ from support.oracles import nulls as obvious
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.metrics.assignment import Assignment, assignment_of, coins_of, redraw_assignments
-from synthleak.metrics.comparison.of_plan import comparison_of
-from synthleak.metrics.comparison.pool import WholePool, _spread
+from synthleak.metrics.comparison import comparison_of
+from synthleak.metrics.comparison.pool import PoolComparison, _spread
 from synthleak.metrics.comparison.within_records import WithinRecords
 from synthleak.metrics.crossfit.folds import split_folds
 from synthleak.metrics.crossfit.pool import (
@@ -206,7 +206,7 @@ def test_choosing_and_evaluating_apart_is_unbiased_where_the_best_of_many_is_not
     best, apart = [], []
     for seed in range(60):
         assignment, values = lone_hand(seed), stream(seed, "noise").normal(size=(128, 12))
-        comparison = WholePool(values.reshape(16, TARGETS, 12))
+        comparison = PoolComparison(values.reshape(16, TARGETS, 12))
         best.append(comparison.statistics([assignment]).auc.max())
         inside = comparison.folds(assignment, stream(seed), 4)
         made = crossfit(comparison.ranks, assignment, TARGETS, [np.arange(12)], inside)
@@ -285,7 +285,7 @@ def test_standard_errors_agree_with_redraws() -> None:
 def test_too_little_to_fold_is_none() -> None:
     assignment = Assignment(np.array([0]), np.array([[3]]))
     values = np.arange(4.0).reshape(2, 2, 1)
-    comparison = WholePool(values)
+    comparison = PoolComparison(values)
     assert comparison.deployable([assignment], [np.array([0])], stream(1)) is None
     assert comparison.spreads(assignment, [np.array([0])], stream(1)) is None
     single = assignment_of(trials_of(np.array([[True], [False]])), 1)

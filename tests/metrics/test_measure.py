@@ -20,6 +20,7 @@ from synthleak.metrics.epsilon.claims import allowed_tpr, claim_roc, comparison_
 from synthleak.metrics.estimate import interval
 from synthleak.metrics.measure import measure, redraws_for
 from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
 from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
@@ -69,12 +70,8 @@ def made(
         values[plan.trials.set[members], plan.trials.target[members], 1] += leak
         tables.append(Scores(baseline.scenario, values, PROXIES))
     figures = measure(
-        tables,
-        plugin,
-        plan,
-        game,
+        ScoredCell(tables, plugin, plan, game, (seed, "cell")),
         claim or no_claim(),
-        (seed, "cell"),
         redraws=redraws,
         crossfit_redraws=19,
     )

@@ -13,7 +13,7 @@ import synthleak.metrics.meta_classifier as module
 from support.oracles.planted import Ground, nothing, raised
 from synthleak.core.seeds import stream
 from synthleak.metrics.assignment import assignment_of
-from synthleak.metrics.comparison.of_plan import comparison_of
+from synthleak.metrics.comparison import comparison_of
 from synthleak.metrics.meta_classifier import Rows, balanced, fit, fuse, learning_rows, weighted_auc
 from synthleak.plan.plan import Plan
 

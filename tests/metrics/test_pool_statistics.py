@@ -14,7 +14,8 @@ from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assig
 from synthleak.metrics.ranks import ranks_of
 from synthleak.metrics.roc import auc, tpr_at_fpr
 from synthleak.metrics.selection import choose, mean_tpr, pooled_auc
-from synthleak.metrics.statistics.pool import pooled_statistics
+from synthleak.metrics.statistics import AUC, tail
+from synthleak.metrics.statistics.pool import pool_statistics
 from synthleak.plan.lone import toss, trials_of
 from synthleak.plan.plan import Plan, Trials, designs
 from synthleak.pools.pool import Pool
@@ -54,7 +55,7 @@ def test_auc_equals_scikit_learn_on_every_round(tied: bool) -> None:
         expected = [roc_auc_score(truth, listed[:, s]) for s in range(4)]
         assert fast == pytest.approx(expected, abs=1e-12)
         by_round.append(expected)
-    pooled = pooled_statistics(ranks_of(values), [assignment]).auc[0]
+    pooled = pool_statistics(ranks_of(values), [assignment]).auc[0]
     assert pooled == pytest.approx(np.mean(by_round, axis=0), abs=1e-12)
 
 
@@ -65,7 +66,7 @@ def test_every_redraw_equals_the_oracle(tied: bool, limit: float) -> None:
     values = scores(20 * 9, 3, tied=tied)
     assignments = redraw_assignments(design, plan, GAME, stream(4), 70)  # more than one block
     ranks = ranks_of(values)
-    made = pooled_statistics(ranks, assignments, {"tail": limit}).values
+    made = pool_statistics(ranks, assignments, (AUC, tail("tail", limit, "tail"))).values
     for i in (0, 3, 64, 69):
         for s in range(3):
             members = values[assignments[i].members, s].tolist()
@@ -80,14 +81,15 @@ def test_the_tail_of_a_worked_case() -> None:
     others = np.arange(10.0)
     values = np.concatenate([[20.0, 8.5, 6.5], others])[:, None]
     assignment = Assignment(np.array([0, 1, 2]), np.arange(3, 13)[None])
-    tail = pooled_statistics(ranks_of(values), [assignment], {"tail": 0.2}).values[1, 0, 0]
-    assert tail == pytest.approx((1 + (1 - 0.1 / 0.2) + 0) / 3)
+    fifth = tail("tail", 0.2, "tail")
+    found = pool_statistics(ranks_of(values), [assignment], (fifth,)).values[0, 0, 0]
+    assert found == pytest.approx((1 + (1 - 0.1 / 0.2) + 0) / 3)
 
 
 def test_tied_scores_are_flagged_together() -> None:
     values = np.array([1.0, 1.0, 1.0, 0.0])[:, None]
     assignment = Assignment(np.array([0]), np.array([[1, 2, 3]]))
-    made = pooled_statistics(ranks_of(values), [assignment])
+    made = pool_statistics(ranks_of(values), [assignment])
     assert made.names == ("auc", "tail5", "tail1")
     assert made.auc[0, 0] == pytest.approx((0.5 + 0.5 + 1) / 3)
     assert made.values[1:, 0, 0].tolist() == [0.0, 0.0]
@@ -96,7 +98,7 @@ def test_tied_scores_are_flagged_together() -> None:
 def test_a_dealing_that_compares_nothing_is_chance() -> None:
     nobody = Assignment(np.array([], dtype=np.int64), np.array([[0, 1]]))
     everybody = Assignment(np.array([0, 1]), np.zeros((1, 0), dtype=np.int64))
-    made = pooled_statistics(ranks_of(np.array([[1.0], [2.0]])), [nobody, everybody])
+    made = pool_statistics(ranks_of(np.array([[1.0], [2.0]])), [nobody, everybody])
     assert made.auc.ravel().tolist() == [0.5, 0.5]
     assert (made.values[1:] == 0.0).all()
 
@@ -106,7 +108,7 @@ def test_signals_that_rank_alike_are_computed_once_and_shown_twice() -> None:
     ranks = ranks_of(np.concatenate([values, -values, 3 * values + 1], axis=1))
     assert ranks.same.tolist() == [0, 1, 0]
     assignment = Assignment(np.arange(10), np.arange(10, 40)[None])
-    level = pooled_statistics(ranks, [assignment]).auc[0]
+    level = pool_statistics(ranks, [assignment]).auc[0]
     assert level[0] == level[2] == pytest.approx(1 - level[1])
 
 

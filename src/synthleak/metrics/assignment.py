@@ -26,6 +26,11 @@ class Assignment:
     members: Ints
     others: Ints
 
+    @property
+    def trials(self) -> int:
+        """How many members and others are compared in a round."""
+        return len(self.members) + int(self.others.shape[1])
+
 
 def assignment_of(trials: Trials, targets: int) -> Assignment:
     """Write trials as cells; every round must compare the same members with as many others."""

@@ -22,7 +22,7 @@ from synthleak.calibration import Scores
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, assignment_of
-from synthleak.metrics.comparison.of_plan import comparison_of
+from synthleak.metrics.comparison import comparison_of
 from synthleak.metrics.rounds import round_measurements
 from synthleak.plan.plan import Design, Plan
 

@@ -151,14 +151,12 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def benjamini_hochberg(p_values: Floats) -> Floats:
-    """Return the smallest false-discovery rate at which each would be named.
+def false_discovery_rates(p_values: Floats) -> Floats:
+    """Return the smallest false-discovery rate at which each is named (Benjamini, Hochberg 1995).
 
-    >>> benjamini_hochberg(np.array([0.01, 0.5, 0.02])).tolist()
+    >>> false_discovery_rates(np.array([0.01, 0.5, 0.02])).tolist()
     [0.03, 0.5, 0.03]
     """
-    order = np.argsort(p_values, kind="stable")
-    scaled = p_values[order] * len(p_values) / np.arange(1, len(p_values) + 1)
-    adjusted = np.empty(len(p_values))
-    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return adjusted
+    from scipy.stats import false_discovery_control
+
+    return np.asarray(false_discovery_control(p_values), dtype=np.float64)

@@ -19,10 +19,10 @@ from synthleak.core.spec import GameSection
 from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, redraw_assignments
-from synthleak.metrics.comparison.of_plan import comparison_of, statistics_of
+from synthleak.metrics.comparison import comparison_of, statistics_of
 from synthleak.metrics.measurements import passable
 from synthleak.metrics.null import min_p_test
-from synthleak.metrics.statistics.table import Statistics
+from synthleak.metrics.statistics import Statistics
 from synthleak.plan.plan import Design, Plan
 
 POWER = 0.8

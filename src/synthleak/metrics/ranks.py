@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from synthleak.evidence.observation import Floats
 
 Small = NDArray[np.int32]
+Signals = NDArray[np.int64]
+"""Places of signals in a score table."""
 
 
 @dataclass(frozen=True)

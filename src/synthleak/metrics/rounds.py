@@ -48,12 +48,6 @@ def round_measurements(scores: Scores, trials: Trials) -> RoundMeasurements:
     )
 
 
-def best_proxy(figures: RoundMeasurements) -> int:
-    """Return the best proxy by mean AUC, ties by TPR, then by catalogue order."""
-    order = np.lexsort((np.arange(len(figures.auc)), -figures.tpr, -figures.auc))
-    return int(order[0])
-
-
 def _spread(values: Floats) -> Floats:
     rounds = len(values)
     if rounds < 2:

@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.null import SLACK
-from synthleak.metrics.ranks import Ranks
+from synthleak.metrics.ranks import Ranks, Signals
 from synthleak.metrics.roc import FPR_LIMIT, allowed_alarms
-
-Signals = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

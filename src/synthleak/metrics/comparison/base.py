@@ -1,8 +1,8 @@
-"""Who is compared with whom: the one place where the designs' statistics differ.
+"""What every comparison offers: the one place where the designs' statistics differ.
 
-`WholePool` compares members with non-members of the pool; `WithinRecords` compares each record's
-releases with and without it. Both offer the same things, so that whatever is built on them
-(verdict, deployable figure, intervals, power) is written once.
+`PoolComparison` compares members with non-members of the pool; `WithinRecords` compares each
+record's releases with and without it. What is built on them (verdict, deployable AUC, intervals,
+power) is written once.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import numpy as np
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, Ints
 from synthleak.metrics.crossfit.folds import REPEATS
-from synthleak.metrics.ranks import Ranks, ranks_of
-from synthleak.metrics.selection import Signals
-from synthleak.metrics.statistics.table import Statistics
+from synthleak.metrics.ranks import Ranks, Signals, ranks_of
+from synthleak.metrics.statistics import Statistics
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,16 +26,16 @@ from synthleak.metrics.crossfit.pool import (
     take_chosen,
     wins_of,
 )
-from synthleak.metrics.selection import Signals
-from synthleak.metrics.statistics.pool import pooled_statistics
-from synthleak.metrics.statistics.table import TAILS, Statistics
+from synthleak.metrics.ranks import Signals
+from synthleak.metrics.statistics import FEW_OTHERS, PoolStatistic, Statistics
+from synthleak.metrics.statistics.pool import pool_statistics
 
 DRAWS = 500
 RESELECTING_DRAWS = 100
 RESELECTING_REPEATS = 4
 
 
-class WholePool(Comparison):
+class PoolComparison(Comparison):
     """Instances are the units: each holds one member, or the rounds of one non-member.
 
     Where there is one release, records are the units. Records of one `group[target]` then share
@@ -43,15 +43,18 @@ class WholePool(Comparison):
     """
 
     def __init__(
-        self, values: Floats, group: Ints | None = None, tails: Mapping[str, float] = TAILS
+        self,
+        values: Floats,
+        group: Ints | None = None,
+        wanted: Sequence[PoolStatistic] = FEW_OTHERS,
     ) -> None:
         super().__init__(values)
         self._group = group
-        self._tails = tails
+        self._wanted = wanted
 
     def statistics(self, assignments: Sequence[Assignment]) -> Statistics:
         """Return mean AUC over rounds and pooled tails."""
-        return pooled_statistics(self.ranks, assignments, self._tails)
+        return pool_statistics(self.ranks, assignments, self._wanted)
 
     def groups(self, assignment: Assignment) -> tuple[Ints | None, Ints | None]:
         """Return the group of each member and of each other unit; none where all are apart."""

@@ -1,11 +1,10 @@
-"""One release and many records: the same comparisons without a table of all pairs (docs/method.md
-§11).
+"""Many records of one release, compared without a table of all pairs (docs/method.md §11).
 
 Ten thousand members against ten thousand others make a hundred million pairs per signal. But wins
 need no pairs: in sorted order a running sum of the others tells how many each member outscores.
 Sorted by fold first, one running sum serves all folds, and what remains without a fold follows from
-the sums over everybody; so time grows with the number of records. Values are those of `WholePool`
-with 4 repeats of the folding: repeats even out the luck of folding, which many records hardly have.
+the sums over everybody; so time grows with the number of records. Values are those of
+`PoolComparison` with 4 repeats of the folding: with many records the folding hardly matters.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ from numpy.typing import NDArray
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.comparison.base import Deployable, Spreads, resample
-from synthleak.metrics.comparison.pool import DRAWS, RESELECTING_DRAWS, WholePool
+from synthleak.metrics.comparison.pool import DRAWS, RESELECTING_DRAWS, PoolComparison
 from synthleak.metrics.crossfit.pool import Singles, mean_known, ratio
-from synthleak.metrics.ranks import Ranks
+from synthleak.metrics.ranks import Ranks, Signals
 from synthleak.metrics.roc import FPR_LIMIT
-from synthleak.metrics.selection import Signals
 
 MANY = 400
 """Records above which a release is compared in this way."""
@@ -140,7 +138,7 @@ def _by_fold(values: Floats, fold: NDArray[np.int8], folds: int) -> Floats:
     return sums[:, ends[1:]] - sums[:, ends[:-1]]
 
 
-class LargePool(WholePool):
+class SortedPoolComparison(PoolComparison):
     """Records are the units: each is a member or another, once."""
 
     repeats: int = REPEATS

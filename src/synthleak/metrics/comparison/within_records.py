@@ -30,12 +30,11 @@ from synthleak.metrics.crossfit.within_records import (
     resampled_records,
     resampled_shares,
 )
-from synthleak.metrics.selection import Signals
-from synthleak.metrics.statistics.table import Statistics
+from synthleak.metrics.ranks import Signals
+from synthleak.metrics.statistics import Statistics, mean_compared
 from synthleak.metrics.statistics.within_records import (
     doubled_ranks,
     idle,
-    mean_compared,
     record_aucs,
     record_statistics,
 )

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
-from synthleak.metrics.ranks import Ranks
+from synthleak.metrics.ranks import Ranks, Signals
 from synthleak.metrics.roc import FPR_LIMIT
-from synthleak.metrics.selection import Signals
 
 Singles = NDArray[np.float32]
 

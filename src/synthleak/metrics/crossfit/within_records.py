@@ -17,15 +17,10 @@ from numpy.typing import NDArray
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.crossfit.folds import FOLDS, REPEATS, fold_count, split_folds
 from synthleak.metrics.crossfit.pool import Singles, ratio, take_chosen
-from synthleak.metrics.ranks import Ranks
+from synthleak.metrics.ranks import Ranks, Signals
 from synthleak.metrics.roc import FPR_LIMIT
-from synthleak.metrics.selection import Signals
-from synthleak.metrics.statistics.within_records import (
-    doubled_ranks,
-    idle,
-    mean_compared,
-    record_aucs,
-)
+from synthleak.metrics.statistics import mean_compared
+from synthleak.metrics.statistics.within_records import doubled_ranks, idle, record_aucs
 
 FEW_INSTANCES = 2 * FOLDS
 

@@ -16,8 +16,8 @@ from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.crossfit.folds import split_folds
 from synthleak.metrics.ranks import ranks_of
-from synthleak.metrics.statistics.pool import pooled_statistics
-from synthleak.metrics.statistics.table import TAILS
+from synthleak.metrics.statistics import AUC, TAIL
+from synthleak.metrics.statistics.pool import pool_statistics
 
 Ints = NDArray[np.int64]
 
@@ -52,5 +52,5 @@ def member_p_values(
 def _best_tail(values: Floats, member: NDArray[np.bool_]) -> int:
     """Return the signal with the largest tail, ties by AUC, then in catalogue order."""
     assignment = Assignment(np.flatnonzero(member), np.flatnonzero(~member)[None])
-    auc, tail = pooled_statistics(ranks_of(values), [assignment], {"tail5": TAILS["tail5"]}).values
+    auc, tail = pool_statistics(ranks_of(values), [assignment], (AUC, TAIL)).values
     return int(np.lexsort((-auc[0], -tail[0]))[0])
