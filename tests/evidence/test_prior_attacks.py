@@ -175,7 +175,7 @@ def test_an_attack_that_breaks_its_contract_is_named() -> None:
             return np.array([[np.nan, 1.0]])
 
     targets, observation = Targets(["a"], ENCODE), Observation(["a"], ENCODE)
-    with pytest.raises(ContractError, match="'broken' gave a value that is not finite"):
+    with pytest.raises(ContractError, match=r"'broken' .*not finite"):
         observe(Broken(), targets, observation, None)
-    with pytest.raises(ContractError, match="'broken' gave"):
+    with pytest.raises(ContractError, match=r"'broken' .*\(1, 2\)"):
         observe(Broken(), Targets(["a", "b"], ENCODE), observation, None)

@@ -1,4 +1,4 @@
-"""Design `given`: who was in is taken as it is, and permuted as it was dealt."""
+"""Design `given`: members are taken as given, and permuted as they were drawn."""
 
 from __future__ import annotations
 
@@ -137,22 +137,26 @@ def test_coins_are_tossed_again_and_may_be_counted() -> None:
 
 def test_coins_that_cannot_be_fair_are_refused() -> None:
     lopsided = corpus([None] * 60, ["members"] * 58 + ["holdout"] * 2, "coins")
-    with pytest.raises(PlanError, match="fair coins do not fall like that"):
+    with pytest.raises(PlanError, match="58 of 60") as error:
         GivenSplit().draw(pool_of(lopsided), GAME, 1)
+    assert error.value.where == "corpus.declared"
     grouped = corpus(["a", "a", "b", "c"], ["members", "members", "holdout", "holdout"], "coins")
-    with pytest.raises(PlanError, match="share a coin"):
+    with pytest.raises(PlanError, match="group") as error:
         GivenSplit().draw(pool_of(grouped), GAME, 1)
+    assert error.value.where == "corpus.declared"
 
 
 def test_a_pool_needs_both_sides_and_a_design_its_corpus() -> None:
     made = corpus([None] * 6, ["members"] * 3 + ["holdout"] * 3)
     with pytest.raises(PoolError, match="3 members and 0 of the holdout"):
         split(made, "some", [0, 1, 2], auxiliary=0.5, seed=1)
-    with pytest.raises(PlanError, match="draws private sets"):
+    with pytest.raises(PlanError, match="'lone'") as error:
         play(pool_of(made), GameSection(), 1, MemoryStore())
+    assert error.value.where == "game.design"
     ordinary = Corpus("c", made.records)
-    with pytest.raises(PlanError, match="says who was in"):
+    with pytest.raises(PlanError, match="'given'") as error:
         play(split(ordinary, "p", [0, 1], auxiliary=0.5, seed=1), GAME, 1, MemoryStore())
+    assert error.value.where == "game.design"
 
 
 def test_permuting_is_uniform() -> None:

@@ -59,8 +59,24 @@ def test_the_target_is_in_half_of_the_sets_and_no_other_target_is(
             assert len(records) == without
 
 
-def test_backgrounds_do_not_depend_on_the_coins() -> None:
-    """The same seed under both adjacencies differs by the filler alone, whatever the coins."""
+def test_backgrounds_do_not_depend_on_coins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other coins change the target and the filler of an instance, and nothing else."""
+    plan = draw(adjacency="replace")
+    monkeypatch.setattr(
+        "synthleak.plan.lone.toss", lambda origins, game, _: toss(origins, game, stream("other"))
+    )
+    other = draw(adjacency="replace")
+    assert not np.array_equal(plan.trials.target, other.trials.target)
+    differing = 0
+    for one, two in zip(instances(plan), instances(other), strict=True):
+        assert len(set(one) - set(two)) == len(set(two) - set(one)) <= 1
+        differing += set(one) != set(two)
+    assert differing > 5
+    assert [s.seed for s in plan.sets] == [s.seed for s in other.sets]
+    assert plan.sets[20:] == other.sets[20:]
+
+
+def test_adjacencies_differ_by_the_filler_alone() -> None:
     replaced, added = draw(adjacency="replace"), draw(adjacency="add")
     for with_filler, without in zip(instances(replaced), instances(added), strict=True):
         assert set(without) <= set(with_filler)

@@ -1,4 +1,4 @@
-"""A look at a handful of texts, for examples and for trying out a new family."""
+"""Proxies on a few texts, for examples and for trying out a new family."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from synthleak.evidence.family import Look
 from synthleak.evidence.observation import Floats, Observation, Targets
 
 
-def glance(look: Look, targets: Sequence[str], texts: Sequence[str]) -> Floats:
-    """Let the function of a family look at a few texts; rounded for reading.
+def observe_texts(look: Look, targets: Sequence[str], texts: Sequence[str]) -> Floats:
+    """Return the values of a family's function on a few texts, rounded for reading.
 
-    To a family that needs vectors, a text of numbers is its own vector.
+    A family that needs vectors reads a text of numbers as its vector.
 
-    >>> glance(lambda targets, observation: observation.vectors, [], ["0.5 1"])
+    >>> observe_texts(lambda targets, observation: observation.vectors, [], ["0.5 1"])
     array([[0.5, 1. ]])
     """
-    return look(Targets(targets, own_vectors), Observation(texts, own_vectors)).round(3)
+    return look(Targets(targets, read_vectors), Observation(texts, read_vectors)).round(3)
 
 
-def own_vectors(texts: Sequence[str]) -> Vectors:
+def read_vectors(texts: Sequence[str]) -> Vectors:
     """Read each text as the numbers of its vector."""
     return np.array([[float(number) for number in text.split()] for text in texts], np.float32)

@@ -27,7 +27,7 @@ def game_size(pool: Pool, game: GameSection) -> int:
         size = game.records
     if size > available:
         raise PlanError(
-            f"a private set needs {size} records, and the pool {pool.name!r} leaves"
+            f"{size} records are wanted for each private set, and the pool {pool.name!r} leaves"
             f" {available} candidates",
             "game.records",
             f"use at most {available}, or lower game.auxiliary",

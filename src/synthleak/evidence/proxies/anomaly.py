@@ -31,8 +31,8 @@ def anomaly(targets: Targets, observation: Observation) -> Floats:
     The forest's seed is the content of the observation. An inverse factor above 10 means that the
     neighbours coincide and tells no more.
 
-    >>> from synthleak.evidence.examples import glance
-    >>> inside, outside = glance(anomaly, ["0 0", "9 9"], ["0 1", "1 0", "0 -1", "-1 0"])
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> inside, outside = observe_texts(anomaly, ["0 0", "9 9"], ["0 1", "1 0", "0 -1", "-1 0"])
     >>> (inside > outside).all()
     np.True_
     """

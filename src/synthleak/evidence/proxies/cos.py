@@ -25,8 +25,8 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def cos(targets: Targets, observation: Observation) -> Floats:
     """Cosine similarity of the target with its nearest texts, and how many are near.
 
-    >>> from synthleak.evidence.examples import glance
-    >>> glance(cos, ["1 0"], ["2 0", "0 1", "-1 0"])
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(cos, ["1 0"], ["2 0", "0 1", "-1 0"])
     array([[1.   , 0.5  , 0.667]])
     """
     similarity = cosines(targets, observation)

@@ -26,8 +26,8 @@ def csls(targets: Targets, observation: Observation) -> Floats:
 
     A text is not its own neighbour; the neighbours of the only text are at 0.
 
-    >>> from synthleak.evidence.examples import glance
-    >>> glance(csls, ["1 0"], ["1 0", "0 1"])  # r(x) = 1/2, r(c) = 0
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(csls, ["1 0"], ["1 0", "0 1"])  # r(x) = 1/2, r(c) = 0
     array([[0.688, 0.562]])
     """
     similarity = cosines(targets, observation)

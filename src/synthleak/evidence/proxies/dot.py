@@ -23,8 +23,8 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def dot(targets: Targets, observation: Observation) -> Floats:
     """Dot product of the target with the texts nearest to it.
 
-    >>> from synthleak.evidence.examples import glance
-    >>> glance(dot, ["1 0"], ["2 0", "0 1"])
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(dot, ["1 0"], ["2 0", "0 1"])
     array([[2., 1.]])
     """
     product = targets.vectors @ observation.vectors.T

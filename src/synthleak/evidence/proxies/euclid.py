@@ -30,8 +30,8 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def euclid(targets: Targets, observation: Observation) -> Floats:
     """Euclidean closeness of the target to its nearest texts, and how many are near.
 
-    >>> from synthleak.evidence.examples import glance
-    >>> glance(euclid, ["0 0"], ["0 1", "0 3"])
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(euclid, ["0 0"], ["0 1", "0 3"])
     array([[0.5  , 0.375, 0.5  ]])
     """
     distance = distances(targets, observation)

@@ -24,8 +24,8 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def mahalanobis(targets: Targets, observation: Observation) -> Floats:
     """Mahalanobis closeness under the Ledoit–Wolf covariance of the observation.
 
-    >>> from synthleak.evidence.examples import glance
-    >>> glance(mahalanobis, ["0 0"], ["1 0", "-1 0", "0 1", "0 -1"])  # covariance 1/2
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(mahalanobis, ["0 0"], ["1 0", "-1 0", "0 1", "0 -1"])  # covariance 1/2
     array([[1.   , 0.414]])
     """
     gaussian = fit_gaussian(observation)
