@@ -10,13 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.core.errors import ContractError
 from synthleak.core.spec import GameSection
+from synthleak.metrics.types import Bools, Ints, Rng
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan, Trials
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -51,14 +49,14 @@ def assignment_of(trials: Trials, targets: int) -> Assignment:
 
 
 def redraw_assignments(
-    design: Design, plan: Plan, game: GameSection, rng: np.random.Generator, count: int
+    design: Design, plan: Plan, game: GameSection, rng: Rng, count: int
 ) -> list[Assignment]:
     """Deal `count` times more, by the plan's own sampler (docs/method.md §8, null by redraw)."""
     targets = len(plan.targets)
     return [assignment_of(design.redraw(plan, game, rng), targets) for _ in range(count)]
 
 
-def coins_of(assignment: Assignment, sets: int, targets: int) -> NDArray[np.bool_]:
+def coins_of(assignment: Assignment, sets: int, targets: int) -> Bools:
     """Return the coins of a design in which every cell is a trial: `coins[set, target]`."""
     coins = np.zeros(sets * targets, dtype=np.bool_)
     coins[assignment.members] = True

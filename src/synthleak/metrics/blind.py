@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from synthleak.core.text import tokens
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.null import p_value, upper_point
+from synthleak.metrics.types import Bools, Rng
 from synthleak.plan.given import permuted
 
 UNFAIR = 0.01
@@ -48,9 +49,9 @@ class BlindTest:
 def blind_test(
     texts: Sequence[str],
     labels: Sequence[Sequence[str]],
-    member: NDArray[np.bool_],
+    member: Bools,
     block: Sequence[int],
-    rng: np.random.Generator,
+    rng: Rng,
     permutations: int = PERMUTATIONS,
 ) -> BlindTest:
     """Try to tell members from the others by what is written, and how; blocks stay whole."""
@@ -102,7 +103,7 @@ def _size(length: int) -> int:
     return int(4 * np.log2(length + 1))
 
 
-def _validated(words: Any, member: NDArray[np.bool_], fold: NDArray[np.integer]) -> Floats:
+def _validated(words: Any, member: Bools, fold: NDArray[np.integer]) -> Floats:
     """Return the mean AUC over folds for every column of `member[text, dealing]`."""
     inside = member.astype(np.float32)
     total = words.T @ inside
@@ -120,7 +121,7 @@ def _validated(words: Any, member: NDArray[np.bool_], fold: NDArray[np.integer])
     return mean
 
 
-def _aucs(scores: Floats, member: NDArray[np.bool_]) -> Floats:
+def _aucs(scores: Floats, member: Bools) -> Floats:
     """Return the AUC of every column; 0.5 where a fold holds one side only."""
     from scipy.stats import rankdata
 

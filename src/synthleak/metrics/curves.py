@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.core.spec import Adjacency
 from synthleak.evidence.observation import Floats
@@ -22,6 +21,7 @@ from synthleak.metrics.records.vulnerability import Sides, redrawn, sides_of
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.metrics.selection import choose
 from synthleak.metrics.stored import from_json, to_json
+from synthleak.metrics.types import Ints
 from synthleak.releases.claim import Claim
 
 CURVES_VERSION = 2
@@ -69,7 +69,7 @@ def read_curve(fpr: Floats, tpr: Floats, at: Floats) -> Floats:
     return made
 
 
-def thinned(x: Floats, y: Floats, tolerance: float = TOLERANCE) -> NDArray[np.int64]:
+def thinned(x: Floats, y: Floats, tolerance: float = TOLERANCE) -> Ints:
     """Return which points to keep so that the line moves by no more than `tolerance`.
 
     Douglas and Peucker's rule: a stretch is drawn as one line if all its points lie close to it.
@@ -188,9 +188,7 @@ def allowed(claim: Claim, adjacency: Adjacency) -> tuple[tuple[float, ...], tupl
     return tuple(np.round(fpr, 5).tolist()), tuple(np.round(tpr, 5).tolist())
 
 
-def _roc(
-    scenario: str, ranks: Ranks, assignments: Sequence[Assignment], chosen: NDArray[np.int64]
-) -> RocCurve:
+def _roc(scenario: str, ranks: Ranks, assignments: Sequence[Assignment], chosen: Ints) -> RocCurve:
     def curve(assignment: Assignment, signal: int) -> tuple[Floats, Floats]:
         low = ranks.low[signal].astype(np.float64)
         if not assignment.members.size or not assignment.others.size:
@@ -209,9 +207,7 @@ def _roc(
     )
 
 
-def _sorted_v(
-    ranks: Ranks, sides: Iterator[Sides], best: NDArray[np.int64], shape: tuple[int, int]
-) -> SortedV:
+def _sorted_v(ranks: Ranks, sides: Iterator[Sides], best: Ints, shape: tuple[int, int]) -> SortedV:
     def scores(signal: int) -> Floats:
         return normal_scores(ranks.low[signal], ranks.high[signal]).reshape(shape)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from synthleak.core.verdict import LEVEL, TIED, TOO_FEW
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment, Ints
+from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.epsilon.bounds import EpsilonBound, gdp_mu, largest_lone, lone_epsilon
 from synthleak.metrics.epsilon.claims import comparison_delta
 from synthleak.metrics.epsilon.one_run import audit_delta, cohort_epsilon, largest_one_run
@@ -28,19 +28,13 @@ from synthleak.metrics.measurements import (
     SignalMeasurements,
     passable,
 )
-from synthleak.metrics.null import (
-    MinPTest,
-    false_discovery_rates,
-    min_p_test,
-    p_value,
-    upper_point,
-)
-from synthleak.metrics.ranks import Signals
+from synthleak.metrics.null import MinPTest, false_discovery_rates, min_p_test, p_value, upper_point
 from synthleak.metrics.records.exposure import member_p_values
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.metrics.selection import choose
 from synthleak.metrics.statistics import Statistics
 from synthleak.metrics.statistics.within_records import record_p_values
+from synthleak.metrics.types import Ints, Rng, Signals
 from synthleak.plan.plan import Plan
 from synthleak.releases.claim import Claim
 
@@ -236,9 +230,7 @@ def _crossfitted(
     return rows
 
 
-def _epsilon(
-    plan: Plan, values: Floats, claim: Claim, rng: np.random.Generator
-) -> EpsilonBound | None:
+def _epsilon(plan: Plan, values: Floats, claim: Claim, rng: Rng) -> EpsilonBound | None:
     """Bound ε on the plan's coins: one per instance, or one for every record in every instance."""
     coins = plan.coins
     if coins is None:
@@ -268,9 +260,7 @@ def _counts_every_coin(plan: Plan, targets: int) -> bool:
     return len(plan.coins) == sets * targets and len(plan.coins) > 1
 
 
-def _exposed(
-    values: Floats, plan: Plan, rng: np.random.Generator
-) -> tuple[RecordMeasurements, ...]:
+def _exposed(values: Floats, plan: Plan, rng: Rng) -> tuple[RecordMeasurements, ...]:
     group = np.asarray(plan.blocks) if plan.blocks else None
     return _with_q(*member_p_values(values[0], plan.trials.member, rng, group))
 

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.calibration import Scores
 from synthleak.evidence.family import Proxy
@@ -24,6 +23,7 @@ from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, assignment_of
 from synthleak.metrics.comparison import comparison_of
 from synthleak.metrics.rounds import round_measurements
+from synthleak.metrics.types import Bools, Ints, Rng
 from synthleak.plan.plan import Design, Plan
 
 META_VERSION = 1
@@ -67,11 +67,11 @@ class Rows:
     """Trials to learn from: features, truth, what each weighs, and which record it is about."""
 
     x: Floats
-    member: NDArray[np.bool_]
+    member: Bools
     weight: Floats
-    record: NDArray[np.int64]
+    record: Ints
 
-    def take(self, which: NDArray[np.bool_]) -> Rows:
+    def take(self, which: Bools) -> Rows:
         """Return some of the trials."""
         return Rows(self.x[which], self.member[which], self.weight[which], self.record[which])
 
@@ -81,9 +81,7 @@ class Rows:
         return bool(self.member.any() and not self.member.all())
 
 
-def fuse(
-    scenario: str, scores: Floats, design: Design, plan: Plan, rng: np.random.Generator
-) -> MetaMeasurements:
+def fuse(scenario: str, scores: Floats, design: Design, plan: Plan, rng: Rng) -> MetaMeasurements:
     """Fuse the proxies of one scenario, `scores[set, target, proxy]`, and evaluate the fusion."""
     targets = len(plan.targets)
     rows = learning_rows(scores, assignment_of(plan.trials, targets))
@@ -125,11 +123,11 @@ def learning_rows(scores: Floats, assignment: Assignment) -> Rows:
     return Rows(flat[cells], member, weight, cells % targets)
 
 
-def _folds(targets: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+def _folds(targets: int, rng: Rng) -> list[Ints]:
     return np.array_split(rng.permutation(targets), min(FOLDS, targets))
 
 
-def _choose(rows: Rows, rng: np.random.Generator) -> Choice:
+def _choose(rows: Rows, rng: Rng) -> Choice:
     """Return what has the best mean AUC over inner folds of records; on ties, the simplest."""
     records = np.unique(rows.record)
     choices = [
@@ -149,7 +147,7 @@ def _choose(rows: Rows, rng: np.random.Generator) -> Choice:
 class Model:
     """A fitted fusion: standardises, takes its proxies, and returns log-odds."""
 
-    def __init__(self, centre: Floats, scale: Floats, used: NDArray[np.int64], linear: Floats):
+    def __init__(self, centre: Floats, scale: Floats, used: Ints, linear: Floats):
         self._centre, self._scale, self._used, self._linear = centre, scale, used, linear
 
     def __call__(self, x: Floats) -> Floats:

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.types import Ints
 
 SLACK = 1e-9
 """Equal statistics may differ by rounding; a redraw this close counts against the finding."""
@@ -35,7 +35,7 @@ class MinPTest:
     """
 
     largest: Floats
-    smallest: NDArray[np.int64]
+    smallest: Ints
     centre: Floats
     scale: Floats
     p: float
@@ -93,13 +93,13 @@ def min_p_test(values: Floats) -> MinPTest | None:
     )
 
 
-def _as_large(largest: Floats) -> NDArray[np.int64]:
+def _as_large(largest: Floats) -> Ints:
     """Return for each assignment how many, itself included, have a T as large."""
     below = np.searchsorted(np.sort(largest), largest - SLACK, side="left")
     return np.asarray(len(largest) - below, dtype=np.int64)
 
 
-def critical_value(falling: Floats, rising: NDArray[np.int64], count: int, level: float) -> float:
+def critical_value(falling: Floats, rising: Ints, count: int, level: float) -> float:
     """Return the T that an assignment must exceed for p ≤ `level`; ∞ where none will do.
 
     α* is the largest U that at most a share `level` of all `count` assignments reaches. The

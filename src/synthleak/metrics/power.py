@@ -23,6 +23,7 @@ from synthleak.metrics.comparison import comparison_of, statistics_of
 from synthleak.metrics.measurements import passable
 from synthleak.metrics.null import min_p_test
 from synthleak.metrics.statistics import Statistics
+from synthleak.metrics.types import Rng
 from synthleak.plan.plan import Design, Plan
 
 POWER = 0.8
@@ -92,7 +93,7 @@ class PlantedLeaks:
         design: Design,
         plan: Plan,
         game: GameSection,
-        rng: np.random.Generator,
+        rng: Rng,
         redraws: int = REDRAWS,
     ) -> None:
         self._design, self._plan, self._values, self._rng = design, plan, values, rng
@@ -197,7 +198,7 @@ def estimate_power(
     design: Design,
     plan: Plan,
     game: GameSection,
-    rng: np.random.Generator,
+    rng: Rng,
     *,
     level: float = LEVEL,
     power: float = POWER,

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.types import Ints
 
 Small = NDArray[np.int32]
-Signals = NDArray[np.int64]
-"""Places of signals in a score table."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Ranks:
     place: Small
     low: Small
     high: Small
-    same: NDArray[np.int64]
+    same: Ints
 
     @property
     def signals(self) -> int:
@@ -37,7 +36,7 @@ class Ranks:
         return len(self.low)
 
     @property
-    def distinct(self) -> NDArray[np.int64]:
+    def distinct(self) -> Ints:
         """The signals that differ from all before them."""
         return np.flatnonzero(self.same == np.arange(self.signals))
 

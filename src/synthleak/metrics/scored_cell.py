@@ -14,7 +14,7 @@ from synthleak.core.spec import GameSection
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
 from synthleak.metrics.comparison import Comparison, comparison_of
-from synthleak.metrics.ranks import Signals
+from synthleak.metrics.types import Groups, Rng
 from synthleak.plan.plan import Design, Plan
 
 
@@ -52,7 +52,7 @@ class ScoredCell:
         return np.concatenate([table.values[: self.sets] for table in self.scores], axis=2)
 
     @cached_property
-    def groups(self) -> list[Signals]:
+    def groups(self) -> Groups:
         """The signals of each scenario, and all of them at the end."""
         ends = np.cumsum([0] + [len(table.proxies) for table in self.scores])
         return [*map(np.arange, ends[:-1], ends[1:]), np.arange(ends[-1])]
@@ -72,6 +72,6 @@ class ScoredCell:
         rng = self.stream(stream_name)
         return redraw_assignments(self.design, self.plan, self.game, rng, count)
 
-    def stream(self, *parts: Part) -> np.random.Generator:
+    def stream(self, *parts: Part) -> Rng:
         """Return one of the cell's random streams."""
         return stream(*self.name, *parts)

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.null import SLACK
-from synthleak.metrics.ranks import Ranks, Signals
+from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT, allowed_alarms
+from synthleak.metrics.types import Ints, Signals
 
 
 @dataclass(frozen=True)
 class Chosen:
     """Per dealing: the signal chosen, its level, its TPR at 5% FPR and its pooled AUC."""
 
-    signal: NDArray[np.int64]
+    signal: Ints
     level: Floats
     tpr: Floats
     pooled: Floats

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from synthleak.encoders.encoder import Vectors, encoders
+from synthleak.encoders import Vectors, encoders
 from synthleak.encoders.transformer import TransformerEncoder, folder_digest
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.core.errors import MissingExtra
-from synthleak.encoders.encoder import Encoder, Vectors, encoders
+from synthleak.encoders import Encoder, Vectors, encoders
 
 DIMENSIONS = 256
 _WEIGHTS = "weights/l2_supercat_256.safetensors"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.core.seeds import stream
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.forest import fit_forest
 from synthleak.evidence.fast.neighbours import distances, fitted_factor
 from synthleak.evidence.fast.outlier_factor import NEIGHBOURS
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 MOST = 10.0
 

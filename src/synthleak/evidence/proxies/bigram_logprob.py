@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.retrieval import retrieve
 from synthleak.evidence.fast.words import target_pairs, text_pairs, words
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.grams import distinct_grams
 from synthleak.evidence.fast.overlap import shared_grams
 from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.neighbours import cosine_radius, cosines, share_within
 from synthleak.evidence.fast.release_neighbours import top_mean
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.core.text import entities
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.ragged import Ragged, found, ragged
 from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(

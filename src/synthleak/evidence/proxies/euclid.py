@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.neighbours import (
     distance_radius,
     distances,
@@ -12,7 +12,6 @@ from synthleak.evidence.fast.neighbours import (
     smallest,
 )
 from synthleak.evidence.fast.release_neighbours import NEIGHBOURS, top_mean
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.density import fit_gaussian
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.density import fit_gaussian
 from synthleak.evidence.fast.neighbours import nearest_distance
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.ragged import Ints, found
 from synthleak.evidence.fast.retrieval import inverse_frequency, max_and_mean, retrieve
 from synthleak.evidence.fast.words import target_pairs, text_pairs
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
 from synthleak.evidence.fast.subsequence import common_words
 from synthleak.evidence.fast.substring import longest_substrings
 from synthleak.evidence.fast.words import words
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(

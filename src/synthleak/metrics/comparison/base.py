@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment, Ints
+from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.crossfit.folds import REPEATS
-from synthleak.metrics.ranks import Ranks, Signals, ranks_of
+from synthleak.metrics.ranks import Ranks, ranks_of
 from synthleak.metrics.statistics import Statistics
+from synthleak.metrics.types import Groups, Ints, Rng
 
 
 @dataclass(frozen=True)
@@ -61,28 +62,24 @@ class Comparison(ABC):
 
     @abstractmethod
     def deployable(
-        self, assignments: Sequence[Assignment], groups: Sequence[Signals], rng: np.random.Generator
+        self, assignments: Sequence[Assignment], groups: Groups, rng: Rng
     ) -> Deployable | None:
         """Cross-fit every dealing; None where there is too little to fold."""
 
     @abstractmethod
-    def standard_error(
-        self, assignment: Assignment, signal: int, rng: np.random.Generator
-    ) -> float:
+    def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
         """Return the bootstrap standard error of one signal's level, named before the data."""
 
     @abstractmethod
-    def spreads(
-        self, assignment: Assignment, groups: Sequence[Signals], rng: np.random.Generator
-    ) -> Spreads | None:
+    def spreads(self, assignment: Assignment, groups: Groups, rng: Rng) -> Spreads | None:
         """Return bootstrap standard errors of the deployable AUC, choosing anew in each draw."""
 
     @abstractmethod
     def resampled(
         self,
         assignment: Assignment,
-        groups: Sequence[Signals],
-        rng: np.random.Generator,
+        groups: Groups,
+        rng: Rng,
         draws: int,
     ) -> Floats | None:
         """Return the deployable AUC in bootstrap draws as [group, draw], choosing anew in each.
@@ -100,7 +97,7 @@ def normal_scores(low: Floats, high: Floats) -> Floats:
     return made
 
 
-def resample(units: int, draws: int, rng: np.random.Generator, group: Ints | None = None) -> Floats:
+def resample(units: int, draws: int, rng: Rng, group: Ints | None = None) -> Floats:
     """Return how often each unit is drawn in each bootstrap draw, as [draw, unit].
 
     Units of one `group` are drawn together: records of one person are not independent.

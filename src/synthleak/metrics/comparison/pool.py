@@ -7,17 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment, Ints
-from synthleak.metrics.comparison.base import (
-    Comparison,
-    Deployable,
-    Spreads,
-    resample,
-)
+from synthleak.metrics.assignment import Assignment
+from synthleak.metrics.comparison.base import Comparison, Deployable, Spreads, resample
 from synthleak.metrics.crossfit.folds import fold_count, split_folds
 from synthleak.metrics.crossfit.pool import (
     Crossfit,
-    Singles,
     Wins,
     choose_in_folds,
     crossfit,
@@ -26,9 +20,9 @@ from synthleak.metrics.crossfit.pool import (
     take_chosen,
     wins_of,
 )
-from synthleak.metrics.ranks import Signals
 from synthleak.metrics.statistics import FEW_OTHERS, PoolStatistic, Statistics
 from synthleak.metrics.statistics.pool import pool_statistics
+from synthleak.metrics.types import Groups, Ints, Rng, Singles
 
 DRAWS = 500
 RESELECTING_DRAWS = 100
@@ -79,7 +73,7 @@ class PoolComparison(Comparison):
         return np.unique(group, return_counts=True)[1]
 
     def folds(
-        self, assignment: Assignment, rng: np.random.Generator, repeats: int
+        self, assignment: Assignment, rng: Rng, repeats: int
     ) -> tuple[Singles, Singles] | None:
         """Place members and other units into folds; None where there are too few."""
         folds = fold_count(*(len(self._sizes(assignment, side)) for side in (0, 1)))
@@ -91,9 +85,7 @@ class PoolComparison(Comparison):
             split_folds(assignment.others.shape[1], folds, rng, repeats, others),
         )
 
-    def drawn(
-        self, assignment: Assignment, draws: int, rng: np.random.Generator
-    ) -> tuple[Floats, Floats]:
+    def drawn(self, assignment: Assignment, draws: int, rng: Rng) -> tuple[Floats, Floats]:
         """Draw members and other units again, each from its own side."""
         members, others = self.groups(assignment)
         return (
@@ -102,7 +94,7 @@ class PoolComparison(Comparison):
         )
 
     def deployable(
-        self, assignments: Sequence[Assignment], groups: Sequence[Signals], rng: np.random.Generator
+        self, assignments: Sequence[Assignment], groups: Groups, rng: Rng
     ) -> Deployable | None:
         """Cross-fit over instances, or over records where there is one release."""
         first, *redrawn = [
@@ -125,9 +117,7 @@ class PoolComparison(Comparison):
             np.stack([item.tpr for item in made], axis=1),
         )
 
-    def standard_error(
-        self, assignment: Assignment, signal: int, rng: np.random.Generator
-    ) -> float:
+    def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
         """Draw members and other units anew, each from its own side."""
         if not assignment.members.size or not assignment.others.size:
             return 0.0
@@ -138,9 +128,7 @@ class PoolComparison(Comparison):
         mass = rows.sum(axis=1) * (columns @ wins.mass)
         return float((sums / (2 * mass)).std())
 
-    def spreads(
-        self, assignment: Assignment, groups: Sequence[Signals], rng: np.random.Generator
-    ) -> Spreads | None:
+    def spreads(self, assignment: Assignment, groups: Groups, rng: Rng) -> Spreads | None:
         """Resample units within each side, and records with all their trials."""
         inside = self.folds(assignment, rng, RESELECTING_REPEATS)
         if inside is None:
@@ -161,8 +149,8 @@ class PoolComparison(Comparison):
     def resampled(
         self,
         assignment: Assignment,
-        groups: Sequence[Signals],
-        rng: np.random.Generator,
+        groups: Groups,
+        rng: Rng,
         draws: int,
     ) -> Floats | None:
         """Draw units anew within each side, and choose anew."""
@@ -177,8 +165,8 @@ class PoolComparison(Comparison):
         wins: Wins,
         assignment: Assignment,
         inside: tuple[Singles, Singles],
-        groups: Sequence[Signals],
-        rng: np.random.Generator,
+        groups: Groups,
+        rng: Rng,
         draws: int,
     ) -> Floats:
         """Return the deployable AUC as [group, draw, repeat], both sides drawn apart."""
@@ -190,7 +178,7 @@ class PoolComparison(Comparison):
         wins: Wins,
         inside: tuple[Singles, Singles],
         weight: tuple[Floats, Floats],
-        groups: Sequence[Signals],
+        groups: Groups,
     ) -> Floats:
         """Return the deployable AUC of one draw as [group, repeat]."""
         rest, held = fold_aucs(wins, inside, weight)

@@ -19,17 +19,16 @@ from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.comparison.base import Deployable, Spreads, resample
 from synthleak.metrics.comparison.pool import DRAWS, RESELECTING_DRAWS, PoolComparison
-from synthleak.metrics.crossfit.pool import Singles, mean_known, ratio
-from synthleak.metrics.ranks import Ranks, Signals
+from synthleak.metrics.crossfit.pool import mean_known, ratio
+from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
+from synthleak.metrics.types import Groups, Ints, Rng, Singles
 
 MANY = 400
 """Records above which a release is compared in this way."""
 REPEATS = 4
 _CHUNK = 50
 """Bootstrap draws at a time."""
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ class SortedPoolComparison(PoolComparison):
     repeats: int = REPEATS
 
     def deployable(
-        self, assignments: Sequence[Assignment], groups: Sequence[Signals], rng: np.random.Generator
+        self, assignments: Sequence[Assignment], groups: Groups, rng: Rng
     ) -> Deployable | None:
         """Cross-fit over records."""
         made = [
@@ -161,7 +160,7 @@ class SortedPoolComparison(PoolComparison):
     def _fitted(
         self,
         assignment: Assignment,
-        groups: Sequence[Signals],
+        groups: Groups,
         inside: tuple[Singles, Singles] | None,
         weight: tuple[Floats, Floats] | None = None,
     ) -> Floats | None:
@@ -184,9 +183,7 @@ class SortedPoolComparison(PoolComparison):
             )
         return np.array(made).transpose(1, 0, 2)
 
-    def standard_error(
-        self, assignment: Assignment, signal: int, rng: np.random.Generator
-    ) -> float:
+    def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
         """Draw members and others again, each from its own side."""
         if not assignment.members.size or not assignment.others.size:
             return 0.0
@@ -202,9 +199,7 @@ class SortedPoolComparison(PoolComparison):
             made.append(wins / (2 * rows.sum(axis=1) * columns.sum(axis=1)))
         return float(np.concatenate(made).std())
 
-    def spreads(
-        self, assignment: Assignment, groups: Sequence[Signals], rng: np.random.Generator
-    ) -> Spreads | None:
+    def spreads(self, assignment: Assignment, groups: Groups, rng: Rng) -> Spreads | None:
         """Resample records: members and others apart for this pool, all together beyond it."""
         pool = self.resampled(assignment, groups, rng, RESELECTING_DRAWS)
         if pool is None:
@@ -218,8 +213,8 @@ class SortedPoolComparison(PoolComparison):
     def resampled(
         self,
         assignment: Assignment,
-        groups: Sequence[Signals],
-        rng: np.random.Generator,
+        groups: Groups,
+        rng: Rng,
         draws: int,
     ) -> Floats | None:
         """Draw records again within each side, and choose again."""
@@ -231,7 +226,7 @@ class SortedPoolComparison(PoolComparison):
     def _reweighted(
         self,
         assignment: Assignment,
-        groups: Sequence[Signals],
+        groups: Groups,
         inside: tuple[Singles, Singles] | None,
         weight: tuple[Floats, Floats],
     ) -> Floats:

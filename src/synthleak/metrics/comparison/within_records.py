@@ -6,17 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, coins_of
-from synthleak.metrics.comparison.base import (
-    Comparison,
-    Deployable,
-    Spreads,
-    resample,
-)
-from synthleak.metrics.crossfit.pool import Singles
+from synthleak.metrics.comparison.base import Comparison, Deployable, Spreads, resample
 from synthleak.metrics.crossfit.within_records import (
     FEW_INSTANCES,
     choose_folds,
@@ -30,7 +23,6 @@ from synthleak.metrics.crossfit.within_records import (
     resampled_records,
     resampled_shares,
 )
-from synthleak.metrics.ranks import Signals
 from synthleak.metrics.statistics import Statistics, mean_compared
 from synthleak.metrics.statistics.within_records import (
     doubled_ranks,
@@ -38,6 +30,7 @@ from synthleak.metrics.statistics.within_records import (
     record_aucs,
     record_statistics,
 )
+from synthleak.metrics.types import Bools, Groups, Rng, Singles
 
 DRAWS = 500
 RESELECTING_DRAWS = 100
@@ -48,7 +41,7 @@ FINALISTS = 12
 class WithinRecords(Comparison):
     """Every cell is a trial: the coin of one record in one release."""
 
-    def coins(self, assignments: Sequence[Assignment]) -> NDArray[np.bool_]:
+    def coins(self, assignments: Sequence[Assignment]) -> Bools:
         """Return `coins[dealing, set, target]`."""
         return np.stack(
             [coins_of(assignment, self.sets, self.targets) for assignment in assignments]
@@ -63,7 +56,7 @@ class WithinRecords(Comparison):
         return float(len(assignment.members)), float(assignment.others.shape[1])
 
     def deployable(
-        self, assignments: Sequence[Assignment], groups: Sequence[Signals], rng: np.random.Generator
+        self, assignments: Sequence[Assignment], groups: Groups, rng: Rng
     ) -> Deployable | None:
         """Cross-fit over instances, or over records where instances are few."""
         inside = folds_of(self.sets, self.targets, rng)
@@ -77,9 +70,7 @@ class WithinRecords(Comparison):
             held_tpr(self.ranks, coins, inside, choices),
         )
 
-    def standard_error(
-        self, assignment: Assignment, signal: int, rng: np.random.Generator
-    ) -> float:
+    def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
         """Draw instances anew with all their coins; records where instances are few."""
         coins = self.coins([assignment])[0]
         if self.sets < FEW_INSTANCES:
@@ -97,9 +88,7 @@ class WithinRecords(Comparison):
             missing += compared == 0
         return float(mean_compared(total, missing, self.targets).std())
 
-    def spreads(
-        self, assignment: Assignment, groups: Sequence[Signals], rng: np.random.Generator
-    ) -> Spreads | None:
+    def spreads(self, assignment: Assignment, groups: Groups, rng: Rng) -> Spreads | None:
         """Resample instances with all their coins, and records with all their releases."""
         inside = folds_of(self.sets, self.targets, rng, RESELECTING_REPEATS)
         if inside is None:
@@ -122,8 +111,8 @@ class WithinRecords(Comparison):
     def resampled(
         self,
         assignment: Assignment,
-        groups: Sequence[Signals],
-        rng: np.random.Generator,
+        groups: Groups,
+        rng: Rng,
         draws: int,
     ) -> Floats | None:
         """Draw instances anew with all their coins; records where instances are few."""
@@ -140,9 +129,9 @@ class WithinRecords(Comparison):
 
     def _few_instances(
         self,
-        coins: NDArray[np.bool_],
+        coins: Bools,
         inside: Singles,
-        groups: Sequence[Signals],
+        groups: Groups,
         weight: Floats,
     ) -> Floats:
         shares = record_aucs(doubled_ranks(self.values), coins)[0].T
@@ -150,9 +139,9 @@ class WithinRecords(Comparison):
 
     def _over_instances(
         self,
-        coins: NDArray[np.bool_],
+        coins: Bools,
         inside: Singles,
-        groups: Sequence[Signals],
+        groups: Groups,
         level: Floats,
         weight: Floats,
     ) -> Floats:

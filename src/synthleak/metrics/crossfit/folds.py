@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from synthleak.metrics.types import Ints, Rng, Singles
 
 REPEATS = 20
 FOLDS = 5
@@ -18,10 +19,10 @@ def fold_count(*sizes: int) -> int:
 def split_folds(
     units: int,
     folds: int,
-    rng: np.random.Generator,
+    rng: Rng,
     repeats: int = REPEATS,
-    group: NDArray[np.int64] | None = None,
-) -> NDArray[np.float32]:
+    group: Ints | None = None,
+) -> Singles:
     """Return `inside[unit, repeat, fold]`: 1 where the unit is evaluated, each once per repeat.
 
     Units of one `group` share a fold: a proxy chosen on one record of a person would otherwise be
@@ -32,5 +33,5 @@ def split_folds(
         return split_folds(len(names), folds, rng, repeats)[place]
     base = np.arange(units) % folds
     fold = np.stack([rng.permutation(base) for _ in range(repeats)], axis=1)
-    inside: NDArray[np.float32] = (fold[:, :, None] == np.arange(folds)).astype(np.float32)
+    inside: Singles = (fold[:, :, None] == np.arange(folds)).astype(np.float32)
     return inside

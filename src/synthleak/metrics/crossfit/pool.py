@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
-from synthleak.metrics.ranks import Ranks, Signals
+from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
-
-Singles = NDArray[np.float32]
+from synthleak.metrics.types import Groups, Ints, Signals, Singles
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def wins_of(
     return Wins(doubled.astype(np.float32), weight.sum(axis=1, dtype=np.float64), signals)
 
 
-def _distinct_others(assignment: Assignment) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
+def _distinct_others(assignment: Assignment) -> tuple[Ints, NDArray[np.uint16]]:
     """Return each unit's different cells, padded, and in how many rounds each was drawn."""
     ordered = np.sort(assignment.others.T, axis=1)
     fresh = np.ones_like(ordered, dtype=np.bool_)
@@ -124,7 +123,7 @@ def crossfit(
     ranks: Ranks,
     assignment: Assignment,
     targets: int,
-    groups: Sequence[Signals],
+    groups: Groups,
     inside: tuple[Singles, Singles] | None,
 ) -> Crossfit | None:
     """Cross-fit one assignment, for every group of signals; None where there are no folds."""

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.crossfit.folds import FOLDS, REPEATS, fold_count, split_folds
-from synthleak.metrics.crossfit.pool import Singles, ratio, take_chosen
-from synthleak.metrics.ranks import Ranks, Signals
+from synthleak.metrics.crossfit.pool import ratio, take_chosen
+from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
 from synthleak.metrics.statistics import mean_compared
 from synthleak.metrics.statistics.within_records import doubled_ranks, idle, record_aucs
+from synthleak.metrics.types import Bools, Groups, Rng, Signals, Singles
 
 FEW_INSTANCES = 2 * FOLDS
 
@@ -33,9 +34,7 @@ class FoldFigures:
     held: Floats
 
 
-def folds_of(
-    sets: int, targets: int, rng: np.random.Generator, repeats: int = REPEATS
-) -> Singles | None:
+def folds_of(sets: int, targets: int, rng: Rng, repeats: int = REPEATS) -> Singles | None:
     """Return `inside[set or target, fold]` over all repeats, or None if neither can be folded."""
     units = sets if sets >= FEW_INSTANCES else targets
     folds = fold_count(units)
@@ -44,7 +43,7 @@ def folds_of(
     return split_folds(units, folds, rng, repeats).reshape(units, -1)
 
 
-def fold_figures(values: Floats, coins: NDArray[np.bool_], inside: Singles) -> FoldFigures:
+def fold_figures(values: Floats, coins: Bools, inside: Singles) -> FoldFigures:
     """Evaluate every signal without and within every fold, for `coins[dealing, set, target]`."""
     sets = values.shape[0]
     if sets < FEW_INSTANCES:
@@ -64,7 +63,7 @@ class _Sum:
         self._total: Floats = np.zeros(1)
         self._missing: Floats = np.zeros(1)
 
-    def add(self, share: Floats, idle: NDArray[np.bool_]) -> None:
+    def add(self, share: Floats, idle: Bools) -> None:
         """Add one record."""
         self._total = self._total + share
         self._missing = self._missing + idle
@@ -88,7 +87,7 @@ class RecordFolds:
 
 
 def per_record_figures(
-    values: Floats, coins: NDArray[np.bool_], inside: Singles
+    values: Floats, coins: Bools, inside: Singles
 ) -> tuple[RecordFolds, RecordFolds]:
     """Return AUC_x of the first dealing without and within each fold."""
     rest, held = [], []
@@ -98,7 +97,7 @@ def per_record_figures(
     return _stacked(rest), _stacked(held)
 
 
-def _stacked(made: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> RecordFolds:
+def _stacked(made: Sequence[tuple[Floats, Bools]]) -> RecordFolds:
     return RecordFolds(
         np.stack([share[:, 0] for share, _ in made], axis=1),
         np.stack([idle[0] for _, idle in made]).astype(np.float64),
@@ -106,7 +105,7 @@ def _stacked(made: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> RecordFolds:
 
 
 def _each_record(
-    values: Floats, coins: NDArray[np.bool_], inside: Singles
+    values: Floats, coins: Bools, inside: Singles
 ) -> Iterator[tuple[Singles, Singles, Singles]]:
     """Yield, per record, doubled ranks without and within each fold, and its coins."""
     for position in range(values.shape[1]):
@@ -125,7 +124,7 @@ def doubled_wins(scores: Floats) -> Singles:
     return wins
 
 
-def _share(ranks: Singles, member: Singles, inside: Singles) -> tuple[Floats, NDArray[np.bool_]]:
+def _share(ranks: Singles, member: Singles, inside: Singles) -> tuple[Floats, Bools]:
     """Return AUC_x per [signal, dealing, fold] from doubled ranks, 0.5 where nothing compares."""
     signals, sets, folds = ranks.shape
     sums = member @ ranks.transpose(1, 0, 2).reshape(sets, -1)
@@ -137,7 +136,7 @@ def _share(ranks: Singles, member: Singles, inside: Singles) -> tuple[Floats, ND
     return made, compared == 0
 
 
-def _over_records(values: Floats, coins: NDArray[np.bool_], inside: Singles) -> FoldFigures:
+def _over_records(values: Floats, coins: Bools, inside: Singles) -> FoldFigures:
     shares = record_aucs(doubled_ranks(values), coins).transpose(2, 0, 1)
     nothing = idle(coins).astype(np.float64)
     rest, held = (
@@ -159,9 +158,7 @@ def held_auc(figures: FoldFigures, chosen: Signals) -> Floats:
     return made
 
 
-def held_tpr(
-    ranks: Ranks, coins: NDArray[np.bool_], inside: Singles, choices: Sequence[Signals]
-) -> Floats:
+def held_tpr(ranks: Ranks, coins: Bools, inside: Singles, choices: Sequence[Signals]) -> Floats:
     """Return the deployable TPR at 5% FPR per [group, dealing]: all coins of a fold together."""
     dealings, sets, targets = coins.shape
     by_set = sets >= FEW_INSTANCES
@@ -181,7 +178,7 @@ def held_tpr(
     return rate_of_all
 
 
-def _tpr(scores: NDArray[np.int32], joined: NDArray[np.bool_]) -> Floats:
+def _tpr(scores: NDArray[np.int32], joined: Bools) -> Floats:
     """Return TPR at 5% FPR of one signal for many dealings of the same cells."""
     order = np.argsort(-scores, kind="stable")
     falling = -scores[order]
@@ -196,7 +193,7 @@ def _tpr(scores: NDArray[np.int32], joined: NDArray[np.bool_]) -> Floats:
 
 def resampled_instances(
     values: Floats,
-    coins: NDArray[np.bool_],
+    coins: Bools,
     inside: Singles,
     weight: Floats,
     finalists: Signals,
@@ -222,9 +219,7 @@ def resampled_instances(
     return FoldFigures(rest.mean().reshape(shape), held.mean().reshape(shape))
 
 
-def _weighed(
-    ranks: Singles, member: NDArray[np.bool_], side: Singles
-) -> tuple[Floats, NDArray[np.bool_]]:
+def _weighed(ranks: Singles, member: Bools, side: Singles) -> tuple[Floats, Bools]:
     """Return AUC_x per [signal, column] of `side`, from the members' doubled ranks within it."""
     inside = side[member]
     sums = np.einsum("kmc,mc->kc", ranks, inside).astype(np.float64)
@@ -236,16 +231,14 @@ def _weighed(
 
 
 def resampled_records(
-    rest: RecordFolds, held: RecordFolds, weight: Floats, groups: Sequence[Signals]
+    rest: RecordFolds, held: RecordFolds, weight: Floats, groups: Groups
 ) -> Floats:
     """Return the deployable AUC per [group, draw], records drawn `weight[draw, target]` times."""
     figures = FoldFigures(rest.resampled(weight), held.resampled(weight))
     return np.stack([held_auc(figures, choose_folds(figures, group)) for group in groups])
 
 
-def resampled_shares(
-    shares: Floats, inside: Singles, weight: Floats, groups: Sequence[Signals]
-) -> Floats:
+def resampled_shares(shares: Floats, inside: Singles, weight: Floats, groups: Groups) -> Floats:
     """Return the deployable AUC per [group, draw] where folds are shares of the records.
 
     `shares[signal, target]` is AUC_x of one dealing, `weight[draw, target]` how often each record

@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.types import Bools, Rng
 
 ALPHA = 0.05
 RESERVED = 0.4
@@ -72,9 +72,9 @@ def _log_ratio(above: float, below: float) -> float:
 
 def lone_epsilon(
     scores: Floats,
-    member: NDArray[np.bool_],
+    member: Bools,
     delta: float,
-    rng: np.random.Generator,
+    rng: Rng,
     alpha: float = ALPHA,
 ) -> EpsilonBound:
     """Bound ε from `scores[instance, signal]` of each instance's designated target.
@@ -119,9 +119,7 @@ def largest_lone(members: int, others: int, delta: float, alpha: float = ALPHA) 
     return epsilon_of_counts(counts[0], counts[0], 0, counts[1], delta, alpha)
 
 
-def _best_rule(
-    scores: Floats, member: NDArray[np.bool_], delta: float, alpha: float
-) -> tuple[int, float]:
+def _best_rule(scores: Floats, member: Bools, delta: float, alpha: float) -> tuple[int, float]:
     """Return the signal and threshold with the best bound here, ties by TPR − FPR, then by order.
 
     A threshold lies halfway between two scores, so that neither side is favoured later.

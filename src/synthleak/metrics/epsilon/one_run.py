@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.epsilon.bounds import ALPHA, EpsilonBound
+from synthleak.metrics.types import Bools, Ints, Rng
 
 SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 """Of the coins, how many to guess on a side: fewer than half, since heads may be few."""
@@ -64,9 +64,9 @@ def audit_delta(claimed: float, coins: int) -> float:
 
 def cohort_epsilon(
     values: Floats,
-    coins: NDArray[np.bool_],
+    coins: Bools,
     delta: float,
-    rng: np.random.Generator,
+    rng: Rng,
     alpha: float = ALPHA,
 ) -> EpsilonBound:
     """Bound ε from `values[instance, target, signal]` and `coins[instance, target]`.
@@ -102,7 +102,7 @@ def largest_one_run(shape: tuple[int, ...], delta: float, alpha: float = ALPHA) 
     return one_run_epsilon(instances * targets, counted, counted, delta, alpha)
 
 
-def _reserved(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
+def _reserved(shape: tuple[int, ...], rng: Rng) -> Bools:
     instances, targets = shape
     reserved = np.zeros(shape, dtype=np.bool_)
     if instances > 1:
@@ -121,9 +121,7 @@ def _comparable(values: Floats) -> Floats:
     return np.concatenate([values, rankdata(values, axis=0)], axis=2)
 
 
-def _best_guesses(
-    table: Floats, coins: NDArray[np.bool_], rng: np.random.Generator
-) -> tuple[int, float, float]:
+def _best_guesses(table: Floats, coins: Bools, rng: Rng) -> tuple[int, float, float]:
     """Return the column and the shares to guess IN and OUT that bound ε best on these coins."""
     from scipy.stats import beta
 
@@ -149,7 +147,7 @@ def _best_guesses(
     return rule
 
 
-def _guess(scores: Floats, high: float, low: float, rng: np.random.Generator) -> NDArray[np.int64]:
+def _guess(scores: Floats, high: float, low: float, rng: Rng) -> Ints:
     """Return 1 (joined) for the highest, −1 (absent) for the lowest, 0 (no guess) between.
 
     Equal scores stand in a drawn order.

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment, Ints
+from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.comparison.base import resample
 from synthleak.metrics.null import SLACK
 from synthleak.metrics.ranks import Small
 from synthleak.metrics.roc import FPR_LIMIT, allowed_alarms
+from synthleak.metrics.types import Bools, Ints, Rng
 
 MEASURES = ("auc", "tpr_at_fpr05")
 DRAWS = 1000
@@ -31,7 +31,7 @@ class Sides:
     """One signal as dealt once: ranks of all cells, and which records are of the first kind."""
 
     low: Small
-    first: NDArray[np.bool_]
+    first: Bools
     assignment: Assignment
 
     @property
@@ -40,7 +40,7 @@ class Sides:
         return self.assignment.members % len(self.first)
 
     @property
-    def members_first(self) -> NDArray[np.bool_]:
+    def members_first(self) -> Bools:
         """Whether each member is of the first kind."""
         return self.first[self.records]
 
@@ -80,7 +80,7 @@ class OriginMeasurements:
 
 
 def origin_measurements(
-    dealings: Sequence[Sides], rng: np.random.Generator, draws: int = DRAWS
+    dealings: Sequence[Sides], rng: Rng, draws: int = DRAWS
 ) -> list[OriginMeasurements]:
     """Return the figures of each measure; the observed dealing first, then the redraws."""
     observed = dealings[0]
@@ -138,7 +138,7 @@ def _mean(scores: Floats) -> Floats:
     return scores.mean(axis=1) if scores.shape[1] else np.full(len(scores), np.nan)
 
 
-def _resampled(sides: Sides, rng: np.random.Generator, draws: int) -> Floats:
+def _resampled(sides: Sides, rng: Rng, draws: int) -> Floats:
     """Return the differences of bootstrap draws: member records of each kind drawn anew.
 
     A record brings all its trials with it, and the non-members stay (docs/method.md §10).
@@ -175,7 +175,7 @@ class Own:
     last: Ints
 
     @classmethod
-    def of(cls, sides: Sides, kind: NDArray[np.bool_]) -> Own:
+    def of(cls, sides: Sides, kind: Bools) -> Own:
         """Take the trials of one kind."""
         targets = len(sides.first)
         cells = sides.assignment.others.ravel()
@@ -208,7 +208,7 @@ class Own:
         )
 
 
-def _own_limits(sides: Sides, rng: np.random.Generator, draws: int) -> Floats:
+def _own_limits(sides: Sides, rng: Rng, draws: int) -> Floats:
     """Return the limits of the own difference: all records drawn anew, in and out."""
     first, second = Own.of(sides, sides.first), Own.of(sides, ~sides.first)
     weights = resample(len(sides.first), draws, rng)

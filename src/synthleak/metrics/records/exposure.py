@@ -10,7 +10,6 @@ and false discoveries can be controlled.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
@@ -18,14 +17,13 @@ from synthleak.metrics.crossfit.folds import split_folds
 from synthleak.metrics.ranks import ranks_of
 from synthleak.metrics.statistics import AUC, TAIL
 from synthleak.metrics.statistics.pool import pool_statistics
-
-Ints = NDArray[np.int64]
+from synthleak.metrics.types import Bools, Ints, Rng
 
 
 def member_p_values(
     values: Floats,
-    member: NDArray[np.bool_],
-    rng: np.random.Generator,
+    member: Bools,
+    rng: Rng,
     group: Ints | None = None,
 ) -> tuple[Ints, Floats, Floats]:
     """Return (targets, share of the holdout that each outscores, p), the most exposed first.
@@ -49,7 +47,7 @@ def member_p_values(
     return targets[order], share[order], p[order]
 
 
-def _best_tail(values: Floats, member: NDArray[np.bool_]) -> int:
+def _best_tail(values: Floats, member: Bools) -> int:
     """Return the signal with the largest tail, ties by AUC, then in catalogue order."""
     assignment = Assignment(np.flatnonzero(member), np.flatnonzero(~member)[None])
     auc, tail = pool_statistics(ranks_of(values), [assignment], (AUC, TAIL)).values

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, assignment_of
@@ -29,6 +28,7 @@ from synthleak.metrics.records.vulnerability import (
 )
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.metrics.selection import choose
+from synthleak.metrics.types import Ints
 
 PROFILE_VERSION = 2
 REDRAWS = 400
@@ -53,8 +53,8 @@ class Profile:
 
     v: Floats
     v_paper: Floats
-    joined: NDArray[np.int64]
-    absent: NDArray[np.int64]
+    joined: Ints
+    absent: Ints
     split_auc: Floats
     best: int
     no_leak: Floats
@@ -131,13 +131,13 @@ def profile(
     return made, ranks
 
 
-def _chosen(comparison: Comparison, assignments: Sequence[Assignment]) -> NDArray[np.int64]:
+def _chosen(comparison: Comparison, assignments: Sequence[Assignment]) -> Ints:
     """Return the best signal of all in every dealing, as the tables choose it."""
     level = comparison.statistics(assignments).auc
     return choose(comparison.ranks, assignments, level, np.arange(level.shape[1])).signal
 
 
-def _no_leak(table: Floats, sides: Sequence[Sides], chosen: NDArray[np.int64]) -> Floats:
+def _no_leak(table: Floats, sides: Sequence[Sides], chosen: Ints) -> Floats:
     """Return the shapes of V in redraws, each by the signal that it would have chosen."""
     shapes = np.empty((len(sides), 3))
     for signal in np.unique(chosen):

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.types import Bools
 
 TENTH = 0.1
 
@@ -71,7 +71,7 @@ class RecordStatistic(Statistic):
     compare nothing; the result is [assignment, signal].
     """
 
-    combine: Callable[[Floats, NDArray[np.bool_]], Floats]
+    combine: Callable[[Floats, Bools], Floats]
 
 
 def _mean_rank(below: Floats, upto: Floats, total: Floats) -> Floats:
@@ -92,12 +92,12 @@ def tail(name: str, limit: float, column: str, *, needs_many_others: bool = Fals
     return PoolStatistic(name, title, column, per_member, 0.0, needs_many_others)
 
 
-def _mean_auc(shares: Floats, idle: NDArray[np.bool_]) -> Floats:
+def _mean_auc(shares: Floats, idle: Bools) -> Floats:
     missing = idle.sum(axis=1)[:, None].astype(np.float64)
     return mean_compared(shares.sum(axis=1), missing, shares.shape[1])
 
 
-def _mean_of_largest_tenth(shares: Floats, idle: NDArray[np.bool_]) -> Floats:
+def _mean_of_largest_tenth(shares: Floats, idle: Bools) -> Floats:
     first = shares.shape[1] - tenth(shares.shape[1])
     mean: Floats = np.partition(shares, first, axis=1)[:, first:].mean(axis=1)
     return mean

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, coins_of
 from synthleak.metrics.statistics import RECORD_STATISTICS, RecordStatistic, Statistics
+from synthleak.metrics.types import Bools, Singles
 
 BLOCK = 128
 
 
-def doubled_ranks(values: Floats) -> NDArray[np.float32]:
+def doubled_ranks(values: Floats) -> Singles:
     """Return doubled mid-ranks of `values[set, target, signal]` over sets: [target, set, signal].
 
     Whole numbers below 2²⁴: products and sums of them are exact in single precision.
@@ -30,7 +30,7 @@ def doubled_ranks(values: Floats) -> NDArray[np.float32]:
     return np.ascontiguousarray(np.moveaxis(2 * ranks, 0, 1), dtype=np.float32)
 
 
-def record_aucs(ranks: NDArray[np.float32], coins: NDArray[np.bool_]) -> Floats:
+def record_aucs(ranks: Singles, coins: Bools) -> Floats:
     """Return AUC_x as [assignment, target, signal] for `coins[assignment, set, target]`.
 
     A record that compares nothing is 0.5; `mean_compared` takes it out of a mean again.
@@ -45,7 +45,7 @@ def record_aucs(ranks: NDArray[np.float32], coins: NDArray[np.bool_]) -> Floats:
     return np.ascontiguousarray(np.moveaxis(share, 0, 1))
 
 
-def idle(coins: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def idle(coins: Bools) -> Bools:
     """Return which records compare nothing, as [assignment, target]: all their coins agree."""
     return np.asarray(coins.all(axis=1) | ~coins.any(axis=1))
 
@@ -65,9 +65,7 @@ def record_statistics(
     return Statistics(tuple(item.name for item in wanted), made)
 
 
-def _blocks(
-    values: Floats, assignments: Sequence[Assignment]
-) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
+def _blocks(values: Floats, assignments: Sequence[Assignment]) -> Iterator[tuple[slice, Bools]]:
     """Yield some assignments at a time, and their coins."""
     sets, targets, _ = values.shape
     for start in range(0, len(assignments), BLOCK):
@@ -102,7 +100,7 @@ def record_p_values(values: Floats, assignments: Sequence[Assignment]) -> tuple[
     return best, (1 + at_least) / len(assignments)
 
 
-def _tie_factor(ranks: NDArray[np.float32]) -> Floats:
+def _tie_factor(ranks: Singles) -> Floats:
     """Return by how much ties narrow the spread of an AUC, inverted; 0 where all is tied."""
     sets = ranks.shape[1]
     full = (sets**2 - 1) / 12.0

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from synthleak.core.errors import PoolError
 from synthleak.core.validation import listed, nearest
 from synthleak.corpus.corpus import Corpus, Record
-from synthleak.pools.pool import Filter, Ground, rules
+from synthleak.pools import Filter, Ground, rules
 
 Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
