@@ -73,13 +73,7 @@ families = Catalogue("proxy family", "synthleak.evidence.proxies")
 
 
 def family(
-    name: str,
-    *,
-    version: int,
-    view: View,
-    scale: Scale,
-    proxies: dict[str, str],
-    order: int = 1000,
+    name: str, *, version: int, view: View, scale: Scale, proxies: dict[str, str], order: int = 1000
 ) -> Callable[[Look], Look]:
     """Register the decorated function as a family.
 

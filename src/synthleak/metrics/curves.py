@@ -28,7 +28,7 @@ CURVES_VERSION = 2
 REDRAWS = 199
 BAND = (0.025, 0.975)
 TOLERANCE = 0.004
-"""How far a thinned curve may lie from the whole one: about a pixel."""
+"""How far a thinned curve may lie from the full one: about a pixel."""
 LOWEST = 1e-3
 """Where a logarithmic axis of false-positive rates begins."""
 GRID: Floats = np.unique(
@@ -108,7 +108,7 @@ def drawable(fpr: Floats, tpr: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class RocCurve:
-    """The best proxy of a scenario: its curve, and the band of redraws that choose their own best.
+    """The best proxy of a scenario: its curve, and the band of redraws that choose again.
 
     `low` and `high` are at the rates of `GRID`; empty where there is nothing to redraw.
     """

@@ -106,7 +106,7 @@ class RecordMeasurements:
 class CellMeasurements:
     """One cell: a row per scenario, and what concerns all signals together.
 
-    `p` is p_cell; `reason` says why nothing can be said; `statistics` names the values of every
+    `p` is p_cell; `reason` says why no verdict is possible; `statistics` names the values of every
     signal. Where nothing varies there is no `null` and nothing was `deciding`.
     """
 

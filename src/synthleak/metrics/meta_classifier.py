@@ -1,4 +1,4 @@
-"""The meta-classifier: all proxies of a scenario fused by logistic regression (docs/method.md §10).
+"""The meta-classifier: logistic regression on all proxies of a scenario (docs/method.md §10).
 
 Five folds of records: a record is scored, on every release, by a model that never saw a trial of
 it, neither as a member nor as a candidate. How many proxies the model may use and how strong its
@@ -38,7 +38,7 @@ Choice = tuple[int, float]
 
 @dataclass(frozen=True)
 class MetaMeasurements:
-    """The fusion in one scenario: its figures, and the choice that most of its folds made.
+    """The meta-classifier in one scenario, and the settings that most of its folds chose.
 
     `features` is the number of proxies it was allowed (0 for all), `penalty` the C of its ridge.
     """
@@ -82,7 +82,7 @@ class Rows:
 
 
 def fuse(scenario: str, scores: Floats, design: Design, plan: Plan, rng: Rng) -> MetaMeasurements:
-    """Fuse the proxies of one scenario, `scores[set, target, proxy]`, and evaluate the fusion."""
+    """Fit the meta-classifier to `scores[set, target, proxy]` of one scenario, and evaluate it."""
     targets = len(plan.targets)
     rows = learning_rows(scores, assignment_of(plan.trials, targets))
     table = np.zeros(scores.shape[:2])
@@ -114,7 +114,7 @@ def fuse(scenario: str, scores: Floats, design: Design, plan: Plan, rng: Rng) ->
 
 
 def learning_rows(scores: Floats, assignment: Assignment) -> Rows:
-    """Return the trials of a dealing, a non-member that several rounds drew only once."""
+    """Return the trials of an assignment, a non-member that several rounds drew only once."""
     targets, flat = scores.shape[1], scores.reshape(-1, scores.shape[2])
     others, drawn = np.unique(assignment.others, return_counts=True)
     cells = np.concatenate([assignment.members, others])
@@ -145,7 +145,7 @@ def _choose(rows: Rows, rng: Rng) -> Choice:
 
 
 class Model:
-    """A fitted fusion: standardises, takes its proxies, and returns log-odds."""
+    """A fitted meta-classifier: standardises, takes its proxies, and returns log-odds."""
 
     def __init__(self, centre: Floats, scale: Floats, used: Ints, linear: Floats):
         self._centre, self._scale, self._used, self._linear = centre, scale, used, linear
@@ -177,7 +177,7 @@ def fit(rows: Rows, choice: Choice) -> Model:
 
 
 def balanced(rows: Rows) -> Floats:
-    """Return weights under which members and non-members weigh the same, and as much in all."""
+    """Return weights that balance members and non-members and keep the total."""
     weight = rows.weight.copy()
     for side in (rows.member, ~rows.member):
         if side.any():

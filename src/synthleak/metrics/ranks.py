@@ -1,7 +1,7 @@
 """Scores as ranks: every rank statistic of every redraw works on small whole numbers.
 
-Whole numbers make sums exact, so that two dealings with the same comparisons tie exactly, and the
-sort of a signal is paid for once, not in each of thousands of redraws.
+Whole numbers make sums exact, so that two assignments with the same comparisons tie exactly. Each
+signal is sorted once, not in each of thousands of redraws.
 """
 
 from __future__ import annotations

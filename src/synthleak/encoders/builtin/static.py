@@ -1,5 +1,4 @@
-"""`static`: WordLlama's token vectors, averaged. Fast, no torch; the default (docs/method.md
-§2)."""
+"""`static`: the mean of WordLlama's token vectors; fast, the default (docs/method.md §2)."""
 
 from __future__ import annotations
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.neighbours import (
-    distance_radius,
-    distances,
-    share_within,
-    smallest,
-)
+from synthleak.evidence.fast.neighbours import distance_radius, distances, share_within, smallest
 from synthleak.evidence.fast.release_neighbours import NEIGHBOURS, top_mean
 
 

@@ -23,7 +23,7 @@ from synthleak.metrics.types import Groups, Ints, Rng
 
 @dataclass(frozen=True)
 class Deployable:
-    """The cross-fitted AUC and TPR at 5% FPR, as [group, dealing]."""
+    """The cross-fitted AUC and TPR at 5% FPR, as [group, assignment]."""
 
     auc: Floats
     tpr: Floats
@@ -64,7 +64,7 @@ class Comparison(ABC):
     def deployable(
         self, assignments: Sequence[Assignment], groups: Groups, rng: Rng
     ) -> Deployable | None:
-        """Cross-fit every dealing; None where there is too little to fold."""
+        """Cross-fit every assignment; None where there is too little to fold."""
 
     @abstractmethod
     def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
@@ -72,17 +72,13 @@ class Comparison(ABC):
 
     @abstractmethod
     def spreads(self, assignment: Assignment, groups: Groups, rng: Rng) -> Spreads | None:
-        """Return bootstrap standard errors of the deployable AUC, choosing anew in each draw."""
+        """Return bootstrap standard errors of the deployable AUC, choosing again in each draw."""
 
     @abstractmethod
     def resampled(
-        self,
-        assignment: Assignment,
-        groups: Groups,
-        rng: Rng,
-        draws: int,
+        self, assignment: Assignment, groups: Groups, rng: Rng, draws: int
     ) -> Floats | None:
-        """Return the deployable AUC in bootstrap draws as [group, draw], choosing anew in each.
+        """Return the deployable AUC in bootstrap draws as [group, draw], choosing again in each.
 
         What is drawn depends on the plan and `rng` alone: two cells of one plan, given the same
         stream, draw the same instances, so that their difference is paired.

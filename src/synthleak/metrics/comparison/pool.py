@@ -118,7 +118,7 @@ class PoolComparison(Comparison):
         )
 
     def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
-        """Draw members and other units anew, each from its own side."""
+        """Draw members and other units again, each from its own side."""
         if not assignment.members.size or not assignment.others.size:
             return 0.0
         wins = wins_of(self.ranks, assignment, self.targets)
@@ -147,13 +147,9 @@ class PoolComparison(Comparison):
         )
 
     def resampled(
-        self,
-        assignment: Assignment,
-        groups: Groups,
-        rng: Rng,
-        draws: int,
+        self, assignment: Assignment, groups: Groups, rng: Rng, draws: int
     ) -> Floats | None:
-        """Draw units anew within each side, and choose anew."""
+        """Draw units again within each side, and choose again."""
         inside = self.folds(assignment, rng, RESELECTING_REPEATS)
         if inside is None:
             return None

@@ -35,7 +35,7 @@ _CHUNK = 50
 class FoldFigures:
     """Of one signal: AUC without each fold, AUC and TPR at 5% FPR in it, as [draw, fold].
 
-    The folds of all repeats stand one after another.
+    The folds of all repeats follow one another.
     """
 
     rest: Floats
@@ -47,8 +47,8 @@ class FoldFigures:
 class Folded:
     """Where each record is evaluated: `fold[target, repeat]`, of `folds` in each repeat.
 
-    `member` says who was in. `weight` holds how often members and others were drawn, as
-    [draw, target]; a record of the other side counts 0.
+    `members` and `others` hold how often each record was drawn, as [draw, target]; a record of the
+    other side counts 0.
     """
 
     fold: NDArray[np.int8]
@@ -87,7 +87,7 @@ class _Sorted:
         self._ends = np.concatenate([self._starts[1:], [len(order)]])
 
     def counts(self, weight: Floats) -> tuple[Floats, Floats]:
-        """Return, per record, the weight of all that stand lower, and of all that stand no higher.
+        """Return, per record, the weight of all that score lower, and of all that score no higher.
 
         `weight[draw, target]`; the answer is in sorted order.
         """
@@ -130,7 +130,7 @@ def fold_figures(ranks: Ranks, signal: int, where: Folded) -> FoldFigures:
 
 
 def _by_fold(values: Floats, fold: NDArray[np.int8], folds: int) -> Floats:
-    """Return the sum of `values[draw, record]` in each fold; records stand fold by fold."""
+    """Return the sum of `values[draw, record]` in each fold; records are sorted by fold."""
     ends = np.searchsorted(fold, np.arange(folds + 1))
     sums = np.zeros((len(values), values.shape[1] + 1))
     np.cumsum(values, axis=1, out=sums[:, 1:])
@@ -211,11 +211,7 @@ class SortedPoolComparison(PoolComparison):
         return Spreads(np.nanstd(pool, axis=1), np.nanstd(records, axis=1), "records")
 
     def resampled(
-        self,
-        assignment: Assignment,
-        groups: Groups,
-        rng: Rng,
-        draws: int,
+        self, assignment: Assignment, groups: Groups, rng: Rng, draws: int
     ) -> Floats | None:
         """Draw records again within each side, and choose again."""
         inside = self.folds(assignment, rng, self.repeats)

@@ -42,7 +42,7 @@ class WithinRecords(Comparison):
     """Every cell is a trial: the coin of one record in one release."""
 
     def coins(self, assignments: Sequence[Assignment]) -> Bools:
-        """Return `coins[dealing, set, target]`."""
+        """Return `coins[assignment, set, target]`."""
         return np.stack(
             [coins_of(assignment, self.sets, self.targets) for assignment in assignments]
         )
@@ -71,7 +71,7 @@ class WithinRecords(Comparison):
         )
 
     def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
-        """Draw instances anew with all their coins; records where instances are few."""
+        """Draw instances again with all their coins; records where instances are few."""
         coins = self.coins([assignment])[0]
         if self.sets < FEW_INSTANCES:
             shares = record_aucs(doubled_ranks(self.values[..., [signal]]), coins[None])[0, :, 0]
@@ -109,13 +109,9 @@ class WithinRecords(Comparison):
         )
 
     def resampled(
-        self,
-        assignment: Assignment,
-        groups: Groups,
-        rng: Rng,
-        draws: int,
+        self, assignment: Assignment, groups: Groups, rng: Rng, draws: int
     ) -> Floats | None:
-        """Draw instances anew with all their coins; records where instances are few."""
+        """Draw instances again with all their coins; records where instances are few."""
         inside = folds_of(self.sets, self.targets, rng, RESELECTING_REPEATS)
         if inside is None:
             return None
@@ -128,22 +124,13 @@ class WithinRecords(Comparison):
         return self._over_instances(coins[0], inside, groups, level, weight)
 
     def _few_instances(
-        self,
-        coins: Bools,
-        inside: Singles,
-        groups: Groups,
-        weight: Floats,
+        self, coins: Bools, inside: Singles, groups: Groups, weight: Floats
     ) -> Floats:
         shares = record_aucs(doubled_ranks(self.values), coins)[0].T
         return resampled_shares(shares, inside, weight * ~idle(coins)[0], groups)
 
     def _over_instances(
-        self,
-        coins: Bools,
-        inside: Singles,
-        groups: Groups,
-        level: Floats,
-        weight: Floats,
+        self, coins: Bools, inside: Singles, groups: Groups, level: Floats, weight: Floats
     ) -> Floats:
         """Choose among each group's leading signals: the others hardly ever win a fold."""
         leading = [

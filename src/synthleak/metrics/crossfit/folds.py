@@ -1,5 +1,4 @@
-"""Folds for cross-fitting: 20 times 5, stratified by bit, whole groups in one fold (docs/method.md
-§8)."""
+"""Folds for cross-fitting: 20 times 5, whole groups in one fold (docs/method.md §8)."""
 
 from __future__ import annotations
 
@@ -17,11 +16,7 @@ def fold_count(*sizes: int) -> int:
 
 
 def split_folds(
-    units: int,
-    folds: int,
-    rng: Rng,
-    repeats: int = REPEATS,
-    group: Ints | None = None,
+    units: int, folds: int, rng: Rng, repeats: int = REPEATS, group: Ints | None = None
 ) -> Singles:
     """Return `inside[unit, repeat, fold]`: 1 where the unit is evaluated, each once per repeat.
 

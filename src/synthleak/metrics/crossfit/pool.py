@@ -3,7 +3,7 @@
 Scores of different proxies are never pooled: each fold has its own AUC, by the proxy chosen without
 it, and the figure is their mean. For a pool, a fold is a share of the members and of the others
 (instances; records where there is one release). All that any fold needs are the wins of each member
-over each other unit, so they are counted once per dealing and summed by blocks.
+over each other unit, so they are counted once per assignment and summed by blocks.
 """
 
 from __future__ import annotations

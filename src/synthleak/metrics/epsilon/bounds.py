@@ -71,11 +71,7 @@ def _log_ratio(above: float, below: float) -> float:
 
 
 def lone_epsilon(
-    scores: Floats,
-    member: Bools,
-    delta: float,
-    rng: Rng,
-    alpha: float = ALPHA,
+    scores: Floats, member: Bools, delta: float, rng: Rng, alpha: float = ALPHA
 ) -> EpsilonBound:
     """Bound ε from `scores[instance, signal]` of each instance's designated target.
 

@@ -63,11 +63,7 @@ def audit_delta(claimed: float, coins: int) -> float:
 
 
 def cohort_epsilon(
-    values: Floats,
-    coins: Bools,
-    delta: float,
-    rng: Rng,
-    alpha: float = ALPHA,
+    values: Floats, coins: Bools, delta: float, rng: Rng, alpha: float = ALPHA
 ) -> EpsilonBound:
     """Bound ε from `values[instance, target, signal]` and `coins[instance, target]`.
 
@@ -125,7 +121,7 @@ def _best_guesses(table: Floats, coins: Bools, rng: Rng) -> tuple[int, float, fl
     """Return the column and the shares to guess IN and OUT that bound ε best on these coins."""
     from scipy.stats import beta
 
-    # Equal scores stand in a drawn order: the order of the records may be that of their coins.
+    # Ties are ordered at random: the order of the records may be that of their coins.
     drawn = rng.permutation(len(coins))
     table, coins = table[drawn], coins[drawn]
     order = np.argsort(table, axis=0, kind="stable")
@@ -150,7 +146,7 @@ def _best_guesses(table: Floats, coins: Bools, rng: Rng) -> tuple[int, float, fl
 def _guess(scores: Floats, high: float, low: float, rng: Rng) -> Ints:
     """Return 1 (joined) for the highest, −1 (absent) for the lowest, 0 (no guess) between.
 
-    Equal scores stand in a drawn order.
+    Ties are ordered at random.
     """
     order = np.lexsort((rng.random(len(scores)), scores))
     guess = np.zeros(len(scores), dtype=np.int64)

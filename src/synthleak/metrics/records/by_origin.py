@@ -1,5 +1,4 @@
-"""Two kinds of records in one game: who stands out more against the same non-members
-(docs/method.md §10).
+"""Two kinds of records in one game, compared with the same non-members (docs/method.md §10).
 
 Everything is counted on ranks of one signal. A member's AUC is the share of all non-members, over
 all rounds, that it outscores; its TPR the share of rounds in which it passes the threshold that 5%
@@ -28,7 +27,7 @@ LIMITS = (2.5, 97.5)
 
 @dataclass(frozen=True)
 class Sides:
-    """One signal as dealt once: ranks of all cells, and which records are of the first kind."""
+    """One signal under one assignment: the ranks of all cells, and who is of the first kind."""
 
     low: Small
     first: Bools
@@ -80,12 +79,12 @@ class OriginMeasurements:
 
 
 def origin_measurements(
-    dealings: Sequence[Sides], rng: Rng, draws: int = DRAWS
+    assignments: Sequence[Sides], rng: Rng, draws: int = DRAWS
 ) -> list[OriginMeasurements]:
-    """Return the figures of each measure; the observed dealing first, then the redraws."""
-    observed = dealings[0]
+    """Return the figures of each measure; the observed assignment first, then the redraws."""
+    observed = assignments[0]
     first, second = by_kind(observed)
-    deltas = np.stack([np.subtract(*by_kind(sides)) for sides in dealings])
+    deltas = np.stack([np.subtract(*by_kind(sides)) for sides in assignments])
     low, high = np.percentile(_resampled(observed, rng, draws), LIMITS, axis=0)
     own_first, own_second = against_own(observed, np.ones(len(observed.first)))
     own_low, own_high = _own_limits(observed, rng, draws)
@@ -139,7 +138,7 @@ def _mean(scores: Floats) -> Floats:
 
 
 def _resampled(sides: Sides, rng: Rng, draws: int) -> Floats:
-    """Return the differences of bootstrap draws: member records of each kind drawn anew.
+    """Return the differences of bootstrap draws: member records of each kind drawn again.
 
     A record brings all its trials with it, and the non-members stay (docs/method.md §10).
     """
@@ -209,7 +208,7 @@ class Own:
 
 
 def _own_limits(sides: Sides, rng: Rng, draws: int) -> Floats:
-    """Return the limits of the own difference: all records drawn anew, in and out."""
+    """Return the limits of the own difference: all records drawn again, in and out."""
     first, second = Own.of(sides, sides.first), Own.of(sides, ~sides.first)
     weights = resample(len(sides.first), draws, rng)
     drawn = np.stack([first.figures(weight) - second.figures(weight) for weight in weights])

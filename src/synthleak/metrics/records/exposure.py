@@ -21,10 +21,7 @@ from synthleak.metrics.types import Bools, Ints, Rng
 
 
 def member_p_values(
-    values: Floats,
-    member: Bools,
-    rng: Rng,
-    group: Ints | None = None,
+    values: Floats, member: Bools, rng: Rng, group: Ints | None = None
 ) -> tuple[Ints, Floats, Floats]:
     """Return (targets, share of the holdout that each outscores, p), the most exposed first.
 

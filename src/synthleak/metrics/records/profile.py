@@ -39,7 +39,7 @@ TRAINING_SHARE = 0.8
 
 @dataclass(frozen=True)
 class Profile:
-    """What a cell says of its records. Columns are signals in the order of the cell's figures.
+    """What a cell says of its records. Signals are in the order of the cell's measurements.
 
     `v[signal, target]` (NaN where a record does not qualify) and `v_paper`, the paper's
     variant; `joined` and `absent` count the releases behind V per target. `split_auc[signal]` is
@@ -132,7 +132,7 @@ def profile(
 
 
 def _chosen(comparison: Comparison, assignments: Sequence[Assignment]) -> Ints:
-    """Return the best signal of all in every dealing, as the tables choose it."""
+    """Return the best signal of all in every assignment, as the tables choose it."""
     level = comparison.statistics(assignments).auc
     return choose(comparison.ranks, assignments, level, np.arange(level.shape[1])).signal
 

@@ -42,7 +42,7 @@ class Ids(Filter):
             raise PoolError(
                 f"{len(unknown)} of {len(listed)} ids in {self.path} are not in the corpus"
                 f" ({', '.join(unknown[:3])}{more})",
-                remedy="mend them (a record that repeats an earlier text is dropped from the"
+                remedy="correct them (a record that repeats an earlier text is dropped from the"
                 ' corpus), or set missing = "skip"',
             )
         return sorted(places[name] for name in listed if name in places)

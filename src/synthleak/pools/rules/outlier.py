@@ -22,8 +22,7 @@ class Outlier(Filter):
     percentile: float = Field(default=99.0, ge=0, lt=100)
     lof: int | None = Field(default=None, ge=1, description="LOF neighbours; none: distance only")
     unit: bool = Field(
-        default=True,
-        description="scale vectors to length 1 first: compare directions only",
+        default=True, description="scale vectors to length 1 first: compare directions only"
     )
 
     @property

@@ -33,7 +33,7 @@ class Union(Filter):
         for name in self.of:
             if name not in ground.earlier:
                 raise PoolError(
-                    f"of = {list(self.of)} names {name!r}, which is no pool above this one",
+                    f"of = {list(self.of)} names {name!r}, which is not a pool above this one",
                     remedy=nearest(name, ground.earlier) if ground.earlier else "put it below them",
                 )
         first, second = (set(ground.earlier[name]) for name in self.of)
