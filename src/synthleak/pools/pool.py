@@ -124,6 +124,8 @@ class Filter(Rule):
 
 
 rules: PluginRegistry[Rule] = PluginRegistry("pool rule", "synthleak.pools.rules")
+rule = rules.register
+"""Registers the decorated class: `@rule(name, version=1)`."""
 
 
 def cap(
