@@ -87,7 +87,7 @@ def origin_measurements(
     deltas = np.stack([np.subtract(*by_kind(sides)) for sides in assignments])
     low, high = np.percentile(_resampled(observed, rng, draws), LIMITS, axis=0)
     own_first, own_second = against_own(observed, np.ones(len(observed.first)))
-    own_low, own_high = _own_limits(observed, rng, draws)
+    own_low, own_high = _within_kind_limits(observed, rng, draws)
     made = []
     for place, measure in enumerate(MEASURES):
         null_low, null_high, p = against_redraws(deltas[:, place])
@@ -156,12 +156,14 @@ def _resampled(sides: Sides, rng: Rng, draws: int) -> Floats:
 
 def against_own(sides: Sides, weight: Floats) -> tuple[Floats, Floats]:
     """Return both measures with each kind against its own non-members, records so weighted."""
-    return Own.of(sides, sides.first).figures(weight), Own.of(sides, ~sides.first).figures(weight)
+    return WithinKind.of(sides, sides.first).figures(weight), WithinKind.of(
+        sides, ~sides.first
+    ).figures(weight)
 
 
 @dataclass(frozen=True)
-class Own:
-    """One kind among itself, sorted once for all weights that its records may be given.
+class WithinKind:
+    """Members and non-members of one kind, sorted once for all weights of its records.
 
     `member` and `other` name the record of each trial, the others in ascending order of score;
     `below` and `upto` count the others that each member outscores, and those it at least equals.
@@ -174,7 +176,7 @@ class Own:
     last: Ints
 
     @classmethod
-    def of(cls, sides: Sides, kind: Bools) -> Own:
+    def of(cls, sides: Sides, kind: Bools) -> WithinKind:
         """Take the trials of one kind."""
         targets = len(sides.first)
         cells = sides.assignment.others.ravel()
@@ -207,9 +209,9 @@ class Own:
         )
 
 
-def _own_limits(sides: Sides, rng: Rng, draws: int) -> Floats:
-    """Return the limits of the own difference: all records drawn again, in and out."""
-    first, second = Own.of(sides, sides.first), Own.of(sides, ~sides.first)
+def _within_kind_limits(sides: Sides, rng: Rng, draws: int) -> Floats:
+    """Return the limits of the difference within kinds: all records drawn again, in and out."""
+    first, second = WithinKind.of(sides, sides.first), WithinKind.of(sides, ~sides.first)
     weights = resample(len(sides.first), draws, rng)
     drawn = np.stack([first.figures(weight) - second.figures(weight) for weight in weights])
     whole = drawn[np.isfinite(drawn).all(axis=1)]
