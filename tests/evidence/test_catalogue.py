@@ -60,7 +60,7 @@ def proxies() -> list[Proxy]:
     return [proxy for member in built_in() for proxy in member.proxies]
 
 
-def test_the_published_names_stand_in_the_order_of_the_method() -> None:
+def test_proxies_follow_the_order_of_the_method() -> None:
     assert [proxy.name for proxy in proxies()] == PUBLISHED
     assert len(PUBLISHED) == len(set(PUBLISHED)) == 32
     assert len(built_in()) == 13
@@ -103,7 +103,7 @@ def test_a_family_that_breaks_its_contract_is_named() -> None:
             look(broken, targets, observation)
 
 
-def test_keys_depend_on_what_decides_the_values_and_on_nothing_else() -> None:
+def test_keys_depend_on_content_alone() -> None:
     by_name = {member.name: member for member in built_in()}
     targets, other = Targets(["a"], read_vectors, ["r"]), Targets(["a"], read_vectors, ["s"])
 

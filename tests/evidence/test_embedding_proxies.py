@@ -69,16 +69,14 @@ def test_the_oracle_agrees_on_real_looking_text() -> None:
         assert values == pytest.approx(embedding(target, list(vectors[2:])), rel=1e-5, abs=1e-6)
 
 
-def test_there_are_fifteen_embedding_proxies_and_the_oracle_knows_all_but_one() -> None:
+def test_oracle_covers_the_embedding_proxies() -> None:
     values = seen(places(1, 3, 1), places(9, 3, 2))[0]
     assert len(values) == 15
     assert set(values) - {"isolation"} == set(embedding(np.ones(3), list(places(9, 3, 2))))
 
 
 @pytest.mark.parametrize(("count", "dimensions"), [(300, 6), (150, 40), (20, 3)])
-def test_the_forest_agrees_with_scikit_learn_in_the_limit_of_many_trees(
-    count: int, dimensions: int
-) -> None:
+def test_forest_converges_to_scikit_learn(count: int, dimensions: int) -> None:
     points = places(count, dimensions, 3)
     queries = np.vstack([points[:10], 2 * places(10, dimensions, 4)])
     ours = fit_forest(points, stream("forest"), trees=1000).normality(queries)
@@ -108,7 +106,7 @@ def test_the_forest_copes_with_points_that_hardly_differ() -> None:
     assert alone.tolist() == [0.5] * 3
 
 
-def test_the_forest_depends_on_the_observation_and_on_nothing_else() -> None:
+def test_forest_depends_on_the_observation_alone() -> None:
     texts, targets = places(50, 4, 5), places(4, 4, 6)
     first = [row["isolation"] for row in seen(targets, texts)]
     assert first == [row["isolation"] for row in seen(targets, texts)]

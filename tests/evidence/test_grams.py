@@ -41,7 +41,7 @@ def test_different_grams_are_counted_exactly(texts) -> None:
     assert distinct_grams(observation).tolist() == [len(grams(t)) for t in observation.texts]
 
 
-def test_an_alphabet_too_wide_for_one_number_is_exact_too() -> None:
+def test_wide_alphabets_are_exact() -> None:
     texts = [WIDE[:40], WIDE[20:60] + "x", WIDE, "plain"]
     targets, observation = (
         Targets([WIDE, "plain x"], read_vectors),

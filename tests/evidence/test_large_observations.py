@@ -33,7 +33,7 @@ def test_every_proxy_sees_the_same_in_a_large_observation(monkeypatch: pytest.Mo
     assert np.allclose(values(), whole, rtol=1e-9, atol=1e-9)
 
 
-def test_many_targets_are_cut_into_blocks_that_see_the_same(
+def test_blocks_of_targets_give_equal_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(observation, "BLOCK", 16)

@@ -65,7 +65,7 @@ def test_the_oracle_agrees_with_every_lexical_proxy(case: str) -> None:
         assert values == pytest.approx(lexical(target, texts), abs=1e-9)
 
 
-def test_there_are_seventeen_lexical_proxies_and_the_oracle_knows_all() -> None:
+def test_oracle_covers_the_lexical_proxies() -> None:
     assert len(lexical("a b", ["a b", "c"])) == 17
     assert len(seen(["a b"], ["a b", "c"])[0]) == 17
 
@@ -133,7 +133,7 @@ def test_ties_are_broken_by_content_and_not_by_place() -> None:
     assert chosen != sorted(texts)[:TOP]
 
 
-def test_words_that_no_target_has_still_count_for_length_and_vocabulary() -> None:
+def test_unknown_words_count_for_length_and_vocabulary() -> None:
     short, long = seen(["red fox"], ["red fox"])[0], seen(["red fox"], ["red fox x y z"])[0]
     assert short["rouge_l_max"] > long["rouge_l_max"]
     assert short["bigram_logprob"] > long["bigram_logprob"]

@@ -192,7 +192,7 @@ def test_a_record_drawn_twice_equals_two_copies_within_records() -> None:
         assert value == pytest.approx(held_auc(figures, choose_folds(figures, group))[0])
 
 
-def test_few_releases_in_a_fold_do_not_pull_a_perfect_leak_towards_chance() -> None:
+def test_small_folds_keep_a_perfect_leak_perfect() -> None:
     """Two releases a fold: half of the records compare nothing there, and leave the mean."""
     coins = toss(10, TARGETS, stream(7))
     values = coins[..., None] + 0.1 * stream(8).random((10, TARGETS, 2))
@@ -202,7 +202,7 @@ def test_few_releases_in_a_fold_do_not_pull_a_perfect_leak_towards_chance() -> N
     assert held_auc(figures, choose_folds(figures, np.arange(2)))[0] == 1.0
 
 
-def test_choosing_and_evaluating_apart_is_unbiased_where_the_best_of_many_is_not() -> None:
+def test_crossfitting_is_unbiased() -> None:
     best, apart = [], []
     for seed in range(60):
         assignment, values = lone_hand(seed), stream(seed, "noise").normal(size=(128, 12))
@@ -217,7 +217,7 @@ def test_choosing_and_evaluating_apart_is_unbiased_where_the_best_of_many_is_not
 
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])
-def test_a_planted_leak_is_deployable_and_its_interval_covers_it(design: str) -> None:
+def test_deployable_interval_covers_a_planted_leak(design: str) -> None:
     """Shift 1.2 on one signal of four: AUC Φ(1.2/√2) = 0.802, in 95% intervals most of the time."""
     game = GameSection(design=design, instances=30, records=80, rounds=6, candidates=6)
     covered, values_found = 0, []

@@ -91,7 +91,7 @@ def test_all_assignments_are_treated_alike_whichever_is_observed() -> None:
 
 
 def test_the_samplers_are_the_enumerated_ones() -> None:
-    """Every enumerated outcome of `lone` is dealt equally often; so is every coin of `cohort`."""
+    """Every enumerated outcome of `lone` is drawn equally often; so is every coin of `cohort`."""
     game = GameSection(instances=2, rounds=1, candidates=20)
     seen = Counter[tuple[object, ...]]()
     rng = stream(3, "tosses")

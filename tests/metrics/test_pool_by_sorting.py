@@ -65,7 +65,7 @@ def test_standard_errors_agree_with_those_of_all_pairs() -> None:
 
 
 @pytest.mark.parametrize("kind", [SortedPoolComparison, PoolComparison])
-def test_records_of_one_group_share_a_fold_and_a_draw(kind: type[PoolComparison]) -> None:
+def test_groups_share_folds_and_draws(kind: type[PoolComparison]) -> None:
     values, assignment = material()
     group = np.empty(160, dtype=np.int64)
     for side in (assignment.members, assignment.others[0]):

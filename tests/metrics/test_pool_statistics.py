@@ -1,4 +1,4 @@
-"""AUC and tail of every dealing: equal to scikit-learn on every round, and to the slow oracle."""
+"""AUC and tail of every assignment equal scikit-learn on every round, and the slow oracle."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_tied_scores_are_flagged_together() -> None:
     assert made.values[1:, 0, 0].tolist() == [0.0, 0.0]
 
 
-def test_a_dealing_that_compares_nothing_is_chance() -> None:
+def test_assignment_that_compares_nothing_is_chance() -> None:
     nobody = Assignment(np.array([], dtype=np.int64), np.array([[0, 1]]))
     everybody = Assignment(np.array([0, 1]), np.zeros((1, 0), dtype=np.int64))
     made = pool_statistics(ranks_of(np.array([[1.0], [2.0]])), [nobody, everybody])
@@ -103,7 +103,7 @@ def test_a_dealing_that_compares_nothing_is_chance() -> None:
     assert (made.values[1:] == 0.0).all()
 
 
-def test_signals_that_rank_alike_are_computed_once_and_shown_twice() -> None:
+def test_equal_signals_are_computed_once() -> None:
     values = scores(40, 1, tied=False)
     ranks = ranks_of(np.concatenate([values, -values, 3 * values + 1], axis=1))
     assert ranks.same.tolist() == [0, 1, 0]
@@ -112,7 +112,7 @@ def test_signals_that_rank_alike_are_computed_once_and_shown_twice() -> None:
     assert level[0] == level[2] == pytest.approx(1 - level[1])
 
 
-def test_tpr_of_the_chosen_signal_equals_the_oracle_per_round() -> None:
+def test_chosen_tpr_equals_the_oracle() -> None:
     values = scores(20 * 9, 5, tied=True)
     assignment = assignment_of(plan_of().trials, 9)
     ranks = ranks_of(values)
@@ -128,7 +128,7 @@ def test_tpr_of_the_chosen_signal_equals_the_oracle_per_round() -> None:
         assert mean_tpr(ranks, assignment, s) == pytest.approx(np.mean(direct))
 
 
-def test_each_dealing_chooses_its_own_best_ties_by_tpr_then_order() -> None:
+def test_assignments_choose_best_by_auc_tpr_order() -> None:
     #              members          others
     first = [9.0, 3.0, 2.0, 8.0, 1.0, 0.0]  # one far ahead of all, one behind one
     second = [8.0, 7.0, 0.5, 3.0, 2.0, 1.0]  # two ahead of all, the third behind all

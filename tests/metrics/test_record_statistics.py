@@ -41,7 +41,7 @@ def test_record_aucs_equal_scikit_learn(tied: bool) -> None:
         assert found[d, x, s] == pytest.approx(expected, abs=1e-12)
 
 
-def test_statistics_are_the_mean_and_the_mean_of_the_largest_tenth() -> None:
+def test_statistics_are_mean_and_largest_tenth() -> None:
     values = stream(3).normal(size=(SETS, 25, 4))
     assignments = redrawn(130, targets=25)  # more than one block
     made = record_statistics(values, assignments)
@@ -66,14 +66,14 @@ def test_a_record_whose_coins_all_agree_leaves_the_mean() -> None:
     assert made.auc[:, 0].tolist() == [0.25, 0.5]
 
 
-def test_a_pool_of_one_record_is_compared_over_its_releases() -> None:
+def test_one_record_is_compared_over_its_releases() -> None:
     values = np.arange(12.0).reshape(12, 1, 1)
     assignment = assignment_of(trials_of(np.arange(12).reshape(12, 1) >= 6), 1)
     made = record_statistics(values, [assignment])
     assert made.values[:, 0, 0].tolist() == [1.0, 1.0]
 
 
-def test_record_p_values_are_level_and_leaking_records_are_named() -> None:
+def test_record_p_values_control_false_discoveries() -> None:
     """Half of the records leak: of those named at 20%, at most 20% on average are wrong."""
     wrong, named, small = [], [], []
     for seed in range(40):
@@ -92,7 +92,7 @@ def test_record_p_values_are_level_and_leaking_records_are_named() -> None:
     assert np.mean(named) > 5
 
 
-def test_a_tied_signal_is_weighed_by_what_it_could_reach() -> None:
+def test_tied_signal_is_scaled_by_its_range() -> None:
     """A signal that differs in four releases of 24 is heard when all four were joined."""
     assignments = redrawn(400, 7, sets=24, targets=3)
     coins = coins_of(assignments[0], 24, 3)

@@ -38,9 +38,7 @@ def instances(plan: Plan) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize(("adjacency", "without"), [("replace", 40), ("add", 39)])
-def test_the_target_is_in_half_of_the_sets_and_no_other_target_is(
-    adjacency: str, without: int
-) -> None:
+def test_designated_target_joins_half_of_the_sets(adjacency: str, without: int) -> None:
     plan = draw(adjacency=adjacency)
     positive = {
         int(s): int(t)
@@ -85,13 +83,13 @@ def test_adjacencies_differ_by_the_filler_alone() -> None:
     assert replaced.sets[20:] == added.sets[20:]
 
 
-def test_seeds_differ_between_sets_but_not_between_forms_of_a_reference() -> None:
+def test_raw_and_released_references_share_a_seed() -> None:
     plan = draw()
     releases = [s.seed for s in plan.sets if s.form == "release"]
     assert len(set(releases)) == len(releases) == 24
 
 
-def test_trials_are_members_once_and_fresh_non_members_each_round() -> None:
+def test_rounds_share_members_and_redraw_others() -> None:
     plan = draw()
     trials = plan.trials
     assert trials.rounds == 6
@@ -103,7 +101,7 @@ def test_trials_are_members_once_and_fresh_non_members_each_round() -> None:
     assert not set(trials.set[trials.member]) & set(trials.set[~trials.member])
 
 
-def test_designation_is_even_over_all_instances_and_candidates_exclude_the_target() -> None:
+def test_designation_is_even_and_excludes_the_target() -> None:
     game = GameSection(instances=100, rounds=50, candidates=20)
     coins = toss(("p",) * 60, game, stream(5))
     counts = Counter(coins.target.tolist())
@@ -179,7 +177,7 @@ def test_a_plan_survives_the_store() -> None:
     assert again.sets == plan.sets and again.targets == plan.targets
 
 
-def test_redraw_has_the_shape_of_the_plan_and_another_outcome() -> None:
+def test_redraw_keeps_the_shape_of_the_plan() -> None:
     plan = draw()
     design, game = designs.get("lone").plugin, GameSection(instances=20, rounds=6, candidates=5)
     again = design.redraw(plan, game, stream(9))

@@ -330,7 +330,7 @@ def test_random_controls_that_cannot_be_disjoint() -> None:
         select(order("r", "random", size=61))
 
 
-def test_a_pool_that_leaves_nothing_and_one_that_is_too_small() -> None:
+def test_too_large_and_too_small_pools_are_refused() -> None:
     with pytest.raises(
         PoolError, match=r"pool\[0\]: the pool 'p' of 60 records leaves 0 of 60; give"
     ):
