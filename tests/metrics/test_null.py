@@ -21,8 +21,8 @@ from synthleak.metrics.null import (
     upper_point,
 )
 from synthleak.metrics.ranks import ranks_of
-from synthleak.metrics.statistics import AUC, tail
 from synthleak.metrics.statistics.pool import pool_statistics
+from synthleak.metrics.statistics.table import AUC, tail
 from synthleak.metrics.statistics.within_records import record_statistics
 from synthleak.plan import cohort
 from synthleak.plan.lone import Coins, toss, trials_of

@@ -14,8 +14,8 @@ from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assig
 from synthleak.metrics.ranks import ranks_of
 from synthleak.metrics.roc import auc, tpr_at_fpr
 from synthleak.metrics.selection import choose, mean_tpr, pooled_auc
-from synthleak.metrics.statistics import AUC, tail
 from synthleak.metrics.statistics.pool import pool_statistics
+from synthleak.metrics.statistics.table import AUC, tail
 from synthleak.plan.lone import toss, trials_of
 from synthleak.plan.plan import Plan, Trials, designs
 from synthleak.pools.pool import Pool

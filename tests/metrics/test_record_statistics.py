@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 from synthleak.core.seeds import stream
 from synthleak.metrics.assignment import Assignment, assignment_of, coins_of
 from synthleak.metrics.null import false_discovery_rates
-from synthleak.metrics.statistics import tenth
+from synthleak.metrics.statistics.table import tenth
 from synthleak.metrics.statistics.within_records import (
     doubled_ranks,
     idle,

@@ -19,7 +19,7 @@ from synthleak.metrics.measurements import (
 from synthleak.metrics.null import holm
 from synthleak.metrics.power import smallest_found
 from synthleak.metrics.rounds import round_measurements
-from synthleak.metrics.statistics import AUC, BY_NAME
+from synthleak.metrics.statistics.table import AUC, BY_NAME
 from synthleak.plan.plan import Plan
 
 

@@ -17,7 +17,7 @@ from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import assignment_of, redraw_assignments
 from synthleak.metrics.null import holm, p_value
 from synthleak.metrics.records.vulnerability import FEWEST, Sides, redrawn, sides_of
-from synthleak.metrics.statistics import tenth
+from synthleak.metrics.statistics.table import tenth
 
 REDRAWS = 400
 FIRST_KIND = "dpsgd"

@@ -25,7 +25,7 @@ from synthleak.core.store import keep
 from synthleak.corpus.corpus import Declared
 from synthleak.metrics.blind import BlindTest, blind_test
 from synthleak.metrics.measurements import CellMeasurements
-from synthleak.metrics.statistics import tenth
+from synthleak.metrics.statistics.table import tenth
 from synthleak.pools.groups import blocks_of, groups_of
 
 VERSION = 3

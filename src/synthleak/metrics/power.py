@@ -22,7 +22,7 @@ from synthleak.metrics.assignment import Assignment, redraw_assignments
 from synthleak.metrics.comparison import comparison_of, statistics_of
 from synthleak.metrics.measurements import passable
 from synthleak.metrics.null import min_p_test
-from synthleak.metrics.statistics import Statistics
+from synthleak.metrics.statistics.table import Statistics
 from synthleak.metrics.types import Rng
 from synthleak.plan.plan import Design, Plan
 

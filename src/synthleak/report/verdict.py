@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from synthleak.analyses.cells import power_of
 from synthleak.analyses.prior import is_of
 from synthleak.core.verdict import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, decided_by, in_words
-from synthleak.metrics.statistics import BY_NAME
+from synthleak.metrics.statistics.table import BY_NAME
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import Cell

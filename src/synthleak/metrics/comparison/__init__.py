@@ -9,7 +9,7 @@ from synthleak.metrics.comparison.base import Comparison
 from synthleak.metrics.comparison.pool import PoolComparison
 from synthleak.metrics.comparison.pool_by_sorting import MANY, SortedPoolComparison
 from synthleak.metrics.comparison.within_records import WithinRecords
-from synthleak.metrics.statistics import (
+from synthleak.metrics.statistics.table import (
     FEW_OTHERS,
     POOL_STATISTICS,
     RECORD_STATISTICS,

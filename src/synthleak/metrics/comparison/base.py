@@ -15,18 +15,10 @@ import numpy as np
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
-from synthleak.metrics.crossfit.folds import REPEATS
+from synthleak.metrics.crossfit.folds import REPEATS, Deployable
 from synthleak.metrics.ranks import Ranks, ranks_of
-from synthleak.metrics.statistics import Statistics
+from synthleak.metrics.statistics.table import Statistics
 from synthleak.metrics.types import Groups, Ints, Rng
-
-
-@dataclass(frozen=True)
-class Deployable:
-    """The cross-fitted AUC and TPR at 5% FPR, as [group, assignment]."""
-
-    auc: Floats
-    tpr: Floats
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ import numpy as np
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
-from synthleak.metrics.comparison.base import Comparison, Deployable, Spreads, resample
-from synthleak.metrics.crossfit.folds import fold_count, split_folds
+from synthleak.metrics.comparison.base import Comparison, Spreads, resample
+from synthleak.metrics.crossfit.folds import Deployable, fold_count, split_folds
 from synthleak.metrics.crossfit.pool import (
-    Crossfit,
     Wins,
     choose_in_folds,
     crossfit,
@@ -20,8 +19,8 @@ from synthleak.metrics.crossfit.pool import (
     take_chosen,
     wins_of,
 )
-from synthleak.metrics.statistics import FEW_OTHERS, PoolStatistic, Statistics
 from synthleak.metrics.statistics.pool import pool_statistics
+from synthleak.metrics.statistics.table import FEW_OTHERS, PoolStatistic, Statistics
 from synthleak.metrics.types import Groups, Ints, Rng, Singles
 
 DRAWS = 500
@@ -110,7 +109,7 @@ class PoolComparison(Comparison):
         if first is None:
             return None
         # A redraw that cannot be folded counts against the finding.
-        worst = Crossfit(np.ones(len(groups)), np.ones(len(groups)))
+        worst = Deployable(np.ones(len(groups)), np.ones(len(groups)))
         made = [first, *(item or worst for item in redrawn)]
         return Deployable(
             np.stack([item.auc for item in made], axis=1),

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
-from synthleak.metrics.comparison.base import Deployable, Spreads, resample
+from synthleak.metrics.comparison.base import Spreads, resample
 from synthleak.metrics.comparison.pool import DRAWS, RESELECTING_DRAWS, PoolComparison
+from synthleak.metrics.crossfit.folds import Deployable
 from synthleak.metrics.crossfit.pool import mean_known, ratio
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT

@@ -9,7 +9,8 @@ import numpy as np
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, coins_of
-from synthleak.metrics.comparison.base import Comparison, Deployable, Spreads, resample
+from synthleak.metrics.comparison.base import Comparison, Spreads, resample
+from synthleak.metrics.crossfit.folds import Deployable
 from synthleak.metrics.crossfit.within_records import (
     FEW_INSTANCES,
     choose_folds,
@@ -23,7 +24,7 @@ from synthleak.metrics.crossfit.within_records import (
     resampled_records,
     resampled_shares,
 )
-from synthleak.metrics.statistics import Statistics, mean_compared
+from synthleak.metrics.statistics.table import Statistics, mean_compared
 from synthleak.metrics.statistics.within_records import (
     doubled_ranks,
     idle,

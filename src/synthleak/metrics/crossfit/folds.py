@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from synthleak.evidence.observation import Floats
 from synthleak.metrics.types import Ints, Rng, Singles
 
 REPEATS = 20
 FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Deployable:
+    """The cross-fitted AUC and TPR at 5% FPR per group of signals, and perhaps assignment."""
+
+    auc: Floats
+    tpr: Floats
 
 
 def fold_count(*sizes: int) -> int:

@@ -16,17 +16,10 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
+from synthleak.metrics.crossfit.folds import Deployable
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
 from synthleak.metrics.types import Groups, Ints, Signals, Singles
-
-
-@dataclass(frozen=True)
-class Crossfit:
-    """Per group of signals: the deployable AUC and TPR at 5% FPR."""
-
-    auc: Floats
-    tpr: Floats
 
 
 @dataclass(frozen=True)
@@ -125,7 +118,7 @@ def crossfit(
     targets: int,
     groups: Groups,
     inside: tuple[Singles, Singles] | None,
-) -> Crossfit | None:
+) -> Deployable | None:
     """Cross-fit one assignment, for every group of signals; None where there are no folds."""
     if inside is None:
         return None
@@ -134,7 +127,7 @@ def crossfit(
     choices = [choose_in_folds(rest, wins.signals, ranks, group) for group in groups]
     aucs = [float(np.nanmean(take_chosen(held, chosen))) for chosen in choices]
     rates = _held_tpr(ranks, assignment, wins.signals, choices, inside)
-    return Crossfit(np.asarray(aucs), rates)
+    return Deployable(np.asarray(aucs), rates)
 
 
 def choose_in_folds(rest: Floats, signals: Signals, ranks: Ranks, group: Signals) -> Signals:

@@ -19,7 +19,7 @@ from synthleak.metrics.crossfit.folds import FOLDS, REPEATS, fold_count, split_f
 from synthleak.metrics.crossfit.pool import ratio, take_chosen
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
-from synthleak.metrics.statistics import mean_compared
+from synthleak.metrics.statistics.table import mean_compared
 from synthleak.metrics.statistics.within_records import doubled_ranks, idle, record_aucs
 from synthleak.metrics.types import Bools, Groups, Rng, Signals, Singles
 

@@ -151,37 +151,3 @@ def gdp_mu(auc: float) -> float:
     from scipy.stats import norm
 
     return max(0.0, math.sqrt(2) * float(norm.ppf(auc)))
-
-
-def gdp_delta(mu: float, epsilon: float) -> float:
-    """Return δ(ε) of a μ-Gaussian mechanism.
-
-    >>> gdp_delta(0.0, 1.0), round(gdp_delta(1.0, 1.0), 4)
-    (0.0, 0.1269)
-    """
-    from scipy.stats import norm
-
-    if mu == 0:
-        return 0.0
-    if math.isinf(mu):
-        return 1.0
-    first = float(norm.cdf(-epsilon / mu + mu / 2))
-    return max(0.0, first - math.exp(epsilon + float(norm.logcdf(-epsilon / mu - mu / 2))))
-
-
-def gdp_epsilon(mu: float, delta: float) -> float:
-    """Return the smallest ε of a μ-Gaussian mechanism at δ > 0.
-
-    >>> round(gdp_epsilon(1.0, 1e-5), 3)
-    4.377
-    """
-    from scipy.optimize import brentq
-
-    if gdp_delta(mu, 0.0) <= delta:
-        return 0.0
-    if math.isinf(mu):
-        return math.inf
-    top = 1.0
-    while gdp_delta(mu, top) > delta:
-        top *= 2
-    return float(brentq(lambda epsilon: gdp_delta(mu, epsilon) - delta, 0.0, top))

@@ -15,8 +15,8 @@ from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.crossfit.folds import split_folds
 from synthleak.metrics.ranks import ranks_of
-from synthleak.metrics.statistics import AUC, TAIL
 from synthleak.metrics.statistics.pool import pool_statistics
+from synthleak.metrics.statistics.table import AUC, TAIL
 from synthleak.metrics.types import Bools, Ints, Rng
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.ranks import Ranks
-from synthleak.metrics.statistics import FEW_OTHERS, PoolStatistic, Statistics
+from synthleak.metrics.statistics.table import FEW_OTHERS, PoolStatistic, Statistics
 
 BLOCK = 64
 """Assignments at a time: their running sums fit the processor's cache."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, coins_of
-from synthleak.metrics.statistics import RECORD_STATISTICS, RecordStatistic, Statistics
+from synthleak.metrics.statistics.table import RECORD_STATISTICS, RecordStatistic, Statistics
 from synthleak.metrics.types import Bools, Singles
 
 BLOCK = 128
