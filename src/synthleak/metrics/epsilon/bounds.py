@@ -1,4 +1,4 @@
-"""Lower bounds on ε from one trial per instance, and what a Gaussian mechanism would mean by them.
+"""Lower bounds on ε from one trial per instance, and the μ of a Gaussian mechanism.
 
 Every trial asks of the designated target whether its score passes a threshold that other instances
 chose. Members pass at the rate TPR, non-members at FPR, and (ε, δ)-privacy allows
