@@ -17,8 +17,8 @@ from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
 from synthleak.encoders.builtin.static import Static
-from synthleak.evidence.fast.bigram_model import ngram_logprob
 from synthleak.evidence.fast.kernel import log_densities, principal
+from synthleak.evidence.fast.ngram_model import ngram_logprob
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.metrics.null import p_value
 from synthleak.metrics.roc import auc

@@ -47,6 +47,7 @@ from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import name_of
 from synthleak.evidence.table import put_evidence
 from synthleak.metrics.measure import measure
+from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import designs
 from synthleak.releases.release import Header
 
@@ -104,13 +105,11 @@ def put_evidence_of(setup: Setup, cell: Cell) -> None:
 def put_figures(setup: Setup, cell: Cell) -> None:
     """Make the figures of a cell with few redraws, and put them where a finished audit has them."""
     plan = setup.plans[cell.pool]
+    name = (1, cell.pool, cell.generator, repr(cell.epsilon))
+    design = designs.get(plan.design).plugin
     made = measure(
-        scores_of(setup, cell),
-        designs.get(plan.design).plugin,
-        plan,
-        setup.spec.game,
+        ScoredCell(scores_of(setup, cell), design, plan, setup.spec.game, name),
         claim_of(setup, cell),
-        (1, cell.pool, cell.generator, repr(cell.epsilon)),
         redraws=39,
         crossfit_redraws=1,
         spreads=False,

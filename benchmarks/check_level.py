@@ -39,7 +39,7 @@ from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import Evidence, chosen_families, look
 from synthleak.metrics.assignment import assignment_of, redraw_assignments
 from synthleak.metrics.blind import UNFAIR, blind_test
-from synthleak.metrics.comparing.choose import comparison_of
+from synthleak.metrics.comparison import comparison_of
 from synthleak.metrics.null import min_p_test
 from synthleak.metrics.records.exposure import member_p_values
 from synthleak.metrics.roc import auc

@@ -36,6 +36,7 @@ from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.measure import measure
+from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Given, Pool
 from synthleak.releases.claim import no_claim
@@ -118,12 +119,10 @@ def checked(case: Case, seed: int) -> list[list[float]]:
     singly = plan.blocks and seed % SINGLY == 0
     for own in (plan, replace(plan, blocks=())) if singly else (plan,):
         figures = measure(
-            tables,
-            designs.get("given").plugin,
-            own,
-            GAME,
+            ScoredCell(
+                tables, designs.get("given").plugin, own, GAME, ("coverage", case.name, seed)
+            ),
             no_claim(),
-            ("coverage", case.name, seed),
             redraws=19,
             crossfit_redraws=1,
         )

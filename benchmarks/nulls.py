@@ -23,9 +23,9 @@ from synthleak.core.runtime import available_cores
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.metrics.assignment import Assignment, redraw_assignments
-from synthleak.metrics.by_record import record_statistics
-from synthleak.metrics.pooled import pooled_statistics
 from synthleak.metrics.ranks import ranks_of
+from synthleak.metrics.statistics.pool import pool_statistics
+from synthleak.metrics.statistics.within_records import record_statistics
 from synthleak.plan.plan import designs
 from synthleak.pools.pool import Pool
 
@@ -64,7 +64,7 @@ def main() -> None:
 
     started = time.perf_counter()
     assignments = deals("lone", arguments.redraws)
-    made = pooled_statistics(ranks_of(values), assignments)
+    made = pool_statistics(ranks_of(values), assignments)
     lone = time.perf_counter() - started
 
     started = time.perf_counter()

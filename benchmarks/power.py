@@ -33,10 +33,10 @@ from synthleak.core.spec import GameSection, LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.core.verdict import LEVEL
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
-from synthleak.metrics.comparing.choose import comparison_of
+from synthleak.metrics.comparison import comparison_of
 from synthleak.metrics.null import min_p_test, p_value
 from synthleak.metrics.power import PlantedLeaks, estimate_power
-from synthleak.metrics.statistics import Statistics
+from synthleak.metrics.statistics.table import Statistics
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Given, Pool
 from synthleak.preflight.power import scores_without_leak

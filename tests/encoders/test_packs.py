@@ -62,7 +62,7 @@ def test_packs_that_another_process_put_are_noticed(tmp_path: Path) -> None:
     assert Counting.asked == ["aa", "b"]
 
 
-def test_vectors_held_back_are_found_before_and_after_they_are_committed(tmp_path: Path) -> None:
+def test_uncommitted_vectors_are_found(tmp_path: Path) -> None:
     below = FolderStore(tmp_path)
     staged = StagedStore(below)
     encode(["aa"], staged)

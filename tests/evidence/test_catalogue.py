@@ -9,8 +9,8 @@ import pytest
 
 from synthleak.cli.listing import rows_of
 from synthleak.core.errors import ContractError, SpecError
+from synthleak.evidence.examples import read_vectors
 from synthleak.evidence.family import Family, Proxy, families
-from synthleak.evidence.fast.glance import own_vectors
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import chosen_families, evidence_key, look
 
@@ -61,7 +61,7 @@ def proxies() -> list[Proxy]:
     return [proxy for member in built_in() for proxy in member.proxies]
 
 
-def test_the_published_names_stand_in_the_order_of_the_method() -> None:
+def test_proxies_follow_the_order_of_the_method() -> None:
     assert [proxy.name for proxy in proxies()] == PUBLISHED
     assert len(PUBLISHED) == len(set(PUBLISHED)) == 32
     assert len(built_in()) == 13
@@ -97,16 +97,16 @@ def test_a_spec_may_choose_families_in_any_order() -> None:
 
 def test_a_family_that_breaks_its_contract_is_named() -> None:
     member = chosen_families(["bm25"])[0]
-    targets, observation = Targets(["a"], own_vectors), Observation(["a"], own_vectors)
-    for values, fault in ((np.zeros((1, 3)), "gave"), (np.array([[np.nan, 0]]), "not finite")):
+    targets, observation = Targets(["a"], read_vectors), Observation(["a"], read_vectors)
+    for values, fault in ((np.zeros((1, 3)), r"\(1, 3\)"), (np.array([[np.nan, 0]]), "not finite")):
         broken = replace(member, look=lambda *_, values=values: values)
         with pytest.raises(ContractError, match=rf"'bm25' .*{fault}"):
             look(broken, targets, observation)
 
 
-def test_keys_depend_on_what_decides_the_values_and_on_nothing_else() -> None:
+def test_keys_depend_on_content_alone() -> None:
     by_name = {member.name: member for member in built_in()}
-    targets, other = Targets(["a"], own_vectors, ["r"]), Targets(["a"], own_vectors, ["s"])
+    targets, other = Targets(["a"], read_vectors, ["r"]), Targets(["a"], read_vectors, ["s"])
 
     def key(name: str, encoder: dict[str, object], asked: Targets) -> str:
         return evidence_key(by_name[name], encoder, asked, "text")

@@ -16,8 +16,8 @@ from synthleak.encoders.builtin.static import Static
 from synthleak.encoders.encoder import Vectors
 from synthleak.evidence.family import families
 from synthleak.evidence.fast.density import ledoit_wolf
-from synthleak.evidence.fast.forest import expected_path, isolation_normality
-from synthleak.evidence.fast.outlier_factor import local_outlier_factor
+from synthleak.evidence.fast.forest import expected_path, fit_forest
+from synthleak.evidence.fast.outlier_factor import fit_factor
 from synthleak.evidence.observation import Floats, Observation, Targets
 from synthleak.evidence.table import look
 
@@ -69,19 +69,17 @@ def test_the_oracle_agrees_on_real_looking_text() -> None:
         assert values == pytest.approx(embedding(target, list(vectors[2:])), rel=1e-5, abs=1e-6)
 
 
-def test_there_are_fifteen_embedding_proxies_and_the_oracle_knows_all_but_one() -> None:
+def test_oracle_covers_the_embedding_proxies() -> None:
     values = seen(places(1, 3, 1), places(9, 3, 2))[0]
     assert len(values) == 15
     assert set(values) - {"isolation"} == set(embedding(np.ones(3), list(places(9, 3, 2))))
 
 
 @pytest.mark.parametrize(("count", "dimensions"), [(300, 6), (150, 40), (20, 3)])
-def test_the_forest_agrees_with_scikit_learn_in_the_limit_of_many_trees(
-    count: int, dimensions: int
-) -> None:
+def test_forest_converges_to_scikit_learn(count: int, dimensions: int) -> None:
     points = places(count, dimensions, 3)
     queries = np.vstack([points[:10], 2 * places(10, dimensions, 4)])
-    ours = isolation_normality(points, queries, stream("forest"), trees=1000)
+    ours = fit_forest(points, stream("forest"), trees=1000).normality(queries)
     theirs = 1 + IsolationForest(n_estimators=1000, random_state=1).fit(points).score_samples(
         queries
     )
@@ -97,16 +95,18 @@ def test_expected_paths_are_those_of_scikit_learn() -> None:
 def test_the_forest_copes_with_points_that_hardly_differ() -> None:
     points = np.zeros((40, 50))
     points[::2, 17] = 1.0  # a single feature varies
-    inside, outside = isolation_normality(points, np.stack([points[0], points[0] + 9]), stream("f"))
+    inside, outside = fit_forest(points, stream("f")).normality(
+        np.stack([points[0], points[0] + 9])
+    )
     assert 0 < inside <= 1
     assert inside == outside  # one cut on that feature is all that can be made
-    same = isolation_normality(np.zeros((40, 5)), np.ones((3, 5)), stream("f"))
+    same = fit_forest(np.zeros((40, 5)), stream("f")).normality(np.ones((3, 5)))
     assert len(set(same.tolist())) == 1
-    alone = isolation_normality(np.zeros((1, 5)), np.ones((3, 5)), stream("f"))
+    alone = fit_forest(np.zeros((1, 5)), stream("f")).normality(np.ones((3, 5)))
     assert alone.tolist() == [0.5] * 3
 
 
-def test_the_forest_depends_on_the_observation_and_on_nothing_else() -> None:
+def test_forest_depends_on_the_observation_alone() -> None:
     texts, targets = places(50, 4, 5), places(4, 4, 6)
     first = [row["isolation"] for row in seen(targets, texts)]
     assert first == [row["isolation"] for row in seen(targets, texts)]
@@ -119,7 +119,7 @@ def test_the_outlier_factor_is_that_of_scikit_learn() -> None:
 
     points, queries = places(80, 5, 8, duplicates=25), places(20, 5, 9)
     theirs = -LocalOutlierFactor(n_neighbors=20, novelty=True).fit(points).score_samples(queries)
-    ours = local_outlier_factor(cdist(points, points), cdist(queries, points), 20)
+    ours = fit_factor(cdist(points, points), 20).of(cdist(queries, points))
     assert ours == pytest.approx(theirs, rel=1e-6)
 
 

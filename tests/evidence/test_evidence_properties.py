@@ -81,7 +81,7 @@ def test_a_target_copied_into_the_observation_reaches_the_top(target, texts) -> 
         assert seen[name][0] in (0.0, pytest.approx(1.0)), name
 
 
-def test_a_copy_among_many_is_retrieved_and_reaches_the_top() -> None:
+def test_copy_among_many_is_retrieved_first() -> None:
     seen = values(DEMO[:30], DEMO)
     for name in ("containment_max", "jaccard_max", "rouge_l_max", "token_lcs_max", "substring_max"):
         assert seen[name].tolist() == [1.0] * 30, name

@@ -32,13 +32,13 @@ def test_they_are_what_sorting_finds(
 
 
 def test_a_large_observation_sees_the_same_by_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    from synthleak.evidence.fast.release_neighbours import own_by_rows
+    from synthleak.evidence.fast.release_neighbours import release_statistics
 
     vectors = stream("own by groups").normal(size=(21 * GROUP * 2, 3))
     directions = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    plain = own_by_rows(directions, vectors, 1e-5)
+    plain = release_statistics(directions, vectors, 1e-5)
     monkeypatch.setattr(extremes, "WIDE", 1)
-    grouped = own_by_rows(directions, vectors, 1e-5)
+    grouped = release_statistics(directions, vectors, 1e-5)
     assert np.array_equal(plain.hubness, grouped.hubness)
     assert np.allclose(plain.factor.density, grouped.factor.density, rtol=1e-12)
     assert plain.distance_radius == grouped.distance_radius

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.oracles.evidence_lexical import folded, grams, substring_length
-from synthleak.evidence.fast.glance import own_vectors
+from synthleak.evidence.examples import read_vectors
 from synthleak.evidence.fast.grams import Naming, distinct_grams, target_grams, text_grams
 from synthleak.evidence.fast.overlap import shared_grams
 from synthleak.evidence.fast.ragged import found, ragged
@@ -24,7 +24,7 @@ WIDE = "".join(chr(0x4E00 + number) for number in range(6500))
 @settings(max_examples=150, deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=5), st.lists(TEXT, min_size=1, max_size=8))
 def test_substrings_and_shared_grams_are_exact(asked, texts) -> None:
-    targets, observation = Targets(asked, own_vectors), Observation(texts, own_vectors)
+    targets, observation = Targets(asked, read_vectors), Observation(texts, read_vectors)
     rows = retrieve(targets, observation).rows
     lengths, shared = longest_substrings(targets, observation), shared_grams(targets, observation)
     for target, text in enumerate(asked):
@@ -37,13 +37,16 @@ def test_substrings_and_shared_grams_are_exact(asked, texts) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=6))
 def test_different_grams_are_counted_exactly(texts) -> None:
-    observation = Observation(texts, own_vectors)
+    observation = Observation(texts, read_vectors)
     assert distinct_grams(observation).tolist() == [len(grams(t)) for t in observation.texts]
 
 
-def test_an_alphabet_too_wide_for_one_number_is_exact_too() -> None:
+def test_wide_alphabets_are_exact() -> None:
     texts = [WIDE[:40], WIDE[20:60] + "x", WIDE, "plain"]
-    targets, observation = Targets([WIDE, "plain x"], own_vectors), Observation(texts, own_vectors)
+    targets, observation = (
+        Targets([WIDE, "plain x"], read_vectors),
+        Observation(texts, read_vectors),
+    )
     assert distinct_grams(observation).tolist() == [len(grams(t)) for t in observation.texts]
     rows, shared = retrieve(targets, observation).rows, shared_grams(targets, observation)
     for target, text in enumerate(targets.texts):
@@ -53,7 +56,7 @@ def test_an_alphabet_too_wide_for_one_number_is_exact_too() -> None:
 
 def test_longer_grams_are_looked_for_only_when_asked_for() -> None:
     text = "the quick brown fox jumps over the lazy dog and runs"
-    targets, observation = Targets([text], own_vectors), Observation([text], own_vectors)
+    targets, observation = Targets([text], read_vectors), Observation([text], read_vectors)
     levels = iter(text_grams(targets, observation))
     assert [size for size, _ in levels] == [5, 10, 20, 40]
     assert sorted(target_grams(targets).of_targets) == [5, 10, 20, 40]
@@ -85,8 +88,8 @@ def test_rows_can_be_taken_in_any_order_and_twice() -> None:
 
 @pytest.mark.parametrize("size", [1, 4, 5, 6, 11])
 def test_a_looping_text_is_settled_exactly(size: int) -> None:
-    targets = Targets(["ab" * 700 + "c", "a" * 999], own_vectors)
-    observation = Observation(["ba" * size, "a" * size, "cab" * size], own_vectors)
+    targets = Targets(["ab" * 700 + "c", "a" * 999], read_vectors)
+    observation = Observation(["ba" * size, "a" * size, "cab" * size], read_vectors)
     rows, lengths = retrieve(targets, observation).rows, longest_substrings(targets, observation)
     for target, text in enumerate(targets.folded):
         expected = [substring_length(text, observation.folded[row]) for row in rows[target]]

@@ -11,7 +11,7 @@ from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.evidence import observation
 from synthleak.evidence.fast import neighbours
 from synthleak.evidence.fast.neighbours import nearest_distance
-from synthleak.evidence.fast.release_neighbours import first_of_kind, own_by_rows
+from synthleak.evidence.fast.release_neighbours import first_of_kind, release_statistics
 from synthleak.evidence.fast.retrieval import first_ranked
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import chosen_families, look
@@ -33,7 +33,7 @@ def test_every_proxy_sees_the_same_in_a_large_observation(monkeypatch: pytest.Mo
     assert np.allclose(values(), whole, rtol=1e-9, atol=1e-9)
 
 
-def test_many_targets_are_cut_into_blocks_that_see_the_same(
+def test_blocks_of_targets_give_equal_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(observation, "BLOCK", 16)
@@ -75,7 +75,7 @@ def test_first_of_kind_is_that_of_all_pairs() -> None:
 
 def test_a_release_of_one_text_has_no_radius() -> None:
     same = np.ones((30, 4))
-    made = own_by_rows(same / 2, same, 1e-5, cells=60)
+    made = release_statistics(same / 2, same, 1e-5, cells=60)
     assert (made.cosine_radius, made.distance_radius) == (0.0, 0.0)
 
 

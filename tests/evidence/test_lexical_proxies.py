@@ -13,8 +13,8 @@ from rouge_score.rouge_scorer import RougeScorer
 from support.oracles.evidence_lexical import folded, lexical, words
 from synthleak.core.seeds import stream
 from synthleak.corpus.demo import write_demo
+from synthleak.evidence.examples import read_vectors
 from synthleak.evidence.family import families
-from synthleak.evidence.fast.glance import own_vectors
 from synthleak.evidence.fast.retrieval import TOP, bm25, inverse_frequency, retrieve
 from synthleak.evidence.fast.subsequence import common_words
 from synthleak.evidence.fast.substring import longest_substrings
@@ -38,7 +38,7 @@ def random_texts(seed: int, count: int) -> list[str]:
 
 def seen(targets: Sequence[str], texts: Sequence[str]) -> list[dict[str, float]]:
     """Return {proxy: value} for each target, by the families on the shelf."""
-    asked, observation = Targets(targets, own_vectors), Observation(texts, own_vectors)
+    asked, observation = Targets(targets, read_vectors), Observation(texts, read_vectors)
     tables = [look(member, asked, observation) for member in LEXICAL]
     names = [proxy.name for member in LEXICAL for proxy in member.proxies]
     return [dict(zip(names, row, strict=True)) for row in np.hstack(tables).tolist()]
@@ -65,7 +65,7 @@ def test_the_oracle_agrees_with_every_lexical_proxy(case: str) -> None:
         assert values == pytest.approx(lexical(target, texts), abs=1e-9)
 
 
-def test_there_are_seventeen_lexical_proxies_and_the_oracle_knows_all() -> None:
+def test_oracle_covers_the_lexical_proxies() -> None:
     assert len(lexical("a b", ["a b", "c"])) == 17
     assert len(seen(["a b"], ["a b", "c"])[0]) == 17
 
@@ -81,14 +81,14 @@ class OurIdf(BM25Okapi):  # type: ignore[misc]
 
 
 def test_rank_bm25_gives_the_same_scores() -> None:
-    observation, targets = Observation(DEMO[20:120], own_vectors), Targets(DEMO[:20], own_vectors)
+    observation, targets = Observation(DEMO[20:120], read_vectors), Targets(DEMO[:20], read_vectors)
     library = OurIdf([words(text) for text in observation.texts], k1=1.5, b=0.75)
     expected = [library.get_scores(words(text)) for text in targets.texts]
     assert bm25(numbered(targets, observation)) == pytest.approx(np.array(expected))
 
 
 def test_the_fifty_best_are_retrieved_best_first() -> None:
-    observation, targets = Observation(DEMO[20:120], own_vectors), Targets(DEMO[:20], own_vectors)
+    observation, targets = Observation(DEMO[20:120], read_vectors), Targets(DEMO[:20], read_vectors)
     scores, found = bm25(numbered(targets, observation)), retrieve(targets, observation)
     assert found.rows.shape == (20, TOP)
     assert (np.diff(found.scores, axis=1) <= 1e-9).all()
@@ -113,7 +113,7 @@ def test_rouge_score_gives_the_same_f1() -> None:
 
 def test_difflib_finds_the_same_substring() -> None:
     texts = [" ".join(DEMO[i : i + 4]) for i in range(0, 120, 4)]
-    targets, observation = Targets(texts[:5], own_vectors), Observation(texts[3:], own_vectors)
+    targets, observation = Targets(texts[:5], read_vectors), Observation(texts[3:], read_vectors)
     rows, lengths = retrieve(targets, observation).rows, longest_substrings(targets, observation)
     for target, text in enumerate(targets.texts):
         for row, length in zip(rows[target].tolist(), lengths[target].tolist(), strict=True):
@@ -125,15 +125,15 @@ def test_difflib_finds_the_same_substring() -> None:
 
 def test_ties_are_broken_by_content_and_not_by_place() -> None:
     texts = [f"unrelated {number}" for number in range(80)]
-    first = retrieve(Targets(["other words"], own_vectors), Observation(texts, own_vectors))
-    again = Observation(texts[::-1], own_vectors)
-    second = retrieve(Targets(["other words"], own_vectors), again)
+    first = retrieve(Targets(["other words"], read_vectors), Observation(texts, read_vectors))
+    again = Observation(texts[::-1], read_vectors)
+    second = retrieve(Targets(["other words"], read_vectors), again)
     assert first.rows.tolist() == second.rows.tolist()
     chosen = [again.texts[row] for row in second.rows[0]]
     assert chosen != sorted(texts)[:TOP]
 
 
-def test_words_that_no_target_has_still_count_for_length_and_vocabulary() -> None:
+def test_unknown_words_count_for_length_and_vocabulary() -> None:
     short, long = seen(["red fox"], ["red fox"])[0], seen(["red fox"], ["red fox x y z"])[0]
     assert short["rouge_l_max"] > long["rouge_l_max"]
     assert short["bigram_logprob"] > long["bigram_logprob"]
@@ -142,8 +142,8 @@ def test_words_that_no_target_has_still_count_for_length_and_vocabulary() -> Non
 def test_the_subsequence_of_many_different_words_is_exact() -> None:
     """More words than a byte or a two-byte character can tell apart."""
     lexicon = [f"w{number}" for number in range(70_000)]
-    targets = Targets([" ".join(lexicon[::2])], own_vectors)
-    observation = Observation([" ".join(lexicon[:5000]), " ".join(lexicon[60_000:])], own_vectors)
+    targets = Targets([" ".join(lexicon[::2])], read_vectors)
+    observation = Observation([" ".join(lexicon[:5000]), " ".join(lexicon[60_000:])], read_vectors)
     rows = retrieve(targets, observation).rows[0].tolist()
     lengths = dict(zip(rows, common_words(targets, observation)[0].tolist(), strict=True))
     assert sorted(lengths.values()) == [2500, 5000]
@@ -177,11 +177,11 @@ def test_equal_texts_score_the_same_to_the_last_digit() -> None:
     released = [*DEMO[:200:2], *texts[::3]]
     rng = stream("blocks")
     others = [" ".join(rng.permutation(text.split())) for text in texts * 7]
-    alone = look(member, Targets(texts, own_vectors), Observation(released, own_vectors))
+    alone = look(member, Targets(texts, read_vectors), Observation(released, read_vectors))
     assert (alone[:, 1] > 0).mean() > 0.9
     for place in (0, 17, 480, 555):
-        targets = Targets([*others[:place], *texts, *others[place:]], own_vectors)
+        targets = Targets([*others[:place], *texts, *others[place:]], read_vectors)
         assert len(targets.blocks()) == 2
-        observation = Observation(released, own_vectors)
+        observation = Observation(released, read_vectors)
         values = np.vstack([look(member, block, observation) for block in targets.blocks()])
         assert values[place : place + len(texts)].tolist() == alone.tolist()

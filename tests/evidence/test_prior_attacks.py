@@ -18,9 +18,9 @@ from synthleak.corpus.demo import write_demo
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.encoders.encoder import Vectors
 from synthleak.evidence.attack import Attack, attack_key, attacks, observe
-from synthleak.evidence.fast.bigram_model import ngram_logprob
 from synthleak.evidence.fast.density import Gaussian
 from synthleak.evidence.fast.kernel import Kernel, log_densities, principal
+from synthleak.evidence.fast.ngram_model import ngram_logprob
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 from synthleak.evidence.prior.canary import Canary
 from synthleak.evidence.prior.domias import Domias
@@ -31,7 +31,7 @@ STRANGE = ["", "a", "!!", "a a a a", "病人昨晚头痛", "😀", "red " * 400]
 
 
 @pytest.mark.parametrize("order", [2, 3, 5])
-def test_the_ngram_model_of_the_whole_observation_is_that_of_the_oracle(order: int) -> None:
+def test_ngram_model_equals_the_oracle(order: int) -> None:
     asked = [*DEMO[:6], *STRANGE]
     for texts in (DEMO[4:60], STRANGE, [""], DEMO[:1] * 3):
         targets, observation = Targets(asked, ENCODE), Observation(texts, ENCODE)
@@ -39,7 +39,7 @@ def test_the_ngram_model_of_the_whole_observation_is_that_of_the_oracle(order: i
         assert values == pytest.approx([oracle(text, texts, order) for text in asked])
 
 
-def test_canary_gives_support_and_the_mean_of_the_largest_cosines() -> None:
+def test_canary_returns_support_and_similarity() -> None:
     targets, observation = Targets(DEMO[:5], ENCODE), Observation(DEMO[3:60], ENCODE)
     values = observe(Canary(order=3, neighbours=7), targets, observation, None)
     assert values[:, 0] == pytest.approx(ngram_logprob(targets, observation, 3))
@@ -67,7 +67,7 @@ def test_gaussian_and_kernel_agree_with_scipy_in_three_dimensions() -> None:
     assert ours[:, 1] == pytest.approx(logsumexp(kernels, axis=0) - np.log(80), rel=1e-6)
 
 
-def test_a_kernel_shaped_by_the_sample_covariance_is_scipys_own() -> None:
+def test_kernel_density_equals_scipy() -> None:
     fitted, asked = points(60, 3, 2), points(15, 3, 3)
     factor = np.linalg.cholesky(np.cov(fitted.T))
     ours = Kernel(fitted, Gaussian(fitted.mean(axis=0), factor)).log_density(asked)
@@ -99,7 +99,7 @@ def numbered(vectors: Floats) -> tuple[list[str], object]:
     return [str(number) for number in range(len(vectors))], encode
 
 
-def test_domias_is_the_density_of_the_release_against_that_of_the_domain() -> None:
+def test_domias_compares_release_and_domain_density() -> None:
     names, encode = numbered(points(150, 6, 5).astype(np.float32).astype(np.float64))
     targets = Targets(names[:10], encode, names[10:60])
     observation, references = Observation(names[5:80], encode), TextSet(names[80:], encode)
@@ -175,7 +175,7 @@ def test_an_attack_that_breaks_its_contract_is_named() -> None:
             return np.array([[np.nan, 1.0]])
 
     targets, observation = Targets(["a"], ENCODE), Observation(["a"], ENCODE)
-    with pytest.raises(ContractError, match="'broken' gave a value that is not finite"):
+    with pytest.raises(ContractError, match=r"'broken' .*not finite"):
         observe(Broken(), targets, observation, None)
-    with pytest.raises(ContractError, match="'broken' gave"):
+    with pytest.raises(ContractError, match=r"'broken' .*\(1, 2\)"):
         observe(Broken(), Targets(["a", "b"], ENCODE), observation, None)

@@ -86,7 +86,7 @@ def test_constant_embeddings_give_finite_values(constant: float, count: int) -> 
             assert values[0].tolist() == values[1].tolist()
 
 
-def test_a_target_away_from_a_constant_release_is_less_like_a_member() -> None:
+def test_distance_from_a_constant_release_lowers_values() -> None:
     def encode(texts: Sequence[str]) -> Vectors:
         rows = [[0.0, 2.0, 0.0] if text == "away" else [1.0, 0.0, 1.0] for text in texts]
         return np.array(rows, dtype=np.float32)
@@ -99,7 +99,7 @@ def test_a_target_away_from_a_constant_release_is_less_like_a_member() -> None:
             assert (there > away).any() or member.name == "isolation"
 
 
-def test_an_empty_release_is_looked_at_as_one_empty_text() -> None:
+def test_empty_release_is_one_empty_text() -> None:
     assert Observation([], ENCODE).texts == ("",)
     asked = Targets(["a red fox", ""], ENCODE)
     for member in FAMILIES:

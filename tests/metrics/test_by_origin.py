@@ -40,9 +40,7 @@ def sides_of(design: str, *, levels: int, seed: int = 1) -> tuple[Sides, np.ndar
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])
 @pytest.mark.parametrize("levels", [4, 100_000])
-def test_figures_by_kind_agree_with_an_oracle_with_and_without_ties(
-    design: str, levels: int
-) -> None:
+def test_measures_by_kind_agree_with_the_oracle(design: str, levels: int) -> None:
     sides, values = sides_of(design, levels=levels)
     members = values[sides.assignment.members].tolist()
     kinds = FIRST[sides.assignment.members % TARGETS].tolist()
@@ -52,9 +50,7 @@ def test_figures_by_kind_agree_with_an_oracle_with_and_without_ties(
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])
 @pytest.mark.parametrize("levels", [4, 100_000])
-def test_each_kind_against_its_own_agrees_with_an_oracle_that_repeats_records(
-    design: str, levels: int
-) -> None:
+def test_within_kind_measures_agree_with_the_oracle(design: str, levels: int) -> None:
     sides, values = sides_of(design, levels=levels)
     weight = np.random.default_rng(2).integers(0, 3, TARGETS)
     for place, kind in enumerate((True, False)):
@@ -87,7 +83,7 @@ def test_a_redraw_without_one_kind_counts_against_the_finding() -> None:
     assert against_redraws(np.array([9.0, np.nan])) == (None, None, None)
 
 
-def test_a_planted_difference_is_found_and_its_sign_is_kept() -> None:
+def test_planted_difference_is_found_with_its_sign() -> None:
     for design in ("lone", "cohort"):
         assignment, sets = hand_of(design)
         values = np.random.default_rng(4).normal(size=sets * TARGETS)

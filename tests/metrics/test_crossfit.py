@@ -10,11 +10,19 @@ from support.oracles import nulls as obvious
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.metrics.assignment import Assignment, assignment_of, coins_of, redraw_assignments
-from synthleak.metrics.comparing.choose import comparison_of
-from synthleak.metrics.comparing.whole_pool import WholePool, _spread
-from synthleak.metrics.comparing.within_records import WithinRecords
+from synthleak.metrics.comparison import comparison_of
+from synthleak.metrics.comparison.pool import PoolComparison, _spread
+from synthleak.metrics.comparison.within_records import WithinRecords
 from synthleak.metrics.crossfit.folds import split_folds
-from synthleak.metrics.crossfit.records import (
+from synthleak.metrics.crossfit.pool import (
+    _held_tpr,
+    choose_in_folds,
+    crossfit,
+    fold_aucs,
+    take_chosen,
+    wins_of,
+)
+from synthleak.metrics.crossfit.within_records import (
     choose_folds,
     fold_figures,
     folds_of,
@@ -23,14 +31,6 @@ from synthleak.metrics.crossfit.records import (
     per_record_figures,
     resampled_instances,
     resampled_records,
-)
-from synthleak.metrics.crossfit.units import (
-    _held_tpr,
-    choose_in_folds,
-    crossfit,
-    fold_aucs,
-    take_chosen,
-    wins_of,
 )
 from synthleak.metrics.estimate import interval
 from synthleak.metrics.ranks import ranks_of
@@ -192,7 +192,7 @@ def test_a_record_drawn_twice_equals_two_copies_within_records() -> None:
         assert value == pytest.approx(held_auc(figures, choose_folds(figures, group))[0])
 
 
-def test_few_releases_in_a_fold_do_not_pull_a_perfect_leak_towards_chance() -> None:
+def test_small_folds_keep_a_perfect_leak_perfect() -> None:
     """Two releases a fold: half of the records compare nothing there, and leave the mean."""
     coins = toss(10, TARGETS, stream(7))
     values = coins[..., None] + 0.1 * stream(8).random((10, TARGETS, 2))
@@ -202,11 +202,11 @@ def test_few_releases_in_a_fold_do_not_pull_a_perfect_leak_towards_chance() -> N
     assert held_auc(figures, choose_folds(figures, np.arange(2)))[0] == 1.0
 
 
-def test_choosing_and_evaluating_apart_is_unbiased_where_the_best_of_many_is_not() -> None:
+def test_crossfitting_is_unbiased() -> None:
     best, apart = [], []
     for seed in range(60):
         assignment, values = lone_hand(seed), stream(seed, "noise").normal(size=(128, 12))
-        comparison = WholePool(values.reshape(16, TARGETS, 12))
+        comparison = PoolComparison(values.reshape(16, TARGETS, 12))
         best.append(comparison.statistics([assignment]).auc.max())
         inside = comparison.folds(assignment, stream(seed), 4)
         made = crossfit(comparison.ranks, assignment, TARGETS, [np.arange(12)], inside)
@@ -217,7 +217,7 @@ def test_choosing_and_evaluating_apart_is_unbiased_where_the_best_of_many_is_not
 
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])
-def test_a_planted_leak_is_deployable_and_its_interval_covers_it(design: str) -> None:
+def test_deployable_interval_covers_a_planted_leak(design: str) -> None:
     """Shift 1.2 on one signal of four: AUC Φ(1.2/√2) = 0.802, in 95% intervals most of the time."""
     game = GameSection(design=design, instances=30, records=80, rounds=6, candidates=6)
     covered, values_found = 0, []
@@ -285,7 +285,7 @@ def test_standard_errors_agree_with_redraws() -> None:
 def test_too_little_to_fold_is_none() -> None:
     assignment = Assignment(np.array([0]), np.array([[3]]))
     values = np.arange(4.0).reshape(2, 2, 1)
-    comparison = WholePool(values)
+    comparison = PoolComparison(values)
     assert comparison.deployable([assignment], [np.array([0])], stream(1)) is None
     assert comparison.spreads(assignment, [np.array([0])], stream(1)) is None
     single = assignment_of(trials_of(np.array([[True], [False]])), 1)

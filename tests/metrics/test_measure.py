@@ -20,6 +20,7 @@ from synthleak.metrics.epsilon.claims import allowed_tpr, claim_roc, comparison_
 from synthleak.metrics.estimate import interval
 from synthleak.metrics.measure import measure, redraws_for
 from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
 from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
@@ -69,12 +70,8 @@ def made(
         values[plan.trials.set[members], plan.trials.target[members], 1] += leak
         tables.append(Scores(baseline.scenario, values, PROXIES))
     figures = measure(
-        tables,
-        plugin,
-        plan,
-        game,
+        ScoredCell(tables, plugin, plan, game, (seed, "cell")),
         claim or no_claim(),
-        (seed, "cell"),
         redraws=redraws,
         crossfit_redraws=19,
     )
@@ -90,7 +87,7 @@ def numbers(content: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])
-def test_a_leak_is_found_with_every_figure_in_its_place(design: str) -> None:
+def test_leak_fills_every_measurement(design: str) -> None:
     instances = 40 if design == "lone" else 20
     figures, plan = made(design, leak=3.0, instances=instances)
     assert figures.reason is None and figures.p is not None and figures.p <= 3 / 200
@@ -253,7 +250,7 @@ def test_redraws_grow_with_the_cells_that_holm_counts() -> None:
             assert redraws >= 2000 and cells * statistics / (redraws + 1) < 0.01
 
 
-def test_intervals_stay_within_bounds_and_admit_doubt_at_the_ends() -> None:
+def test_intervals_stay_within_bounds() -> None:
     low, high = interval(0.99, 0.02, (40, 40))
     assert 0 < low < 0.9508 and 0.99 < high < 1  # a symmetric interval would pass 1
     low, high = interval(0.0, 0.0, (30, 90))

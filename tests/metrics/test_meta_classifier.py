@@ -13,7 +13,7 @@ import synthleak.metrics.meta_classifier as module
 from support.oracles.planted import Ground, nothing, raised
 from synthleak.core.seeds import stream
 from synthleak.metrics.assignment import assignment_of
-from synthleak.metrics.comparing.choose import comparison_of
+from synthleak.metrics.comparison import comparison_of
 from synthleak.metrics.meta_classifier import Rows, balanced, fit, fuse, learning_rows, weighted_auc
 from synthleak.plan.plan import Plan
 
@@ -86,7 +86,7 @@ def test_no_record_is_in_the_model_that_scores_it(monkeypatch: pytest.MonkeyPatc
         assert model | fold == set(range(15))
 
 
-def test_trials_are_every_member_and_every_non_member_by_its_rounds() -> None:
+def test_learning_rows_weight_non_members_by_rounds() -> None:
     plan = GROUND.plan("odd")
     assignment = assignment_of(plan.trials, 15)
     rows = learning_rows(np.arange(40 * 15.0).reshape(40, 15, 1), assignment)
@@ -98,7 +98,7 @@ def test_trials_are_every_member_and_every_non_member_by_its_rounds() -> None:
     assert weight.sum() == pytest.approx(rows.weight.sum())
 
 
-def test_the_model_is_scikit_learns_balanced_regression_on_standardised_proxies() -> None:
+def test_model_equals_balanced_scikit_learn_regression() -> None:
     rng = stream(9)
     member = rng.random(60) < 0.3
     x = rng.normal(size=(60, 3)) + member[:, None] * [0.0, 1.0, 0.3]

@@ -13,18 +13,21 @@ from support.oracles import nulls as oracle
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.metrics.assignment import assignment_of
-from synthleak.metrics.by_record import record_statistics
 from synthleak.metrics.null import (
-    benjamini_hochberg,
+    false_discovery_rates,
     holm,
     min_p_test,
     p_value,
     upper_point,
 )
-from synthleak.metrics.pooled import pooled_statistics
 from synthleak.metrics.ranks import ranks_of
+from synthleak.metrics.statistics.pool import pool_statistics
+from synthleak.metrics.statistics.table import AUC, tail
+from synthleak.metrics.statistics.within_records import record_statistics
 from synthleak.plan import cohort
 from synthleak.plan.lone import Coins, toss, trials_of
+
+TESTED = (AUC, tail("half", 0.5, "half"), tail("third", 0.34, "third"))
 
 
 def lone_table() -> np.ndarray:
@@ -34,7 +37,7 @@ def lone_table() -> np.ndarray:
         for t, b, c in oracle.lone_outcomes(4, 2)
     ]
     values = stream(8, "lone").normal(size=(8, 2))
-    return pooled_statistics(ranks_of(values), assignments, {"half": 0.5, "third": 0.34}).values
+    return pool_statistics(ranks_of(values), assignments, TESTED).values
 
 
 def cohort_table(sets: int, records: int) -> np.ndarray:
@@ -88,7 +91,7 @@ def test_all_assignments_are_treated_alike_whichever_is_observed() -> None:
 
 
 def test_the_samplers_are_the_enumerated_ones() -> None:
-    """Every enumerated outcome of `lone` is dealt equally often; so is every coin of `cohort`."""
+    """Every enumerated outcome of `lone` is drawn equally often; so is every coin of `cohort`."""
     game = GameSection(instances=2, rounds=1, candidates=20)
     seen = Counter[tuple[object, ...]]()
     rng = stream(3, "tosses")
@@ -182,4 +185,4 @@ def test_holm_by_hand() -> None:
 
 def test_false_discovery_equals_scipy() -> None:
     p = stream(6).random(40) ** 2
-    assert benjamini_hochberg(p) == pytest.approx(false_discovery_control(p))
+    assert false_discovery_rates(p) == pytest.approx(false_discovery_control(p))

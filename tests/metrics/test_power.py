@@ -55,7 +55,7 @@ def test_few_instances_find_copies_that_no_auc_would_show() -> None:
     assert found > 0.6
 
 
-def test_a_cohort_sees_smaller_leaks_than_lone_at_equal_releases() -> None:
+def test_cohort_finds_smaller_leaks_than_lone() -> None:
     found = {}
     for design in ("lone", "cohort"):
         made = estimated(design, confirm=False)

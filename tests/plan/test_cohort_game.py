@@ -1,4 +1,4 @@
-"""Design `cohort`: a fair coin for every record, partners drawn before it, nobody told."""
+"""Design `cohort`: a fair coin for every record, partners drawn before it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def coins_of(plan: Plan) -> np.ndarray:
     return plan.trials.member.reshape(-1, len(plan.targets))
 
 
-def test_who_joined_is_in_and_a_partner_of_its_own_stands_for_who_did_not() -> None:
+def test_partners_replace_the_absent_records() -> None:
     plan = draw(adjacency="replace")
     for records, coins in zip(plan.sets, coins_of(plan), strict=False):
         inside = {record for record in records.records if record < 8}
@@ -38,12 +38,37 @@ def test_who_joined_is_in_and_a_partner_of_its_own_stands_for_who_did_not() -> N
         assert len(records.records) == len(set(records.records)) == 40
 
 
-def test_backgrounds_and_partners_do_not_depend_on_the_coins() -> None:
-    """Two seeds of coins cannot be had, but each absentee's partner is the same for all coins:
-    the records outside the pool are the background and a subset of the partners drawn with it."""
-    plan, again = draw(adjacency="replace"), draw(adjacency="replace")
-    assert plan.to_bytes() == again.to_bytes()
-    added = draw(adjacency="add")
+def draw_with(coins: np.ndarray, monkeypatch: pytest.MonkeyPatch, **game: Any) -> Plan:
+    monkeypatch.setattr("synthleak.plan.cohort.toss", lambda *_: coins)
+    return draw(**game)
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add"])
+def test_backgrounds_and_partners_do_not_depend_on_coins(
+    adjacency: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each coin swaps one record for its partner (or for nothing), whatever the other coins."""
+    everybody = np.ones((12, 8), dtype=bool)
+    full = draw_with(everybody, monkeypatch, adjacency=adjacency)
+    without = [
+        draw_with(everybody & (np.arange(8) != j), monkeypatch, adjacency=adjacency)
+        for j in range(8)
+    ]
+    coins = stream("coins").random((12, 8)) < 0.5
+    mixed = draw_with(coins, monkeypatch, adjacency=adjacency)
+    assert (coins_of(mixed) == coins).all()
+    for i, (complete, some) in enumerate(zip(full.sets[:12], mixed.sets[:12], strict=True)):
+        expected = set(complete.records)
+        for j in np.flatnonzero(~coins[i]).tolist():
+            partner = set(without[j].sets[i].records) - set(complete.records)
+            assert len(partner) == (adjacency == "replace")
+            expected = (expected - {j}) | partner
+        assert set(some.records) == expected and some.seed == complete.seed
+    assert full.sets[12:] == mixed.sets[12:]
+
+
+def test_adjacencies_share_backgrounds_and_coins() -> None:
+    plan, added = draw(adjacency="replace"), draw(adjacency="add")
     assert coins_of(plan).tolist() == coins_of(added).tolist()
     for replaced, joined, coins in zip(plan.sets, added.sets, coins_of(plan), strict=False):
         background = set(joined.records) - set(range(8))
@@ -61,7 +86,7 @@ def test_added_records_leave_the_nominal_size_alone() -> None:
     assert sizes == [36 + n for n in coins_of(plan).sum(axis=1).tolist()]
 
 
-def test_every_record_is_tried_on_every_release_and_every_trial_is_a_coin() -> None:
+def test_every_trial_is_a_coin() -> None:
     plan = draw()
     assert len(plan.trials) == 12 * 8 and plan.trials.rounds == 1
     assert plan.coins is plan.trials
@@ -111,8 +136,8 @@ def test_a_redraw_tosses_every_coin_again() -> None:
     assert 20 < (again.member != plan.trials.member).sum() < 76
 
 
-def test_a_pool_too_large_for_the_private_set_is_refused_with_what_would_do() -> None:
-    with pytest.raises(PlanError, match=r"9 targets.*11%.*at least 45 records.*at most 8") as error:
+def test_a_too_large_pool_is_refused_with_the_limit() -> None:
+    with pytest.raises(PlanError, match=r"9 .*45 .* 8") as error:
         draw(cohort_pool(9))
     assert error.value.where == "game.records"
     assert draw(cohort_pool(8)).nominal == 40
@@ -121,7 +146,7 @@ def test_a_pool_too_large_for_the_private_set_is_refused_with_what_would_do() ->
 @pytest.mark.parametrize(
     ("instances", "targets", "key"), [(7, 8, "game.instances"), (8, 1, "game.design")]
 )
-def test_lone_needs_halves_and_company(instances: int, targets: int, key: str) -> None:
+def test_lone_needs_even_instances_and_two_records(instances: int, targets: int, key: str) -> None:
     game = GameSection(instances=instances, records=40)
     with pytest.raises(PlanError) as error:
         designs.get("lone").plugin.draw(cohort_pool(targets), game, 1)

@@ -1,4 +1,4 @@
-"""Design `given`: who was in is taken as it is, and permuted as it was dealt."""
+"""Design `given`: members are taken as given, and permuted as they were drawn."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def test_a_redraw_keeps_the_size_and_the_groups() -> None:
         for name in "abc":
             assert len({bool(member[i]) for i, g in enumerate(groups) if g == name}) == 1
         blocks = {g if g else i: bool(member[i]) for i, g in enumerate(groups)}
-        assert sum(blocks.values()) == 2  # a and b were in: two of six groups are dealt in
+        assert sum(blocks.values()) == 2  # a and b were in: two of six groups are members
         seen.add(tuple(member.tolist()))
     assert len(seen) == 15  # every pair of the six, C(6, 2)
 
 
-def test_position_of_a_target_does_not_tell_who_was_in() -> None:
+def test_target_positions_do_not_reveal_members() -> None:
     made = corpus([None] * 400, ["members"] * 200 + ["holdout"] * 200)
     plan = GivenSplit().draw(pool_of(made), GAME, 1)
     inside = plan.trials.member
@@ -72,7 +72,7 @@ def test_position_of_a_target_does_not_tell_who_was_in() -> None:
     assert inside.tolist() == [target < 200 for target in plan.targets]
 
 
-def test_a_coin_without_a_partner_is_add_or_remove_whatever_the_game_says() -> None:
+def test_given_split_is_always_add_adjacency() -> None:
     made = corpus([None] * 40, ["members", "holdout"] * 20, "coins")
     game = GameSection(design="given", adjacency="replace")
     assert GivenSplit().draw(pool_of(made), game, 1).adjacency == "add"
@@ -93,7 +93,7 @@ def test_a_few_torn_groups_are_left_out() -> None:
     assert pool.given is not None and len(set(pool.given.block)) == 29
 
 
-def test_groups_are_looked_for_once_and_not_for_each_target(
+def test_groups_are_found_once_per_corpus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []
@@ -104,7 +104,7 @@ def test_groups_are_looked_for_once_and_not_for_each_target(
     assert len(asked) == 1
 
 
-def test_groups_that_a_split_of_records_tears_are_permuted_singly() -> None:
+def test_split_groups_are_permuted_by_record() -> None:
     roles = stream("records").permutation(["members"] * 240 + ["holdout"] * 240).tolist()
     for size in (2, 3, 16):
         made = corpus(group_names(480 // size, size), roles)
@@ -113,7 +113,7 @@ def test_groups_that_a_split_of_records_tears_are_permuted_singly() -> None:
         assert pool.given is not None and len(set(pool.given.block)) == 480
 
 
-def test_groups_torn_neither_rarely_nor_by_chance_cannot_be_permuted() -> None:
+def test_oddly_split_groups_cannot_be_permuted() -> None:
     roles = ["members"] * 240 + ["holdout"] * 240
     for place in range(0, 480, 16 * 5):  # six of thirty groups
         roles[place] = "holdout" if roles[place] == "members" else "members"
@@ -137,22 +137,26 @@ def test_coins_are_tossed_again_and_may_be_counted() -> None:
 
 def test_coins_that_cannot_be_fair_are_refused() -> None:
     lopsided = corpus([None] * 60, ["members"] * 58 + ["holdout"] * 2, "coins")
-    with pytest.raises(PlanError, match="fair coins do not fall like that"):
+    with pytest.raises(PlanError, match="58 of 60") as error:
         GivenSplit().draw(pool_of(lopsided), GAME, 1)
+    assert error.value.where == "corpus.declared"
     grouped = corpus(["a", "a", "b", "c"], ["members", "members", "holdout", "holdout"], "coins")
-    with pytest.raises(PlanError, match="share a coin"):
+    with pytest.raises(PlanError, match="group") as error:
         GivenSplit().draw(pool_of(grouped), GAME, 1)
+    assert error.value.where == "corpus.declared"
 
 
-def test_a_pool_needs_both_sides_and_a_design_its_corpus() -> None:
+def test_pool_needs_members_and_holdout() -> None:
     made = corpus([None] * 6, ["members"] * 3 + ["holdout"] * 3)
     with pytest.raises(PoolError, match="3 members and 0 of the holdout"):
         split(made, "some", [0, 1, 2], auxiliary=0.5, seed=1)
-    with pytest.raises(PlanError, match="draws private sets"):
+    with pytest.raises(PlanError, match="'lone'") as error:
         play(pool_of(made), GameSection(), 1, MemoryStore())
+    assert error.value.where == "game.design"
     ordinary = Corpus("c", made.records)
-    with pytest.raises(PlanError, match="says who was in"):
+    with pytest.raises(PlanError, match="'given'") as error:
         play(split(ordinary, "p", [0, 1], auxiliary=0.5, seed=1), GAME, 1, MemoryStore())
+    assert error.value.where == "game.design"
 
 
 def test_permuting_is_uniform() -> None:

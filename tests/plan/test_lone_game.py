@@ -38,9 +38,7 @@ def instances(plan: Plan) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize(("adjacency", "without"), [("replace", 40), ("add", 39)])
-def test_the_target_is_in_half_of_the_sets_and_no_other_target_is(
-    adjacency: str, without: int
-) -> None:
+def test_designated_target_joins_half_of_the_sets(adjacency: str, without: int) -> None:
     plan = draw(adjacency=adjacency)
     positive = {
         int(s): int(t)
@@ -59,8 +57,24 @@ def test_the_target_is_in_half_of_the_sets_and_no_other_target_is(
             assert len(records) == without
 
 
-def test_backgrounds_do_not_depend_on_the_coins() -> None:
-    """The same seed under both adjacencies differs by the filler alone, whatever the coins."""
+def test_backgrounds_do_not_depend_on_coins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other coins change the target and the filler of an instance, and nothing else."""
+    plan = draw(adjacency="replace")
+    monkeypatch.setattr(
+        "synthleak.plan.lone.toss", lambda origins, game, _: toss(origins, game, stream("other"))
+    )
+    other = draw(adjacency="replace")
+    assert not np.array_equal(plan.trials.target, other.trials.target)
+    differing = 0
+    for one, two in zip(instances(plan), instances(other), strict=True):
+        assert len(set(one) - set(two)) == len(set(two) - set(one)) <= 1
+        differing += set(one) != set(two)
+    assert differing > 5
+    assert [s.seed for s in plan.sets] == [s.seed for s in other.sets]
+    assert plan.sets[20:] == other.sets[20:]
+
+
+def test_adjacencies_differ_by_the_filler_alone() -> None:
     replaced, added = draw(adjacency="replace"), draw(adjacency="add")
     for with_filler, without in zip(instances(replaced), instances(added), strict=True):
         assert set(without) <= set(with_filler)
@@ -69,13 +83,13 @@ def test_backgrounds_do_not_depend_on_the_coins() -> None:
     assert replaced.sets[20:] == added.sets[20:]
 
 
-def test_seeds_differ_between_sets_but_not_between_forms_of_a_reference() -> None:
+def test_raw_and_released_references_share_a_seed() -> None:
     plan = draw()
     releases = [s.seed for s in plan.sets if s.form == "release"]
     assert len(set(releases)) == len(releases) == 24
 
 
-def test_trials_are_members_once_and_fresh_non_members_each_round() -> None:
+def test_rounds_share_members_and_redraw_others() -> None:
     plan = draw()
     trials = plan.trials
     assert trials.rounds == 6
@@ -87,7 +101,7 @@ def test_trials_are_members_once_and_fresh_non_members_each_round() -> None:
     assert not set(trials.set[trials.member]) & set(trials.set[~trials.member])
 
 
-def test_designation_is_even_over_all_instances_and_candidates_exclude_the_target() -> None:
+def test_designation_is_even_and_excludes_the_target() -> None:
     game = GameSection(instances=100, rounds=50, candidates=20)
     coins = toss(("p",) * 60, game, stream(5))
     counts = Counter(coins.target.tolist())
@@ -163,7 +177,7 @@ def test_a_plan_survives_the_store() -> None:
     assert again.sets == plan.sets and again.targets == plan.targets
 
 
-def test_redraw_has_the_shape_of_the_plan_and_another_outcome() -> None:
+def test_redraw_keeps_the_shape_of_the_plan() -> None:
     plan = draw()
     design, game = designs.get("lone").plugin, GameSection(instances=20, rounds=6, candidates=5)
     again = design.redraw(plan, game, stream(9))

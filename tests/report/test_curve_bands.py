@@ -13,6 +13,7 @@ from synthleak.calibration import Scores
 from synthleak.core.seeds import stream
 from synthleak.metrics.curves import BAND, GRID, Curves, trace
 from synthleak.metrics.epsilon.claims import claim_roc
+from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import EVERY_ROUND, Trials, designs
 
 
@@ -39,7 +40,7 @@ def test_band_comes_from_redraws_with_own_choice(audit: Audit) -> None:
     design = designs.get(plan.design).plugin
     scores = audit.scores(cell)
     claim = audit.claim(cell)
-    made = trace(scores, design, plan, game, claim, ("name",), redraws=39)
+    made = trace(ScoredCell(scores, design, plan, game, ("name",)), claim, redraws=39)
     rng = stream("name", "curves")
     dealings = [design.redraw(plan, game, rng) for _ in range(39)]
     for table, curve in zip(scores, made.roc, strict=True):

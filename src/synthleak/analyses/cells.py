@@ -19,7 +19,7 @@ from synthleak.metrics.measurements import (
 from synthleak.metrics.null import holm
 from synthleak.metrics.power import smallest_found
 from synthleak.metrics.rounds import round_measurements
-from synthleak.metrics.statistics import AUC, TOP_TENTH
+from synthleak.metrics.statistics.table import AUC, BY_NAME
 from synthleak.plan.plan import Plan
 
 
@@ -220,18 +220,17 @@ def _proxy_rows(
     ]
 
 
-TAIL_COLUMNS = {"tail5": "tail", TOP_TENTH: "tail", "tail1": "tail1", "tail02": "tail02"}
-"""The column of `proxies.csv` that holds a statistic beside the AUC."""
-
-
 def _tails(signal: SignalMeasurements, statistics: Sequence[str]) -> dict[str, float | None]:
     """Return the statistics beside the AUC with their chance limits, by column."""
     found: dict[str, float | None] = dict.fromkeys(
-        f"{column}{end}" for column in TAIL_COLUMNS.values() for end in ("", "_ceiling")
+        f"{item.column}{end}"
+        for item in BY_NAME.values()
+        if item.name != AUC.name
+        for end in ("", "_ceiling")
     )
     for name, value, ceiling in zip(statistics, signal.values, signal.ceilings, strict=True):
-        if name != AUC:
-            found |= {TAIL_COLUMNS[name]: value, f"{TAIL_COLUMNS[name]}_ceiling": ceiling}
+        if name != AUC.name:
+            found |= {BY_NAME[name].column: value, f"{BY_NAME[name].column}_ceiling": ceiling}
     return found
 
 

@@ -15,9 +15,9 @@ from synthleak.analyses.chosen import TOO_FEW, Group, by_pool, groups_of
 from synthleak.core.seeds import stream
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import assignment_of, redraw_assignments
-from synthleak.metrics.by_record import tenth
 from synthleak.metrics.null import holm, p_value
 from synthleak.metrics.records.vulnerability import FEWEST, Sides, redrawn, sides_of
+from synthleak.metrics.statistics.table import tenth
 
 REDRAWS = 400
 FIRST_KIND = "dpsgd"

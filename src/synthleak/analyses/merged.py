@@ -21,7 +21,7 @@ from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import assignment_of, redraw_assignments
-from synthleak.metrics.comparing.choose import comparison_of
+from synthleak.metrics.comparison import comparison_of
 from synthleak.metrics.records.by_origin import (
     DRAWS,
     OriginMeasurements,

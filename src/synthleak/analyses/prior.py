@@ -19,7 +19,7 @@ from synthleak.evidence.attack import Arm, Attack, Rule
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
-from synthleak.metrics.comparing.choose import comparison_of
+from synthleak.metrics.comparison import comparison_of
 from synthleak.metrics.measurements import passable
 from synthleak.metrics.null import min_p_test, upper_point
 from synthleak.metrics.rounds import round_measurements

@@ -24,8 +24,8 @@ from synthleak.core.seeds import stream
 from synthleak.core.store import keep
 from synthleak.corpus.corpus import Declared
 from synthleak.metrics.blind import BlindTest, blind_test
-from synthleak.metrics.by_record import tenth
 from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.statistics.table import tenth
 from synthleak.pools.groups import blocks_of, groups_of
 
 VERSION = 3

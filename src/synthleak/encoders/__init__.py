@@ -1,4 +1,7 @@
-"""Encoders: texts become vectors, once per text and encoder (docs/method.md §2)."""
+"""Encoders: texts become vectors, once per text and encoder (docs/method.md §2).
+
+Plug-in authors import from here: `@encoders.register(name, version=1)` registers an encoder.
+"""
 
 from synthleak.encoders.encoder import Encoder, Vectors, encoders
 

@@ -1,4 +1,4 @@
-"""What an encoder is, and the memory that spares it from reading a text twice."""
+"""What an encoder is, and how each text is encoded only once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,22 @@
-"""Stage 5: proxies observe every target in every release (docs/method.md §6)."""
+"""Stage 5: proxies observe every target in every release (docs/method.md §6).
 
-from synthleak.evidence.family import families, family
-from synthleak.evidence.observation import Floats, Observation, Targets
+Plug-in authors import from here: `family` registers a proxy family, `attacks` a prior attack.
+"""
 
-__all__ = ["Floats", "Observation", "Targets", "families", "family"]
+from synthleak.evidence.attack import Arm, Attack, attacks
+from synthleak.evidence.family import Family, Proxy, families, family
+from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
+
+__all__ = [
+    "Arm",
+    "Attack",
+    "Family",
+    "Floats",
+    "Observation",
+    "Proxy",
+    "Targets",
+    "TextSet",
+    "attacks",
+    "families",
+    "family",
+]

@@ -1,7 +1,8 @@
 """Prior attacks: what others proposed for releases, under our protocol (docs/method.md §9).
 
-An attack looks at an observation as a proxy does, and gives a few columns per target. Its arms say
-which column counts in which scenario, and how it is calibrated there. They stand outside the 32.
+An attack reads an observation as a proxy does, and returns a few columns per target. Its arms say
+which column counts in which scenario, and how it is calibrated there. They are not among the 32
+proxies.
 """
 
 from __future__ import annotations
@@ -10,13 +11,10 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
-from synthleak.core.errors import ContractError
 from synthleak.core.identity import digest
 from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.evidence.family import View
-from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
+from synthleak.evidence.observation import Floats, Observation, Targets, TextSet, check_values
 
 Rule = Literal["as it is", "mean probability", "ratio"]
 """How a column is calibrated: not at all; log p less the log of the references' mean probability;
@@ -36,7 +34,7 @@ class Arm:
 
 
 class Attack(Plugin):
-    """A family of earlier attacks: it collapses to its best arm per cell, as ours over scenarios.
+    """A family of earlier attacks: its best arm counts per cell, as our best proxy per scenario.
 
     An attack that `scores_only` is not needed on the references themselves; one that
     `uses_references` is given their texts together, or None where the plan has none.
@@ -80,13 +78,6 @@ def attack_key(
 def observe(
     attack: Attack, targets: Targets, observation: Observation, references: TextSet | None
 ) -> Floats:
-    """Let one attack look, and hold it to its contract: one finite value each."""
-    values = np.asarray(attack.look(targets, observation, references), dtype=np.float64)
-    if values.shape != (len(targets), attack.columns):
-        raise ContractError(
-            f"the attack {attack.kind!r} gave {values.shape} values,"
-            f" not {(len(targets), attack.columns)}"
-        )
-    if not np.isfinite(values).all():
-        raise ContractError(f"the attack {attack.kind!r} gave a value that is not finite")
-    return values
+    """Return the columns of one attack, checked against its contract."""
+    values = attack.look(targets, observation, references)
+    return check_values(f"the attack {attack.kind!r}", values, (len(targets), attack.columns))

@@ -1,4 +1,4 @@
-"""Proxy families: what a proxy is, and the shelf they stand on (docs/method.md §6).
+"""Proxy families: what a proxy is, and where families are registered (docs/method.md §6).
 
 A family is one idea with its variants. It is a pure function of targets and an observation:
 ``look(targets, observation) -> float64 [targets, proxies]``; higher always means more like a
@@ -73,15 +73,9 @@ families = Catalogue("proxy family", "synthleak.evidence.proxies")
 
 
 def family(
-    name: str,
-    *,
-    version: int,
-    view: View,
-    scale: Scale,
-    proxies: dict[str, str],
-    order: int = 1000,
+    name: str, *, version: int, view: View, scale: Scale, proxies: dict[str, str], order: int = 1000
 ) -> Callable[[Look], Look]:
-    """Put the decorated function on the shelf as a family.
+    """Register the decorated function as a family.
 
     `proxies` gives names and meanings, in the order of the columns that the function returns;
     `order` is for the families of the method's table.

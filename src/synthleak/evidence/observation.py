@@ -2,7 +2,7 @@
 
 An observation is a release or a raw reference; a proxy cannot tell which, nor who asks. Its texts
 are opened in canonical order (by folded text), so that their order in the file never matters, and
-what several proxies need of them is made once.
+what several proxies derive from them is computed once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.core.errors import ContractError
 from synthleak.core.identity import digest
 from synthleak.core.text import fold, tokens
 from synthleak.encoders.encoder import Vectors
@@ -21,11 +22,11 @@ from synthleak.encoders.encoder import Vectors
 T = TypeVar("T")
 Floats = NDArray[np.float64]
 BLOCK = 512
-"""Targets that are looked at together: beside 100,000 texts a table of them takes 400 MB."""
+"""Targets that are observed together: beside 100,000 texts a table of them takes 400 MB."""
 
 
 class TextSet:
-    """Texts with what can be derived from them, each derivation made once and on demand."""
+    """Texts with what is derived from them, each derivation computed once and on demand."""
 
     def __init__(self, texts: Sequence[str], encode: Callable[[Sequence[str]], Vectors]) -> None:
         self.texts = tuple(texts)
@@ -78,18 +79,17 @@ class TextSet:
         return self._memory[name]  # type: ignore[return-value]
 
     def forget(self) -> None:
-        """Let go of all that was derived; it is made again when it is asked for."""
+        """Drop all that was derived; it is computed again when asked for."""
         self._memory.clear()
         for name in ("folded", "tokens", "vectors", "directions"):
             self.__dict__.pop(name, None)
 
 
 class Targets(TextSet):
-    """The pool's records, as whoever attacks them knows them.
+    """The pool's records, as the attacker knows them.
 
     `auxiliary` holds the texts of R for prior attacks, whose S2 reads them (docs/method.md §9). No
-    proxy
-    does: a proxy sees a target and an observation.
+    proxy does: a proxy sees a target and an observation.
     """
 
     def __init__(
@@ -102,10 +102,10 @@ class Targets(TextSet):
         self.auxiliary = TextSet(auxiliary, encode)
 
     def blocks(self) -> list[Targets]:
-        """Cut many targets into blocks that are looked at one after another; few are one block.
+        """Cut many targets into blocks that are observed one after another; few are one block.
 
-        A proxy sees a target and an observation, so company changes no value; but where the cuts
-        fall is fixed, so that keys and the last digits do not depend on who works.
+        The other targets of a block change no value. The cuts are fixed, so that keys and the last
+        digits do not depend on the number of workers.
         """
         if len(self) <= BLOCK:
             return [self]
@@ -122,7 +122,7 @@ class Targets(TextSet):
 
 
 class Observation(TextSet):
-    """What is looked at: the texts of a release or of a raw reference, in canonical order.
+    """What is observed: the texts of a release or of a raw reference, in canonical order.
 
     An empty release is opened as one empty text, so that it can be scored like any other.
     """
@@ -144,8 +144,18 @@ class Observation(TextSet):
         return memory[name]  # type: ignore[return-value]
 
     def forget_targets(self) -> None:
-        """Let go of what was derived together with targets."""
+        """Drop what was derived together with targets."""
         self._beside.clear()
+
+
+def check_values(who: str, values: Floats, shape: tuple[int, int]) -> Floats:
+    """Return one finite value per target and column, or say which plug-in broke its contract."""
+    values = np.asarray(values, dtype=np.float64)
+    if values.shape != shape:
+        raise ContractError(f"{who} returned {values.shape} values, not {shape}")
+    if not np.isfinite(values).all():
+        raise ContractError(f"{who} returned a value that is not finite")
+    return values
 
 
 def canonical(texts: Sequence[str]) -> list[str]:

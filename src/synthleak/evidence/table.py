@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthleak.core.errors import ContractError, SpecError
+from synthleak.core.errors import SpecError
 from synthleak.core.identity import digest
 from synthleak.core.store import Store, fetch, name_of
 from synthleak.core.validation import nearest
 from synthleak.encoders.encoder import dump_array, load_array
 from synthleak.evidence.family import Family, Proxy, families
-from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.observation import Floats, Observation, Targets, check_values
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Evidence:
 
 def chosen_families(names: str | Sequence[str]) -> list[Family]:
     """Return the families that the spec asks for, in catalogue order."""
-    shelf = [entry.plugin for entry in families]
+    available = [entry.plugin for entry in families]
     if names == "all":
-        return shelf
-    known = [item.name for item in shelf]
+        return available
+    known = [item.name for item in available]
     for position, name in enumerate(names):
         if name not in known:
             raise SpecError(
@@ -37,7 +37,7 @@ def chosen_families(names: str | Sequence[str]) -> list[Family]:
                 f"evidence.families[{position}]",
                 nearest(name, known),
             )
-    return [item for item in shelf if item.name in names]
+    return [item for item in available if item.name in names]
 
 
 def evidence_key(member: Family, encoder: dict[str, object], targets: Targets, text: str) -> str:
@@ -46,16 +46,9 @@ def evidence_key(member: Family, encoder: dict[str, object], targets: Targets, t
 
 
 def look(member: Family, targets: Targets, observation: Observation) -> Floats:
-    """Let one family look, and hold it to its contract: one finite value each."""
-    values = np.asarray(member.look(targets, observation), dtype=np.float64)
-    if values.shape != (len(targets), len(member.proxies)):
-        raise ContractError(
-            f"the family {member.name!r} gave {values.shape} values,"
-            f" not {(len(targets), len(member.proxies))}"
-        )
-    if not np.isfinite(values).all():
-        raise ContractError(f"the family {member.name!r} gave a value that is not finite")
-    return values
+    """Return the values of one family, checked against its contract."""
+    shape = (len(targets), len(member.proxies))
+    return check_values(f"the family {member.name!r}", member.look(targets, observation), shape)
 
 
 def put_evidence(store: Store, key: str, values: Floats) -> None:

@@ -1,8 +1,8 @@
-"""What chance dealt, as cells of the score table: the one form in which statistics see the coins.
+"""Who is a member, as cells of the score table: the only form in which statistics see the coins.
 
-A cell is one target on one set, numbered ``set · targets + target``. A dealing names the cells of
-members, and for each round the cells of non-members that they are compared with. The observed
-dealing and every redraw pass through the same functions, so a statistic cannot treat them apart.
+A cell is one target on one set, numbered ``set · targets + target``. An assignment names the cells
+of members, and for each round the cells of non-members that they are compared with. The observed
+assignment and every redraw pass through the same functions: a statistic cannot tell them apart.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.core.errors import ContractError
 from synthleak.core.spec import GameSection
+from synthleak.metrics.types import Bools, Ints, Rng
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan, Trials
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -26,6 +24,11 @@ class Assignment:
     members: Ints
     others: Ints
 
+    @property
+    def trials(self) -> int:
+        """How many members and others are compared in a round."""
+        return len(self.members) + int(self.others.shape[1])
+
 
 def assignment_of(trials: Trials, targets: int) -> Assignment:
     """Write trials as cells; every round must compare the same members with as many others."""
@@ -34,7 +37,9 @@ def assignment_of(trials: Trials, targets: int) -> Assignment:
     if (trials.weight != 1).any() or not (
         (trials.round[trials.member] == EVERY_ROUND).all() or trials.rounds == 1
     ):
-        raise ContractError("the trials of this design weigh or change their members by round")
+        raise ContractError(
+            "the trials of this design have weights, or members that change by round"
+        )
     by_round = np.argsort(trials.round[others], kind="stable")
     count = len(by_round)
     if count % trials.rounds or len(set(np.bincount(trials.round[others]).tolist())) > 1:
@@ -46,14 +51,14 @@ def assignment_of(trials: Trials, targets: int) -> Assignment:
 
 
 def redraw_assignments(
-    design: Design, plan: Plan, game: GameSection, rng: np.random.Generator, count: int
+    design: Design, plan: Plan, game: GameSection, rng: Rng, count: int
 ) -> list[Assignment]:
-    """Deal `count` times more, by the plan's own sampler (docs/method.md §8, null by redraw)."""
+    """Redraw `count` times by the plan's sampler (docs/method.md §8, null by redraw)."""
     targets = len(plan.targets)
     return [assignment_of(design.redraw(plan, game, rng), targets) for _ in range(count)]
 
 
-def coins_of(assignment: Assignment, sets: int, targets: int) -> NDArray[np.bool_]:
+def coins_of(assignment: Assignment, sets: int, targets: int) -> Bools:
     """Return the coins of a design in which every cell is a trial: `coins[set, target]`."""
     coins = np.zeros(sets * targets, dtype=np.bool_)
     coins[assignment.members] = True

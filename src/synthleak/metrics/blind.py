@@ -1,10 +1,9 @@
-"""Can members be told from holdout without the release? Then the split was no coin (docs/method.md
-§11).
+"""A test of the split: can members be told from the holdout by text alone (docs/method.md §11)?
 
 A classifier that sees words, characters and labels, never the release, learns on four folds who was
 in and scores the fifth. If the split was uniform, any other split of the same sizes is as likely,
-so the whole of it, learning included, is repeated on permuted splits: the p-value is exact. Naive
-Bayes is the classifier because a hundred permuted splits are then learned by one matrix product.
+so everything, learning included, is repeated on permuted splits: the p-value is exact. The
+classifier is naive Bayes, which learns a hundred permuted splits by one matrix product.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from synthleak.core.text import tokens
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.null import p_value, upper_point
+from synthleak.metrics.types import Bools, Rng
 from synthleak.plan.given import permuted
 
 UNFAIR = 0.01
@@ -31,7 +31,7 @@ _CHUNK = 100
 
 @dataclass(frozen=True)
 class BlindTest:
-    """The cross-validated AUC of the classifier, what permuted splits stay below, and p."""
+    """The cross-validated AUC of the classifier, its chance limit under permuted splits, and p."""
 
     auc: float
     ceiling: float
@@ -48,20 +48,20 @@ class BlindTest:
 def blind_test(
     texts: Sequence[str],
     labels: Sequence[Sequence[str]],
-    member: NDArray[np.bool_],
+    member: Bools,
     block: Sequence[int],
-    rng: np.random.Generator,
+    rng: Rng,
     permutations: int = PERMUTATIONS,
 ) -> BlindTest:
-    """Try to tell members from the others by what is written, and how; blocks stay whole."""
+    """Classify members against the others by their texts and labels; blocks stay whole."""
     words = _bag(texts, labels)
     numbers = np.asarray(block)
     fold = rng.permutation(np.arange(int(numbers.max()) + 1) % FOLDS)[numbers]
-    deals = [member, *(permuted(member, numbers, rng) for _ in range(permutations))]
+    splits = [member, *(permuted(member, numbers, rng) for _ in range(permutations))]
     found = np.concatenate(
         [
-            _validated(words, np.stack(deals[start : start + _CHUNK], axis=1), fold)
-            for start in range(0, len(deals), _CHUNK)
+            _validated(words, np.stack(splits[start : start + _CHUNK], axis=1), fold)
+            for start in range(0, len(splits), _CHUNK)
         ]
     )
     return BlindTest(
@@ -102,8 +102,8 @@ def _size(length: int) -> int:
     return int(4 * np.log2(length + 1))
 
 
-def _validated(words: Any, member: NDArray[np.bool_], fold: NDArray[np.integer]) -> Floats:
-    """Return the mean AUC over folds for every column of `member[text, dealing]`."""
+def _validated(words: Any, member: Bools, fold: NDArray[np.integer]) -> Floats:
+    """Return the mean AUC over folds for every column of `member[text, split]`."""
     inside = member.astype(np.float32)
     total = words.T @ inside
     everybody = np.asarray(words.sum(axis=0), dtype=np.float32).reshape(-1, 1)
@@ -120,7 +120,7 @@ def _validated(words: Any, member: NDArray[np.bool_], fold: NDArray[np.integer])
     return mean
 
 
-def _aucs(scores: Floats, member: NDArray[np.bool_]) -> Floats:
+def _aucs(scores: Floats, member: Bools) -> Floats:
     """Return the AUC of every column; 0.5 where a fold holds one side only."""
     from scipy.stats import rankdata
 

@@ -1,39 +1,34 @@
-"""Curves for the eye: ROC, its null band, and sorted V(x) with both of its bands (docs/method.md
-§8, §10).
+"""Curves for figures: ROC with its null band, sorted V(x) with two (docs/method.md §8, §10).
 
-Bands are pointwise: at each point 95% of redraws lie inside. Those of "no leak" choose their own
-best proxy, as the figure itself did. They are for looking at; verdicts come from `nulls`.
+Bands are pointwise: at each point 95% of redraws lie inside. Under "no leak" each redraw chooses
+its best proxy, as the curve itself did. Verdicts come from `null.py`, never from bands.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from synthleak.calibration import Scores
-from synthleak.core.seeds import Part, stream
-from synthleak.core.spec import Adjacency, GameSection
+from synthleak.core.spec import Adjacency
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
-from synthleak.metrics.comparing.choose import comparison_of
-from synthleak.metrics.comparing.comparison import normal_scores
+from synthleak.metrics.assignment import Assignment
+from synthleak.metrics.comparison.base import normal_scores
 from synthleak.metrics.epsilon.claims import claim_roc
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.records.vulnerability import Sides, redrawn, sides_of
+from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.metrics.selection import choose
-from synthleak.plan.plan import Design, Plan
+from synthleak.metrics.stored import from_json, to_json
+from synthleak.metrics.types import Ints
 from synthleak.releases.claim import Claim
 
 CURVES_VERSION = 2
 REDRAWS = 199
 BAND = (0.025, 0.975)
 TOLERANCE = 0.004
-"""How far a thinned curve may lie from the whole one: about a pixel."""
+"""How far a thinned curve may lie from the full one: about a pixel."""
 LOWEST = 1e-3
 """Where a logarithmic axis of false-positive rates begins."""
 GRID: Floats = np.unique(
@@ -74,7 +69,7 @@ def read_curve(fpr: Floats, tpr: Floats, at: Floats) -> Floats:
     return made
 
 
-def thinned(x: Floats, y: Floats, tolerance: float = TOLERANCE) -> NDArray[np.int64]:
+def thinned(x: Floats, y: Floats, tolerance: float = TOLERANCE) -> Ints:
     """Return which points to keep so that the line moves by no more than `tolerance`.
 
     Douglas and Peucker's rule: a stretch is drawn as one line if all its points lie close to it.
@@ -113,7 +108,7 @@ def drawable(fpr: Floats, tpr: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class RocCurve:
-    """The best proxy of a scenario: its curve, and the band of redraws that choose their own best.
+    """The best proxy of a scenario: its curve, and the band of redraws that choose again.
 
     `low` and `high` are at the rates of `GRID`; empty where there is nothing to redraw.
     """
@@ -154,59 +149,30 @@ class Curves:
 
     def to_bytes(self) -> bytes:
         """Write the curves for the store."""
-        return json.dumps(asdict(self)).encode()
+        return to_json(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Curves:
         """Read curves from the store."""
-        content: dict[str, Any] = json.loads(data)
-        return cls(
-            roc=tuple(RocCurve(**_tuples(item)) for item in content["roc"]),
-            vulnerability=SortedV(**_tuples(content["vulnerability"])),
-            redraws=content["redraws"],
-            allowed_fpr=tuple(content["allowed_fpr"]),
-            allowed_tpr=tuple(content["allowed_tpr"]),
-        )
+        return from_json(cls, data)
 
 
-def _tuples(item: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(v) if isinstance(v, list) else v for key, v in item.items()}
-
-
-def trace(
-    scores: Sequence[Scores],
-    design: Design,
-    plan: Plan,
-    game: GameSection,
-    claim: Claim,
-    name: Sequence[Part],
-    *,
-    redraws: int = REDRAWS,
-) -> Curves:
-    """Return the curves of a cell; `name` (seed, then the cell's name) names its stream."""
-    sets = int(plan.trials.set.max()) + 1
-    values = np.concatenate([table.values[:sets] for table in scores], axis=2)
-    comparison = comparison_of(design, plan, values)
-    assignments = [
-        assignment_of(plan.trials, len(plan.targets)),
-        *redraw_assignments(design, plan, game, stream(*name, "curves"), redraws),
-    ]
-    level = comparison.statistics(assignments).auc
-    curves, start = [], 0
-    for table in scores:
-        group = np.arange(start, start + len(table.proxies))
-        chosen = choose(comparison.ranks, assignments, level, group).signal
-        curves.append(_roc(table.scenario, comparison.ranks, assignments, chosen))
-        start += len(table.proxies)
-    best = choose(comparison.ranks, assignments, level, np.arange(start)).signal
-    within = design.within_records(plan)
+def trace(cell: ScoredCell, claim: Claim, *, redraws: int = REDRAWS) -> Curves:
+    """Return the curves of a cell."""
+    ranks, shape = cell.comparison.ranks, (cell.sets, cell.targets)
+    assignments = [cell.observed, *cell.redraws("curves", redraws)]
+    level = cell.comparison.statistics(assignments).auc
+    chosen = [choose(ranks, assignments, level, group).signal for group in cell.groups]
     # One at a time: a large pool's redraws would fill the memory.
-    sides = (sides_of(h, sets, len(plan.targets), within_records=within) for h in assignments)
+    sides = (sides_of(a, *shape, within_records=cell.within_records) for a in assignments)
     return Curves(
-        tuple(curves),
-        _sorted_v(comparison.ranks, sides, best, (sets, len(plan.targets))),
+        tuple(
+            _roc(table.scenario, ranks, assignments, signals)
+            for table, signals in zip(cell.scores, chosen[:-1], strict=True)
+        ),
+        _sorted_v(ranks, sides, chosen[-1], shape),
         redraws,
-        *allowed(claim, plan.adjacency),
+        *allowed(claim, cell.plan.adjacency),
     )
 
 
@@ -222,9 +188,7 @@ def allowed(claim: Claim, adjacency: Adjacency) -> tuple[tuple[float, ...], tupl
     return tuple(np.round(fpr, 5).tolist()), tuple(np.round(tpr, 5).tolist())
 
 
-def _roc(
-    scenario: str, ranks: Ranks, assignments: Sequence[Assignment], chosen: NDArray[np.int64]
-) -> RocCurve:
+def _roc(scenario: str, ranks: Ranks, assignments: Sequence[Assignment], chosen: Ints) -> RocCurve:
     def curve(assignment: Assignment, signal: int) -> tuple[Floats, Floats]:
         low = ranks.low[signal].astype(np.float64)
         if not assignment.members.size or not assignment.others.size:
@@ -243,9 +207,7 @@ def _roc(
     )
 
 
-def _sorted_v(
-    ranks: Ranks, sides: Iterator[Sides], best: NDArray[np.int64], shape: tuple[int, int]
-) -> SortedV:
+def _sorted_v(ranks: Ranks, sides: Iterator[Sides], best: Ints, shape: tuple[int, int]) -> SortedV:
     def scores(signal: int) -> Floats:
         return normal_scores(ranks.low[signal], ranks.high[signal]).reshape(shape)
 
@@ -254,7 +216,7 @@ def _sorted_v(
     known = np.flatnonzero(np.isfinite(v))
     order = known[np.argsort(-v[known], kind="stable")]
     mean = float(v[known].mean()) if len(known) else 0.0
-    # Taken from where a record joined, dealt anew, given back: all leak alike, by chance alone.
+    # The mean is taken from the members and given to the redrawn ones: all records leak alike.
     levelled = scores(shown) - mean * observed.joined
     free, even = [], []
     for signal, side in zip(best[1:].tolist(), sides, strict=True):

@@ -1,4 +1,4 @@
-"""A number with what it is worth."""
+"""An estimate with its interval and its chance limit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A figure, its interval, what chance would give, and how it was come by.
+    """A value, its interval, what chance would give, and how it was computed.
 
-    `null` is the chance ceiling and `p` the p-value; both are None where `method` offers none.
+    `null` is the chance limit and `p` the p-value; both are None where `method` offers none.
     """
 
     value: float

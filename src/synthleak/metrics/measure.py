@@ -1,25 +1,20 @@
-"""All figures of one cell, each with its null (docs/method.md §8).
+"""All measurements of one cell, each with its null distribution (docs/method.md §8).
 
-`assess` is where scores, coins and claim meet. It is deterministic in its arguments: redraws, folds
-and bootstrap draws come from streams named by the seed and the cell.
+`measure` is deterministic in its arguments: redraws, folds and bootstrap draws come from random
+streams named by the seed and the cell.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from synthleak.calibration import Scores
-from synthleak.core.seeds import Part, stream
-from synthleak.core.spec import GameSection
 from synthleak.core.verdict import LEVEL, TIED, TOO_FEW
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
-from synthleak.metrics.by_record import record_p_values
-from synthleak.metrics.comparing.choose import comparison_of
-from synthleak.metrics.comparing.comparison import Comparison
+from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.epsilon.bounds import EpsilonBound, gdp_mu, largest_lone, lone_epsilon
 from synthleak.metrics.epsilon.claims import comparison_delta
 from synthleak.metrics.epsilon.one_run import audit_delta, cohort_epsilon, largest_one_run
@@ -33,11 +28,14 @@ from synthleak.metrics.measurements import (
     SignalMeasurements,
     passable,
 )
-from synthleak.metrics.null import MinPTest, benjamini_hochberg, min_p_test, p_value, upper_point
+from synthleak.metrics.null import MinPTest, false_discovery_rates, min_p_test, p_value, upper_point
 from synthleak.metrics.records.exposure import member_p_values
-from synthleak.metrics.selection import Signals, choose
-from synthleak.metrics.statistics import Statistics
-from synthleak.plan.plan import Design, Plan
+from synthleak.metrics.scored_cell import ScoredCell
+from synthleak.metrics.selection import choose
+from synthleak.metrics.statistics.table import Statistics
+from synthleak.metrics.statistics.within_records import record_p_values
+from synthleak.metrics.types import Ints, Rng, Signals
+from synthleak.plan.plan import Plan
 from synthleak.releases.claim import Claim
 
 MEASUREMENTS_VERSION = 3
@@ -57,67 +55,50 @@ def redraws_for(cells: int, statistics: int) -> int:
 
 
 def measure(
-    scores: Sequence[Scores],
-    design: Design,
-    plan: Plan,
-    game: GameSection,
+    cell: ScoredCell,
     claim: Claim,
-    name: Sequence[Part],
     *,
     redraws: int = REDRAWS,
     crossfit_redraws: int = CROSSFIT_REDRAWS,
     spreads: bool = True,
 ) -> CellMeasurements:
-    """Return every figure of a cell; `name` (seed, then the cell's name) names its streams.
+    """Return every measurement of a cell.
 
-    Without `spreads` the deployable figures have no interval, which saves half of the time.
+    Without `spreads` the deployable AUC has no interval, which saves half of the time.
     """
-    sets = int(plan.trials.set.max()) + 1
-    values = np.concatenate([table.values[:sets] for table in scores], axis=2)
-    groups = groups_of(scores)
-    comparison = comparison_of(design, plan, values)
-    observed = assignment_of(plan.trials, len(plan.targets))
-    drawn = redraw_assignments(design, plan, game, stream(*name, "redraws"), redraws)
-    assignments = [observed, *drawn]
-    statistics = comparison.statistics(assignments)
+    plan, values = cell.plan, cell.values
+    assignments = [cell.observed, *cell.redraws("redraws", redraws)]
+    statistics = cell.comparison.statistics(assignments)
     test = min_p_test(statistics.values)
-    reason = TIED if test is None else TOO_FEW if test.floor > LEVEL else None
-    fitted = _Crossfitted(comparison, assignments[: crossfit_redraws + 1], groups, name, spreads)
-    rows = [
-        _row(table.scenario, comparison, assignments, statistics, group, fitted.of(place), name)
-        for place, (table, group) in enumerate(zip(scores, groups[:-1], strict=True))
-    ]
-    overall, overall_tpr, records_low, records_high = fitted.of(len(groups) - 1)
-    bound = _epsilon(plan, values, claim, stream(*name, "epsilon"))
+    fitted = _crossfitted(cell, assignments[: crossfit_redraws + 1], spreads)
+    bound = _epsilon(plan, values, claim, cell.stream("epsilon"))
+    overall = fitted[-1]
+    records: tuple[RecordMeasurements, ...] = ()
+    if cell.within_records:
+        records = _records(values, assignments)
+    elif cell.design.ranks_members(plan):
+        records = _exposed(values, plan, cell.stream("exposure"))
     return CellMeasurements(
-        rows=tuple(rows),
+        rows=tuple(
+            _row(cell, table.scenario, assignments, statistics, group, row)
+            for table, group, row in zip(cell.scores, cell.groups[:-1], fitted[:-1], strict=True)
+        ),
         statistics=statistics.names,
         signals=_signals(statistics, test),
         p=None if test is None else test.p,
-        reason=reason,
+        reason=TIED if test is None else TOO_FEW if test.floor > LEVEL else None,
         null=None if test is None else _null(test),
         deciding=None if test is None else _deciding(statistics, test),
         redraws=redraws,
-        crossfit=overall,
-        crossfit_tpr=overall_tpr,
-        records_low=records_low,
-        records_high=records_high,
-        mu=None if overall is None else gdp_mu(min(overall.value, 1 - 1e-9)),
+        crossfit=overall.auc,
+        crossfit_tpr=overall.tpr,
+        records_low=overall.records[0],
+        records_high=overall.records[1],
+        mu=None if overall.auc is None else gdp_mu(min(overall.auc.value, 1 - 1e-9)),
         epsilon=bound,
         epsilon_claim=None if bound is None else claim.epsilon_at(bound.delta, plan.adjacency),
-        records=_records(values, assignments, plan)
-        if design.within_records(plan)
-        else _exposed(values, plan, stream(*name, "exposure"))
-        if design.ranks_members(plan)
-        else (),
+        records=records,
     )
-
-
-def groups_of(scores: Sequence[Scores]) -> list[Signals]:
-    """Return the signals of each scenario, and all of them at the end."""
-    sizes = [len(table.proxies) for table in scores]
-    ends = np.cumsum(sizes)
-    return [*(np.arange(e - s, e) for s, e in zip(sizes, ends, strict=True)), np.arange(ends[-1])]
 
 
 def _signals(statistics: Statistics, test: MinPTest | None) -> tuple[SignalMeasurements, ...]:
@@ -151,22 +132,20 @@ def _deciding(statistics: Statistics, test: MinPTest) -> Deciding:
 
 
 def _row(
+    cell: ScoredCell,
     scenario: str,
-    comparison: Comparison,
     assignments: Sequence[Assignment],
     statistics: Statistics,
     group: Signals,
-    fitted: Fitted,
-    name: Sequence[Part],
+    fitted: _Fitted,
 ) -> ScenarioMeasurements:
-    auc = statistics.auc
+    auc, observed, comparison = statistics.auc, cell.observed, cell.comparison
     chosen = choose(comparison.ranks, assignments, auc, group)
     signal = int(chosen.signal[0])
-    within = min_p_test(statistics.of(group).values)
-    error = comparison.standard_error(assignments[0], signal, stream(*name, "bootstrap", scenario))
-    trials = len(assignments[0].members) + assignments[0].others.shape[1]
+    within = min_p_test(statistics.values[:, :, group])
+    error = comparison.standard_error(observed, signal, cell.stream("bootstrap", scenario))
     value = float(chosen.level[0])
-    low, high = interval(value, error, comparison.sides(assignments[0]))
+    low, high = interval(value, error, comparison.sides(observed))
     many = f"best of {len(group)} proxies, {len(assignments) - 1} redraws that choose again"
     return ScenarioMeasurements(
         scenario=scenario,
@@ -177,23 +156,26 @@ def _row(
             high=high,
             null=_finite(upper_point(chosen.level[1:])),
             p=None if within is None else within.p,
-            n=trials,
+            n=observed.trials,
             method=f"{many}; interval as if the proxy had been fixed in advance",
         ),
-        tpr=_with_null(chosen.tpr, trials, f"TPR at 5% FPR of the {many}"),
-        pooled=_with_null(chosen.pooled, trials, f"all coins together, {many}"),
-        crossfit=fitted[0],
-        crossfit_tpr=fitted[1],
-        records_low=fitted[2],
-        records_high=fitted[3],
+        tpr=_with_null(chosen.tpr, observed, f"TPR at 5% FPR of the {many}"),
+        pooled=_with_null(chosen.pooled, observed, f"all coins together, {many}"),
+        crossfit=fitted.auc,
+        crossfit_tpr=fitted.tpr,
+        records_low=fitted.records[0],
+        records_high=fitted.records[1],
         centre=float(auc[:, signal].mean()),
         scale=float(auc[:, signal].std()),
     )
 
 
-def _with_null(values: Floats, trials: int, method: str) -> Estimate:
+def _with_null(values: Floats, observed: Assignment, method: str) -> Estimate:
     return Estimate(
-        value=float(values[0]), null=_finite(upper_point(values[1:])), n=trials, method=method
+        value=float(values[0]),
+        null=_finite(upper_point(values[1:])),
+        n=observed.trials,
+        method=method,
     )
 
 
@@ -201,66 +183,54 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-Fitted = tuple[Estimate | None, Estimate | None, float | None, float | None]
-"""AUC, TPR, and the limits for records like these."""
-Limits = tuple[float | None, float | None]
+@dataclass(frozen=True)
+class _Fitted:
+    """The deployable AUC and TPR of a group of signals, and the limits for records like these."""
+
+    auc: Estimate | None = None
+    tpr: Estimate | None = None
+    records: tuple[float | None, float | None] = (None, None)
 
 
-class _Crossfitted:
-    """The deployable figures of a cell, observed and redrawn, with their standard errors."""
-
-    def __init__(
-        self,
-        comparison: Comparison,
-        assignments: Sequence[Assignment],
-        groups: Sequence[Signals],
-        name: Sequence[Part],
-        spreads: bool,
-    ) -> None:
-        self._made = comparison.deployable(assignments, groups, stream(*name, "crossfit"))
-        self._spreads = (
-            comparison.spreads(assignments[0], groups, stream(*name, "spreads"))
-            if spreads
-            else None
-        )
-        self._trials = len(assignments[0].members) + assignments[0].others.shape[1]
-        self._sides = comparison.sides(assignments[0])
-        self._repeats = comparison.repeats
-
-    def of(self, group: int) -> Fitted:
-        """Return AUC and TPR of a group, and the interval for records like these."""
-        if self._made is None:
-            return None, None, None, None
-        aucs, rates = self._made.auc[group], self._made.tpr[group]
+def _crossfitted(
+    cell: ScoredCell, assignments: Sequence[Assignment], with_spreads: bool
+) -> list[_Fitted]:
+    """Return the deployable measurements of each scenario, and of all signals together."""
+    comparison, observed, groups = cell.comparison, cell.observed, cell.groups
+    made = comparison.deployable(assignments, groups, cell.stream("crossfit"))
+    if made is None:
+        return [_Fitted()] * len(groups)
+    spreads = comparison.spreads(observed, groups, cell.stream("spreads")) if with_spreads else None
+    over = f"bootstrap over {spreads.over}" if spreads else "no interval"
+    method = (
+        f"{comparison.repeats} times 5-fold cross-fitting, {over}, {len(assignments) - 1} redraws"
+    )
+    rows = []
+    for place, (aucs, rates) in enumerate(zip(made.auc, made.tpr, strict=True)):
         value = float(aucs[0])
-        pool, records, over = self._limits(value, group)
+        pool, records = (
+            (
+                interval(value, float(errors[place]), comparison.sides(observed))
+                for errors in (spreads.pool, spreads.records)
+            )
+            if spreads
+            else ((None, None), (None, None))
+        )
         auc = Estimate(
             value=value,
             low=pool[0],
             high=pool[1],
             null=_finite(upper_point(aucs[1:])),
             p=p_value(value, aucs[1:]),
-            n=self._trials,
-            method=f"{self._repeats} times 5-fold cross-fitting, {over}, {len(aucs) - 1} redraws",
+            n=observed.trials,
+            method=method,
         )
-        tpr = _with_null(rates, self._trials, "TPR at 5% FPR within held-out folds")
-        return auc, tpr, *records
-
-    def _limits(self, value: float, group: int) -> tuple[Limits, Limits, str]:
-        """Return the limits for this pool and for records like these, and what was resampled."""
-        spreads = self._spreads
-        if spreads is None:
-            return (None, None), (None, None), "no interval"
-        return (
-            interval(value, float(spreads.pool[group]), self._sides),
-            interval(value, float(spreads.records[group]), self._sides),
-            f"bootstrap over {spreads.over}",
-        )
+        tpr = _with_null(rates, observed, "TPR at 5% FPR within held-out folds")
+        rows.append(_Fitted(auc, tpr, records))
+    return rows
 
 
-def _epsilon(
-    plan: Plan, values: Floats, claim: Claim, rng: np.random.Generator
-) -> EpsilonBound | None:
+def _epsilon(plan: Plan, values: Floats, claim: Claim, rng: Rng) -> EpsilonBound | None:
     """Bound ε on the plan's coins: one per instance, or one for every record in every instance."""
     coins = plan.coins
     if coins is None:
@@ -290,23 +260,16 @@ def _counts_every_coin(plan: Plan, targets: int) -> bool:
     return len(plan.coins) == sets * targets and len(plan.coins) > 1
 
 
-def _exposed(
-    values: Floats, plan: Plan, rng: np.random.Generator
-) -> tuple[RecordMeasurements, ...]:
+def _exposed(values: Floats, plan: Plan, rng: Rng) -> tuple[RecordMeasurements, ...]:
     group = np.asarray(plan.blocks) if plan.blocks else None
-    targets, share, p = member_p_values(values[0], plan.trials.member, rng, group)
-    columns = (targets, share, p, benjamini_hochberg(p))
+    return _with_q(*member_p_values(values[0], plan.trials.member, rng, group))
+
+
+def _records(values: Floats, assignments: Sequence[Assignment]) -> tuple[RecordMeasurements, ...]:
+    return _with_q(np.arange(values.shape[1]), *record_p_values(values, assignments))
+
+
+def _with_q(targets: Ints, auc: Floats, p: Floats) -> tuple[RecordMeasurements, ...]:
+    columns = (targets, auc, p, false_discovery_rates(p))
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return tuple(RecordMeasurements(*row) for row in rows)
-
-
-def _records(
-    values: Floats, assignments: Sequence[Assignment], plan: Plan
-) -> tuple[RecordMeasurements, ...]:
-    best, p = record_p_values(values, assignments)
-    return tuple(
-        RecordMeasurements(position, *row)
-        for position, row in enumerate(
-            zip(best.tolist(), p.tolist(), benjamini_hochberg(p).tolist(), strict=True)
-        )
-    )

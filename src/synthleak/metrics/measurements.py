@@ -1,16 +1,15 @@
-"""What is known of a cell: its figures, as they are kept and read."""
+"""The measurements of a cell, as they are stored and read."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from synthleak.metrics.epsilon.bounds import EpsilonBound
 from synthleak.metrics.estimate import Estimate
 from synthleak.metrics.null import critical_value
+from synthleak.metrics.stored import from_json, to_json
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,8 @@ class Deciding:
 class ScenarioMeasurements:
     """One scenario of a cell. `signal` is the best by AUC; `centre` and `scale` are its null's.
 
-    `auc` has an interval as if the proxy had been named beforehand, and the ceiling of the best of
-    the scenario. `crossfit` is None where there was too little to fold; its interval is for this
+    The interval of `auc` is that of a proxy fixed in advance; its chance limit is that of the best
+    of the scenario. `crossfit` is None where there was too little to fold; its interval is for this
     pool, `records_low` and `records_high` are for records like these.
     """
 
@@ -107,7 +106,7 @@ class RecordMeasurements:
 class CellMeasurements:
     """One cell: a row per scenario, and what concerns all signals together.
 
-    `p` is p_cell; `reason` says why nothing can be said; `statistics` names the values of every
+    `p` is p_cell; `reason` says why no verdict is possible; `statistics` names the values of every
     signal. Where nothing varies there is no `null` and nothing was `deciding`.
     """
 
@@ -129,38 +128,10 @@ class CellMeasurements:
     records: tuple[RecordMeasurements, ...]
 
     def to_bytes(self) -> bytes:
-        """Write the figures for the store."""
-        return json.dumps(asdict(self)).encode()
+        """Write the measurements for the store."""
+        return to_json(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> CellMeasurements:
-        """Read figures from the store."""
-        content: dict[str, Any] = json.loads(data)
-        bound, null, deciding = (content[key] for key in ("epsilon", "null", "deciding"))
-        content |= {
-            "rows": tuple(_read_row(row) for row in content["rows"]),
-            "statistics": tuple(content["statistics"]),
-            "signals": tuple(
-                SignalMeasurements(tuple(row["values"]), tuple(row["ceilings"]))
-                for row in content["signals"]
-            ),
-            "null": null and Null(tuple(null["largest"]), tuple(null["smallest"]), null["count"]),
-            "deciding": deciding and Deciding(**deciding),
-            "crossfit": _read_estimate(content["crossfit"]),
-            "crossfit_tpr": _read_estimate(content["crossfit_tpr"]),
-            "epsilon": None if bound is None else EpsilonBound(**bound),
-            "records": tuple(RecordMeasurements(**row) for row in content["records"]),
-        }
-        return cls(**content)
-
-
-def _read_row(row: dict[str, Any]) -> ScenarioMeasurements:
-    estimates = ("auc", "tpr", "pooled", "crossfit", "crossfit_tpr")
-    made: dict[str, Any] = {
-        key: _read_estimate(value) if key in estimates else value for key, value in row.items()
-    }
-    return ScenarioMeasurements(**made)
-
-
-def _read_estimate(value: dict[str, Any] | None) -> Estimate | None:
-    return None if value is None else Estimate(**value)
+        """Read measurements from the store."""
+        return from_json(cls, data)

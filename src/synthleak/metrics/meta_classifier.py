@@ -1,4 +1,4 @@
-"""The meta-classifier: all proxies of a scenario fused by logistic regression (docs/method.md §10).
+"""The meta-classifier: logistic regression on all proxies of a scenario (docs/method.md §10).
 
 Five folds of records: a record is scored, on every release, by a model that never saw a trial of
 it, neither as a member nor as a candidate. How many proxies the model may use and how strong its
@@ -16,14 +16,14 @@ from dataclasses import asdict, dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.calibration import Scores
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, assignment_of
-from synthleak.metrics.comparing.choose import comparison_of
+from synthleak.metrics.comparison import comparison_of
 from synthleak.metrics.rounds import round_measurements
+from synthleak.metrics.types import Bools, Ints, Rng
 from synthleak.plan.plan import Design, Plan
 
 META_VERSION = 1
@@ -38,7 +38,7 @@ Choice = tuple[int, float]
 
 @dataclass(frozen=True)
 class MetaMeasurements:
-    """The fusion in one scenario: its figures, and the choice that most of its folds made.
+    """The meta-classifier in one scenario, and the settings that most of its folds chose.
 
     `features` is the number of proxies it was allowed (0 for all), `penalty` the C of its ridge.
     """
@@ -67,11 +67,11 @@ class Rows:
     """Trials to learn from: features, truth, what each weighs, and which record it is about."""
 
     x: Floats
-    member: NDArray[np.bool_]
+    member: Bools
     weight: Floats
-    record: NDArray[np.int64]
+    record: Ints
 
-    def take(self, which: NDArray[np.bool_]) -> Rows:
+    def take(self, which: Bools) -> Rows:
         """Return some of the trials."""
         return Rows(self.x[which], self.member[which], self.weight[which], self.record[which])
 
@@ -81,10 +81,8 @@ class Rows:
         return bool(self.member.any() and not self.member.all())
 
 
-def fuse(
-    scenario: str, scores: Floats, design: Design, plan: Plan, rng: np.random.Generator
-) -> MetaMeasurements:
-    """Fuse the proxies of one scenario, `scores[set, target, proxy]`, and evaluate the fusion."""
+def fuse(scenario: str, scores: Floats, design: Design, plan: Plan, rng: Rng) -> MetaMeasurements:
+    """Fit the meta-classifier to `scores[set, target, proxy]` of one scenario, and evaluate it."""
     targets = len(plan.targets)
     rows = learning_rows(scores, assignment_of(plan.trials, targets))
     table = np.zeros(scores.shape[:2])
@@ -116,7 +114,7 @@ def fuse(
 
 
 def learning_rows(scores: Floats, assignment: Assignment) -> Rows:
-    """Return the trials of a dealing, a non-member that several rounds drew only once."""
+    """Return the trials of an assignment, a non-member that several rounds drew only once."""
     targets, flat = scores.shape[1], scores.reshape(-1, scores.shape[2])
     others, drawn = np.unique(assignment.others, return_counts=True)
     cells = np.concatenate([assignment.members, others])
@@ -125,11 +123,11 @@ def learning_rows(scores: Floats, assignment: Assignment) -> Rows:
     return Rows(flat[cells], member, weight, cells % targets)
 
 
-def _folds(targets: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+def _folds(targets: int, rng: Rng) -> list[Ints]:
     return np.array_split(rng.permutation(targets), min(FOLDS, targets))
 
 
-def _choose(rows: Rows, rng: np.random.Generator) -> Choice:
+def _choose(rows: Rows, rng: Rng) -> Choice:
     """Return what has the best mean AUC over inner folds of records; on ties, the simplest."""
     records = np.unique(rows.record)
     choices = [
@@ -147,9 +145,9 @@ def _choose(rows: Rows, rng: np.random.Generator) -> Choice:
 
 
 class Model:
-    """A fitted fusion: standardises, takes its proxies, and returns log-odds."""
+    """A fitted meta-classifier: standardises, takes its proxies, and returns log-odds."""
 
-    def __init__(self, centre: Floats, scale: Floats, used: NDArray[np.int64], linear: Floats):
+    def __init__(self, centre: Floats, scale: Floats, used: Ints, linear: Floats):
         self._centre, self._scale, self._used, self._linear = centre, scale, used, linear
 
     def __call__(self, x: Floats) -> Floats:
@@ -179,7 +177,7 @@ def fit(rows: Rows, choice: Choice) -> Model:
 
 
 def balanced(rows: Rows) -> Floats:
-    """Return weights under which members and non-members weigh the same, and as much in all."""
+    """Return weights that balance members and non-members and keep the total."""
     weight = rows.weight.copy()
     for side in (rows.member, ~rows.member):
         if side.any():

@@ -1,10 +1,10 @@
 """The one verdict: max-T within a statistic, min-P across statistics (docs/method.md §8).
 
-The best of many signals looks like leakage when there is none. So the best of many redraws is what
-it is compared with: for each statistic the largest studentised signal, and over the statistics the
-smallest tail probability. The observed assignment stands among its redraws throughout: all B + 1
-are treated alike and are exchangeable under "no leak", so the p-value is exact, whatever the
-signals, their ties and their dependence. See design/nulls.md.
+The best of many signals looks like leakage when there is none, so it is compared with the best of
+every redraw: for each statistic the largest studentised signal, and over the statistics the
+smallest tail probability. The observed assignment is one of B + 1 that are treated alike. Under "no
+leak" they are exchangeable, so the p-value is exact, whatever the signals, their ties and their
+dependence. See design/nulls.md.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.types import Ints
 
 SLACK = 1e-9
 """Equal statistics may differ by rounding; a redraw this close counts against the finding."""
@@ -35,7 +35,7 @@ class MinPTest:
     """
 
     largest: Floats
-    smallest: NDArray[np.int64]
+    smallest: Ints
     centre: Floats
     scale: Floats
     p: float
@@ -93,13 +93,13 @@ def min_p_test(values: Floats) -> MinPTest | None:
     )
 
 
-def _as_large(largest: Floats) -> NDArray[np.int64]:
+def _as_large(largest: Floats) -> Ints:
     """Return for each assignment how many, itself included, have a T as large."""
     below = np.searchsorted(np.sort(largest), largest - SLACK, side="left")
     return np.asarray(len(largest) - below, dtype=np.int64)
 
 
-def critical_value(falling: Floats, rising: NDArray[np.int64], count: int, level: float) -> float:
+def critical_value(falling: Floats, rising: Ints, count: int, level: float) -> float:
     """Return the T that an assignment must exceed for p ≤ `level`; ∞ where none will do.
 
     α* is the largest U that at most a share `level` of all `count` assignments reaches. The
@@ -151,14 +151,12 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def benjamini_hochberg(p_values: Floats) -> Floats:
-    """Return the smallest false-discovery rate at which each would be named.
+def false_discovery_rates(p_values: Floats) -> Floats:
+    """Return the smallest false-discovery rate at which each is named (Benjamini, Hochberg 1995).
 
-    >>> benjamini_hochberg(np.array([0.01, 0.5, 0.02])).tolist()
+    >>> false_discovery_rates(np.array([0.01, 0.5, 0.02])).tolist()
     [0.03, 0.5, 0.03]
     """
-    order = np.argsort(p_values, kind="stable")
-    scaled = p_values[order] * len(p_values) / np.arange(1, len(p_values) + 1)
-    adjusted = np.empty(len(p_values))
-    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return adjusted
+    from scipy.stats import false_discovery_control
+
+    return np.asarray(false_discovery_control(p_values), dtype=np.float64)

@@ -1,10 +1,10 @@
 """Power: the smallest leak that would be found four times in five (docs/method.md §8).
 
-A signal is found by its AUC alone when it passes the ceiling m + q·s. With a standard error s, an
-AUC of m + q·s + 0.84·s passes it with probability 0.8. That is confirmed by planting: the members
-of a redraw are raised in one signal, and the whole test is repeated, redraws and all statistics
-included. A second kind of leak hardly moves an AUC: a few members are copied and score highest of
-all. The smallest share of copied members that is found is searched for by planting too.
+A signal is found by its AUC alone when it passes the chance limit m + q·s. With a standard error s,
+an AUC of m + q·s + 0.84·s passes it with probability 0.8. Planted leaks confirm it: the members of
+a redraw are raised in one signal, and the whole test is repeated with all redraws and statistics. A
+second kind of leak hardly moves an AUC: a few members are copied and score highest of all. The
+smallest share of copied members that is found is searched for by planting too.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from synthleak.core.spec import GameSection
 from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, redraw_assignments
-from synthleak.metrics.comparing.choose import comparison_of, statistics_of
+from synthleak.metrics.comparison import comparison_of, statistics_of
 from synthleak.metrics.measurements import passable
 from synthleak.metrics.null import min_p_test
-from synthleak.metrics.statistics import Statistics
+from synthleak.metrics.statistics.table import Statistics
+from synthleak.metrics.types import Rng
 from synthleak.plan.plan import Design, Plan
 
 POWER = 0.8
@@ -62,12 +63,12 @@ def shift_for(auc: float) -> float:
 
 @dataclass(frozen=True)
 class PowerEstimate:
-    """What a design finds, known before anything is spent.
+    """What a design would find, estimated before any release is made.
 
-    `ceiling` is the chance limit of an AUC, `auc` the smallest one found with the wished-for power,
+    `ceiling` is the chance limit of an AUC, `auc` the smallest one found with the given power,
     `confirmed` the share of planted leaks of that size that were found, `copied` the smallest share
     of members (of records, where records are compared with themselves) that is found when they are
-    copied. None where nothing would do, or where it was not asked for.
+    copied. None where no leak would be found, or where it was not asked for.
     """
 
     instances: int
@@ -79,7 +80,7 @@ class PowerEstimate:
 
 
 class PlantedLeaks:
-    """Leaks planted into scores that know nothing, each put to the whole test.
+    """Leaks planted into scores without a leak, each put to the whole test.
 
     `values[set, target, signal]` are scores without a leak: of releases that hold no target, for
     example. A planted leak raises the members of one redraw in one signal; the other redraws see
@@ -92,13 +93,13 @@ class PlantedLeaks:
         design: Design,
         plan: Plan,
         game: GameSection,
-        rng: np.random.Generator,
+        rng: Rng,
         redraws: int = REDRAWS,
     ) -> None:
         self._design, self._plan, self._values, self._rng = design, plan, values, rng
         self._within = design.within_records(plan)
-        self._hands = redraw_assignments(design, plan, game, rng, redraws)
-        self.statistics = comparison_of(design, plan, values).statistics(self._hands)
+        self._assignments = redraw_assignments(design, plan, game, rng, redraws)
+        self.statistics = comparison_of(design, plan, values).statistics(self._assignments)
         self.test = min_p_test(self.statistics.values)
 
     @property
@@ -106,7 +107,7 @@ class PlantedLeaks:
         """How many members (records, where records are compared with themselves) there are."""
         if self._within:
             return int(self._values.shape[1])
-        return int(np.median([len(assignment.members) for assignment in self._hands]))
+        return int(np.median([len(assignment.members) for assignment in self._assignments]))
 
     def found_auc(self, auc: float, level: float, trials: int = PLANTED) -> float:
         """Return how often members raised to this AUC in one signal are found."""
@@ -144,10 +145,10 @@ class PlantedLeaks:
         normal = {signal: self._normal(signal) for signal in chosen}
         hits = 0
         for trial in range(trials):
-            signal, place = chosen[trial % len(chosen)], trial % len(self._hands)
-            planted = plant(normal[signal], self._hands[place], signal)
+            signal, place = chosen[trial % len(chosen)], trial % len(self._assignments)
+            planted = plant(normal[signal], self._assignments[place], signal)
             values = self.statistics.values.copy()
-            values[:, :, signal] = self._alone(planted, self._hands).values[:, :, 0]
+            values[:, :, signal] = self._alone(planted, self._assignments).values[:, :, 0]
             values[:, [0, place]] = values[:, [place, 0]]
             test = min_p_test(values)
             hits += test is not None and test.p <= level
@@ -197,7 +198,7 @@ def estimate_power(
     design: Design,
     plan: Plan,
     game: GameSection,
-    rng: np.random.Generator,
+    rng: Rng,
     *,
     level: float = LEVEL,
     power: float = POWER,

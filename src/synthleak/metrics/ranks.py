@@ -1,7 +1,7 @@
 """Scores as ranks: every rank statistic of every redraw works on small whole numbers.
 
-Whole numbers make sums exact, so that two dealings with the same comparisons tie exactly, and the
-sort of a signal is paid for once, not in each of thousands of redraws.
+Whole numbers make sums exact, so that two assignments with the same comparisons tie exactly. Each
+signal is sorted once, not in each of thousands of redraws.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.types import Ints
 
 Small = NDArray[np.int32]
 
@@ -27,7 +28,7 @@ class Ranks:
     place: Small
     low: Small
     high: Small
-    same: NDArray[np.int64]
+    same: Ints
 
     @property
     def signals(self) -> int:
@@ -35,7 +36,7 @@ class Ranks:
         return len(self.low)
 
     @property
-    def distinct(self) -> NDArray[np.int64]:
+    def distinct(self) -> Ints:
         """The signals that differ from all before them."""
         return np.flatnonzero(self.same == np.arange(self.signals))
 

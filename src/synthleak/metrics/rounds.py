@@ -1,4 +1,4 @@
-"""The paper's figures: means over rounds, and the spread that the sampling of negatives leaves."""
+"""The paper's measurements: means over rounds, and their spread from sampling negatives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from synthleak.plan.plan import EVERY_ROUND, Trials
 class RoundMeasurements:
     """Per proxy: AUC and TPR at 5% FPR, with `1.96 σ/√T` over rounds.
 
-    The spread is that of sampling negatives only; it is no interval for the leakage.
+    The spread is that of sampling negatives only, not an interval for the leakage.
     """
 
     auc: Floats
@@ -46,12 +46,6 @@ def round_measurements(scores: Scores, trials: Trials) -> RoundMeasurements:
         n_positive=int((trials.member & (always | (trials.round == 0))).sum()),
         n_negative=negatives,
     )
-
-
-def best_proxy(figures: RoundMeasurements) -> int:
-    """Return the best proxy by mean AUC, ties by TPR, then by catalogue order."""
-    order = np.lexsort((np.arange(len(figures.auc)), -figures.tpr, -figures.auc))
-    return int(order[0])
 
 
 def _spread(values: Floats) -> Floats:

@@ -1,7 +1,7 @@
-"""The best proxy of a scenario, chosen anew in every dealing (docs/method.md §7, §8).
+"""The best proxy of a scenario, chosen again in every assignment (docs/method.md §7, §8).
 
-The figure of a row is the best of its proxies by AUC, ties by TPR, then by catalogue order. Its
-chance ceiling lets every redraw choose its own best in the same way.
+A scenario reports its best proxy by AUC, ties by TPR, then by catalogue order. For the chance limit
+every redraw chooses its best in the same way.
 """
 
 from __future__ import annotations
@@ -10,22 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.null import SLACK
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT, allowed_alarms
-
-Signals = NDArray[np.int64]
+from synthleak.metrics.types import Ints, Signals
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Per dealing: the signal chosen, its level, its TPR at 5% FPR and its pooled AUC."""
+    """Per assignment: the signal chosen, its level, its TPR at 5% FPR and its pooled AUC."""
 
-    signal: NDArray[np.int64]
+    signal: Ints
     level: Floats
     tpr: Floats
     pooled: Floats
@@ -34,7 +32,7 @@ class Chosen:
 def choose(
     ranks: Ranks, assignments: Sequence[Assignment], level: Floats, group: Signals
 ) -> Chosen:
-    """Choose among the signals of a group in every dealing; `level[dealing, signal]` decides."""
+    """Choose among a group's signals in every assignment, by `level[assignment, signal]`."""
     signals, rates, pooled = [], [], []
     for assignment, values in zip(assignments, level[:, group], strict=True):
         tied = group[values >= values.max() - SLACK]

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.core.errors import PlanError
-from synthleak.core.seeds import derive, stream
+from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
-from synthleak.plan.lone import reference_sets
-from synthleak.plan.plan import Baseline, Design, Plan, RecordSet, Trials, designs
-from synthleak.plan.sizes import game_size
+from synthleak.plan.plan import Design, Plan, Trials, designs, draw_plan
+from synthleak.plan.sets import backgrounds, game_size, instance_sets, reference_sets
 from synthleak.pools.pool import Pool
 
 LARGEST_SHARE = 0.1
@@ -34,30 +33,19 @@ class Cohort(Design):
         """Draw backgrounds, partners, references and seeds; then toss a coin per record."""
         size = game_size(pool, game)
         _check_share(pool, size)
-        assignment_of = _backgrounds(pool, game, size, seed)
+        drawn = backgrounds(pool, game, size, seed)
         references = [s for s in reference_sets(pool, game, size, seed) if s.form == "raw"]
         coins = toss(game.instances, len(pool.targets), stream(seed, "coins", pool.name))
-        instances = [
-            RecordSet(
-                name=f"instance-{i:03d}",
-                form="release",
-                records=_joined(pool, assignment_of[i], coins[i], game),
-                seed=derive(seed, "release", pool.name, "instance", i),
-            )
-            for i in range(game.instances)
-        ]
+        records = [_private(pool, *pair, game) for pair in zip(drawn, coins, strict=True)]
         trials = trials_of(coins)
-        return Plan(
-            pool=pool.name,
-            design="cohort",
-            adjacency=game.adjacency,
-            nominal=size,
-            release_size=size if game.release_size == "auto" else game.release_size,
-            targets=pool.targets,
-            origins=pool.origins,
-            sets=(*instances, *references),
-            trials=trials,
-            baselines=_baselines(len(instances), len(references), len(pool.targets)),
+        return draw_plan(
+            "cohort",
+            pool,
+            game,
+            size,
+            (*instance_sets(pool, records, seed), *references),
+            trials,
+            baselines=_baselines(game.instances, len(references)),
             coins=trials,
         )
 
@@ -78,12 +66,10 @@ def toss(instances: int, targets: int, rng: np.random.Generator) -> Coins:
 def trials_of(coins: Coins) -> Trials:
     """Write the coins as trials: every record on every release, once."""
     instances, targets = coins.shape
-    return Trials(
-        set=np.repeat(np.arange(instances, dtype=np.int64), targets),
-        target=np.tile(np.arange(targets, dtype=np.int64), instances),
-        member=coins.ravel(),
-        round=np.zeros(coins.size, dtype=np.int64),
-        weight=np.ones(coins.size),
+    return Trials.once(
+        np.repeat(np.arange(instances), targets),
+        np.tile(np.arange(targets), instances),
+        coins.ravel(),
     )
 
 
@@ -94,21 +80,14 @@ def _check_share(pool: Pool, size: int) -> None:
             f"{targets} targets would be {targets / 2 / size:.0%} of a private set of {size} on"
             f" average, and a cohort may be at most {LARGEST_SHARE:.0%}",
             "game.records",
-            f"play with at least {5 * targets} records, or give the pool {pool.name!r} a size of"
+            f"use at least {5 * targets} records, or give the pool {pool.name!r} a size of"
             f" at most {size // 5}",
         )
 
 
-def _backgrounds(pool: Pool, game: GameSection, size: int, seed: int) -> list[NDArray[np.int64]]:
-    """Draw N records of C for each instance: the background, and a partner for each target."""
-    rng = stream(seed, "backgrounds", pool.name)
-    candidates = np.asarray(pool.candidates)
-    return [rng.choice(candidates, size, replace=False) for _ in range(game.instances)]
-
-
-def _joined(
+def _private(
     pool: Pool, drawn: NDArray[np.int64], coins: NDArray[np.bool_], game: GameSection
-) -> tuple[int, ...]:
+) -> list[int]:
     """Return D: `replace` puts a partner in the place of each absent target, `add` nothing.
 
     Under `add` the background has N − |P|/2 records, so that a private set has N on average.
@@ -116,26 +95,17 @@ def _joined(
     targets = np.asarray(pool.targets)
     if game.adjacency == "replace":
         background, partners = drawn[: -len(targets)], drawn[-len(targets) :]
-        records = [*background.tolist(), *np.where(coins, targets, partners).tolist()]
-    else:
-        background = drawn[: len(drawn) - len(targets) // 2]
-        records = [*background.tolist(), *targets[coins].tolist()]
-    return tuple(sorted(records))
+        return [*background.tolist(), *np.where(coins, targets, partners).tolist()]
+    background = drawn[: len(drawn) - len(targets) // 2]
+    return [*background.tolist(), *targets[coins].tolist()]
 
 
-def _baselines(instances: int, references: int, targets: int) -> tuple[Baseline, ...]:
+def _baselines(instances: int, references: int) -> dict[str, NDArray[np.bool_]]:
     """S1 calibrates on nothing, S2 on raw references, S3 on all *other* instances' releases.
 
     Their coins are ignored: a baseline that knew them would void every bound on ε. One instance
     has no others, so there is no S3.
     """
     is_instance = np.repeat([True, False], [instances, references])
-
-    def using(which: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        return np.tile(which, (targets, 1))
-
-    found = [
-        Baseline("S1", using(np.zeros_like(is_instance))),
-        Baseline("S2", using(~is_instance)),
-    ]
-    return (*found, Baseline("S3", using(is_instance))) if instances > 1 else tuple(found)
+    found = {"S1": np.zeros_like(is_instance), "S2": ~is_instance}
+    return found | {"S3": is_instance} if instances > 1 else found

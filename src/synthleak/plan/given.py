@@ -1,5 +1,4 @@
-"""Design `given`: one release, no generator; members and holdout as they were split
-(docs/method.md §11).
+"""Design `given`: one existing release, with members and holdout as split (docs/method.md §11).
 
 Nothing is drawn here. If the split was uniform over the records (or over their groups) and made
 before the release was, every other split of the same sizes is as likely as this one as long as the
@@ -9,6 +8,7 @@ tossed for every record, the null tosses them again, and a bound on ε may count
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,19 +17,18 @@ from numpy.typing import NDArray
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import derive
 from synthleak.core.spec import GameSection
-from synthleak.plan.plan import Baseline, Design, Plan, RecordSet, Trials, designs
+from synthleak.plan.plan import Design, Plan, RecordSet, Trials, designs, draw_plan
 from synthleak.pools.pool import Given, Pool
 
 MANY_OTHERS = 500
-"""Held-out records from which on a false-positive rate of 0.2% means something (docs/method.md
-§8)."""
+"""Held-out records that make a false-positive rate of 0.2% meaningful (docs/method.md §8)."""
 UNLIKELY = 1e-6
 """Fair coins fall as unevenly as this less than once in a million times."""
 
 
 @designs.place("given", version=2)
 class GivenSplit(Design):
-    """One release that is already there: members against holdout, as they were split.
+    """One existing release: members against holdout, as they were split.
 
     A record that was left out had nobody in its place, so the adjacency is always `add`.
     """
@@ -42,29 +41,25 @@ class GivenSplit(Design):
         given = pool.given
         if given.coins:
             check_coins(given)
-        private = RecordSet(
-            "release", "release", pool.candidates, derive(seed, "release", pool.name, "given")
-        )
-        known = RecordSet(
-            "reference", "raw", pool.auxiliary, derive(seed, "reference", pool.name, "given")
-        )
-        sets = (private, known) if pool.auxiliary else (private,)
+        sets = [RecordSet("release", "release", pool.candidates, _seed(pool, seed, "release"))]
+        baselines = {"S1": np.array([False])}
+        if pool.auxiliary:
+            reference = _seed(pool, seed, "reference")
+            sets.append(RecordSet("reference", "raw", pool.auxiliary, reference))
+            baselines = {"S1": np.array([False, False]), "S2": np.array([False, True])}
         trials = trials_of(np.asarray(given.member))
-        nominal = len(pool.candidates)
-        return Plan(
-            pool=pool.name,
-            design="given",
-            adjacency="add",
-            nominal=nominal,
-            release_size=nominal if game.release_size == "auto" else game.release_size,
-            targets=pool.targets,
-            origins=pool.origins,
-            sets=sets,
-            trials=trials,
-            baselines=_baselines(len(pool.targets), len(sets)),
+        plan = draw_plan(
+            "given",
+            pool,
+            game,
+            len(pool.candidates),
+            sets,
+            trials,
+            baselines=baselines,
             coins=trials if given.coins else None,
             blocks=given.block if len(set(given.block)) < len(given.block) else (),
         )
+        return replace(plan, adjacency="add")
 
     def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
         """Permute who was in, whole groups at a time; or toss every coin again."""
@@ -75,7 +70,7 @@ class GivenSplit(Design):
         return trials_of(permuted(was, block, rng))
 
     def many_others(self, plan: Plan) -> bool:
-        """Say whether 500 records or more are held out, as it was planned and not as it fell."""
+        """Say whether 500 records or more are held out, as planned and not as the coins fell."""
         if plan.coins is not None:
             return len(plan.targets) >= 2 * MANY_OTHERS
         held = ~plan.trials.member
@@ -86,34 +81,32 @@ class GivenSplit(Design):
         return int(held.sum()) >= MANY_OTHERS
 
     def ranks_members(self, plan: Plan) -> bool:
-        """A release that is alone compares its members with its holdout."""
+        """Members are ranked against the holdout."""
         return True
 
 
 def permuted(
     member: NDArray[np.bool_], block: NDArray[np.integer], rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Deal membership again, as often as it was dealt; records of one block stay together.
+    """Permute membership; records of one block stay together.
 
     >>> permuted(np.array([True, True, False]), np.array([0, 0, 1]), np.random.default_rng(4))
     array([False, False,  True])
     """
     inside = np.zeros(int(block.max()) + 1, dtype=np.bool_)
     inside[block[member]] = True
-    assignment_of: NDArray[np.bool_] = rng.permutation(inside)[block]
-    return assignment_of
+    redrawn: NDArray[np.bool_] = rng.permutation(inside)[block]
+    return redrawn
 
 
 def trials_of(member: NDArray[np.bool_]) -> Trials:
     """Write who was in as trials: every target on the one release, once."""
     count = len(member)
-    return Trials(
-        set=np.zeros(count, dtype=np.int64),
-        target=np.arange(count, dtype=np.int64),
-        member=member,
-        round=np.zeros(count, dtype=np.int64),
-        weight=np.ones(count),
-    )
+    return Trials.once(np.zeros(count, dtype=np.int64), np.arange(count), member)
+
+
+def _seed(pool: Pool, seed: int, use: str) -> int:
+    return derive(seed, use, pool.name, "given")
 
 
 def check_coins(given: Given) -> None:
@@ -129,17 +122,7 @@ def check_coins(given: Given) -> None:
         )
     if binomtest(heads, tossed, 0.5).pvalue < UNLIKELY:
         raise PlanError(
-            f"{heads:,} of {tossed:,} records are members: fair coins do not fall like that",
+            f"{heads:,} of {tossed:,} records are members, which fair coins almost never give",
             "corpus.declared",
             'use "random" where a share of the records was drawn',
         )
-
-
-def _baselines(targets: int, sets: int) -> tuple[Baseline, ...]:
-    """S1 calibrates on nothing; S2 on the reference, where there is one."""
-    uses = np.zeros((targets, sets), dtype=np.bool_)
-    if sets == 1:
-        return (Baseline("S1", uses),)
-    known = uses.copy()
-    known[:, 1] = True
-    return Baseline("S1", uses), Baseline("S2", known)

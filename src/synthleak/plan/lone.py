@@ -2,7 +2,7 @@
 
 The order of the draws is the argument for every null: backgrounds, fillers, references and seeds
 come from streams of their own, and the coins (who is designated, whether they joined, whom they are
-compared with) from another, so that any redraw of the coins is as likely as the one that was dealt.
+compared with) from another, so that any redraw of the coins is as likely as the observed ones.
 """
 
 from __future__ import annotations
@@ -14,18 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.core.errors import PlanError
-from synthleak.core.seeds import derive, stream
+from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
-from synthleak.plan.plan import (
-    EVERY_ROUND,
-    Baseline,
-    Design,
-    Plan,
-    RecordSet,
-    Trials,
-    designs,
-)
-from synthleak.plan.sizes import game_size
+from synthleak.plan.plan import EVERY_ROUND, Design, Plan, Trials, designs, draw_plan
+from synthleak.plan.sets import backgrounds, game_size, instance_sets, reference_sets
 from synthleak.pools.pool import Pool
 
 
@@ -46,30 +38,21 @@ class Lone(Design):
         """Draw backgrounds, fillers, references and seeds; then toss the coins."""
         _check_playable(pool, game)
         size = game_size(pool, game)
-        backgrounds = _backgrounds(pool, game, size, seed)
+        drawn = backgrounds(pool, game, size, seed)
         references = reference_sets(pool, game, size, seed)
         coins = toss(pool.origins, game, stream(seed, "coins", pool.name))
-        instances = [
-            RecordSet(
-                name=f"instance-{i:03d}",
-                form="release",
-                records=_dealt(pool, background, coins, i, game),
-                seed=derive(seed, "release", pool.name, "instance", i),
-            )
-            for i, background in enumerate(backgrounds)
-        ]
-        return Plan(
-            pool=pool.name,
-            design="lone",
-            adjacency=game.adjacency,
-            nominal=size,
-            release_size=size if game.release_size == "auto" else game.release_size,
-            targets=pool.targets,
-            origins=pool.origins,
-            sets=(*instances, *references),
-            trials=trials_of(coins),
-            baselines=_baselines(len(instances), references, len(pool.targets)),
-            coins=designations_of(coins),
+        records = [_private(pool, some, coins, i, game) for i, some in enumerate(drawn)]
+        sets = (*instance_sets(pool, records, seed), *references)
+        forms = np.array(["instance"] * len(drawn) + [reference.form for reference in references])
+        return draw_plan(
+            "lone",
+            pool,
+            game,
+            size,
+            sets,
+            trials_of(coins),
+            baselines={"S1": forms == "none", "S2": forms == "raw", "S3": forms == "release"},
+            coins=Trials.once(np.arange(len(coins.target)), coins.target, coins.member),
         )
 
     def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
@@ -114,51 +97,6 @@ def trials_of(coins: Coins) -> Trials:
     )
 
 
-def designations_of(coins: Coins) -> Trials:
-    """Write one trial per instance: its designated target, also where it stayed out
-    (docs/method.md §8)."""
-    n = len(coins.target)
-    return Trials(
-        set=np.arange(n, dtype=np.int64),
-        target=coins.target,
-        member=coins.member,
-        round=np.zeros(n, dtype=np.int64),
-        weight=np.ones(n),
-    )
-
-
-def reference_sets(pool: Pool, game: GameSection, size: int, seed: int) -> list[RecordSet]:
-    """Draw the references: sets of `size` records, each target in exactly half of them.
-
-    The records come from R and give up their places to the targets, so that a reference is as large
-    as a private set. Each set is looked at raw (S2) and handed to the generator (S3).
-    """
-    rng = stream(seed, "references", pool.name)
-    inside = _halves(len(pool.targets), game.references, rng)
-    sets = []
-    for j, members in enumerate(inside.T):
-        targets = [pool.targets[p] for p in np.flatnonzero(members)]
-        room = size - len(targets)
-        if room < size / 2:
-            raise PlanError(
-                f"{len(targets)} targets would fill more than half of a reference of {size}",
-                "game.records",
-                f"give the pool {pool.name!r} a smaller size, or play with more records",
-            )
-        if room > len(pool.auxiliary):
-            raise PlanError(
-                f"a reference needs {room} auxiliary records and R has {len(pool.auxiliary)}",
-                "game.auxiliary",
-                "play with fewer records, or raise game.auxiliary",
-            )
-        others = rng.choice(pool.auxiliary, room, replace=False).tolist()
-        records = tuple(sorted([*targets, *others]))
-        seed_of_set = derive(seed, "release", pool.name, "reference", j)
-        sets.append(RecordSet(f"reference-{j}", "release", records, seed_of_set))
-        sets.append(RecordSet(f"reference-{j}-raw", "raw", records, seed_of_set))
-    return sets
-
-
 def _check_playable(pool: Pool, game: GameSection) -> None:
     if game.instances % 2:
         raise PlanError(
@@ -168,29 +106,23 @@ def _check_playable(pool: Pool, game: GameSection) -> None:
         )
     if len(pool.targets) < 2:
         raise PlanError(
-            f"the pool {pool.name!r} has one record, and nobody to compare it with",
+            f"the pool {pool.name!r} has one record, and no other to compare it with",
             "game.design",
-            'give it two records or more, or play "cohort"',
+            'give it two records or more, or use "cohort"',
         )
 
 
-def _backgrounds(pool: Pool, game: GameSection, size: int, seed: int) -> list[NDArray[np.int64]]:
-    """Draw N records from C per instance; the last is the filler that a target would replace."""
-    rng = stream(seed, "backgrounds", pool.name)
-    candidates = np.asarray(pool.candidates)
-    return [rng.choice(candidates, size, replace=False) for _ in range(game.instances)]
-
-
-def _dealt(
+def _private(
     pool: Pool, background: NDArray[np.int64], coins: Coins, i: int, game: GameSection
-) -> tuple[int, ...]:
+) -> list[int]:
     """Return D: the background with the target, or with the filler (or nothing) in its place."""
+    others: list[int]
     *others, filler = background.tolist()
     if coins.member[i]:
         others.append(pool.targets[coins.target[i]])
     elif game.adjacency == "replace":
         others.append(filler)
-    return tuple(sorted(others))
+    return others
 
 
 def _designate(origins: Sequence[str], n: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -205,31 +137,3 @@ def _designate(origins: Sequence[str], n: int, rng: np.random.Generator) -> NDAr
         chosen += np.tile(members, whole).tolist()
         chosen += rng.permutation(members)[:rest].tolist()
     return rng.permutation(np.asarray(chosen, dtype=np.int64))
-
-
-def _halves(targets: int, references: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Put each target into exactly half of the references; neighbours get complements."""
-    inside = np.zeros((targets, references), dtype=np.bool_)
-    order = rng.permutation(targets)
-    for first in range(0, targets, 2):
-        half = rng.permutation(references)[: references // 2]
-        inside[order[first], half] = True
-        if first + 1 < targets:
-            inside[order[first + 1]] = ~inside[order[first]]
-    return inside
-
-
-def _baselines(
-    instances: int, references: Sequence[RecordSet], targets: int
-) -> tuple[Baseline, ...]:
-    """S1 calibrates on nothing, S2 on the raw references, S3 on their releases."""
-    forms = np.array(["instance"] * instances + [reference.form for reference in references])
-
-    def using(form: str) -> NDArray[np.bool_]:
-        return np.tile(forms == form, (targets, 1))
-
-    return (
-        Baseline("S1", using("none")),
-        Baseline("S2", using("raw")),
-        Baseline("S3", using("release")),
-    )

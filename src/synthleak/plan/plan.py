@@ -1,8 +1,8 @@
 """The plan: three tables that carry every design (docs/method.md §4).
 
-`sets` says which records go to the generator or are looked at as they are, `trials` what is scored
-and what it counts for, `baselines` which observations calibrate whom. No later room asks which
-design is being played.
+`sets` says which records go to the generator or are observed as they are, `trials` what is scored
+and what it counts for, `baselines` which observations calibrate which target. No later stage asks
+which design is used.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -30,9 +31,9 @@ EVERY_ROUND = -1
 
 @dataclass(frozen=True)
 class RecordSet:
-    """A set of records: handed to a generator (`release`) or looked at as it is (`raw`).
+    """A set of records: handed to a generator (`release`) or observed as it is (`raw`).
 
-    A generator is never told whether a set is a play of the game or a reference.
+    A generator is never told whether a set is an instance of the game or a reference.
     """
 
     name: str
@@ -70,13 +71,19 @@ class Trials:
     @classmethod
     def from_json(cls, columns: dict[str, list[Any]]) -> Trials:
         """Read columns written by `to_json`."""
-        return cls(
-            set=np.array(columns["set"], dtype=np.int64),
-            target=np.array(columns["target"], dtype=np.int64),
-            member=np.array(columns["member"], dtype=np.bool_),
-            round=np.array(columns["round"], dtype=np.int64),
-            weight=np.array(columns["weight"], dtype=np.float64),
-        )
+        kinds = {"member": np.bool_, "weight": np.float64}
+        return cls(**{c: np.array(columns[c], kinds.get(c, np.int64)) for c in columns})
+
+    @classmethod
+    def once(
+        cls, sets: NDArray[np.int64], target: NDArray[np.int64], member: NDArray[np.bool_]
+    ) -> Trials:
+        """Return trials of a single round, each counting once."""
+        return cls(sets, target, member, np.zeros(len(sets), np.int64), np.ones(len(sets)))
+
+    def take(self, which: NDArray[np.bool_]) -> Trials:
+        """Return some of the trials."""
+        return Trials(*(getattr(self, c)[which] for c in Trials.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
@@ -92,11 +99,11 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Plan:
-    """One game, drawn: it never depends on generator or ε.
+    """One game as drawn; it never depends on generator or ε.
 
     `coins` are the trials that a bound on ε may count: one for each independent decision about one
-    record. A design without such decisions has none. Targets of one of the `blocks` come or stay
-    together whenever chance deals again; without blocks each target is its own.
+    record. A design without such decisions has none. Redraws move targets of one of the `blocks`
+    together; without blocks each target moves alone.
     """
 
     pool: str
@@ -159,11 +166,46 @@ class Plan:
         return cls(**content)
 
 
-class Design(ABC):
-    """A way to play the game. Coins are tossed last and apart, so that they can be tossed again.
+def draw_plan(
+    design: str,
+    pool: Pool,
+    game: GameSection,
+    size: int,
+    sets: Sequence[RecordSet],
+    trials: Trials,
+    *,
+    baselines: Mapping[str, NDArray[np.bool_]],
+    coins: Trials | None,
+    blocks: tuple[int, ...] = (),
+) -> Plan:
+    """Return the plan of a game with private sets of `size` records.
 
-    A design of `given` files needs a corpus that says who was in; the others need one that does
-    not.
+    `baselines` says for each scenario which sets calibrate it, the same for every target.
+    """
+    return Plan(
+        pool=pool.name,
+        design=design,
+        adjacency=game.adjacency,
+        nominal=size,
+        release_size=size if game.release_size == "auto" else game.release_size,
+        targets=pool.targets,
+        origins=pool.origins,
+        sets=tuple(sets),
+        trials=trials,
+        baselines=tuple(
+            Baseline(scenario, np.tile(uses, (len(pool.targets), 1)))
+            for scenario, uses in baselines.items()
+        ),
+        coins=coins,
+        blocks=blocks,
+    )
+
+
+class Design(ABC):
+    """A design of the game. Coins are tossed last and apart, so that they can be tossed again.
+
+    A design of `given` files needs a corpus that says who was a member; the others need one that
+    does not.
     """
 
     given: ClassVar[bool] = False
@@ -174,22 +216,21 @@ class Design(ABC):
 
     @abstractmethod
     def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
-        """Toss the coins of a plan again by the same sampler: what chance would have dealt."""
+        """Toss the coins of a plan again, by the same sampler."""
 
     def within_records(self, plan: Plan) -> bool:
         """Say whether a record is compared with itself over releases, or with the whole pool."""
         return False
 
     def many_others(self, plan: Plan) -> bool:
-        """Say whether non-members are so many that the far tail of the ROC means something.
+        """Say whether enough non-members are planned for the far tail of the ROC.
 
         It may depend on anything but the coins: the statistics of redraws must be the same ones.
         """
         return False
 
     def ranks_members(self, plan: Plan) -> bool:
-        """Say whether members are ranked against the holdout of one release (docs/method.md
-        §11)."""
+        """Say whether members are ranked against one release's holdout (docs/method.md §11)."""
         return False
 
 
@@ -201,13 +242,13 @@ def play(pool: Pool, game: GameSection, seed: int, store: Store) -> Plan:
     entry = designs.get(game.design, "game.design")
     if entry.plugin.given and pool.given is None:
         raise PlanError(
-            f"{game.design!r} needs a corpus that says who was in",
+            f"{game.design!r} needs a corpus that says who was a member",
             "game.design",
             'read members and holdout with reader = "split"',
         )
     if pool.given is not None and not entry.plugin.given:
         raise PlanError(
-            f"{game.design!r} draws private sets, and these are given",
+            f"{game.design!r} draws private sets, and this corpus brings its own",
             "game.design",
             'use "given" with the reader "split"',
         )

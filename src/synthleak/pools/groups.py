@@ -1,5 +1,4 @@
-"""Groups in a split that was already made: which records came or stayed together (docs/method.md
-§11).
+"""Groups in a given split: which records were drawn together (docs/method.md §11).
 
 If whole groups were drawn, the null must permute whole groups. If single records were drawn, it
 must permute single records. Which of the two it was shows in the torn groups, those with records on
@@ -27,7 +26,7 @@ class Groups:
     """How the groups of a split lie over members and holdout.
 
     `unit` is what was drawn: whole groups, single records, or None where it cannot be told. Of
-    `several` groups with two or more records `torn` stand on both sides. `left_out` are the
+    `several` groups with two or more records `torn` have records on both sides. `left_out` are the
     positions of the records of torn groups, where whole groups were drawn.
     """
 

@@ -24,11 +24,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Given:
-    """What is known beforehand of the targets of a release that is already there (docs/method.md
-    §11).
+    """What is known of the targets of an existing release (docs/method.md §11).
 
-    `member[t]` says whether a target was in; targets of one `block` came or stayed together (a
-    group); `coins` says that each was in or out by a fair coin of its own.
+    `member[t]` says whether a target was a member; targets of one `block` (a group) were in or out
+    together; `coins` says that each was in or out by its own fair coin.
     """
 
     member: tuple[bool, ...]
@@ -125,6 +124,8 @@ class Filter(Rule):
 
 
 rules: PluginRegistry[Rule] = PluginRegistry("pool rule", "synthleak.pools.rules")
+rule = rules.register
+"""Registers the decorated class: `@rule(name, version=1)`."""
 
 
 def cap(
@@ -173,7 +174,7 @@ def split(
     """Split what the targets leave into candidates C and auxiliary R.
 
     Where records carry a group, the target's whole group leaves both, so that no other record of
-    the same person stands in for the target (docs/method.md §1).
+    the same person can replace the target (docs/method.md §1).
     """
     if corpus.split is not None:
         return _as_given(corpus, corpus.split, name, targets, origins, seed)

@@ -20,7 +20,7 @@ SPLIT_VERSION = 2
 
 @dataclass(frozen=True)
 class PoolOrder:
-    """One section of the spec: a name, a rule, and where it stands."""
+    """One section of the spec: a name, a rule, and its key."""
 
     name: str
     rule: Rule

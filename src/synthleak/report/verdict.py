@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from synthleak.analyses.cells import power_of
 from synthleak.analyses.prior import is_of
 from synthleak.core.verdict import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, decided_by, in_words
-from synthleak.metrics.statistics import TITLES
+from synthleak.metrics.statistics.table import BY_NAME
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import Cell
@@ -39,7 +39,7 @@ def decided(audit: Audit, cell: Cell) -> str | None:
     if row.deciding_value is None:
         return None
     return decided_by(
-        TITLES[row.deciding_statistic],
+        BY_NAME[row.deciding_statistic].title,
         row.deciding_proxy,
         row.deciding_scenario,
         row.deciding_value,

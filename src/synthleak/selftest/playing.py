@@ -11,6 +11,7 @@ from synthleak.audit.steps.releases import make_releases, missing_releases
 from synthleak.metrics.measure import measure
 from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.rounds import round_measurements
+from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import designs
 from synthleak.selftest.games import ByHash, PartialEcho
 from synthleak.selftest.rows import COPIED, CROSSFIT_REDRAWS, RATE, REDRAWS, Outcome, Row
@@ -25,13 +26,10 @@ def audit(row: Row, seed: int) -> Outcome:
         look_at(setup, observation)
     (cell,) = setup.cells
     scores, plan = scores_of(setup, cell), setup.plans[cell.pool]
+    design, name = designs.get(plan.design).plugin, (seed, "selftest", row.name)
     figures = measure(
-        scores,
-        designs.get(plan.design).plugin,
-        plan,
-        setup.spec.game,
+        ScoredCell(scores, design, plan, setup.spec.game, name),
         claim_of(setup, cell),
-        (seed, "selftest", row.name),
         redraws=REDRAWS,
         crossfit_redraws=CROSSFIT_REDRAWS,
         spreads=False,

@@ -18,6 +18,7 @@ from synthleak.core.spec import GameSection
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.measure import measure
 from synthleak.metrics.records.profile import pack_ranks, profile, unpack_scores
+from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
 from synthleak.releases.claim import Claim
@@ -93,7 +94,7 @@ class Ground:
             scores.append(Scores(scenario, values, PROXIES))
         shared = (self.seed, "profile", self.corpus, pool)
         made, ranks = profile(
-            scores, design, plan, self.game, shared, redraws=self.redraws, draws=60
+            ScoredCell(scores, design, plan, self.game, shared), redraws=self.redraws, draws=60
         )
         packed = pack_ranks(ranks)
         facts = PoolFacts(
@@ -113,12 +114,8 @@ class Ground:
             game=self.game,
             signals=tuple(Signal(s.scenario, p.name, p.view) for s in scores for p in PROXIES),
             figures=measure(
-                scores,
-                design,
-                plan,
-                self.game,
+                ScoredCell(scores, design, plan, self.game, name),
                 Claim(math.inf, 0.0),
-                name,
                 redraws=self.redraws,
                 crossfit_redraws=5,
                 spreads=False,

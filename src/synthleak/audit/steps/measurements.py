@@ -14,15 +14,15 @@ from synthleak.audit.steps.observations import all_evidence_keys, evidence_keys,
 from synthleak.audit.steps.releases import header_of, wanted_sets
 from synthleak.calibration import Scores, calibrate
 from synthleak.core.identity import digest
-from synthleak.core.spec import GameSection
 from synthleak.core.store import keep, name_of
 from synthleak.evidence.observation import Floats, Targets
 from synthleak.evidence.table import Evidence, get_evidence
-from synthleak.metrics.comparing.choose import statistics_of
+from synthleak.metrics.comparison import statistics_of
 from synthleak.metrics.curves import CURVES_VERSION, Curves, trace
 from synthleak.metrics.measure import MEASUREMENTS_VERSION, measure, redraws_for
 from synthleak.metrics.measurements import CellMeasurements
-from synthleak.plan.plan import Design, Plan, designs
+from synthleak.metrics.scored_cell import ScoredCell
+from synthleak.plan.plan import designs
 from synthleak.releases.claim import Claim
 
 
@@ -99,7 +99,9 @@ def measurements_of(setup: Setup, cell: Cell) -> CellMeasurements:
         setup.store,
         "figures",
         measurements_key(setup, cell),
-        lambda: measure(*_game(setup, cell), redraws=redraws_of(setup, cell.pool)),
+        lambda: measure(
+            scored(setup, cell), claim_of(setup, cell), redraws=redraws_of(setup, cell.pool)
+        ),
         CellMeasurements.to_bytes,
         CellMeasurements.from_bytes,
     )
@@ -116,7 +118,7 @@ def curves_of(setup: Setup, cell: Cell) -> Curves:
         setup.store,
         "figures",
         curves_key(setup, cell),
-        lambda: trace(*_game(setup, cell)),
+        lambda: trace(scored(setup, cell), claim_of(setup, cell)),
         Curves.to_bytes,
         Curves.from_bytes,
     )
@@ -133,19 +135,11 @@ def trace_cell(setup: Setup, cell: Cell) -> int:
     return 1
 
 
-def _game(
-    setup: Setup, cell: Cell
-) -> tuple[list[Scores], Design, Plan, GameSection, Claim, tuple[int | str, ...]]:
-    """Return what a cell's figures are made from."""
-    plan = setup.plans[cell.pool]
-    return (
-        scores_of(setup, cell),
-        designs.get(plan.design).plugin,
-        plan,
-        setup.spec.game,
-        claim_of(setup, cell),
-        _name(setup, cell),
-    )
+def scored(setup: Setup, cell: Cell) -> ScoredCell:
+    """Return what the measurements of a cell are made from."""
+    plan, name = setup.plans[cell.pool], _name(setup, cell)
+    design = designs.get(plan.design).plugin
+    return ScoredCell(scores_of(setup, cell), design, plan, setup.spec.game, name)
 
 
 def _name(setup: Setup, cell: Cell) -> tuple[int | str, ...]:

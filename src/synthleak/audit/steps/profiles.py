@@ -24,6 +24,7 @@ from synthleak.metrics.records.profile import (
     profile,
     unpack_scores,
 )
+from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import designs
 
 
@@ -75,11 +76,13 @@ def profile_of(setup: Setup, cell: Cell) -> Profile:
 
     def make() -> Profile:
         made, ranks = profile(
-            scores_of(setup, cell),
-            designs.get(plan.design).plugin,
-            plan,
-            setup.spec.game,
-            shared_name(setup, cell),
+            ScoredCell(
+                scores_of(setup, cell),
+                designs.get(plan.design).plugin,
+                plan,
+                setup.spec.game,
+                shared_name(setup, cell),
+            )
         )
         setup.store.put(name_of("ranks", key), pack_ranks(ranks))
         return made

@@ -1,1 +1,1 @@
-"""The encoders on the shelf, one file each."""
+"""The built-in encoders, one file each."""

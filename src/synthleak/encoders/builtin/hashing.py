@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from synthleak.core.text import char_grams, tokens
-from synthleak.encoders.encoder import Encoder, Vectors, encoders
+from synthleak.encoders import Encoder, Vectors, encoders
 
 
 @encoders.register("hashing", version=1)

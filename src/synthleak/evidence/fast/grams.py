@@ -92,7 +92,7 @@ def _packed(digits: Ints, count: int, base: int) -> Ints:
 
 
 def ahead(values: Ints, offset: int) -> Ints:
-    """Return what stands `offset` places further on, 0 past the end."""
+    """Return the value `offset` places further on, 0 past the end."""
     further = np.zeros_like(values)
     further[: len(values) - offset] = values[offset:]
     return further

@@ -6,7 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence.fast.outlier_factor import FittedFactor, fit_factor
-from synthleak.evidence.fast.release_neighbours import NEIGHBOURS, Own, own_by_rows, top_mean
+from synthleak.evidence.fast.release_neighbours import (
+    NEIGHBOURS,
+    ReleaseStatistics,
+    release_statistics,
+    top_mean,
+)
 from synthleak.evidence.observation import Floats, Observation, Targets
 
 LARGE = 4096
@@ -25,7 +30,7 @@ def cosines(targets: Targets, observation: Observation) -> Floats:
     )
 
 
-def own_cosines(observation: Observation) -> Floats:
+def cosines_within(observation: Observation) -> Floats:
     """Return the cosines of the texts of O with one another."""
     return observation.remember(
         "cosines", lambda: _cut(observation.directions @ observation.directions.T)
@@ -68,12 +73,12 @@ def smallest(distance: Floats, k: int) -> Floats:
     return few.copy()
 
 
-def own_distances(observation: Observation) -> Floats:
+def distances_within(observation: Observation) -> Floats:
     """Return the Euclidean distances between the texts of O."""
-    return observation.remember("distances", lambda: _own_distances(observation.vectors))
+    return observation.remember("distances", lambda: _distances_within(observation.vectors))
 
 
-def _own_distances(vectors: Floats) -> Floats:
+def _distances_within(vectors: Floats) -> Floats:
     """Return distances by one matrix product, which is ten times as fast as one by one."""
     centred = vectors - vectors.mean(axis=0)
     squares = (centred**2).sum(axis=1)
@@ -104,7 +109,7 @@ def different(observation: Observation) -> NDArray[np.bool_]:
 
 def _different(observation: Observation) -> NDArray[np.bool_]:
     scale = np.linalg.norm(observation.vectors, axis=1).max(initial=0.0)
-    same = own_distances(observation) <= _SAME * scale
+    same = distances_within(observation) <= _SAME * scale
     first: NDArray[np.bool_] = ~np.tril(same, -1).any(axis=1)
     return first
 
@@ -122,9 +127,9 @@ def cosine_radius(observation: Observation) -> float:
 
     def make() -> float:
         if len(observation) > LARGE:
-            return own_statistics(observation).cosine_radius
+            return statistics_by_rows(observation).cosine_radius
         # As distances, so that one notion of "near" serves cosine and Euclidean radius.
-        return median_radius(1 - own_cosines(observation), different(observation))
+        return median_radius(1 - cosines_within(observation), different(observation))
 
     return observation.remember("cosine radius", make)
 
@@ -134,8 +139,8 @@ def distance_radius(observation: Observation) -> float:
 
     def make() -> float:
         if len(observation) > LARGE:
-            return own_statistics(observation).distance_radius
-        return median_radius(own_distances(observation), different(observation))
+            return statistics_by_rows(observation).distance_radius
+        return median_radius(distances_within(observation), different(observation))
 
     return observation.remember("distance radius", make)
 
@@ -145,8 +150,8 @@ def hubness(observation: Observation) -> Floats:
 
     def make() -> Floats:
         if len(observation) > LARGE:
-            return own_statistics(observation).hubness
-        return loo_top_mean(own_cosines(observation))
+            return statistics_by_rows(observation).hubness
+        return loo_top_mean(cosines_within(observation))
 
     return observation.remember("hubness", make)
 
@@ -156,16 +161,16 @@ def fitted_factor(observation: Observation, k: int) -> FittedFactor:
 
     def make() -> FittedFactor:
         if len(observation) > LARGE:
-            return own_statistics(observation).factor
-        return fit_factor(own_distances(observation), k)
+            return statistics_by_rows(observation).factor
+        return fit_factor(distances_within(observation), k)
 
     return observation.remember(f"outlier factor of {k}", make)
 
 
-def own_statistics(observation: Observation) -> Own:
+def statistics_by_rows(observation: Observation) -> ReleaseStatistics:
     """Return what the texts of a large O are to one another, found row by row."""
     return observation.remember(
-        "own", lambda: own_by_rows(observation.directions, observation.vectors, _SAME)
+        "own", lambda: release_statistics(observation.directions, observation.vectors, _SAME)
     )
 
 

@@ -54,11 +54,6 @@ def factor_of_neighbours(neighbours: Ints, distance: Floats, k: int) -> FittedFa
     return FittedFactor(reach, _density(distance, neighbours, reach), k)
 
 
-def local_outlier_factor(own: Floats, new: Floats, k: int) -> Floats:
-    """Return the factor of new points; `own` and `new` are distances to the fitted points."""
-    return fit_factor(own, k).of(new)
-
-
 def _density(distance: Floats, neighbours: Ints, reach: Floats) -> Floats:
     """Return the inverse mean reachability distance; a tiny number keeps it finite."""
     reachable = np.maximum(distance, reach[neighbours])

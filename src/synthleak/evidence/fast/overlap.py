@@ -1,4 +1,4 @@
-"""Which character 5-grams of a target stand in which of its candidates."""
+"""Which character 5-grams of a target occur in which of its candidates."""
 
 from __future__ import annotations
 

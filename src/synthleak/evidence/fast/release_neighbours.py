@@ -25,7 +25,7 @@ CELLS = 2**24
 
 
 @dataclass(frozen=True)
-class Own:
+class ReleaseStatistics:
     """Radii, hubness and outlier factor of an observation (docs/method.md §6)."""
 
     cosine_radius: float
@@ -45,7 +45,9 @@ def top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
     return mean
 
 
-def own_by_rows(directions: Floats, vectors: Floats, same: float, cells: int = CELLS) -> Own:
+def release_statistics(
+    directions: Floats, vectors: Floats, same: float, cells: int = CELLS
+) -> ReleaseStatistics:
     """Compare every text with all others; vectors nearer than `same` (relative) are one vector."""
     n, k = len(vectors), min(FACTOR_NEIGHBOURS, len(vectors) - 1)
     first = first_of_kind(vectors, same * np.linalg.norm(vectors, axis=1).max(initial=0.0))
@@ -58,7 +60,7 @@ def own_by_rows(directions: Floats, vectors: Floats, same: float, cells: int = C
         neighbours[rows] = smallest_places(square, k)
         reached[rows] = np.sqrt(np.take_along_axis(square, neighbours[rows], axis=1))
     alone = np.count_nonzero(first) < 2
-    return Own(
+    return ReleaseStatistics(
         cosine_radius=0.0 if alone else float(np.median(near_cosine[first])),
         distance_radius=0.0 if alone else float(np.median(near_distance[first])),
         hubness=hubness,

@@ -1,5 +1,4 @@
-"""BM25 retrieval, once per (target, observation), shared by all lexical proxies (docs/method.md
-§6)."""
+"""The candidates of each target by BM25, shared by all lexical proxies (docs/method.md §6)."""
 
 from __future__ import annotations
 
@@ -53,6 +52,16 @@ def first_ranked(values: Floats, count: int) -> Ints:
     near = np.flatnonzero(values <= limit)
     first: Ints = near[np.argsort(values[near], kind="stable")[:count]]
     return first
+
+
+def max_and_mean(values: Floats) -> Floats:
+    """Return the largest and the mean value over each target's candidates, as two columns.
+
+    >>> max_and_mean(np.array([[1.0, 0.0], [0.5, 0.5]]))
+    array([[1. , 0.5],
+           [0.5, 0.5]])
+    """
+    return np.stack([values.max(axis=1), values.mean(axis=1)], axis=1)
 
 
 def inverse_frequency(n: int, frequency: NDArray[np.integer]) -> Floats:

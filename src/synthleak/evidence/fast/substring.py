@@ -1,6 +1,6 @@
 """Longest common substring of every target and its candidates, exactly.
 
-The grams of a target that stand in a candidate form runs, and no common substring reaches beyond a
+The grams of a target that occur in a candidate form runs, and no common substring reaches beyond a
 run. The longest run often is one, which a single search of the candidate shows. Where it is not,
 grams of twice the length leave shorter runs, until there are none; then the last runs are walked.
 """

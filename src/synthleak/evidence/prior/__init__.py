@@ -1,1 +1,1 @@
-"""The prior attacks on the shelf, one file each (docs/method.md §9)."""
+"""The built-in prior attacks, one file each (docs/method.md §9)."""

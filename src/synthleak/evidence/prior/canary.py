@@ -11,11 +11,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from synthleak.evidence.attack import Arm, Attack, attacks
-from synthleak.evidence.fast.bigram_model import ngram_logprob
+from synthleak.evidence import Arm, Attack, Floats, Observation, Targets, TextSet, attacks
 from synthleak.evidence.fast.neighbours import cosines
+from synthleak.evidence.fast.ngram_model import ngram_logprob
 from synthleak.evidence.fast.release_neighbours import top_mean
-from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 
 _NGRAM = "log p(x) under an add-1 n-gram model of all of O"
 _SIMILARITY = "mean cosine to the nearest texts"

@@ -11,9 +11,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from synthleak.evidence.attack import Arm, Attack, attacks
+from synthleak.evidence import Arm, Attack, Floats, Observation, Targets, TextSet, attacks
 from synthleak.evidence.fast.kernel import Basis, log_densities, principal
-from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 
 _MEANINGS = {
     "g": "log p_G(x) - log p_R(x), Ledoit–Wolf Gaussians",

@@ -1,1 +1,1 @@
-"""The proxy families on the shelf, one file each."""
+"""The built-in proxy families, one file each."""

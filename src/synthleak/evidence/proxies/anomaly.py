@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.core.seeds import stream
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.forest import fit_forest
 from synthleak.evidence.fast.neighbours import distances, fitted_factor
 from synthleak.evidence.fast.outlier_factor import NEIGHBOURS
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 MOST = 10.0
 
@@ -31,8 +30,8 @@ def anomaly(targets: Targets, observation: Observation) -> Floats:
     The forest's seed is the content of the observation. An inverse factor above 10 means that the
     neighbours coincide and tells no more.
 
-    >>> from synthleak.evidence.fast.glance import glance
-    >>> inside, outside = glance(anomaly, ["0 0", "9 9"], ["0 1", "1 0", "0 -1", "-1 0"])
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> inside, outside = observe_texts(anomaly, ["0 0", "9 9"], ["0 1", "1 0", "0 -1", "-1 0"])
     >>> (inside > outside).all()
     np.True_
     """

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.retrieval import retrieve
 from synthleak.evidence.fast.words import target_pairs, text_pairs, words
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(
@@ -23,8 +22,8 @@ def bigram_logprob(targets: Targets, observation: Observation) -> Floats:
 
     The vocabulary is that of the candidates and x, with the two ends of a text.
 
-    >>> from synthleak.evidence.fast.glance import glance
-    >>> glance(bigram_logprob, ["a b"], ["a b", "a c"])  # log(3/7 · 2/7 · 2/6), 5 in vocabulary
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(bigram_logprob, ["a b"], ["a b", "a c"])  # log(3/7 · 2/7 · 2/6), 5 words
     array([[-3.199]])
     """
     rows = retrieve(targets, observation).rows

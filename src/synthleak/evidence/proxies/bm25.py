@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from synthleak.evidence.family import family
-from synthleak.evidence.fast.aggregate import max_and_mean
-from synthleak.evidence.fast.retrieval import retrieve
-from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence import Floats, Observation, Targets, family
+from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
 
 
 @family(
@@ -22,8 +20,8 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def bm25(targets: Targets, observation: Observation) -> Floats:
     """BM25 score of the retrieved texts, idf and lengths from the observation alone.
 
-    >>> from synthleak.evidence.fast.glance import glance
-    >>> glance(bm25, ["red fox"], ["a red fox", "a dog"])
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(bm25, ["red fox"], ["a red fox", "a dog"])
     array([[1.272, 0.636]])
     """
     return max_and_mean(retrieve(targets, observation).scores)

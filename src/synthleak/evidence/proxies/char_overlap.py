@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
-from synthleak.evidence.fast.aggregate import max_and_mean
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.grams import distinct_grams
 from synthleak.evidence.fast.overlap import shared_grams
-from synthleak.evidence.fast.retrieval import retrieve
-from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
 
 
 @family(
@@ -30,8 +28,8 @@ def char_overlap(targets: Targets, observation: Observation) -> Floats:
 
     Containment is their share of the target's, Jaccard their share of all that either has.
 
-    >>> from synthleak.evidence.fast.glance import glance
-    >>> glance(char_overlap, ["red fox"], ["A red  FOX", "a dog"])  # 3 grams, of 5 in the first
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(char_overlap, ["red fox"], ["A red  FOX", "a dog"])  # 3 grams of 5
     array([[1. , 0.5, 0.6, 0.3]])
     """
     rows = retrieve(targets, observation).rows

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.neighbours import cosine_radius, cosines, share_within
 from synthleak.evidence.fast.release_neighbours import top_mean
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(
@@ -25,8 +24,8 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def cos(targets: Targets, observation: Observation) -> Floats:
     """Cosine similarity of the target with its nearest texts, and how many are near.
 
-    >>> from synthleak.evidence.fast.glance import glance
-    >>> glance(cos, ["1 0"], ["2 0", "0 1", "-1 0"])
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(cos, ["1 0"], ["2 0", "0 1", "-1 0"])
     array([[1.   , 0.5  , 0.667]])
     """
     similarity = cosines(targets, observation)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.neighbours import cosines, hubness
 from synthleak.evidence.fast.release_neighbours import top_mean
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(
@@ -26,8 +25,8 @@ def csls(targets: Targets, observation: Observation) -> Floats:
 
     A text is not its own neighbour; the neighbours of the only text are at 0.
 
-    >>> from synthleak.evidence.fast.glance import glance
-    >>> glance(csls, ["1 0"], ["1 0", "0 1"])  # r(x) = 1/2, r(c) = 0
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(csls, ["1 0"], ["1 0", "0 1"])  # r(x) = 1/2, r(c) = 0
     array([[0.688, 0.562]])
     """
     similarity = cosines(targets, observation)

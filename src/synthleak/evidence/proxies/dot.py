@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.release_neighbours import top_mean
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(
@@ -23,8 +22,8 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def dot(targets: Targets, observation: Observation) -> Floats:
     """Dot product of the target with the texts nearest to it.
 
-    >>> from synthleak.evidence.fast.glance import glance
-    >>> glance(dot, ["1 0"], ["2 0", "0 1"])
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(dot, ["1 0"], ["2 0", "0 1"])
     array([[2., 1.]])
     """
     product = targets.vectors @ observation.vectors.T

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.core.text import entities
-from synthleak.evidence.family import family
-from synthleak.evidence.fast.aggregate import max_and_mean
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.ragged import Ragged, found, ragged
-from synthleak.evidence.fast.retrieval import retrieve
-from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
 
 
 @family(
@@ -26,8 +24,8 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def entity_f1(targets: Targets, observation: Observation) -> Floats:
     """F1 on distinct entity-like spans of target and retrieved text; 0 if neither has one.
 
-    >>> from synthleak.evidence.fast.glance import glance
-    >>> glance(entity_f1, ["Took 40 mg on 3/4"], ["He took 40 mg", "He took it"])
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(entity_f1, ["Took 40 mg on 3/4"], ["He took 40 mg", "He took it"])
     array([[0.667, 0.333]])
     """
     rows = retrieve(targets, observation).rows

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
-from synthleak.evidence.fast.neighbours import (
-    distance_radius,
-    distances,
-    share_within,
-    smallest,
-)
+from synthleak.evidence import Floats, Observation, Targets, family
+from synthleak.evidence.fast.neighbours import distance_radius, distances, share_within, smallest
 from synthleak.evidence.fast.release_neighbours import NEIGHBOURS, top_mean
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(
@@ -30,8 +24,8 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def euclid(targets: Targets, observation: Observation) -> Floats:
     """Euclidean closeness of the target to its nearest texts, and how many are near.
 
-    >>> from synthleak.evidence.fast.glance import glance
-    >>> glance(euclid, ["0 0"], ["0 1", "0 3"])
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(euclid, ["0 0"], ["0 1", "0 3"])
     array([[0.5  , 0.375, 0.5  ]])
     """
     distance = distances(targets, observation)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.density import fit_gaussian
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(
@@ -18,8 +17,8 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def gaussian_loglik(targets: Targets, observation: Observation) -> Floats:
     """Log-density of the target under a Gaussian with Ledoit–Wolf covariance.
 
-    >>> from synthleak.evidence.fast.glance import glance
-    >>> glance(gaussian_loglik, ["0 0"], ["1 0", "-1 0", "0 1", "0 -1"])  # log(1 / π)
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(gaussian_loglik, ["0 0"], ["1 0", "-1 0", "0 1", "0 -1"])  # log(1 / π)
     array([[-1.145]])
     """
     return fit_gaussian(observation).log_density(targets.vectors)[:, None]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.density import fit_gaussian
 from synthleak.evidence.fast.neighbours import nearest_distance
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(
@@ -24,8 +23,8 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 def mahalanobis(targets: Targets, observation: Observation) -> Floats:
     """Mahalanobis closeness under the Ledoit–Wolf covariance of the observation.
 
-    >>> from synthleak.evidence.fast.glance import glance
-    >>> glance(mahalanobis, ["0 0"], ["1 0", "-1 0", "0 1", "0 -1"])  # covariance 1/2
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(mahalanobis, ["0 0"], ["1 0", "-1 0", "0 1", "0 -1"])  # covariance 1/2
     array([[1.   , 0.414]])
     """
     gaussian = fit_gaussian(observation)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.evidence.family import family
-from synthleak.evidence.fast.aggregate import max_and_mean
+from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.ragged import Ints, found
-from synthleak.evidence.fast.retrieval import inverse_frequency, retrieve
+from synthleak.evidence.fast.retrieval import inverse_frequency, max_and_mean, retrieve
 from synthleak.evidence.fast.words import target_pairs, text_pairs
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(
@@ -28,11 +26,11 @@ def rare_ngram(targets: Targets, observation: Observation) -> Floats:
     """Share of the target's rare word bigrams found in a retrieved text, weighted by idf.
 
     Frequencies come from the observation alone, so that S1 needs nothing but the release
-    (docs/method.md
-    §6). A bigram that no text of O has is rare too, with the largest idf: it lowers the share.
+    (docs/method.md §6). A bigram that no text of O has is rare too, with the largest idf: it lowers
+    the share.
 
-    >>> from synthleak.evidence.fast.glance import glance
-    >>> glance(rare_ngram, ["the red fox"], ["red fox", "the red"])
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(rare_ngram, ["the red fox"], ["red fox", "the red"])
     array([[0.5, 0.5]])
     """
     rows = retrieve(targets, observation).rows

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import family
-from synthleak.evidence.fast.aggregate import max_and_mean
-from synthleak.evidence.fast.retrieval import retrieve
+from synthleak.evidence import Floats, Observation, Targets, family
+from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
 from synthleak.evidence.fast.subsequence import common_words
 from synthleak.evidence.fast.substring import longest_substrings
 from synthleak.evidence.fast.words import words
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 
 @family(
@@ -33,8 +31,8 @@ def sequence_overlap(targets: Targets, observation: Observation) -> Floats:
 
     ROUGE-L F1 is 2·LCS / (words in x + words in c), which is rouge-score's F1 on our words.
 
-    >>> from synthleak.evidence.fast.glance import glance
-    >>> glance(sequence_overlap, ["the red fox"], ["a red, old fox"])
+    >>> from synthleak.evidence.examples import observe_texts
+    >>> observe_texts(sequence_overlap, ["the red fox"], ["a red, old fox"])
     array([[0.571, 0.571, 0.667, 0.667, 0.455, 0.455]])
     """
     rows = retrieve(targets, observation).rows

@@ -1,4 +1,4 @@
-"""Lower bounds on ε from one trial per instance, and what a Gaussian mechanism would mean by them.
+"""Lower bounds on ε from one trial per instance, and the μ of a Gaussian mechanism.
 
 Every trial asks of the designated target whether its score passes a threshold that other instances
 chose. Members pass at the rate TPR, non-members at FPR, and (ε, δ)-privacy allows
@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.types import Bools, Rng
 
 ALPHA = 0.05
 RESERVED = 0.4
@@ -71,11 +71,7 @@ def _log_ratio(above: float, below: float) -> float:
 
 
 def lone_epsilon(
-    scores: Floats,
-    member: NDArray[np.bool_],
-    delta: float,
-    rng: np.random.Generator,
-    alpha: float = ALPHA,
+    scores: Floats, member: Bools, delta: float, rng: Rng, alpha: float = ALPHA
 ) -> EpsilonBound:
     """Bound ε from `scores[instance, signal]` of each instance's designated target.
 
@@ -119,9 +115,7 @@ def largest_lone(members: int, others: int, delta: float, alpha: float = ALPHA) 
     return epsilon_of_counts(counts[0], counts[0], 0, counts[1], delta, alpha)
 
 
-def _best_rule(
-    scores: Floats, member: NDArray[np.bool_], delta: float, alpha: float
-) -> tuple[int, float]:
+def _best_rule(scores: Floats, member: Bools, delta: float, alpha: float) -> tuple[int, float]:
     """Return the signal and threshold with the best bound here, ties by TPR − FPR, then by order.
 
     A threshold lies halfway between two scores, so that neither side is favoured later.
@@ -157,37 +151,3 @@ def gdp_mu(auc: float) -> float:
     from scipy.stats import norm
 
     return max(0.0, math.sqrt(2) * float(norm.ppf(auc)))
-
-
-def gdp_delta(mu: float, epsilon: float) -> float:
-    """Return δ(ε) of a μ-Gaussian mechanism.
-
-    >>> gdp_delta(0.0, 1.0), round(gdp_delta(1.0, 1.0), 4)
-    (0.0, 0.1269)
-    """
-    from scipy.stats import norm
-
-    if mu == 0:
-        return 0.0
-    if math.isinf(mu):
-        return 1.0
-    first = float(norm.cdf(-epsilon / mu + mu / 2))
-    return max(0.0, first - math.exp(epsilon + float(norm.logcdf(-epsilon / mu - mu / 2))))
-
-
-def gdp_epsilon(mu: float, delta: float) -> float:
-    """Return the smallest ε of a μ-Gaussian mechanism at δ > 0.
-
-    >>> round(gdp_epsilon(1.0, 1e-5), 3)
-    4.377
-    """
-    from scipy.optimize import brentq
-
-    if gdp_delta(mu, 0.0) <= delta:
-        return 0.0
-    if math.isinf(mu):
-        return math.inf
-    top = 1.0
-    while gdp_delta(mu, top) > delta:
-        top *= 2
-    return float(brentq(lambda epsilon: gdp_delta(mu, epsilon) - delta, 0.0, top))

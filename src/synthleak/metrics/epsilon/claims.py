@@ -1,5 +1,4 @@
-"""The claim beside the figures: where it is evaluated, and the ROC that it allows (docs/method.md
-§8)."""
+"""The privacy claim: the δ at which it is compared, and the ROC it allows (docs/method.md §8)."""
 
 from __future__ import annotations
 

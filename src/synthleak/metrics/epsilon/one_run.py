@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.epsilon.bounds import ALPHA, EpsilonBound
+from synthleak.metrics.types import Bools, Ints, Rng
 
 SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 """Of the coins, how many to guess on a side: fewer than half, since heads may be few."""
@@ -63,11 +63,7 @@ def audit_delta(claimed: float, coins: int) -> float:
 
 
 def cohort_epsilon(
-    values: Floats,
-    coins: NDArray[np.bool_],
-    delta: float,
-    rng: np.random.Generator,
-    alpha: float = ALPHA,
+    values: Floats, coins: Bools, delta: float, rng: Rng, alpha: float = ALPHA
 ) -> EpsilonBound:
     """Bound ε from `values[instance, target, signal]` and `coins[instance, target]`.
 
@@ -102,7 +98,7 @@ def largest_one_run(shape: tuple[int, ...], delta: float, alpha: float = ALPHA) 
     return one_run_epsilon(instances * targets, counted, counted, delta, alpha)
 
 
-def _reserved(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
+def _reserved(shape: tuple[int, ...], rng: Rng) -> Bools:
     instances, targets = shape
     reserved = np.zeros(shape, dtype=np.bool_)
     if instances > 1:
@@ -121,13 +117,11 @@ def _comparable(values: Floats) -> Floats:
     return np.concatenate([values, rankdata(values, axis=0)], axis=2)
 
 
-def _best_guesses(
-    table: Floats, coins: NDArray[np.bool_], rng: np.random.Generator
-) -> tuple[int, float, float]:
+def _best_guesses(table: Floats, coins: Bools, rng: Rng) -> tuple[int, float, float]:
     """Return the column and the shares to guess IN and OUT that bound ε best on these coins."""
     from scipy.stats import beta
 
-    # Equal scores stand in a drawn order: the order of the records may be that of their coins.
+    # Ties are ordered at random: the order of the records may be that of their coins.
     drawn = rng.permutation(len(coins))
     table, coins = table[drawn], coins[drawn]
     order = np.argsort(table, axis=0, kind="stable")
@@ -149,10 +143,10 @@ def _best_guesses(
     return rule
 
 
-def _guess(scores: Floats, high: float, low: float, rng: np.random.Generator) -> NDArray[np.int64]:
+def _guess(scores: Floats, high: float, low: float, rng: Rng) -> Ints:
     """Return 1 (joined) for the highest, −1 (absent) for the lowest, 0 (no guess) between.
 
-    Equal scores stand in a drawn order.
+    Ties are ordered at random.
     """
     order = np.lexsort((rng.random(len(scores)), scores))
     guess = np.zeros(len(scores), dtype=np.int64)

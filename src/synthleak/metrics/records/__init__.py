@@ -1,2 +1,1 @@
-"""Figures of single records: vulnerability, profiles, exposure, origins (docs/method.md §10,
-§11)."""
+"""Leakage record by record: V(x), profiles, origins, exposed members (docs/method.md §10, §11)."""

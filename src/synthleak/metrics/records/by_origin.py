@@ -1,5 +1,4 @@
-"""Two kinds of records in one game: who stands out more against the same non-members
-(docs/method.md §10).
+"""Two kinds of records in one game, compared with the same non-members (docs/method.md §10).
 
 Everything is counted on ranks of one signal. A member's AUC is the share of all non-members, over
 all rounds, that it outscores; its TPR the share of rounds in which it passes the threshold that 5%
@@ -12,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment, Ints
-from synthleak.metrics.comparing.comparison import resample
+from synthleak.metrics.assignment import Assignment
+from synthleak.metrics.comparison.base import resample
 from synthleak.metrics.null import SLACK
 from synthleak.metrics.ranks import Small
 from synthleak.metrics.roc import FPR_LIMIT, allowed_alarms
+from synthleak.metrics.types import Bools, Ints, Rng
 
 MEASURES = ("auc", "tpr_at_fpr05")
 DRAWS = 1000
@@ -28,10 +27,10 @@ LIMITS = (2.5, 97.5)
 
 @dataclass(frozen=True)
 class Sides:
-    """One signal as dealt once: ranks of all cells, and which records are of the first kind."""
+    """One signal under one assignment: the ranks of all cells, and who is of the first kind."""
 
     low: Small
-    first: NDArray[np.bool_]
+    first: Bools
     assignment: Assignment
 
     @property
@@ -40,7 +39,7 @@ class Sides:
         return self.assignment.members % len(self.first)
 
     @property
-    def members_first(self) -> NDArray[np.bool_]:
+    def members_first(self) -> Bools:
         """Whether each member is of the first kind."""
         return self.first[self.records]
 
@@ -80,15 +79,15 @@ class OriginMeasurements:
 
 
 def origin_measurements(
-    dealings: Sequence[Sides], rng: np.random.Generator, draws: int = DRAWS
+    assignments: Sequence[Sides], rng: Rng, draws: int = DRAWS
 ) -> list[OriginMeasurements]:
-    """Return the figures of each measure; the observed dealing first, then the redraws."""
-    observed = dealings[0]
+    """Return the figures of each measure; the observed assignment first, then the redraws."""
+    observed = assignments[0]
     first, second = by_kind(observed)
-    deltas = np.stack([np.subtract(*by_kind(sides)) for sides in dealings])
+    deltas = np.stack([np.subtract(*by_kind(sides)) for sides in assignments])
     low, high = np.percentile(_resampled(observed, rng, draws), LIMITS, axis=0)
     own_first, own_second = against_own(observed, np.ones(len(observed.first)))
-    own_low, own_high = _own_limits(observed, rng, draws)
+    own_low, own_high = _within_kind_limits(observed, rng, draws)
     made = []
     for place, measure in enumerate(MEASURES):
         null_low, null_high, p = against_redraws(deltas[:, place])
@@ -138,8 +137,8 @@ def _mean(scores: Floats) -> Floats:
     return scores.mean(axis=1) if scores.shape[1] else np.full(len(scores), np.nan)
 
 
-def _resampled(sides: Sides, rng: np.random.Generator, draws: int) -> Floats:
-    """Return the differences of bootstrap draws: member records of each kind drawn anew.
+def _resampled(sides: Sides, rng: Rng, draws: int) -> Floats:
+    """Return the differences of bootstrap draws: member records of each kind drawn again.
 
     A record brings all its trials with it, and the non-members stay (docs/method.md §10).
     """
@@ -157,12 +156,14 @@ def _resampled(sides: Sides, rng: np.random.Generator, draws: int) -> Floats:
 
 def against_own(sides: Sides, weight: Floats) -> tuple[Floats, Floats]:
     """Return both measures with each kind against its own non-members, records so weighted."""
-    return Own.of(sides, sides.first).figures(weight), Own.of(sides, ~sides.first).figures(weight)
+    return WithinKind.of(sides, sides.first).figures(weight), WithinKind.of(
+        sides, ~sides.first
+    ).figures(weight)
 
 
 @dataclass(frozen=True)
-class Own:
-    """One kind among itself, sorted once for all weights that its records may be given.
+class WithinKind:
+    """Members and non-members of one kind, sorted once for all weights of its records.
 
     `member` and `other` name the record of each trial, the others in ascending order of score;
     `below` and `upto` count the others that each member outscores, and those it at least equals.
@@ -175,7 +176,7 @@ class Own:
     last: Ints
 
     @classmethod
-    def of(cls, sides: Sides, kind: NDArray[np.bool_]) -> Own:
+    def of(cls, sides: Sides, kind: Bools) -> WithinKind:
         """Take the trials of one kind."""
         targets = len(sides.first)
         cells = sides.assignment.others.ravel()
@@ -208,9 +209,9 @@ class Own:
         )
 
 
-def _own_limits(sides: Sides, rng: np.random.Generator, draws: int) -> Floats:
-    """Return the limits of the own difference: all records drawn anew, in and out."""
-    first, second = Own.of(sides, sides.first), Own.of(sides, ~sides.first)
+def _within_kind_limits(sides: Sides, rng: Rng, draws: int) -> Floats:
+    """Return the limits of the difference within kinds: all records drawn again, in and out."""
+    first, second = WithinKind.of(sides, sides.first), WithinKind.of(sides, ~sides.first)
     weights = resample(len(sides.first), draws, rng)
     drawn = np.stack([first.figures(weight) - second.figures(weight) for weight in weights])
     whole = drawn[np.isfinite(drawn).all(axis=1)]

@@ -10,23 +10,18 @@ and false discoveries can be controlled.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.crossfit.folds import split_folds
-from synthleak.metrics.pooled import pooled_statistics
 from synthleak.metrics.ranks import ranks_of
-from synthleak.metrics.statistics import TAILS
-
-Ints = NDArray[np.int64]
+from synthleak.metrics.statistics.pool import pool_statistics
+from synthleak.metrics.statistics.table import AUC, TAIL
+from synthleak.metrics.types import Bools, Ints, Rng
 
 
 def member_p_values(
-    values: Floats,
-    member: NDArray[np.bool_],
-    rng: np.random.Generator,
-    group: Ints | None = None,
+    values: Floats, member: Bools, rng: Rng, group: Ints | None = None
 ) -> tuple[Ints, Floats, Floats]:
     """Return (targets, share of the holdout that each outscores, p), the most exposed first.
 
@@ -49,8 +44,8 @@ def member_p_values(
     return targets[order], share[order], p[order]
 
 
-def _best_tail(values: Floats, member: NDArray[np.bool_]) -> int:
+def _best_tail(values: Floats, member: Bools) -> int:
     """Return the signal with the largest tail, ties by AUC, then in catalogue order."""
     assignment = Assignment(np.flatnonzero(member), np.flatnonzero(~member)[None])
-    auc, tail = pooled_statistics(ranks_of(values), [assignment], {"tail5": TAILS["tail5"]}).values
+    auc, tail = pool_statistics(ranks_of(values), [assignment], (AUC, TAIL)).values
     return int(np.lexsort((-auc[0], -tail[0]))[0])

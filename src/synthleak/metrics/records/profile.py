@@ -1,27 +1,21 @@
 """The profile of a cell: V(x) under every signal, its two bands, and draws for differences.
 
-This is the heavy part of the analyses (docs/method.md §8, §10), made once per cell beside its
-figures and
-kept in the store; what is then asked of records, pools, budgets and generators is read from it.
+This is the heavy part of the analyses (docs/method.md §8, §10), made once per cell and kept in the
+store beside its measurements; analyses of records, pools, budgets and generators read it.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from synthleak.calibration import Scores
-from synthleak.core.seeds import Part, stream
-from synthleak.core.spec import GameSection
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
-from synthleak.metrics.comparing.choose import comparison_of
-from synthleak.metrics.comparing.comparison import Comparison, normal_scores
-from synthleak.metrics.measure import groups_of
+from synthleak.metrics.assignment import Assignment, assignment_of
+from synthleak.metrics.comparison import Comparison, comparison_of
+from synthleak.metrics.comparison.base import normal_scores
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.records.vulnerability import (
     Sides,
@@ -32,8 +26,9 @@ from synthleak.metrics.records.vulnerability import (
     sides_of,
     vulnerability,
 )
+from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.metrics.selection import choose
-from synthleak.plan.plan import Design, Plan, Trials
+from synthleak.metrics.types import Ints
 
 PROFILE_VERSION = 2
 REDRAWS = 400
@@ -44,7 +39,7 @@ TRAINING_SHARE = 0.8
 
 @dataclass(frozen=True)
 class Profile:
-    """What a cell says of its records. Columns are signals in the order of the cell's figures.
+    """What a cell says of its records. Signals are in the order of the cell's measurements.
 
     `v[signal, target]` (NaN where a record does not qualify) and `v_paper`, the paper's
     variant; `joined` and `absent` count the releases behind V per target. `split_auc[signal]` is
@@ -58,8 +53,8 @@ class Profile:
 
     v: Floats
     v_paper: Floats
-    joined: NDArray[np.int64]
-    absent: NDArray[np.int64]
+    joined: Ints
+    absent: Ints
     split_auc: Floats
     best: int
     no_leak: Floats
@@ -102,41 +97,31 @@ def _in_table(doubled: Floats, targets: int) -> Floats:
 
 
 def profile(
-    scores: Sequence[Scores],
-    design: Design,
-    plan: Plan,
-    game: GameSection,
-    name: Sequence[Part],
-    *,
-    redraws: int = REDRAWS,
-    draws: int = DRAWS,
+    cell: ScoredCell, *, redraws: int = REDRAWS, draws: int = DRAWS
 ) -> tuple[Profile, Ranks]:
     """Return the profile of a cell, and the ranks of its scores.
 
-    `name` names the streams by seed, corpus and pool, never by generator or budget: all cells of a
-    plan are dealt the same redraws and the same bootstrap draws.
+    The cell's `name` holds seed, corpus and pool, never generator or budget: all cells of a plan
+    share their redraws and their bootstrap draws.
     """
-    sets, targets = int(plan.trials.set.max()) + 1, len(plan.targets)
-    values = np.concatenate([table.values[:sets] for table in scores], axis=2)
-    comparison = comparison_of(design, plan, values)
-    within = design.within_records(plan)
-    observed = assignment_of(plan.trials, targets)
-    drawn = redraw_assignments(design, plan, game, stream(*name, "redraws"), redraws)
+    comparison, observed, groups = cell.comparison, cell.observed, cell.groups
+    drawn = cell.redraws("redraws", redraws)
     ranks = comparison.ranks
-    table = _in_table((ranks.low + ranks.high).astype(np.float64), targets)
-    sides = sides_of(observed, sets, targets, within_records=within)
+    table = _in_table((ranks.low + ranks.high).astype(np.float64), cell.targets)
+    sides, *others = (
+        sides_of(item, cell.sets, cell.targets, within_records=cell.within_records)
+        for item in (observed, *drawn)
+    )
     v = vulnerability(table, sides)
     best = int(_chosen(comparison, [observed])[0])
-    others = [sides_of(assignment, sets, targets, within_records=within) for assignment in drawn]
-    groups = groups_of(scores)
-    resampled = comparison.resampled(observed, groups, stream(*name, "instances"), draws)
-    halves = reliability(table, sides, stream(*name, "halves")) if within else None
+    resampled = comparison.resampled(observed, groups, cell.stream("instances"), draws)
+    halves = reliability(table, sides, cell.stream("halves")) if cell.within_records else None
     made = Profile(
         v=v,
-        v_paper=paper_vulnerability(values, observed),
+        v_paper=paper_vulnerability(cell.values, observed),
         joined=sides.joined.sum(axis=0),
         absent=sides.absent.sum(axis=0),
-        split_auc=_split_level(values, design, plan, stream(*name, "split")),
+        split_auc=_split_level(cell),
         best=best,
         no_leak=_no_leak(table, others, _chosen(comparison, drawn)),
         even_leak=_even_leak(table[:, :, best], sides, others),
@@ -146,13 +131,13 @@ def profile(
     return made, ranks
 
 
-def _chosen(comparison: Comparison, assignments: Sequence[Assignment]) -> NDArray[np.int64]:
-    """Return the best signal of all in every dealing, as the tables choose it."""
+def _chosen(comparison: Comparison, assignments: Sequence[Assignment]) -> Ints:
+    """Return the best signal of all in every assignment, as the tables choose it."""
     level = comparison.statistics(assignments).auc
     return choose(comparison.ranks, assignments, level, np.arange(level.shape[1])).signal
 
 
-def _no_leak(table: Floats, sides: Sequence[Sides], chosen: NDArray[np.int64]) -> Floats:
+def _no_leak(table: Floats, sides: Sequence[Sides], chosen: Ints) -> Floats:
     """Return the shapes of V in redraws, each by the signal that it would have chosen."""
     shapes = np.empty((len(sides), 3))
     for signal in np.unique(chosen):
@@ -177,11 +162,11 @@ def _shapes(v: Floats) -> Floats:
     return np.array([astuple(shape_of(row))[2:] for row in v])
 
 
-def _split_level(values: Floats, design: Design, plan: Plan, rng: np.random.Generator) -> Floats:
+def _split_level(cell: ScoredCell) -> Floats:
     """Return every signal's level on 80% of the instances, as many of either kind as can be."""
-    trials, targets = plan.trials, values.shape[1]
-    joined = np.bincount(trials.set[trials.member], minlength=len(values)) > 0
-    if design.within_records(plan):
+    trials, rng = cell.plan.trials, cell.stream("split")
+    joined = np.bincount(trials.set[trials.member], minlength=cell.sets) > 0
+    if cell.within_records:
         joined[:] = True
     kept = [
         rng.permutation(kind)[: max(1, round(TRAINING_SHARE * len(kind)))]
@@ -189,13 +174,7 @@ def _split_level(values: Floats, design: Design, plan: Plan, rng: np.random.Gene
     ]
     keep = np.sort(np.concatenate(kept))
     here = np.isin(trials.set, keep)
-    some = Trials(
-        set=np.searchsorted(keep, trials.set[here]),
-        target=trials.target[here],
-        member=trials.member[here],
-        round=trials.round[here],
-        weight=trials.weight[here],
-    )
-    comparison = comparison_of(design, plan, values[keep])
-    level: Floats = comparison.statistics([assignment_of(some, targets)]).auc[0]
+    some = replace(trials.take(here), set=np.searchsorted(keep, trials.set[here]))
+    comparison = comparison_of(cell.design, cell.plan, cell.values[keep])
+    level: Floats = comparison.statistics([assignment_of(some, cell.targets)]).auc[0]
     return level

@@ -1,1 +1,1 @@
-"""The pool rules on the shelf, one file each."""
+"""The built-in pool rules, one file each."""

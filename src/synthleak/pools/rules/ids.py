@@ -14,10 +14,10 @@ from synthleak.core.validation import DataPath, nearest
 from synthleak.corpus.delimited import delimited_rows
 from synthleak.corpus.files import open_lines
 from synthleak.corpus.readers.jsonl import json_object
-from synthleak.pools.pool import Filter, Ground, rules
+from synthleak.pools import Filter, Ground, rule
 
 
-@rules.register("ids", version=1)
+@rule("ids", version=1)
 class Ids(Filter):
     """The records whose ids a file lists: one a line, or a column of a CSV, TSV or JSONL file."""
 
@@ -42,7 +42,7 @@ class Ids(Filter):
             raise PoolError(
                 f"{len(unknown)} of {len(listed)} ids in {self.path} are not in the corpus"
                 f" ({', '.join(unknown[:3])}{more})",
-                remedy="mend them (a record that repeats an earlier text is dropped from the"
+                remedy="correct them (a record that repeats an earlier text is dropped from the"
                 ' corpus), or set missing = "skip"',
             )
         return sorted(places[name] for name in listed if name in places)

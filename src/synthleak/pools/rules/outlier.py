@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from pydantic import Field
 
-from synthleak.pools.pool import Filter, Ground, mean_ranks, rules
+from synthleak.pools import Filter, Ground, mean_ranks, rule
 
 
-@rules.register("outlier", version=2)
+@rule("outlier", version=2)
 class Outlier(Filter):
     """Farther from the centroid than the p-th percentile, or flagged by LOF where asked.
 
@@ -22,8 +22,7 @@ class Outlier(Filter):
     percentile: float = Field(default=99.0, ge=0, lt=100)
     lof: int | None = Field(default=None, ge=1, description="LOF neighbours; none: distance only")
     unit: bool = Field(
-        default=True,
-        description="scale vectors to length 1 first: compare directions only",
+        default=True, description="scale vectors to length 1 first: compare directions only"
     )
 
     @property

@@ -9,10 +9,10 @@ from pydantic import Field, field_validator
 
 from synthleak.core.errors import PoolError
 from synthleak.core.validation import nearest
-from synthleak.pools.pool import Filter, Ground, rules
+from synthleak.pools import Filter, Ground, rule
 
 
-@rules.register("union", version=1)
+@rule("union", version=1)
 class Union(Filter):
     """Two earlier pools joined; each record remembers which it came from."""
 
@@ -33,7 +33,7 @@ class Union(Filter):
         for name in self.of:
             if name not in ground.earlier:
                 raise PoolError(
-                    f"of = {list(self.of)} names {name!r}, which is no pool above this one",
+                    f"of = {list(self.of)} names {name!r}, which is not a pool above this one",
                     remedy=nearest(name, ground.earlier) if ground.earlier else "put it below them",
                 )
         first, second = (set(ground.earlier[name]) for name in self.of)

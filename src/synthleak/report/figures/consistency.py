@@ -9,7 +9,7 @@ import numpy as np
 from synthleak.analyses.cell_data import CellData
 from synthleak.analyses.consistency import ConsistencyRow
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.by_record import tenth
+from synthleak.metrics.statistics.table import tenth
 from synthleak.report.figures import figure as fig
 from synthleak.report.figures.figure import Figure, Rows, Spec
 

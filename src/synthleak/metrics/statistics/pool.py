@@ -1,43 +1,40 @@
-"""AUC and tails of a whole pool, for every signal and every assignment (docs/method.md §8).
+"""Statistics of members against non-members, for every signal and assignment (docs/method.md §8).
 
 The AUC averaged over rounds equals one AUC against all rounds' non-members together, because every
-round has the same members and as many others. Tails are read from that pooled ROC too: a member is
-reached at the false-positive rate G = share of non-members that score at least as high, so the mean
-TPR over FPR in (0, q] is the mean over members of max(0, 1 − G / q), exactly the area under the
-step ROC. All need one running sum of non-members over ranks per signal and assignment.
+round has the same members and as many others. Tails are read from that pooled ROC too. All need one
+running sum of non-members over ranks per signal and assignment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.ranks import Ranks
-from synthleak.metrics.statistics import AUC, TAILS, Statistics
+from synthleak.metrics.statistics.table import FEW_OTHERS, PoolStatistic, Statistics
 
 BLOCK = 64
 """Assignments at a time: their running sums fit the processor's cache."""
 
 
-def pooled_statistics(
-    ranks: Ranks, assignments: Sequence[Assignment], tails: Mapping[str, float] = TAILS
+def pool_statistics(
+    ranks: Ranks, assignments: Sequence[Assignment], wanted: Sequence[PoolStatistic] = FEW_OTHERS
 ) -> Statistics:
-    """Return the mean AUC over rounds and the pooled tails, for every assignment and signal."""
+    """Return the wanted statistics of every assignment and signal."""
     cells = ranks.low.shape[1]
-    values = np.empty((1 + len(tails), len(assignments), ranks.signals))
+    values = np.empty((len(wanted), len(assignments), ranks.signals))
     for start in range(0, len(assignments), BLOCK):
         block = _Block(assignments[start : start + BLOCK], cells)
         rows = slice(start, start + BLOCK)
         for signal in ranks.distinct:
             below, upto = block.running(ranks, signal)
-            values[0, rows, signal] = block.mean((below + upto) / 2, empty=0.5)
-            for place, limit in enumerate(tails.values(), start=1):
-                reached = block.total - (block.total - below) / limit
-                values[place, rows, signal] = block.mean(np.maximum(reached, 0.0), empty=0.0)
-    return Statistics((AUC, *tails), values[:, :, ranks.same])
+            for place, item in enumerate(wanted):
+                counts = item.per_member(below, upto, block.total)
+                values[place, rows, signal] = block.mean(counts, item.empty)
+    return Statistics(tuple(item.name for item in wanted), values[:, :, ranks.same])
 
 
 class _Block:
@@ -77,9 +74,9 @@ class _Block:
         return below.astype(np.float64), upto.astype(np.float64)
 
     def mean(self, counts: Floats, empty: float) -> Floats:
-        """Return the mean over each dealing's members of counts, as shares of non-members.
+        """Return the mean over each assignment's members of counts, as shares of non-members.
 
-        A dealing without members, or without others, compares nothing: it counts as `empty`.
+        An assignment without members, or without others, counts as `empty`.
         """
         sums = np.bincount(self._row, counts, minlength=len(self._sizes))
         pairs = self._sizes * self._totals

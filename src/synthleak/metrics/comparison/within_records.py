@@ -6,24 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, coins_of
-from synthleak.metrics.by_record import (
-    doubled_ranks,
-    idle,
-    mean_compared,
-    record_aucs,
-    record_statistics,
-)
-from synthleak.metrics.comparing.comparison import (
-    Comparison,
-    Deployable,
-    Spreads,
-    resample,
-)
-from synthleak.metrics.crossfit.records import (
+from synthleak.metrics.comparison.base import Comparison, Spreads, resample
+from synthleak.metrics.crossfit.folds import Deployable
+from synthleak.metrics.crossfit.within_records import (
     FEW_INSTANCES,
     choose_folds,
     doubled_wins,
@@ -36,9 +24,14 @@ from synthleak.metrics.crossfit.records import (
     resampled_records,
     resampled_shares,
 )
-from synthleak.metrics.crossfit.units import Singles
-from synthleak.metrics.selection import Signals
-from synthleak.metrics.statistics import Statistics
+from synthleak.metrics.statistics.table import Statistics, mean_compared
+from synthleak.metrics.statistics.within_records import (
+    doubled_ranks,
+    idle,
+    record_aucs,
+    record_statistics,
+)
+from synthleak.metrics.types import Bools, Groups, Rng, Singles
 
 DRAWS = 500
 RESELECTING_DRAWS = 100
@@ -49,8 +42,8 @@ FINALISTS = 12
 class WithinRecords(Comparison):
     """Every cell is a trial: the coin of one record in one release."""
 
-    def coins(self, assignments: Sequence[Assignment]) -> NDArray[np.bool_]:
-        """Return `coins[dealing, set, target]`."""
+    def coins(self, assignments: Sequence[Assignment]) -> Bools:
+        """Return `coins[assignment, set, target]`."""
         return np.stack(
             [coins_of(assignment, self.sets, self.targets) for assignment in assignments]
         )
@@ -64,7 +57,7 @@ class WithinRecords(Comparison):
         return float(len(assignment.members)), float(assignment.others.shape[1])
 
     def deployable(
-        self, assignments: Sequence[Assignment], groups: Sequence[Signals], rng: np.random.Generator
+        self, assignments: Sequence[Assignment], groups: Groups, rng: Rng
     ) -> Deployable | None:
         """Cross-fit over instances, or over records where instances are few."""
         inside = folds_of(self.sets, self.targets, rng)
@@ -78,10 +71,8 @@ class WithinRecords(Comparison):
             held_tpr(self.ranks, coins, inside, choices),
         )
 
-    def standard_error(
-        self, assignment: Assignment, signal: int, rng: np.random.Generator
-    ) -> float:
-        """Draw instances anew with all their coins; records where instances are few."""
+    def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
+        """Draw instances again with all their coins; records where instances are few."""
         coins = self.coins([assignment])[0]
         if self.sets < FEW_INSTANCES:
             shares = record_aucs(doubled_ranks(self.values[..., [signal]]), coins[None])[0, :, 0]
@@ -98,9 +89,7 @@ class WithinRecords(Comparison):
             missing += compared == 0
         return float(mean_compared(total, missing, self.targets).std())
 
-    def spreads(
-        self, assignment: Assignment, groups: Sequence[Signals], rng: np.random.Generator
-    ) -> Spreads | None:
+    def spreads(self, assignment: Assignment, groups: Groups, rng: Rng) -> Spreads | None:
         """Resample instances with all their coins, and records with all their releases."""
         inside = folds_of(self.sets, self.targets, rng, RESELECTING_REPEATS)
         if inside is None:
@@ -121,13 +110,9 @@ class WithinRecords(Comparison):
         )
 
     def resampled(
-        self,
-        assignment: Assignment,
-        groups: Sequence[Signals],
-        rng: np.random.Generator,
-        draws: int,
+        self, assignment: Assignment, groups: Groups, rng: Rng, draws: int
     ) -> Floats | None:
-        """Draw instances anew with all their coins; records where instances are few."""
+        """Draw instances again with all their coins; records where instances are few."""
         inside = folds_of(self.sets, self.targets, rng, RESELECTING_REPEATS)
         if inside is None:
             return None
@@ -140,22 +125,13 @@ class WithinRecords(Comparison):
         return self._over_instances(coins[0], inside, groups, level, weight)
 
     def _few_instances(
-        self,
-        coins: NDArray[np.bool_],
-        inside: Singles,
-        groups: Sequence[Signals],
-        weight: Floats,
+        self, coins: Bools, inside: Singles, groups: Groups, weight: Floats
     ) -> Floats:
         shares = record_aucs(doubled_ranks(self.values), coins)[0].T
         return resampled_shares(shares, inside, weight * ~idle(coins)[0], groups)
 
     def _over_instances(
-        self,
-        coins: NDArray[np.bool_],
-        inside: Singles,
-        groups: Sequence[Signals],
-        level: Floats,
-        weight: Floats,
+        self, coins: Bools, inside: Singles, groups: Groups, level: Floats, weight: Floats
     ) -> Floats:
         """Choose among each group's leading signals: the others hardly ever win a fold."""
         leading = [

@@ -8,21 +8,21 @@ from sklearn.metrics import roc_auc_score
 
 from synthleak.core.seeds import stream
 from synthleak.metrics.assignment import Assignment, assignment_of, coins_of
-from synthleak.metrics.by_record import (
+from synthleak.metrics.null import false_discovery_rates
+from synthleak.metrics.statistics.table import tenth
+from synthleak.metrics.statistics.within_records import (
     doubled_ranks,
     idle,
     record_aucs,
     record_p_values,
     record_statistics,
-    tenth,
 )
-from synthleak.metrics.null import benjamini_hochberg
 from synthleak.plan.cohort import toss, trials_of
 
 SETS, TARGETS = 14, 11
 
 
-def hands_of(
+def redrawn(
     count: int, seed: int = 1, sets: int = SETS, targets: int = TARGETS
 ) -> list[Assignment]:
     rng = stream(seed, "coins")
@@ -33,7 +33,7 @@ def hands_of(
 def test_record_aucs_equal_scikit_learn(tied: bool) -> None:
     values = stream(2).normal(size=(SETS, TARGETS, 3))
     values = np.round(values) if tied else values
-    assignments = hands_of(5)
+    assignments = redrawn(5)
     coins = np.stack([coins_of(assignment, SETS, TARGETS) for assignment in assignments])
     found = record_aucs(doubled_ranks(values), coins)
     for d, x, s in np.ndindex(found.shape):
@@ -41,9 +41,9 @@ def test_record_aucs_equal_scikit_learn(tied: bool) -> None:
         assert found[d, x, s] == pytest.approx(expected, abs=1e-12)
 
 
-def test_statistics_are_the_mean_and_the_mean_of_the_largest_tenth() -> None:
+def test_statistics_are_mean_and_largest_tenth() -> None:
     values = stream(3).normal(size=(SETS, 25, 4))
-    assignments = hands_of(130, targets=25)  # more than one block
+    assignments = redrawn(130, targets=25)  # more than one block
     made = record_statistics(values, assignments)
     coins = np.stack([coins_of(assignment, SETS, 25) for assignment in assignments])
     shares = record_aucs(doubled_ranks(values), coins)
@@ -66,24 +66,24 @@ def test_a_record_whose_coins_all_agree_leaves_the_mean() -> None:
     assert made.auc[:, 0].tolist() == [0.25, 0.5]
 
 
-def test_a_pool_of_one_record_is_compared_over_its_releases() -> None:
+def test_one_record_is_compared_over_its_releases() -> None:
     values = np.arange(12.0).reshape(12, 1, 1)
     assignment = assignment_of(trials_of(np.arange(12).reshape(12, 1) >= 6), 1)
     made = record_statistics(values, [assignment])
     assert made.values[:, 0, 0].tolist() == [1.0, 1.0]
 
 
-def test_record_p_values_are_level_and_leaking_records_are_named() -> None:
+def test_record_p_values_control_false_discoveries() -> None:
     """Half of the records leak: of those named at 20%, at most 20% on average are wrong."""
     wrong, named, small = [], [], []
     for seed in range(40):
         rng = stream(seed, "fdr")
-        assignments = hands_of(120, seed, sets=24, targets=16)
+        assignments = redrawn(120, seed, sets=24, targets=16)
         coins = coins_of(assignments[0], 24, 16)
         values = rng.normal(size=(24, 16, 3))
         values[:, :8, 1] += 2.5 * coins[:, :8]
         _, p = record_p_values(values, assignments)
-        q = benjamini_hochberg(p)
+        q = false_discovery_rates(p)
         small += p[8:].tolist()
         named.append((q[:8] <= 0.2).sum())
         wrong.append((q[8:] <= 0.2).sum() / max((q <= 0.2).sum(), 1))
@@ -92,9 +92,9 @@ def test_record_p_values_are_level_and_leaking_records_are_named() -> None:
     assert np.mean(named) > 5
 
 
-def test_a_tied_signal_is_weighed_by_what_it_could_reach() -> None:
+def test_tied_signal_is_scaled_by_its_range() -> None:
     """A signal that differs in four releases of 24 is heard when all four were joined."""
-    assignments = hands_of(400, 7, sets=24, targets=3)
+    assignments = redrawn(400, 7, sets=24, targets=3)
     coins = coins_of(assignments[0], 24, 3)
     values = stream(11).normal(size=(24, 3, 2))
     values[..., 1] = 0.0

@@ -1,8 +1,8 @@
-"""Who is compared with whom: the one place where the designs' statistics differ.
+"""What every comparison offers: the one place where the designs' statistics differ.
 
-`WholePool` compares members with non-members of the pool; `WithinRecords` compares each record's
-releases with and without it. Both offer the same things, so that whatever is built on them
-(verdict, deployable figure, intervals, power) is written once.
+`PoolComparison` compares members with non-members of the pool; `WithinRecords` compares each
+record's releases with and without it. What is built on them (verdict, deployable AUC, intervals,
+power) is written once.
 """
 
 from __future__ import annotations
@@ -14,19 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment, Ints
-from synthleak.metrics.crossfit.folds import REPEATS
+from synthleak.metrics.assignment import Assignment
+from synthleak.metrics.crossfit.folds import REPEATS, Deployable
 from synthleak.metrics.ranks import Ranks, ranks_of
-from synthleak.metrics.selection import Signals
-from synthleak.metrics.statistics import Statistics
-
-
-@dataclass(frozen=True)
-class Deployable:
-    """The cross-fitted AUC and TPR at 5% FPR, as [group, dealing]."""
-
-    auc: Floats
-    tpr: Floats
+from synthleak.metrics.statistics.table import Statistics
+from synthleak.metrics.types import Groups, Ints, Rng
 
 
 @dataclass(frozen=True)
@@ -62,31 +54,23 @@ class Comparison(ABC):
 
     @abstractmethod
     def deployable(
-        self, assignments: Sequence[Assignment], groups: Sequence[Signals], rng: np.random.Generator
+        self, assignments: Sequence[Assignment], groups: Groups, rng: Rng
     ) -> Deployable | None:
-        """Cross-fit every dealing; None where there is too little to fold."""
+        """Cross-fit every assignment; None where there is too little to fold."""
 
     @abstractmethod
-    def standard_error(
-        self, assignment: Assignment, signal: int, rng: np.random.Generator
-    ) -> float:
+    def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
         """Return the bootstrap standard error of one signal's level, named before the data."""
 
     @abstractmethod
-    def spreads(
-        self, assignment: Assignment, groups: Sequence[Signals], rng: np.random.Generator
-    ) -> Spreads | None:
-        """Return bootstrap standard errors of the deployable AUC, choosing anew in each draw."""
+    def spreads(self, assignment: Assignment, groups: Groups, rng: Rng) -> Spreads | None:
+        """Return bootstrap standard errors of the deployable AUC, choosing again in each draw."""
 
     @abstractmethod
     def resampled(
-        self,
-        assignment: Assignment,
-        groups: Sequence[Signals],
-        rng: np.random.Generator,
-        draws: int,
+        self, assignment: Assignment, groups: Groups, rng: Rng, draws: int
     ) -> Floats | None:
-        """Return the deployable AUC in bootstrap draws as [group, draw], choosing anew in each.
+        """Return the deployable AUC in bootstrap draws as [group, draw], choosing again in each.
 
         What is drawn depends on the plan and `rng` alone: two cells of one plan, given the same
         stream, draw the same instances, so that their difference is paired.
@@ -101,7 +85,7 @@ def normal_scores(low: Floats, high: Floats) -> Floats:
     return made
 
 
-def resample(units: int, draws: int, rng: np.random.Generator, group: Ints | None = None) -> Floats:
+def resample(units: int, draws: int, rng: Rng, group: Ints | None = None) -> Floats:
     """Return how often each unit is drawn in each bootstrap draw, as [draw, unit].
 
     Units of one `group` are drawn together: records of one person are not independent.

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment, Ints
-from synthleak.metrics.comparing.comparison import (
-    Comparison,
-    Deployable,
-    Spreads,
-    resample,
-)
-from synthleak.metrics.crossfit.folds import fold_count, split_folds
-from synthleak.metrics.crossfit.units import (
-    Crossfit,
-    Singles,
+from synthleak.metrics.assignment import Assignment
+from synthleak.metrics.comparison.base import Comparison, Spreads, resample
+from synthleak.metrics.crossfit.folds import Deployable, fold_count, split_folds
+from synthleak.metrics.crossfit.pool import (
     Wins,
     choose_in_folds,
     crossfit,
@@ -26,16 +19,16 @@ from synthleak.metrics.crossfit.units import (
     take_chosen,
     wins_of,
 )
-from synthleak.metrics.pooled import pooled_statistics
-from synthleak.metrics.selection import Signals
-from synthleak.metrics.statistics import TAILS, Statistics
+from synthleak.metrics.statistics.pool import pool_statistics
+from synthleak.metrics.statistics.table import FEW_OTHERS, PoolStatistic, Statistics
+from synthleak.metrics.types import Groups, Ints, Rng, Singles
 
 DRAWS = 500
 RESELECTING_DRAWS = 100
 RESELECTING_REPEATS = 4
 
 
-class WholePool(Comparison):
+class PoolComparison(Comparison):
     """Instances are the units: each holds one member, or the rounds of one non-member.
 
     Where there is one release, records are the units. Records of one `group[target]` then share
@@ -43,15 +36,18 @@ class WholePool(Comparison):
     """
 
     def __init__(
-        self, values: Floats, group: Ints | None = None, tails: Mapping[str, float] = TAILS
+        self,
+        values: Floats,
+        group: Ints | None = None,
+        wanted: Sequence[PoolStatistic] = FEW_OTHERS,
     ) -> None:
         super().__init__(values)
         self._group = group
-        self._tails = tails
+        self._wanted = wanted
 
     def statistics(self, assignments: Sequence[Assignment]) -> Statistics:
         """Return mean AUC over rounds and pooled tails."""
-        return pooled_statistics(self.ranks, assignments, self._tails)
+        return pool_statistics(self.ranks, assignments, self._wanted)
 
     def groups(self, assignment: Assignment) -> tuple[Ints | None, Ints | None]:
         """Return the group of each member and of each other unit; none where all are apart."""
@@ -76,7 +72,7 @@ class WholePool(Comparison):
         return np.unique(group, return_counts=True)[1]
 
     def folds(
-        self, assignment: Assignment, rng: np.random.Generator, repeats: int
+        self, assignment: Assignment, rng: Rng, repeats: int
     ) -> tuple[Singles, Singles] | None:
         """Place members and other units into folds; None where there are too few."""
         folds = fold_count(*(len(self._sizes(assignment, side)) for side in (0, 1)))
@@ -88,9 +84,7 @@ class WholePool(Comparison):
             split_folds(assignment.others.shape[1], folds, rng, repeats, others),
         )
 
-    def drawn(
-        self, assignment: Assignment, draws: int, rng: np.random.Generator
-    ) -> tuple[Floats, Floats]:
+    def drawn(self, assignment: Assignment, draws: int, rng: Rng) -> tuple[Floats, Floats]:
         """Draw members and other units again, each from its own side."""
         members, others = self.groups(assignment)
         return (
@@ -99,7 +93,7 @@ class WholePool(Comparison):
         )
 
     def deployable(
-        self, assignments: Sequence[Assignment], groups: Sequence[Signals], rng: np.random.Generator
+        self, assignments: Sequence[Assignment], groups: Groups, rng: Rng
     ) -> Deployable | None:
         """Cross-fit over instances, or over records where there is one release."""
         first, *redrawn = [
@@ -115,17 +109,15 @@ class WholePool(Comparison):
         if first is None:
             return None
         # A redraw that cannot be folded counts against the finding.
-        worst = Crossfit(np.ones(len(groups)), np.ones(len(groups)))
+        worst = Deployable(np.ones(len(groups)), np.ones(len(groups)))
         made = [first, *(item or worst for item in redrawn)]
         return Deployable(
             np.stack([item.auc for item in made], axis=1),
             np.stack([item.tpr for item in made], axis=1),
         )
 
-    def standard_error(
-        self, assignment: Assignment, signal: int, rng: np.random.Generator
-    ) -> float:
-        """Draw members and other units anew, each from its own side."""
+    def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
+        """Draw members and other units again, each from its own side."""
         if not assignment.members.size or not assignment.others.size:
             return 0.0
         wins = wins_of(self.ranks, assignment, self.targets)
@@ -135,9 +127,7 @@ class WholePool(Comparison):
         mass = rows.sum(axis=1) * (columns @ wins.mass)
         return float((sums / (2 * mass)).std())
 
-    def spreads(
-        self, assignment: Assignment, groups: Sequence[Signals], rng: np.random.Generator
-    ) -> Spreads | None:
+    def spreads(self, assignment: Assignment, groups: Groups, rng: Rng) -> Spreads | None:
         """Resample units within each side, and records with all their trials."""
         inside = self.folds(assignment, rng, RESELECTING_REPEATS)
         if inside is None:
@@ -156,13 +146,9 @@ class WholePool(Comparison):
         )
 
     def resampled(
-        self,
-        assignment: Assignment,
-        groups: Sequence[Signals],
-        rng: np.random.Generator,
-        draws: int,
+        self, assignment: Assignment, groups: Groups, rng: Rng, draws: int
     ) -> Floats | None:
-        """Draw units anew within each side, and choose anew."""
+        """Draw units again within each side, and choose again."""
         inside = self.folds(assignment, rng, RESELECTING_REPEATS)
         if inside is None:
             return None
@@ -174,8 +160,8 @@ class WholePool(Comparison):
         wins: Wins,
         assignment: Assignment,
         inside: tuple[Singles, Singles],
-        groups: Sequence[Signals],
-        rng: np.random.Generator,
+        groups: Groups,
+        rng: Rng,
         draws: int,
     ) -> Floats:
         """Return the deployable AUC as [group, draw, repeat], both sides drawn apart."""
@@ -187,7 +173,7 @@ class WholePool(Comparison):
         wins: Wins,
         inside: tuple[Singles, Singles],
         weight: tuple[Floats, Floats],
-        groups: Sequence[Signals],
+        groups: Groups,
     ) -> Floats:
         """Return the deployable AUC of one draw as [group, repeat]."""
         rest, held = fold_aucs(wins, inside, weight)

@@ -1,11 +1,10 @@
-"""One release and many records: the same comparisons without a table of all pairs (docs/method.md
-§11).
+"""Many records of one release, compared without a table of all pairs (docs/method.md §11).
 
 Ten thousand members against ten thousand others make a hundred million pairs per signal. But wins
 need no pairs: in sorted order a running sum of the others tells how many each member outscores.
 Sorted by fold first, one running sum serves all folds, and what remains without a fold follows from
-the sums over everybody; so time grows with the number of records. Values are those of `WholePool`
-with 4 repeats of the folding: repeats even out the luck of folding, which many records hardly have.
+the sums over everybody; so time grows with the number of records. Values are those of
+`PoolComparison` with 4 repeats of the folding: with many records the folding hardly matters.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
-from synthleak.metrics.comparing.comparison import Deployable, Spreads, resample
-from synthleak.metrics.comparing.whole_pool import DRAWS, RESELECTING_DRAWS, WholePool
-from synthleak.metrics.crossfit.units import Singles, mean_known, ratio
+from synthleak.metrics.comparison.base import Spreads, resample
+from synthleak.metrics.comparison.pool import DRAWS, RESELECTING_DRAWS, PoolComparison
+from synthleak.metrics.crossfit.folds import Deployable
+from synthleak.metrics.crossfit.pool import mean_known, ratio
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
-from synthleak.metrics.selection import Signals
+from synthleak.metrics.types import Groups, Ints, Rng, Singles
 
 MANY = 400
 """Records above which a release is compared in this way."""
@@ -31,14 +31,12 @@ REPEATS = 4
 _CHUNK = 50
 """Bootstrap draws at a time."""
 
-Ints = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class FoldFigures:
     """Of one signal: AUC without each fold, AUC and TPR at 5% FPR in it, as [draw, fold].
 
-    The folds of all repeats stand one after another.
+    The folds of all repeats follow one another.
     """
 
     rest: Floats
@@ -50,8 +48,8 @@ class FoldFigures:
 class Folded:
     """Where each record is evaluated: `fold[target, repeat]`, of `folds` in each repeat.
 
-    `member` says who was in. `weight` holds how often members and others were drawn, as
-    [draw, target]; a record of the other side counts 0.
+    `members` and `others` hold how often each record was drawn, as [draw, target]; a record of the
+    other side counts 0.
     """
 
     fold: NDArray[np.int8]
@@ -90,7 +88,7 @@ class _Sorted:
         self._ends = np.concatenate([self._starts[1:], [len(order)]])
 
     def counts(self, weight: Floats) -> tuple[Floats, Floats]:
-        """Return, per record, the weight of all that stand lower, and of all that stand no higher.
+        """Return, per record, the weight of all that score lower, and of all that score no higher.
 
         `weight[draw, target]`; the answer is in sorted order.
         """
@@ -133,20 +131,20 @@ def fold_figures(ranks: Ranks, signal: int, where: Folded) -> FoldFigures:
 
 
 def _by_fold(values: Floats, fold: NDArray[np.int8], folds: int) -> Floats:
-    """Return the sum of `values[draw, record]` in each fold; records stand fold by fold."""
+    """Return the sum of `values[draw, record]` in each fold; records are sorted by fold."""
     ends = np.searchsorted(fold, np.arange(folds + 1))
     sums = np.zeros((len(values), values.shape[1] + 1))
     np.cumsum(values, axis=1, out=sums[:, 1:])
     return sums[:, ends[1:]] - sums[:, ends[:-1]]
 
 
-class LargePool(WholePool):
+class SortedPoolComparison(PoolComparison):
     """Records are the units: each is a member or another, once."""
 
     repeats: int = REPEATS
 
     def deployable(
-        self, assignments: Sequence[Assignment], groups: Sequence[Signals], rng: np.random.Generator
+        self, assignments: Sequence[Assignment], groups: Groups, rng: Rng
     ) -> Deployable | None:
         """Cross-fit over records."""
         made = [
@@ -163,7 +161,7 @@ class LargePool(WholePool):
     def _fitted(
         self,
         assignment: Assignment,
-        groups: Sequence[Signals],
+        groups: Groups,
         inside: tuple[Singles, Singles] | None,
         weight: tuple[Floats, Floats] | None = None,
     ) -> Floats | None:
@@ -186,9 +184,7 @@ class LargePool(WholePool):
             )
         return np.array(made).transpose(1, 0, 2)
 
-    def standard_error(
-        self, assignment: Assignment, signal: int, rng: np.random.Generator
-    ) -> float:
+    def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
         """Draw members and others again, each from its own side."""
         if not assignment.members.size or not assignment.others.size:
             return 0.0
@@ -204,9 +200,7 @@ class LargePool(WholePool):
             made.append(wins / (2 * rows.sum(axis=1) * columns.sum(axis=1)))
         return float(np.concatenate(made).std())
 
-    def spreads(
-        self, assignment: Assignment, groups: Sequence[Signals], rng: np.random.Generator
-    ) -> Spreads | None:
+    def spreads(self, assignment: Assignment, groups: Groups, rng: Rng) -> Spreads | None:
         """Resample records: members and others apart for this pool, all together beyond it."""
         pool = self.resampled(assignment, groups, rng, RESELECTING_DRAWS)
         if pool is None:
@@ -218,11 +212,7 @@ class LargePool(WholePool):
         return Spreads(np.nanstd(pool, axis=1), np.nanstd(records, axis=1), "records")
 
     def resampled(
-        self,
-        assignment: Assignment,
-        groups: Sequence[Signals],
-        rng: np.random.Generator,
-        draws: int,
+        self, assignment: Assignment, groups: Groups, rng: Rng, draws: int
     ) -> Floats | None:
         """Draw records again within each side, and choose again."""
         inside = self.folds(assignment, rng, self.repeats)
@@ -233,7 +223,7 @@ class LargePool(WholePool):
     def _reweighted(
         self,
         assignment: Assignment,
-        groups: Sequence[Signals],
+        groups: Groups,
         inside: tuple[Singles, Singles] | None,
         weight: tuple[Floats, Floats],
     ) -> Floats:

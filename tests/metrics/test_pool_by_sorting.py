@@ -7,10 +7,10 @@ import pytest
 
 from synthleak.core.seeds import stream
 from synthleak.metrics.assignment import Assignment
-from synthleak.metrics.comparing.large_pool import LargePool, fold_figures, folded
-from synthleak.metrics.comparing.whole_pool import WholePool
+from synthleak.metrics.comparison.pool import PoolComparison
+from synthleak.metrics.comparison.pool_by_sorting import SortedPoolComparison, fold_figures, folded
 from synthleak.metrics.crossfit.folds import split_folds
-from synthleak.metrics.crossfit.units import crossfit, fold_aucs, wins_of
+from synthleak.metrics.crossfit.pool import crossfit, fold_aucs, wins_of
 from synthleak.metrics.records.exposure import member_p_values
 
 GROUPS = [np.arange(3), np.arange(3, 6), np.arange(6)]
@@ -27,7 +27,7 @@ def material(records: int = 160, seed: int = 1) -> tuple[np.ndarray, Assignment]
 
 def test_fold_figures_are_those_of_all_pairs() -> None:
     values, assignment = material()
-    small, rng = WholePool(values), stream("folds")
+    small, rng = PoolComparison(values), stream("folds")
     inside = tuple(
         split_folds(n, 5, rng, 3) for n in (len(assignment.members), assignment.others.shape[1])
     )
@@ -44,7 +44,7 @@ def test_fold_figures_are_those_of_all_pairs() -> None:
 
 def test_the_deployable_figure_is_that_of_all_pairs() -> None:
     values, assignment = material()
-    large, small = LargePool(values), WholePool(values)
+    large, small = SortedPoolComparison(values), PoolComparison(values)
     found = large.deployable([assignment], GROUPS, stream("deploy"))
     inside = small.folds(assignment, stream("deploy"), large.repeats)
     expected = crossfit(small.ranks, assignment, 160, GROUPS, inside)
@@ -55,7 +55,7 @@ def test_the_deployable_figure_is_that_of_all_pairs() -> None:
 
 def test_standard_errors_agree_with_those_of_all_pairs() -> None:
     values, assignment = material(300)
-    large, small = LargePool(values), WholePool(values)
+    large, small = SortedPoolComparison(values), PoolComparison(values)
     errors = [item.standard_error(assignment, 0, stream("error")) for item in (large, small)]
     assert errors[0] == pytest.approx(errors[1], rel=0.15)
     spreads = [item.spreads(assignment, GROUPS, stream("spreads")) for item in (large, small)]
@@ -64,8 +64,8 @@ def test_standard_errors_agree_with_those_of_all_pairs() -> None:
     assert large.resampled(assignment, GROUPS, stream("r"), 7).shape == (3, 7)
 
 
-@pytest.mark.parametrize("kind", [LargePool, WholePool])
-def test_records_of_one_group_share_a_fold_and_a_draw(kind: type[WholePool]) -> None:
+@pytest.mark.parametrize("kind", [SortedPoolComparison, PoolComparison])
+def test_groups_share_folds_and_draws(kind: type[PoolComparison]) -> None:
     values, assignment = material()
     group = np.empty(160, dtype=np.int64)
     for side in (assignment.members, assignment.others[0]):
@@ -96,9 +96,9 @@ def test_a_large_group_counts_for_less_than_its_records() -> None:
     """Members: 30 records of one person and 10 of one record; others: 40 of one record."""
     group = np.concatenate([np.zeros(30, dtype=np.int64), np.arange(1, 51)])
     assignment = Assignment(np.arange(40), np.arange(40, 80)[None])
-    sides = WholePool(np.zeros((1, 80, 1)), group).sides(assignment)
+    sides = PoolComparison(np.zeros((1, 80, 1)), group).sides(assignment)
     assert sides == pytest.approx((40**2 / (30**2 + 10), 40))
-    assert WholePool(np.zeros((1, 80, 1))).sides(assignment) == (40, 40)
+    assert PoolComparison(np.zeros((1, 80, 1))).sides(assignment) == (40, 40)
 
 
 def test_members_are_named_by_signals_that_other_groups_chose() -> None:
@@ -115,9 +115,8 @@ def test_members_are_named_by_signals_that_other_groups_chose() -> None:
 
 def test_few_records_cannot_be_folded() -> None:
     assignment = Assignment(np.array([0]), np.array([[1, 2]]))
-    assert (
-        LargePool(np.zeros((1, 3, 2))).deployable([assignment], [np.arange(2)], stream("x")) is None
-    )
+    comparison = SortedPoolComparison(np.zeros((1, 3, 2)))
+    assert comparison.deployable([assignment], [np.arange(2)], stream("x")) is None
 
 
 def test_members_that_outscore_the_holdout_come_first() -> None:

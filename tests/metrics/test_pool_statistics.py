@@ -1,4 +1,4 @@
-"""AUC and tail of every dealing: equal to scikit-learn on every round, and to the slow oracle."""
+"""AUC and tail of every assignment equal scikit-learn on every round, and the slow oracle."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from synthleak.core.errors import ContractError
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
-from synthleak.metrics.pooled import pooled_statistics
 from synthleak.metrics.ranks import ranks_of
 from synthleak.metrics.roc import auc, tpr_at_fpr
 from synthleak.metrics.selection import choose, mean_tpr, pooled_auc
+from synthleak.metrics.statistics.pool import pool_statistics
+from synthleak.metrics.statistics.table import AUC, tail
 from synthleak.plan.lone import toss, trials_of
 from synthleak.plan.plan import Plan, Trials, designs
 from synthleak.pools.pool import Pool
@@ -54,7 +55,7 @@ def test_auc_equals_scikit_learn_on_every_round(tied: bool) -> None:
         expected = [roc_auc_score(truth, listed[:, s]) for s in range(4)]
         assert fast == pytest.approx(expected, abs=1e-12)
         by_round.append(expected)
-    pooled = pooled_statistics(ranks_of(values), [assignment]).auc[0]
+    pooled = pool_statistics(ranks_of(values), [assignment]).auc[0]
     assert pooled == pytest.approx(np.mean(by_round, axis=0), abs=1e-12)
 
 
@@ -65,7 +66,7 @@ def test_every_redraw_equals_the_oracle(tied: bool, limit: float) -> None:
     values = scores(20 * 9, 3, tied=tied)
     assignments = redraw_assignments(design, plan, GAME, stream(4), 70)  # more than one block
     ranks = ranks_of(values)
-    made = pooled_statistics(ranks, assignments, {"tail": limit}).values
+    made = pool_statistics(ranks, assignments, (AUC, tail("tail", limit, "tail"))).values
     for i in (0, 3, 64, 69):
         for s in range(3):
             members = values[assignments[i].members, s].tolist()
@@ -80,37 +81,38 @@ def test_the_tail_of_a_worked_case() -> None:
     others = np.arange(10.0)
     values = np.concatenate([[20.0, 8.5, 6.5], others])[:, None]
     assignment = Assignment(np.array([0, 1, 2]), np.arange(3, 13)[None])
-    tail = pooled_statistics(ranks_of(values), [assignment], {"tail": 0.2}).values[1, 0, 0]
-    assert tail == pytest.approx((1 + (1 - 0.1 / 0.2) + 0) / 3)
+    fifth = tail("tail", 0.2, "tail")
+    found = pool_statistics(ranks_of(values), [assignment], (fifth,)).values[0, 0, 0]
+    assert found == pytest.approx((1 + (1 - 0.1 / 0.2) + 0) / 3)
 
 
 def test_tied_scores_are_flagged_together() -> None:
     values = np.array([1.0, 1.0, 1.0, 0.0])[:, None]
     assignment = Assignment(np.array([0]), np.array([[1, 2, 3]]))
-    made = pooled_statistics(ranks_of(values), [assignment])
+    made = pool_statistics(ranks_of(values), [assignment])
     assert made.names == ("auc", "tail5", "tail1")
     assert made.auc[0, 0] == pytest.approx((0.5 + 0.5 + 1) / 3)
     assert made.values[1:, 0, 0].tolist() == [0.0, 0.0]
 
 
-def test_a_dealing_that_compares_nothing_is_chance() -> None:
+def test_assignment_that_compares_nothing_is_chance() -> None:
     nobody = Assignment(np.array([], dtype=np.int64), np.array([[0, 1]]))
     everybody = Assignment(np.array([0, 1]), np.zeros((1, 0), dtype=np.int64))
-    made = pooled_statistics(ranks_of(np.array([[1.0], [2.0]])), [nobody, everybody])
+    made = pool_statistics(ranks_of(np.array([[1.0], [2.0]])), [nobody, everybody])
     assert made.auc.ravel().tolist() == [0.5, 0.5]
     assert (made.values[1:] == 0.0).all()
 
 
-def test_signals_that_rank_alike_are_computed_once_and_shown_twice() -> None:
+def test_equal_signals_are_computed_once() -> None:
     values = scores(40, 1, tied=False)
     ranks = ranks_of(np.concatenate([values, -values, 3 * values + 1], axis=1))
     assert ranks.same.tolist() == [0, 1, 0]
     assignment = Assignment(np.arange(10), np.arange(10, 40)[None])
-    level = pooled_statistics(ranks, [assignment]).auc[0]
+    level = pool_statistics(ranks, [assignment]).auc[0]
     assert level[0] == level[2] == pytest.approx(1 - level[1])
 
 
-def test_tpr_of_the_chosen_signal_equals_the_oracle_per_round() -> None:
+def test_chosen_tpr_equals_the_oracle() -> None:
     values = scores(20 * 9, 5, tied=True)
     assignment = assignment_of(plan_of().trials, 9)
     ranks = ranks_of(values)
@@ -126,7 +128,7 @@ def test_tpr_of_the_chosen_signal_equals_the_oracle_per_round() -> None:
         assert mean_tpr(ranks, assignment, s) == pytest.approx(np.mean(direct))
 
 
-def test_each_dealing_chooses_its_own_best_ties_by_tpr_then_order() -> None:
+def test_assignments_choose_best_by_auc_tpr_order() -> None:
     #              members          others
     first = [9.0, 3.0, 2.0, 8.0, 1.0, 0.0]  # one far ahead of all, one behind one
     second = [8.0, 7.0, 0.5, 3.0, 2.0, 1.0]  # two ahead of all, the third behind all

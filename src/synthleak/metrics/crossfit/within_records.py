@@ -1,9 +1,9 @@
 """Cross-fitting where each record is compared with itself (docs/method.md §8; design `cohort`).
 
 Folds are shares of the instances, drawn without the coins; with fewer than ten instances they are
-shares of the records. A fold's figure is the mean over records of AUC_x within it. For a record,
-the wins of members over others inside a fold are a rank sum: ``Σ_in R_f − n₁²/2``, where R_f ranks
-a release within the fold. R_f does not depend on the coins, so it is made once for all dealings.
+shares of the records. A fold's value is the mean over records of AUC_x within it. For a record, the
+wins of members over others inside a fold are a rank sum: ``Σ_in R_f − n₁²/2``, where R_f ranks a
+release within the fold. R_f does not depend on the coins: it is computed once for all assignments.
 """
 
 from __future__ import annotations
@@ -15,27 +15,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.by_record import doubled_ranks, idle, mean_compared, record_aucs
 from synthleak.metrics.crossfit.folds import FOLDS, REPEATS, fold_count, split_folds
-from synthleak.metrics.crossfit.units import Singles, ratio, take_chosen
+from synthleak.metrics.crossfit.pool import ratio, take_chosen
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
-from synthleak.metrics.selection import Signals
+from synthleak.metrics.statistics.table import mean_compared
+from synthleak.metrics.statistics.within_records import doubled_ranks, idle, record_aucs
+from synthleak.metrics.types import Bools, Groups, Rng, Signals, Singles
 
 FEW_INSTANCES = 2 * FOLDS
 
 
 @dataclass(frozen=True)
 class FoldFigures:
-    """`rest` and `held`: mean AUC_x without and within each fold, as [signal, dealing, fold]."""
+    """`rest` and `held`: mean AUC_x without and within each fold, as [signal, assignment, fold]."""
 
     rest: Floats
     held: Floats
 
 
-def folds_of(
-    sets: int, targets: int, rng: np.random.Generator, repeats: int = REPEATS
-) -> Singles | None:
+def folds_of(sets: int, targets: int, rng: Rng, repeats: int = REPEATS) -> Singles | None:
     """Return `inside[set or target, fold]` over all repeats, or None if neither can be folded."""
     units = sets if sets >= FEW_INSTANCES else targets
     folds = fold_count(units)
@@ -44,8 +43,8 @@ def folds_of(
     return split_folds(units, folds, rng, repeats).reshape(units, -1)
 
 
-def fold_figures(values: Floats, coins: NDArray[np.bool_], inside: Singles) -> FoldFigures:
-    """Evaluate every signal without and within every fold, for `coins[dealing, set, target]`."""
+def fold_figures(values: Floats, coins: Bools, inside: Singles) -> FoldFigures:
+    """Evaluate every signal without and within every fold, for `coins[assignment, set, target]`."""
     sets = values.shape[0]
     if sets < FEW_INSTANCES:
         return _over_records(values, coins, inside)
@@ -64,7 +63,7 @@ class _Sum:
         self._total: Floats = np.zeros(1)
         self._missing: Floats = np.zeros(1)
 
-    def add(self, share: Floats, idle: NDArray[np.bool_]) -> None:
+    def add(self, share: Floats, idle: Bools) -> None:
         """Add one record."""
         self._total = self._total + share
         self._missing = self._missing + idle
@@ -76,7 +75,7 @@ class _Sum:
 
 @dataclass(frozen=True)
 class RecordFolds:
-    """AUC_x of one dealing per [signal, target, fold], and which of them compared nothing."""
+    """AUC_x of one assignment per [signal, target, fold], and which of them compared nothing."""
 
     share: Floats
     idle: Floats
@@ -88,9 +87,9 @@ class RecordFolds:
 
 
 def per_record_figures(
-    values: Floats, coins: NDArray[np.bool_], inside: Singles
+    values: Floats, coins: Bools, inside: Singles
 ) -> tuple[RecordFolds, RecordFolds]:
-    """Return AUC_x of the first dealing without and within each fold."""
+    """Return AUC_x of the first assignment without and within each fold."""
     rest, held = [], []
     for rank_rest, rank_held, member in _each_record(values, coins[:1], inside):
         rest.append(_share(rank_rest, member, 1 - inside))
@@ -98,7 +97,7 @@ def per_record_figures(
     return _stacked(rest), _stacked(held)
 
 
-def _stacked(made: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> RecordFolds:
+def _stacked(made: Sequence[tuple[Floats, Bools]]) -> RecordFolds:
     return RecordFolds(
         np.stack([share[:, 0] for share, _ in made], axis=1),
         np.stack([idle[0] for _, idle in made]).astype(np.float64),
@@ -106,7 +105,7 @@ def _stacked(made: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> RecordFolds:
 
 
 def _each_record(
-    values: Floats, coins: NDArray[np.bool_], inside: Singles
+    values: Floats, coins: Bools, inside: Singles
 ) -> Iterator[tuple[Singles, Singles, Singles]]:
     """Yield, per record, doubled ranks without and within each fold, and its coins."""
     for position in range(values.shape[1]):
@@ -125,8 +124,8 @@ def doubled_wins(scores: Floats) -> Singles:
     return wins
 
 
-def _share(ranks: Singles, member: Singles, inside: Singles) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return AUC_x per [signal, dealing, fold] from doubled ranks, 0.5 where nothing compares."""
+def _share(ranks: Singles, member: Singles, inside: Singles) -> tuple[Floats, Bools]:
+    """Return AUC_x per [signal, assignment, fold] from doubled ranks, 0.5 if nothing compares."""
     signals, sets, folds = ranks.shape
     sums = member @ ranks.transpose(1, 0, 2).reshape(sets, -1)
     sums = sums.reshape(len(member), signals, folds).transpose(1, 0, 2).astype(np.float64)
@@ -137,7 +136,7 @@ def _share(ranks: Singles, member: Singles, inside: Singles) -> tuple[Floats, ND
     return made, compared == 0
 
 
-def _over_records(values: Floats, coins: NDArray[np.bool_], inside: Singles) -> FoldFigures:
+def _over_records(values: Floats, coins: Bools, inside: Singles) -> FoldFigures:
     shares = record_aucs(doubled_ranks(values), coins).transpose(2, 0, 1)
     nothing = idle(coins).astype(np.float64)
     rest, held = (
@@ -148,41 +147,39 @@ def _over_records(values: Floats, coins: NDArray[np.bool_], inside: Singles) -> 
 
 
 def choose_folds(figures: FoldFigures, group: Signals) -> Signals:
-    """Return each dealing's and fold's best signal of a group, the first on ties."""
+    """Return each assignment's and fold's best signal of a group, the first on ties."""
     chosen: Signals = group[figures.rest[group].round(9).argmax(axis=0)]
     return chosen
 
 
 def held_auc(figures: FoldFigures, chosen: Signals) -> Floats:
-    """Return the deployable AUC of every dealing."""
+    """Return the deployable AUC of every assignment."""
     made: Floats = take_chosen(figures.held, chosen).mean(axis=1)
     return made
 
 
-def held_tpr(
-    ranks: Ranks, coins: NDArray[np.bool_], inside: Singles, choices: Sequence[Signals]
-) -> Floats:
-    """Return the deployable TPR at 5% FPR per [group, dealing]: all coins of a fold together."""
-    dealings, sets, targets = coins.shape
+def held_tpr(ranks: Ranks, coins: Bools, inside: Singles, choices: Sequence[Signals]) -> Floats:
+    """Return the deployable TPR at 5% FPR per [group, assignment]: all coins of a fold together."""
+    count, sets, targets = coins.shape
     by_set = sets >= FEW_INSTANCES
     cells = np.arange(sets * targets).reshape(sets, targets)
     chosen = np.stack(choices)
     total = np.zeros(chosen.shape[:2])
     for fold, members in enumerate(inside.T > 0):
         here = (cells[members] if by_set else cells[:, members]).ravel()
-        joined = coins.reshape(dealings, -1)[:, here]
+        joined = coins.reshape(count, -1)[:, here]
         for signal in np.unique(chosen[:, :, fold]):
             who = chosen[:, :, fold] == signal
             some = np.flatnonzero(who.any(axis=0))
-            rate = np.zeros(dealings)
+            rate = np.zeros(count)
             rate[some] = _tpr(ranks.low[signal, here], joined[some])
             total += np.where(who, rate, 0.0)
     rate_of_all: Floats = total / inside.shape[1]
     return rate_of_all
 
 
-def _tpr(scores: NDArray[np.int32], joined: NDArray[np.bool_]) -> Floats:
-    """Return TPR at 5% FPR of one signal for many dealings of the same cells."""
+def _tpr(scores: NDArray[np.int32], joined: Bools) -> Floats:
+    """Return TPR at 5% FPR of one signal for many assignments of the same cells."""
     order = np.argsort(-scores, kind="stable")
     falling = -scores[order]
     last = np.searchsorted(falling, falling, side="right") - 1
@@ -195,13 +192,9 @@ def _tpr(scores: NDArray[np.int32], joined: NDArray[np.bool_]) -> Floats:
 
 
 def resampled_instances(
-    values: Floats,
-    coins: NDArray[np.bool_],
-    inside: Singles,
-    weight: Floats,
-    finalists: Signals,
+    values: Floats, coins: Bools, inside: Singles, weight: Floats, finalists: Signals
 ) -> FoldFigures:
-    """Evaluate one dealing's folds again with instances drawn `weight[draw, set]` times.
+    """Evaluate one assignment's folds again with instances drawn `weight[draw, set]` times.
 
     A record's releases are weighed, never copied, so that a release is on one side of a fold only.
     """
@@ -222,9 +215,7 @@ def resampled_instances(
     return FoldFigures(rest.mean().reshape(shape), held.mean().reshape(shape))
 
 
-def _weighed(
-    ranks: Singles, member: NDArray[np.bool_], side: Singles
-) -> tuple[Floats, NDArray[np.bool_]]:
+def _weighed(ranks: Singles, member: Bools, side: Singles) -> tuple[Floats, Bools]:
     """Return AUC_x per [signal, column] of `side`, from the members' doubled ranks within it."""
     inside = side[member]
     sums = np.einsum("kmc,mc->kc", ranks, inside).astype(np.float64)
@@ -236,20 +227,18 @@ def _weighed(
 
 
 def resampled_records(
-    rest: RecordFolds, held: RecordFolds, weight: Floats, groups: Sequence[Signals]
+    rest: RecordFolds, held: RecordFolds, weight: Floats, groups: Groups
 ) -> Floats:
     """Return the deployable AUC per [group, draw], records drawn `weight[draw, target]` times."""
     figures = FoldFigures(rest.resampled(weight), held.resampled(weight))
     return np.stack([held_auc(figures, choose_folds(figures, group)) for group in groups])
 
 
-def resampled_shares(
-    shares: Floats, inside: Singles, weight: Floats, groups: Sequence[Signals]
-) -> Floats:
+def resampled_shares(shares: Floats, inside: Singles, weight: Floats, groups: Groups) -> Floats:
     """Return the deployable AUC per [group, draw] where folds are shares of the records.
 
-    `shares[signal, target]` is AUC_x of one dealing, `weight[draw, target]` how often each record
-    is drawn: never, if it compares nothing.
+    `shares[signal, target]` is AUC_x of one assignment; `weight[draw, target]` says how often each
+    record is drawn: never, if it compares nothing.
     """
     drawn = shares[:, None, :] * weight
     within = ratio(drawn @ inside, weight @ inside)

@@ -3,7 +3,7 @@
 Scores of different proxies are never pooled: each fold has its own AUC, by the proxy chosen without
 it, and the figure is their mean. For a pool, a fold is a share of the members and of the others
 (instances; records where there is one release). All that any fold needs are the wins of each member
-over each other unit, so they are counted once per dealing and summed by blocks.
+over each other unit, so they are counted once per assignment and summed by blocks.
 """
 
 from __future__ import annotations
@@ -16,19 +16,10 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
+from synthleak.metrics.crossfit.folds import Deployable
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
-from synthleak.metrics.selection import Signals
-
-Singles = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Crossfit:
-    """Per group of signals: the deployable AUC and TPR at 5% FPR."""
-
-    auc: Floats
-    tpr: Floats
+from synthleak.metrics.types import Groups, Ints, Signals, Singles
 
 
 @dataclass(frozen=True)
@@ -66,7 +57,7 @@ def wins_of(
     return Wins(doubled.astype(np.float32), weight.sum(axis=1, dtype=np.float64), signals)
 
 
-def _distinct_others(assignment: Assignment) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
+def _distinct_others(assignment: Assignment) -> tuple[Ints, NDArray[np.uint16]]:
     """Return each unit's different cells, padded, and in how many rounds each was drawn."""
     ordered = np.sort(assignment.others.T, axis=1)
     fresh = np.ones_like(ordered, dtype=np.bool_)
@@ -125,9 +116,9 @@ def crossfit(
     ranks: Ranks,
     assignment: Assignment,
     targets: int,
-    groups: Sequence[Signals],
+    groups: Groups,
     inside: tuple[Singles, Singles] | None,
-) -> Crossfit | None:
+) -> Deployable | None:
     """Cross-fit one assignment, for every group of signals; None where there are no folds."""
     if inside is None:
         return None
@@ -136,7 +127,7 @@ def crossfit(
     choices = [choose_in_folds(rest, wins.signals, ranks, group) for group in groups]
     aucs = [float(np.nanmean(take_chosen(held, chosen))) for chosen in choices]
     rates = _held_tpr(ranks, assignment, wins.signals, choices, inside)
-    return Crossfit(np.asarray(aucs), rates)
+    return Deployable(np.asarray(aucs), rates)
 
 
 def choose_in_folds(rest: Floats, signals: Signals, ranks: Ranks, group: Signals) -> Signals:

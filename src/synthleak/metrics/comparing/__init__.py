@@ -1,1 +1,0 @@
-"""Who is compared with whom: members with non-members, or each record with itself."""

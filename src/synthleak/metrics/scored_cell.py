@@ -1,0 +1,77 @@
+"""The scores of a cell beside the plan that says who was a member: labels meet scores here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from synthleak.calibration import Scores
+from synthleak.core.seeds import Part, stream
+from synthleak.core.spec import GameSection
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
+from synthleak.metrics.comparison import Comparison, comparison_of
+from synthleak.metrics.types import Groups, Rng
+from synthleak.plan.plan import Design, Plan
+
+
+@dataclass(frozen=True)
+class ScoredCell:
+    """One cell: calibrated scores per scenario, plan and design.
+
+    `name` (the seed, then the cell's name) names its random streams.
+    """
+
+    scores: Sequence[Scores]
+    design: Design
+    plan: Plan
+    game: GameSection
+    name: Sequence[Part]
+
+    @property
+    def targets(self) -> int:
+        """The number of records in the pool."""
+        return len(self.plan.targets)
+
+    @property
+    def sets(self) -> int:
+        """The number of sets with trials; references come after them."""
+        return int(self.plan.trials.set.max()) + 1
+
+    @property
+    def within_records(self) -> bool:
+        """Whether each record is compared with itself over releases."""
+        return self.design.within_records(self.plan)
+
+    @cached_property
+    def values(self) -> Floats:
+        """`values[set, target, signal]`: the signals of all scenarios, one after another."""
+        return np.concatenate([table.values[: self.sets] for table in self.scores], axis=2)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The signals of each scenario, and all of them at the end."""
+        ends = np.cumsum([0] + [len(table.proxies) for table in self.scores])
+        return [*map(np.arange, ends[:-1], ends[1:]), np.arange(ends[-1])]
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """Who is compared with whom."""
+        return comparison_of(self.design, self.plan, self.values)
+
+    @cached_property
+    def observed(self) -> Assignment:
+        """Who was a member."""
+        return assignment_of(self.plan.trials, self.targets)
+
+    def redraws(self, stream_name: str, count: int) -> list[Assignment]:
+        """Return `count` assignments that were as likely as the observed one."""
+        rng = self.stream(stream_name)
+        return redraw_assignments(self.design, self.plan, self.game, rng, count)
+
+    def stream(self, *parts: Part) -> Rng:
+        """Return one of the cell's random streams."""
+        return stream(*self.name, *parts)

@@ -1,0 +1,140 @@
+"""The statistics that the verdict combines (docs/method.md §8).
+
+A leak can show in several ways: a little in many members, or much in few. Each way has a statistic,
+and the test in `metrics/null.py` combines them without counting any of them twice. To add one,
+write an entry here and its column in `analyses/cells.py`: everything else loops over the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.types import Bools
+
+TENTH = 0.1
+
+
+def tenth(count: int) -> int:
+    """Return how many records make a tenth: at least one (docs/method.md §10, k of S10).
+
+    >>> [tenth(n) for n in (1, 14, 15, 60)]
+    [1, 1, 2, 6]
+    """
+    return max(1, int(TENTH * count + 0.5))
+
+
+def mean_compared(total: Floats, idle: Floats, records: float | Floats) -> Floats:
+    """Return the mean over the records that compare something; 0.5 where none does.
+
+    `total` sums all of `records`, of which `idle` compare nothing and so count 0.5 in it.
+    """
+    count = records - idle
+    mean: Floats = np.where(
+        count > 1e-9, (total - 0.5 * idle) / np.where(count > 1e-9, count, 1.0), 0.5
+    )
+    return mean
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A statistic: its name in the results, its title, and its column in `proxies.csv`."""
+
+    name: str
+    title: str
+    column: str
+
+
+@dataclass(frozen=True)
+class PoolStatistic(Statistic):
+    """Compares members with non-members: a mean over members of what `per_member` returns.
+
+    `per_member(below, upto, total)` sees how many non-members score lower than a member, how many
+    score no higher, and how many there are. Its values end at `total`, which counts as 1. An
+    assignment without members or without others counts as `empty`. A statistic that
+    `needs_many_others` is used where 500 non-members or more are planned.
+    """
+
+    per_member: Callable[[Floats, Floats, Floats], Floats]
+    empty: float
+    needs_many_others: bool = False
+
+
+@dataclass(frozen=True)
+class RecordStatistic(Statistic):
+    """Compares each record with itself: `combine(shares, idle)` summarises AUC_x over records.
+
+    `shares[assignment, target, signal]` is AUC_x, `idle[assignment, target]` says which records
+    compare nothing; the result is [assignment, signal].
+    """
+
+    combine: Callable[[Floats, Bools], Floats]
+
+
+def _mean_rank(below: Floats, upto: Floats, total: Floats) -> Floats:
+    return (below + upto) / 2
+
+
+def tail(name: str, limit: float, column: str, *, needs_many_others: bool = False) -> PoolStatistic:
+    """Return the mean TPR over false-positive rates up to `limit`.
+
+    A member is reached at the FPR G = share of non-members that score at least as high, so the area
+    under the step ROC up to q, divided by q, is the mean over members of max(0, 1 − G / q).
+    """
+
+    def per_member(below: Floats, upto: Floats, total: Floats) -> Floats:
+        return np.maximum(total - (total - below) / limit, 0.0)
+
+    title = f"mean TPR up to {100 * limit:g}% FPR"
+    return PoolStatistic(name, title, column, per_member, 0.0, needs_many_others)
+
+
+def _mean_auc(shares: Floats, idle: Bools) -> Floats:
+    missing = idle.sum(axis=1)[:, None].astype(np.float64)
+    return mean_compared(shares.sum(axis=1), missing, shares.shape[1])
+
+
+def _mean_of_largest_tenth(shares: Floats, idle: Bools) -> Floats:
+    first = shares.shape[1] - tenth(shares.shape[1])
+    mean: Floats = np.partition(shares, first, axis=1)[:, first:].mean(axis=1)
+    return mean
+
+
+AUC = PoolStatistic("auc", "AUC", "auc", _mean_rank, 0.5)
+TAIL = tail("tail5", 0.05, "tail")
+POOL_STATISTICS = (
+    AUC,
+    TAIL,
+    tail("tail1", 0.01, "tail1"),
+    tail("tail02", 0.002, "tail02", needs_many_others=True),
+)
+FEW_OTHERS = tuple(item for item in POOL_STATISTICS if not item.needs_many_others)
+RECORD_STATISTICS = (
+    RecordStatistic("auc", "AUC", "auc", _mean_auc),
+    RecordStatistic(
+        "top_tenth",
+        "mean AUC of the tenth of records that leak most",
+        "tail",
+        _mean_of_largest_tenth,
+    ),
+)
+"""The AUC is always first: power, selection and `Null` read it by its place."""
+
+BY_NAME: dict[str, Statistic] = {s.name: s for s in (*POOL_STATISTICS, *RECORD_STATISTICS)}
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """`values[statistic, assignment, signal]`; the first statistic is the AUC."""
+
+    names: tuple[str, ...]
+    values: Floats
+
+    @property
+    def auc(self) -> Floats:
+        """The AUC as [assignment, signal]."""
+        auc: Floats = self.values[0]
+        return auc

@@ -1,0 +1,99 @@
+"""The record sets of a game: private sets and references (docs/method.md §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthleak.core.errors import PlanError
+from synthleak.core.seeds import derive, stream
+from synthleak.core.spec import GameSection
+from synthleak.plan.plan import RecordSet
+from synthleak.pools.pool import Pool
+
+DEFAULT_RECORDS = 500
+SMALL_RECORDS = 200
+SMALL_CORPUS = 600
+
+
+def game_size(pool: Pool, game: GameSection) -> int:
+    """Return N: as the spec says, or 500, or 200 where there are fewer than 600 candidates."""
+    available = len(pool.candidates)
+    if game.records == "auto":
+        size = SMALL_RECORDS if available < SMALL_CORPUS else DEFAULT_RECORDS
+    else:
+        size = game.records
+    if size > available:
+        raise PlanError(
+            f"{size} records are wanted for each private set, and the pool {pool.name!r} leaves"
+            f" {available} candidates",
+            "game.records",
+            f"use at most {available}, or lower game.auxiliary",
+        )
+    return size
+
+
+def backgrounds(pool: Pool, game: GameSection, size: int, seed: int) -> list[NDArray[np.int64]]:
+    """Draw N records from C for each instance; targets replace the last of them."""
+    rng = stream(seed, "backgrounds", pool.name)
+    candidates = np.asarray(pool.candidates)
+    return [rng.choice(candidates, size, replace=False) for _ in range(game.instances)]
+
+
+def instance_sets(pool: Pool, records: Sequence[Sequence[int]], seed: int) -> list[RecordSet]:
+    """Name the private sets of a game, and give each its seed."""
+    return [
+        RecordSet(
+            name=f"instance-{i:03d}",
+            form="release",
+            records=tuple(sorted(inside)),
+            seed=derive(seed, "release", pool.name, "instance", i),
+        )
+        for i, inside in enumerate(records)
+    ]
+
+
+def reference_sets(pool: Pool, game: GameSection, size: int, seed: int) -> list[RecordSet]:
+    """Draw the references: sets of `size` records, each target in exactly half of them.
+
+    The records come from R and give up their places to the targets, so that a reference is as large
+    as a private set. Each set is observed raw (S2) and handed to the generator (S3).
+    """
+    rng = stream(seed, "references", pool.name)
+    inside = _halves(len(pool.targets), game.references, rng)
+    sets = []
+    for j, members in enumerate(inside.T):
+        targets = [pool.targets[p] for p in np.flatnonzero(members)]
+        room = size - len(targets)
+        if room < size / 2:
+            raise PlanError(
+                f"{len(targets)} targets would fill more than half of a reference of {size}",
+                "game.records",
+                f"give the pool {pool.name!r} a smaller size, or use more records",
+            )
+        if room > len(pool.auxiliary):
+            raise PlanError(
+                f"a reference needs {room} auxiliary records and R has {len(pool.auxiliary)}",
+                "game.auxiliary",
+                "use fewer records, or raise game.auxiliary",
+            )
+        others = rng.choice(pool.auxiliary, room, replace=False).tolist()
+        records = tuple(sorted([*targets, *others]))
+        seed_of_set = derive(seed, "release", pool.name, "reference", j)
+        sets.append(RecordSet(f"reference-{j}", "release", records, seed_of_set))
+        sets.append(RecordSet(f"reference-{j}-raw", "raw", records, seed_of_set))
+    return sets
+
+
+def _halves(targets: int, references: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Put each target into exactly half of the references; neighbours get complements."""
+    inside = np.zeros((targets, references), dtype=np.bool_)
+    order = rng.permutation(targets)
+    for first in range(0, targets, 2):
+        half = rng.permutation(references)[: references // 2]
+        inside[order[first], half] = True
+        if first + 1 < targets:
+            inside[order[first + 1]] = ~inside[order[first]]
+    return inside
