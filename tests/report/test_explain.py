@@ -149,8 +149,8 @@ def test_no_text_without_the_flag(audit: Audit, private: list[Record]) -> None:
         (["nobody"], "has no record 'nobody'"),
         (["OUTSIDE"], "is in no pool, so nothing was asked about it"),
         (["INSIDE", "--cell", "nowhere"], "in no such cell"),
-        (["INSIDE", "--cell", "outlier/ngram/much"], "'much' is no budget"),
-        (["INSIDE", "--cell", "a/b/c/d"], "is no cell"),
+        (["INSIDE", "--cell", "outlier/ngram/much"], "--cell: not an ε: 'much'"),
+        (["INSIDE", "--cell", "a/b/c/d"], "--cell: not a cell"),
     ],
 )
 def test_mistakes_are_one_line(
