@@ -36,7 +36,7 @@ def plain(
     one = Adapters.__new__(Adapters)
     one.scale, one.slots = adapters.scale, adapters.slots
     one.live = adapters.live[instance : instance + 1]
-    one.company, one._served = None, []
+    one.layout, one._served = None, []
     for layer in shared.layers:
         layer.adapters = one
     try:

@@ -65,7 +65,7 @@ def test_unusable_template_is_a_one_line_error(
     with pytest.raises(
         GeneratorError, match=f"chat template .*cannot be used.*({reason})"
     ) as error:
-        with_template(shared, template).ask(["my head"])
+        with_template(shared, template).encode_requests(["my head"])
     assert "\n" not in str(error.value)
 
 
