@@ -124,7 +124,6 @@ class Filter(Rule):
 
 
 rules: PluginRegistry[Rule] = PluginRegistry("pool rule", "synthleak.pools.rules")
-rule = rules.register
 """Registers the decorated class: `@rule(name, version=1)`."""
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthleak.pools import Filter, Ground, rule
+from synthleak.pools.pool import Filter, Ground, rules
 
 
-@rule("all", version=1)
+@rules.register("all", version=1)
 class All(Filter):
     """Every record, or `size` of them: for a release whose members and holdout are given."""
 

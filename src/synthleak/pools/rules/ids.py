@@ -14,10 +14,10 @@ from synthleak.core.validation import DataPath, nearest
 from synthleak.corpus.delimited import delimited_rows
 from synthleak.corpus.files import open_lines
 from synthleak.corpus.readers.jsonl import json_object
-from synthleak.pools import Filter, Ground, rule
+from synthleak.pools.pool import Filter, Ground, rules
 
 
-@rule("ids", version=1)
+@rules.register("ids", version=1)
 class Ids(Filter):
     """The records whose ids a file lists: one a line, or a column of a CSV, TSV or JSONL file."""
 

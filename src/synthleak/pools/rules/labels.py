@@ -10,12 +10,12 @@ from pydantic import BeforeValidator, Field, model_validator
 from synthleak.core.errors import PoolError
 from synthleak.core.validation import listed, nearest
 from synthleak.corpus.corpus import Corpus, Record
-from synthleak.pools import Filter, Ground, rule
+from synthleak.pools.pool import Filter, Ground, rules
 
 Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
 
-@rule("labels", version=1)
+@rules.register("labels", version=1)
 class LabelRule(Filter):
     """Records with at least one label of `any`, every label of `all` and no label of `none`."""
 

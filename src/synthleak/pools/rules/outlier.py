@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from pydantic import Field
 
-from synthleak.pools import Filter, Ground, mean_ranks, rule
+from synthleak.pools.pool import Filter, Ground, mean_ranks, rules
 
 
-@rule("outlier", version=2)
+@rules.register("outlier", version=2)
 class Outlier(Filter):
     """Farther from the centroid than the p-th percentile, or flagged by LOF where asked.
 

@@ -8,10 +8,10 @@ from pydantic import Field, model_validator
 
 from synthleak.core.errors import PoolError
 from synthleak.core.validation import nearest
-from synthleak.pools import Ground, Rule, rule
+from synthleak.pools.pool import Ground, Rule, rules
 
 
-@rule("random", version=1)
+@rules.register("random", version=1)
 class Random(Rule):
     """Uniform control, as large as the pool named in `match`, disjoint from all earlier pools."""
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from pydantic import Field, model_validator
 
-from synthleak.pools import Filter, Ground, mean_ranks, rule
+from synthleak.pools.pool import Filter, Ground, mean_ranks, rules
 
 
-@rule("rare", version=2)
+@rules.register("rare", version=2)
 class Rare(Filter):
     """Label combination seen at most `max_frequency` times, or at least `min_labels` labels.
 

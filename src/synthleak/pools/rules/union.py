@@ -9,10 +9,10 @@ from pydantic import Field, field_validator
 
 from synthleak.core.errors import PoolError
 from synthleak.core.validation import nearest
-from synthleak.pools import Filter, Ground, rule
+from synthleak.pools.pool import Filter, Ground, rules
 
 
-@rule("union", version=1)
+@rules.register("union", version=1)
 class Union(Filter):
     """Two earlier pools joined; each record remembers which it came from."""
 

@@ -11,7 +11,7 @@ from synthleak.core.errors import PoolError
 from synthleak.core.predicate import parse_predicate
 from synthleak.core.validation import nearest
 from synthleak.corpus.corpus import Record
-from synthleak.pools import Filter, Ground, rule
+from synthleak.pools.pool import Filter, Ground, rules
 
 
 def _readable(text: str) -> str:
@@ -19,7 +19,7 @@ def _readable(text: str) -> str:
     return text
 
 
-@rule("where", version=1)
+@rules.register("where", version=1)
 class Where(Filter):
     """Records whose other columns satisfy a predicate, such as: site == 'B' and age >= 80."""
 
