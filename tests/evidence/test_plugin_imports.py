@@ -9,7 +9,10 @@ import pytest
 
 IMPORTS = {
     "evidence": "family, attacks, Attack, Arm, Observation, Targets, TextSet, Floats",
-    "pools": "rule, Rule, Filter, Ground",
+    "pools": "rules, Rule, Filter, Ground",
+    "releases": "generators, Generator, Request, Synthetic",
+    "corpus": "readers, Reader, Record",
+    "analyses": "analysis, Study, Unavailable",
     "encoders": "encoders, Encoder, Vectors",
     "plan": "designs, Design, Plan, Trials, RecordSet, draw_plan",
 }
