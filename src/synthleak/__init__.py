@@ -11,24 +11,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
-    from synthleak.audit.result import Audit, open_run
+    from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
+    from synthleak.audit.result import Audit, compare, open_run
     from synthleak.audit.run import analyse, run
     from synthleak.checks.check import check
+    from synthleak.core.cell import Cell
     from synthleak.core.errors import SynthleakError, UserError
     from synthleak.core.runtime import Runtime
     from synthleak.core.spec import Spec, load_spec, parse_spec
     from synthleak.corpus.corpus import Corpus, Record
+    from synthleak.explain.explanation import explain
     from synthleak.metrics.estimate import Estimate
     from synthleak.releases.claim import Claim
-    from synthleak.report.compare.comparison import compare
-    from synthleak.report.explain.explanation import explain
 
 __version__ = "0.1.0.dev0"
 
 _HOME = {
     "Audit": "synthleak.audit.result",
-    "Cell": "synthleak.analyses.cells",
+    "Cell": "synthleak.core.cell",
     "CellRow": "synthleak.analyses.cells",
     "Claim": "synthleak.releases.claim",
     "Corpus": "synthleak.corpus.corpus",
@@ -42,8 +42,8 @@ _HOME = {
     "UserError": "synthleak.core.errors",
     "analyse": "synthleak.audit.run",
     "check": "synthleak.checks.check",
-    "compare": "synthleak.report.compare.comparison",
-    "explain": "synthleak.report.explain.explanation",
+    "compare": "synthleak.audit.result",
+    "explain": "synthleak.explain.explanation",
     "load_spec": "synthleak.core.spec",
     "open_run": "synthleak.audit.result",
     "parse_spec": "synthleak.core.spec",

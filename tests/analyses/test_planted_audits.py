@@ -19,7 +19,7 @@ from synthleak.analyses.cells import RecordRow
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.run import fill
 from synthleak.audit.setup import set_up
-from synthleak.audit.steps.stages import FOR_ANALYSES, STAGES
+from synthleak.audit.steps.stages import MEASUREMENTS, STAGES
 from synthleak.cli.main import cli
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import SpecError, UserError
@@ -74,7 +74,7 @@ def audited(loaded: LoadedSpec) -> Audit:
     """Do what analyses need of an audit, in memory, and write nothing."""
     setup = set_up(loaded, MemoryStore())
     looks = [stage for stage in STAGES if stage.of == "observation"]
-    fill(setup, Runtime(workers=1), Silent(), [], [*looks, *FOR_ANALYSES])
+    fill(setup, Runtime(workers=1), Silent(), [], [*looks, *MEASUREMENTS])
     return Audit(setup, RunFolder(Path("nowhere")))
 
 

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from support.specs import tiny_spec
 from synthleak import Audit, Runtime, run
+from synthleak.audit.result import compare
 from synthleak.cli.compare import compare as command
 from synthleak.core.errors import UserError
 from synthleak.core.spec import LoadedSpec, parse_spec
-from synthleak.report.compare.comparison import compare
 from synthleak.report.compare.page import render_comparison
 
 GAME = {"instances": 12, "records": 30, "rounds": 4, "candidates": 5}

@@ -29,7 +29,7 @@ vl_convert = pytest.importorskip("vl_convert", reason="needs the extra figures")
 
 @pytest.fixture(scope="module")
 def figures(audit: Audit) -> dict[str, Figure]:
-    return all_figures([audit])
+    return all_figures([audit.results])
 
 
 def rows(figure: Figure) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ def test_all_compile_without_a_complaint_in_both_themes(figures: dict[str, Figur
 
 def test_numbers_are_those_of_the_tables(audit: Audit, figures: dict[str, Figure]) -> None:
     cell = audit.setup.cells[0]
-    by_name = {figure.name: figure for figure in cell_figures(audit, cell)}
+    by_name = {figure.name: figure for figure in cell_figures(audit.results, cell)}
     shown = {(row["s"], row["p"]): row for row in rows(by_name["proxies"])}
     proxies = [row for row in audit.proxies if is_of(row, cell)]
     assert len(shown) == len(proxies)
@@ -181,7 +181,7 @@ def test_merged_pools_outside_the_band_of_no_leak_are_told_apart() -> None:
 def test_v_across_generators_is_pooled_over_budgets(audit: Audit) -> None:
     from synthleak.report.figures.consistency import generators_figure
 
-    cell_data = drawn_by(audit).cell_data
+    cell_data = drawn_by(audit.results).cell_data
     cell, signal = cell_data[0], cell_data[0].signals[1]
     row = dict.fromkeys(ConsistencyRow.__dataclass_fields__) | {
         "across": "generators",
@@ -217,7 +217,7 @@ def test_a_missing_extra_and_an_unknown_name_are_one_line(
     audit: Audit, figures: dict[str, Figure], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserError, match=r"--only: there is no figure 'rox' here; .*roc"):
-        all_figures([audit], ["rox"])
+        all_figures([audit.results], ["rox"])
     monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
     with pytest.raises(MissingExtra, match=r"pip install 'synthleak\[figures\]'"):
         draw(next(iter(figures.values())), "svg")

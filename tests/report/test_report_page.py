@@ -145,7 +145,7 @@ def test_markup_in_data_is_escaped(text: str) -> None:
 
 
 def test_a_table_that_is_not_there_is_a_line(audit: Audit) -> None:
-    material = material_of(audit)
+    material = material_of(audit.results)
     kept = {name: table for name, table in material.tables.items() if name in ("cells", "proxies")}
     bare = page(dataclasses.replace(material, tables=kept, figures=[])).decode()
     for topic in ("spread", "attributes", "gap", "merged", "scaling", "consistency"):
@@ -179,7 +179,7 @@ def test_a_cohort_names_records_with_an_error_rate(
 def test_the_page_never_calls_a_release_safe(audit: Audit, text: str) -> None:
     words = re.sub(r"<script.*?</script>", "", text, flags=re.S)
     assert not re.search(r"\bsafe\b", words, re.I)
-    material = material_of(audit)
+    material = material_of(audit.results)
     for verdict in ("leak found", "none found at this power", "cannot say: too few trials"):
         said = [Said(cell, i, verdict) for i, cell in enumerate(material.cells)]
         steps = top(material, said)["next"]
@@ -210,7 +210,7 @@ def test_the_command_writes_the_page_again(audit: Audit, tmp_path: Path, text: s
     out = tmp_path / "audit.html"
     done = CliRunner().invoke(cli, ["report", str(audit.folder.root), "--out", str(out)])
     assert done.exit_code == 0 and done.output.startswith(str(out))
-    assert out.read_text(encoding="utf-8") == text == render(audit).decode()
+    assert out.read_text(encoding="utf-8") == text == render(audit.results).decode()
 
 
 def test_the_page_of_no_audit_is_a_mistake_of_the_user(tmp_path: Path) -> None:

@@ -142,12 +142,11 @@ def _tell(audit: Audit, show_text: bool) -> None:
 
 def _told(audit: Audit) -> dict[str, Any]:
     from synthleak.core.identity import plain
-    from synthleak.report.verdict import headline
 
     assert audit.preconditions is not None
     told: dict[str, Any] = plain(
         {
-            "headline": headline(audit),
+            "headline": audit.headline,
             "blind": asdict(audit.preconditions.blind),
             "declared": audit.preconditions.declared,
             "remarks": [asdict(remark) for remark in audit.remarks],

@@ -39,8 +39,8 @@ def compare(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
       synthleak compare runs/without-dp runs/with-dp
       synthleak compare runs/vendor-a runs/vendor-b --out compare.html
     """
+    from synthleak.audit.result import compare as beside
     from synthleak.audit.status import open_finished
-    from synthleak.report.compare.comparison import compare as beside
 
     if len(folders) < 2:
         raise UserError("one audit alone cannot be compared", "compare", "name two or more")

@@ -16,6 +16,7 @@ from synthleak.cli.options import (
     workers_option,
 )
 from synthleak.cli.output import print_table
+from synthleak.core.cell import Cell
 
 EXIT_FAILED = 1
 
@@ -58,8 +59,7 @@ def run(
     show(audit, quiet=quiet, as_json=as_json)
     failed = [] if gate is None else failing(gate, audit.cells)
     for row in failed:
-        place = f"{row.pool}, {row.generator}, ε = {row.epsilon:g}, {row.scenario}"
-        click.echo(f"synthleak: --fail-if holds in {place}", err=True)
+        click.echo(f"synthleak: --fail-if holds in {Cell.of(row).name}, {row.scenario}", err=True)
     if failed:
         sys.exit(EXIT_FAILED)
 
@@ -67,7 +67,6 @@ def run(
 def show(audit: object, *, quiet: bool, as_json: bool) -> None:
     """Print the cells of an audit, each figure with its chance ceiling, and the verdict."""
     from synthleak.audit.result import Audit
-    from synthleak.report.verdict import headline
 
     assert isinstance(audit, Audit)
     if as_json:
@@ -90,4 +89,4 @@ def show(audit: object, *, quiet: bool, as_json: bool) -> None:
         print_table(
             [{name: getattr(row, name) for name in columns} for row in audit.cells], as_json=False
         )
-        click.echo(headline(audit))
+        click.echo(audit.headline)

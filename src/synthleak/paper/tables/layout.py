@@ -6,10 +6,11 @@ corpus or a spec can break a table.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from synthleak.core.cell import format_epsilon
 
 Value = str | float | int | bool | None
 Form = Literal["plain", "sup", "sub", "small"]
@@ -137,7 +138,7 @@ def budget(epsilon: float) -> str:
     >>> budget(math.inf), budget(4.0), budget(0.5)
     ('∞', '4', '0.5')
     """
-    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
+    return format_epsilon(epsilon)
 
 
 def budgets_of(epsilons: Sequence[float]) -> list[float]:

@@ -9,9 +9,10 @@ from typing import Any
 from markupsafe import Markup
 
 import synthleak
+from synthleak.core.cell import format_epsilon
 from synthleak.report.compare.comparison import CellLine, Compared
 from synthleak.report.environment import environment
-from synthleak.report.figures.figure import Figure, Rows, Spec, budget, panels, short, values
+from synthleak.report.figures.figure import Figure, Rows, Spec, panels, short, values
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.page.assets import policy
 
@@ -65,7 +66,7 @@ def compared_figure(compared: Compared) -> Figure | None:
         {
             "o": line.pool,
             "n": line.audit,
-            "c": f"{line.generator}, ε = {budget(line.epsilon)}",
+            "c": f"{line.generator}, ε = {format_epsilon(line.epsilon)}",
             "a": short(line.auc),
             "l": short(line.low),
             "h": short(line.high),
@@ -92,7 +93,7 @@ def compared_figure(compared: Compared) -> Figure | None:
 
 def _said(line: CellLine) -> str:
     return (
-        f"{line.audit}, pool {line.pool}, {line.generator} at ε = {budget(line.epsilon)}"
+        f"{line.audit}, pool {line.pool}, {line.generator} at ε = {format_epsilon(line.epsilon)}"
         f" {line.auc:.3f}"
     )
 

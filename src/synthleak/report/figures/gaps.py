@@ -9,7 +9,8 @@ from synthleak.analyses.cells import CellRow
 from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.dp_removal import RemovalRow
 from synthleak.analyses.merged import MergedRow
-from synthleak.report.figures.figure import Figure, Rows, Spec, budget, panels, short, values
+from synthleak.core.cell import format_epsilon
+from synthleak.report.figures.figure import Figure, Rows, Spec, panels, short, values
 
 WHOLE = "all"
 
@@ -29,7 +30,7 @@ def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
         {
             "g": f"{row.generator}, {row.corpus}",
             "p": row.pool,
-            "e": budget(row.epsilon),
+            "e": format_epsilon(row.epsilon),
             "a": short(row.crossfit_auc),
             "l": short(row.crossfit_low),
             "h": short(row.crossfit_high),
@@ -39,7 +40,9 @@ def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
         }
         for row in best.values()
     ]
-    order = [budget(e) for e in sorted({row.epsilon for row in best.values()}, reverse=True)]
+    order = [
+        format_epsilon(e) for e in sorted({row.epsilon for row in best.values()}, reverse=True)
+    ]
     heads = list(dict.fromkeys(str(row["g"]) for row in data))
     above = sum(row["c"] is not None and row["a"] > row["c"] for row in data)
     return Figure(
@@ -199,7 +202,7 @@ def merged_figure(rows: Sequence[MergedRow]) -> Figure | None:
 
 
 def _cell(corpus: str, generator: str, pool: str, epsilon: float) -> str:
-    return f"{corpus}, {generator}, {pool}, ε = {budget(epsilon)}"
+    return f"{corpus}, {generator}, {pool}, ε = {format_epsilon(epsilon)}"
 
 
 def _significant(p: float | None) -> str:

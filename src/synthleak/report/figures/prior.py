@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.analyses.cell_data import EVERY
-from synthleak.analyses.cells import Cell, CellRow
+from synthleak.analyses.cells import CellRow
 from synthleak.analyses.prior import OURS, ComparisonRow, PriorRow
 from synthleak.analyses.prior_attacks import ScoreboardRow
-from synthleak.report.figures.figure import GROUPS, Figure, Rows, Spec, budget, named, short, values
+from synthleak.core.cell import Cell, format_epsilon
+from synthleak.report.figures.figure import GROUPS, Figure, Rows, Spec, named, short, values
 
 COLOURS = ["$first", "$second", "$third"]
 SHAPES = ["circle", "square", "triangle-up"]
@@ -104,13 +105,13 @@ def rivals_figure(rows: Sequence[ComparisonRow], boards: Sequence[ScoreboardRow]
         {
             "x": short(row.ours_auc - row.delta),
             "y": short(row.ours_auc),
-            "cell": named(Cell(row.corpus, row.pool, row.generator, row.epsilon)),
+            "cell": named(Cell.of(row)),
             "corpus": row.corpus,
             "found": "ours passes its null"
             if row.ours_p is not None and row.ours_p <= 0.05
             else "within chance",
             "arm": row.prior_arm,
-            "e": budget(row.epsilon),
+            "e": format_epsilon(row.epsilon),
         }
         for row in rows
         if row.delta is not None

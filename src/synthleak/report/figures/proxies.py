@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthleak.analyses.cells import Cell, CellRow, ProxyRow
+from synthleak.analyses.cells import CellRow, ProxyRow
+from synthleak.core.cell import Cell
 from synthleak.report.figures.figure import Figure, Rows, Spec, named, panels, short, values
 
 

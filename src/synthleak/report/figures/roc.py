@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.cells import Cell, CellRow
+from synthleak.analyses.cells import CellRow
+from synthleak.core.cell import Cell
 from synthleak.metrics.curves import GRID, LOWEST, Curves
 from synthleak.metrics.roc import FPR_LIMIT
 from synthleak.report.figures.figure import Figure, Rows, Spec, headed, named, panels, short, values

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.analyses.cell_data import EVERY
-from synthleak.analyses.cells import Cell, CellRow
+from synthleak.analyses.cells import CellRow
 from synthleak.analyses.scenario_scaling import ScalingRow
+from synthleak.core.cell import Cell
 from synthleak.report.figures.figure import GROUPS, Figure, Rows, Spec, named, short, values
 
 ANY, BEST = "any", "best"
@@ -39,7 +40,7 @@ def scaling_figures(rows: Sequence[ScalingRow], cells: Sequence[CellRow]) -> lis
 def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | None:
     by_cell: dict[Cell, dict[str, float]] = {}
     for row in cells:
-        cell = Cell(row.corpus, row.pool, row.generator, row.epsilon)
+        cell = Cell.of(row)
         by_cell.setdefault(cell, {})[row.scenario] = row.auc
     data: Rows = [
         {"s": scenario, "d": short(auc - found["S1"]), "c": named(cell)}
