@@ -1,4 +1,4 @@
-"""The corridor, end to end: the same spec gives the same tables, and nothing is made twice."""
+"""The pipeline, end to end: the same spec gives the same tables, and nothing is made twice."""
 
 from __future__ import annotations
 
