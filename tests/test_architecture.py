@@ -3,29 +3,29 @@
 Data passes through the packages from top to bottom, and each imports only itself and those above
 it, in code that runs as well as for type checkers:
 
-| package     | what it holds                                                        |
-|-------------|----------------------------------------------------------------------|
-| core        | spec, errors, identity, store, artefact, registry, cell, verdict     |
-| encoders    | texts to vectors                                                     |
-| corpus      | readers and records                                                  |
-| pools       | the records that are asked about                                     |
-| plan        | sets, trials and baselines                                           |
-| releases    | generators and claims                                                |
-| evidence    | proxies and prior attacks                                            |
-| calibration | evidence to scores                                                   |
-| metrics     | scores and labels to measurements                                    |
-| analyses    | measurements to tables                                               |
-| report      | results to files, page, figures and comparisons                      |
-| audit       | the pipeline that joins all of the above, and its folder             |
-| checks      | the audit of a release that already exists                           |
-| explain     | why a record scored as it did: opens the releases of an audit        |
-| paper       | the study's tables and readers                                       |
-| preflight   | what is known before anything is spent                               |
-| selftest    | audits whose truth is known                                          |
-| testing     | contracts for plug-ins of others                                     |
-| cli         | the command line                                                     |
-| __init__    | the public names                                                     |
-| __main__    | python -m synthleak                                                  |
+| package      | what it holds                                                    |
+|--------------|------------------------------------------------------------------|
+| core         | spec, errors, identity, store, artefact, registry, cell, verdict |
+| encoders     | texts to vectors                                                 |
+| corpus       | readers and records                                              |
+| pools        | the records that are asked about                                 |
+| plan         | sets, trials and baselines                                       |
+| releases     | generators and claims                                            |
+| evidence     | proxies and prior attacks                                        |
+| calibration  | evidence to scores                                               |
+| metrics      | scores and labels to measurements                                |
+| analyses     | measurements to tables                                           |
+| report       | results to files, page, figures and comparisons                  |
+| audit        | the pipeline that joins all of the above, and its folder         |
+| checks       | the audit of a release that already exists                       |
+| explanations | why a record scored as it did: opens the releases of an audit    |
+| paper        | the study's tables and readers                                   |
+| preflight    | what is known before anything is spent                           |
+| selftest     | audits whose truth is known                                      |
+| testing      | contracts for plug-ins of others                                 |
+| cli          | the command line                                                 |
+| __init__     | the public names                                                 |
+| __main__     | python -m synthleak                                              |
 """
 
 from __future__ import annotations
@@ -116,6 +116,7 @@ def test_public_names_are_sorted_and_exist() -> None:
     assert set(synthleak.__all__) == set(synthleak._HOME)
     for name in synthleak.__all__:
         assert getattr(synthleak, name).__name__ == name
+        assert not (ROOT / name).is_dir(), f"the package {name} would hide the function"
     with pytest.raises(AttributeError):
         synthleak.nonsense  # noqa: B018 - the access is the test
 

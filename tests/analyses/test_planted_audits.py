@@ -206,7 +206,9 @@ def test_folders_join_into_one_study_and_a_cell_counts_once(plain: Path, tmp_pat
     joined = {outcome.name: outcome for outcome in analyse([plain, tmp_path / "more"])}
     assert len(joined["vulnerability"].rows) == 2
     assert any(row.across == "generators" for row in joined["consistency"].rows)
-    with pytest.raises(UserError, match=r"bystander, ε = inf is in .* too; leave one"):
+    with pytest.raises(
+        UserError, match=r"bystander without privacy, pool .* is in .* too; leave one"
+    ):
         analyse([plain, plain])
     other = tiny_spec(generator=[{"kind": "constant"}], corpus={"reader": "demo", "size": 170})
     run(LoadedSpec(parse_spec(other)), tmp_path / "other")

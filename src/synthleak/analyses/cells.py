@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from synthleak.core.cell import Cell
 from synthleak.core.verdict import LEVEL, Verdict, judge_cell
@@ -200,10 +201,7 @@ def _proxy_row(
     column: int,
 ) -> ProxyRow:
     return ProxyRow(
-        corpus=cell.corpus,
-        pool=cell.pool,
-        generator=cell.generator,
-        epsilon=cell.epsilon,
+        **cell.columns,
         scenario=scenario,
         proxy=proxy.name,
         family=proxy.family,
@@ -223,9 +221,9 @@ TAIL_COLUMNS = {"tail5": "tail", TOP_TENTH: "tail", "tail1": "tail1", "tail02": 
 """The column of `proxies.csv` that holds a statistic beside the AUC."""
 
 
-def _tails(signal: SignalMeasurements, statistics: Sequence[str]) -> dict[str, float | None]:
+def _tails(signal: SignalMeasurements, statistics: Sequence[str]) -> dict[str, Any]:
     """Return the statistics beside the AUC with their chance limits, by column."""
-    found: dict[str, float | None] = dict.fromkeys(
+    found: dict[str, Any] = dict.fromkeys(
         f"{column}{end}" for column in TAIL_COLUMNS.values() for end in ("", "_ceiling")
     )
     for name, value, ceiling in zip(statistics, signal.values, signal.ceilings, strict=True):
@@ -247,10 +245,7 @@ def _cell_row(
     fitted, rate = made.crossfit or nothing, made.crossfit_tpr or nothing
     bound = figures.epsilon
     return CellRow(
-        corpus=best.corpus,
-        pool=best.pool,
-        generator=best.generator,
-        epsilon=best.epsilon,
+        **Cell.of(best).columns,
         scenario=best.scenario,
         proxy=best.proxy,
         view=best.view,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -20,6 +20,11 @@ class Cell:
     def of(cls, row: Any) -> Cell:
         """Return the cell that a row of any table belongs to."""
         return cls(row.corpus, row.pool, row.generator, row.epsilon)
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns by which the rows of every table name their cell."""
+        return asdict(self)
 
     @property
     def mechanism(self) -> str:

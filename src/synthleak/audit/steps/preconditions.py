@@ -164,10 +164,7 @@ def copy_rows(setup: Setup, cell: Cell) -> list[CopyRow]:
     found = sorted(COPIES.get(setup, cell).found, key=lambda copy: plan.targets[copy.target])
     rows = [
         CopyRow(
-            corpus=cell.corpus,
-            pool=cell.pool,
-            generator=cell.generator,
-            epsilon=cell.epsilon,
+            **cell.columns,
             side="members" if plan.trials.member[copy.target] else "holdout",
             record=setup.corpus.records[plan.targets[copy.target]].id,
             row=copy.row,
@@ -184,10 +181,7 @@ def exposed_rows(setup: Setup, cell: Cell, figures: CellMeasurements) -> list[Re
     plan, count = setup.plans[cell.pool], len(figures.records)
     return [
         RecordRow(
-            corpus=cell.corpus,
-            pool=cell.pool,
-            generator=cell.generator,
-            epsilon=cell.epsilon,
+            **cell.columns,
             record=setup.corpus.records[plan.targets[row.target]].id,
             auc=row.auc,
             p_value=row.p,

@@ -20,8 +20,8 @@ from synthleak.core.cell import Cell, format_epsilon
 from synthleak.core.errors import UserError
 from synthleak.core.validation import nearest
 from synthleak.evidence.observation import Observation, Targets
-from synthleak.explain.measures import ranked, release_rows
-from synthleak.explain.spans import Lookout, Overlap
+from synthleak.explanations.measures import ranked, release_rows
+from synthleak.explanations.spans import Lookout, Overlap
 from synthleak.metrics.assignment import assignment_of
 from synthleak.metrics.records.vulnerability import sides_of
 from synthleak.metrics.roc import auc
