@@ -21,7 +21,7 @@ from synthleak.cli.main import cli
 from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
 from synthleak.core.spec import LoadedSpec
-from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND, Bound, Verdict
+from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND, Verdict
 from synthleak.corpus.corpus import Record
 from synthleak.report.html import page, render
 from synthleak.report.page.assets import policy
@@ -197,7 +197,7 @@ def test_the_page_never_calls_a_release_safe(audit: Audit, text: str) -> None:
         (Verdict(FOUND), -0.01, "0"),
         (Verdict(NONE_FOUND), 0.2, "near"),
         (Verdict(NONE_FOUND), -0.2, "0"),
-        (Verdict(FOUND, bound=Bound(3.2, 1.0)), 0.2, "3"),
+        (Verdict(FOUND, bound=(3.2, 1.0)), 0.2, "3"),
         (Verdict(CANNOT_SAY, "no test could be made"), 0.2, "unknown"),
         (Verdict(FOUND), None, "unknown"),
     ],

@@ -38,7 +38,7 @@ from synthleak.audit.steps.preconditions import (
     exposed_rows,
     preconditions_of,
 )
-from synthleak.audit.steps.prior_attacks import prior_key, prior_of
+from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on, prior_key
 from synthleak.audit.steps.profiles import ATTRIBUTES, draws_sets
 from synthleak.audit.steps.releases import (
     claim_of,
@@ -200,7 +200,10 @@ class Audit:
 
     @cached_property
     def _prior_measured(self) -> dict[Cell, list[AttackMeasurements]]:
-        return {cell: prior_of(self.setup, cell) for cell in self.setup.cells}
+        return {
+            cell: [PRIOR.get(self.setup, cell, one) for one in attacks_on(self.setup, cell)]
+            for cell in self.setup.cells
+        }
 
     @property
     def prior(self) -> list[PriorRow]:

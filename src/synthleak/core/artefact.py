@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from synthleak.core.store import Store, keep, name_of
 
@@ -54,3 +54,7 @@ class Artefact(Generic[S, P, T]):
             self.dump,
             self.load,
         )
+
+
+Need = tuple[Artefact[Any, ..., Any], tuple[Any, ...]]
+"""An artefact that some work needs, and what it is of."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
@@ -26,35 +25,21 @@ from synthleak.report.page.cells import proxy_sheet, sections
 from synthleak.report.page.maps import LEGEND, maps
 from synthleak.report.page.material import Material, material_of
 from synthleak.report.page.method import caveats, intervals, knowledge
-from synthleak.report.page.names import MARKS, Said, verdicts
+from synthleak.report.page.names import MARKS, verdicts
 from synthleak.report.page.numbers import Numbers
 from synthleak.report.page.sheets import MANY
 from synthleak.report.page.top import top
-from synthleak.report.page.topics import Answer, answers, long_sheets
+from synthleak.report.page.topics import answers, long_sheets
 from synthleak.report.page.who import named, record_sheet
 from synthleak.report.results import Results
 
 
-@dataclass(frozen=True)
 class Page:
     """What every section of a page may look at."""
 
-    material: Material
-
-    @cached_property
-    def numbers(self) -> Numbers:
-        """Writes numbers, each with the place where it stands."""
-        return Numbers(self.material)
-
-    @cached_property
-    def verdicts(self) -> list[Said]:
-        """What is said of every cell."""
-        return verdicts(self.material)
-
-    @cached_property
-    def answers(self) -> list[Answer]:
-        """What the analyses say, topic by topic."""
-        return answers(self.material)
+    def __init__(self, material: Material) -> None:
+        self.material, self.numbers = material, Numbers(material)
+        self.verdicts, self.answers = verdicts(material), answers(material)
 
 
 @dataclass(frozen=True)
@@ -67,42 +52,46 @@ class Section:
     content: Callable[[Page], dict[str, Any]]
 
 
-def _verdict(page: Page) -> dict[str, Any]:
-    return {"top": top(page.material, page.verdicts), "generators": _budgets(page.material)}
-
-
-def _map(page: Page) -> dict[str, Any]:
-    return {"maps": maps(page.material, page.numbers, page.verdicts), "legend": LEGEND}
-
-
-def _cells(page: Page) -> dict[str, Any]:
-    return {"sections": sections(page.material, page.verdicts, _by_cell(page.material))}
-
-
-def _who(page: Page) -> dict[str, Any]:
-    rows = page.material.rows("records")
-    return {
-        "answers": page.answers,
-        "records": bool(rows),
-        "brief": len(rows) >= MANY,
-        "named": named(page.material),
-    }
-
-
-def _method(page: Page) -> dict[str, Any]:
-    return {
-        "knowledge": knowledge(page.material),
-        "intervals": intervals(page.material, page.numbers),
-        "caveats": caveats(page.material, page.numbers),
-    }
-
-
 SECTIONS = (
-    Section("verdict", "Verdict", "top.html", _verdict),
-    Section("map", "Leakage map", "map.html", _map),
-    Section("cells", "Cells", "cells.html", _cells),
-    Section("who", "Who leaks", "who.html", _who),
-    Section("method", "Method and limits", "method.html", _method),
+    Section(
+        "verdict",
+        "Verdict",
+        "top.html",
+        lambda p: {"top": top(p.material, p.verdicts), "generators": _budgets(p.material)},
+    ),
+    Section(
+        "map",
+        "Leakage map",
+        "map.html",
+        lambda p: {"maps": maps(p.material, p.numbers, p.verdicts), "legend": LEGEND},
+    ),
+    Section(
+        "cells",
+        "Cells",
+        "cells.html",
+        lambda p: {"sections": sections(p.material, p.verdicts, _by_cell(p.material))},
+    ),
+    Section(
+        "who",
+        "Who leaks",
+        "who.html",
+        lambda p: {
+            "answers": p.answers,
+            "records": bool(p.material.rows("records")),
+            "brief": len(p.material.rows("records")) >= MANY,
+            "named": named(p.material),
+        },
+    ),
+    Section(
+        "method",
+        "Method and limits",
+        "method.html",
+        lambda p: {
+            "knowledge": knowledge(p.material),
+            "intervals": intervals(p.material, p.numbers),
+            "caveats": caveats(p.material, p.numbers),
+        },
+    ),
 )
 """The sections, in the order of the page and of its menu."""
 

@@ -5,29 +5,40 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from synthleak.core.verdict import decided_by, details
+from synthleak.core.verdict import CANNOT_SAY
 from synthleak.metrics.statistics import TITLES
 from synthleak.report.results import CellResult
+
+COUNTED = "under add/remove this may be no more than the number of records"
+"""Said where an instance without the target has a record less."""
 
 
 def sentence(result: CellResult) -> str:
     """Say in one sentence what was found in a cell, what decided it, and what an attacker gains."""
-    behind = _behind(result)
+    behind = details(result)
     return f"{result.verdict}: {behind}" if behind else str(result.verdict)
 
 
-def _behind(result: CellResult) -> str:
-    fitted = result.deployable
-    return details(
-        result.verdict,
-        decided=decided(result),
-        counted=result.counted,
-        auc=fitted.value if fitted else None,
-        low=fitted.low if fitted else None,
-        high=fitted.high if fitted else None,
-        ceiling=fitted.null if fitted else None,
-        power=result.power,
-    )
+def details(result: CellResult) -> str:
+    """Say what stands behind a verdict: what decided it, the deployable figure, the power."""
+    verdict, fitted, power = result.verdict, result.deployable, result.power
+    if verdict.kind == CANNOT_SAY:
+        return ""
+    figure = ""
+    if fitted is not None:
+        span = "" if fitted.low is None else f"{fitted.low:.2f} to {fitted.high:.2f}; "
+        figure = (
+            f"an attacker who fixed the method in advance reaches AUC {fitted.value:.2f}"
+            f" ({span}{_limit(fitted.null)})"
+        )
+    if verdict.leaks:
+        why = decided(result)
+        parts = [f"decided by {why}" if why else "", figure, COUNTED if result.counted else ""]
+    elif power is not None and math.isfinite(power):
+        parts = [f"a single signal's AUC below {power:.2f} would often be missed", figure]
+    else:
+        parts = ["what would be missed is unknown", figure]
+    return "; ".join(part for part in parts if part)
 
 
 def decided(result: CellResult) -> str | None:
@@ -35,13 +46,13 @@ def decided(result: CellResult) -> str | None:
     row = result.rows[0]
     if row.deciding_value is None:
         return None
-    return decided_by(
-        TITLES[row.deciding_statistic],
-        row.deciding_proxy,
-        row.deciding_scenario,
-        row.deciding_value,
-        row.deciding_ceiling,
-    )
+    title, limit = TITLES[row.deciding_statistic], _limit(row.deciding_ceiling)
+    where = f"{row.deciding_proxy} in {row.deciding_scenario}"
+    return f"{title} of {where} ({row.deciding_value:.2f}, {limit})"
+
+
+def _limit(ceiling: float | None) -> str:
+    return "no chance limit" if ceiling is None else f"chance limit {ceiling:.2f}"
 
 
 def headline(results: Sequence[CellResult], declared: str | None = None) -> str:
@@ -61,13 +72,13 @@ def headline(results: Sequence[CellResult], declared: str | None = None) -> str:
         top = max(kinds["found"], key=_strength)
         parts.append(
             f"Leak found in {len(kinds['found'])} of {whole}, most in {top.cell.name}:"
-            f" {_behind(top)}."
+            f" {details(top)}."
         )
     if kinds["none"]:
         top = max(kinds["none"], key=_strength)
         parts.append(
             f"None found at this power in {len(kinds['none'])} of {whole}; in {top.cell.name}"
-            f" {_behind(top)}. Nothing found is no proof that nothing leaks."
+            f" {details(top)}. Nothing found is no proof that nothing leaks."
         )
     if kinds["cannot"]:
         reason = kinds["cannot"][0].verdict.reason

@@ -19,7 +19,7 @@ from synthleak.audit.steps.profiles import ATTRIBUTES, PROFILE, draws_sets
 from synthleak.audit.steps.releases import claim_of
 from synthleak.audit.steps.scores import scores_of
 from synthleak.calibration import Scores
-from synthleak.core.artefact import Artefact
+from synthleak.core.artefact import Artefact, Need
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.core.spec import GameSection
@@ -30,32 +30,6 @@ from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.rounds import RoundMeasurements, round_measurements
 from synthleak.plan.plan import Design, Plan, designs
 from synthleak.releases.claim import Claim
-
-
-def missing_measurements(setup: Setup) -> list[Cell]:
-    """Return the cells of which something measured is not in the store."""
-    return [
-        cell
-        for cell in setup.cells
-        if not MEASUREMENTS.exists(setup, cell)
-        or not CURVES.exists(setup, cell)
-        or (
-            draws_sets(setup, cell.pool)
-            and not (PROFILE.exists(setup, cell) and ATTRIBUTES.exists(setup, cell.pool))
-        )
-    ]
-
-
-def measure_cell(setup: Setup, cell: Cell) -> int:
-    """Measure one cell."""
-    if not MEASUREMENTS.exists(setup, cell):
-        MEASUREMENTS.get(setup, cell)
-        ROUNDS.get(setup, cell)
-    CURVES.get(setup, cell)
-    if draws_sets(setup, cell.pool):
-        ATTRIBUTES.get(setup, cell.pool)
-        PROFILE.get(setup, cell)
-    return 1
 
 
 def redraws_of(setup: Setup, pool: str) -> int:
@@ -103,6 +77,7 @@ def _game(
 
 
 def _measure(setup: Setup, cell: Cell) -> CellMeasurements:
+    ROUNDS.get(setup, cell)
     return measure(*_game(setup, cell), redraws=redraws_of(setup, cell.pool))
 
 
@@ -133,3 +108,11 @@ CURVES = Artefact("figures", _curves_key, _trace, Curves.to_bytes, Curves.from_b
 """ROC and sorted V with their bands, for figures."""
 ROUNDS = Artefact("figures", _rounds_key, _rounds, _dump_rounds, _load_rounds)
 """The paper's means over rounds, one per scenario, for the table of proxies."""
+
+
+def measured(setup: Setup, cell: Cell) -> list[Need]:
+    """Return what is made from the scores of a cell."""
+    needs: list[Need] = [(MEASUREMENTS, (cell,)), (CURVES, (cell,))]
+    if draws_sets(setup, cell.pool):
+        needs += [(ATTRIBUTES, (cell.pool,)), (PROFILE, (cell,))]
+    return needs

@@ -10,7 +10,7 @@ from synthleak.audit.steps.profiles import (
     profile_key,
     shared_name,
 )
-from synthleak.core.artefact import Artefact
+from synthleak.core.artefact import Artefact, Need
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
@@ -49,21 +49,11 @@ META = Artefact("meta", _key, _fuse, dump_meta, load_meta)
 """The meta-classifier's measurements, one per scenario."""
 
 
-def missing_meta(setup: Setup) -> list[Cell]:
-    """Return the cells on which the meta-classifier was never tried."""
-    return [
-        cell
-        for cell in setup.cells
-        if draws_sets(setup, cell.pool) and not META.exists(setup, cell)
-    ]
+def fused(setup: Setup, cell: Cell) -> list[Need]:
+    """Return what the meta-classifier makes of a cell."""
+    return [(META, (cell,))] if draws_sets(setup, cell.pool) else []
 
 
-def asked_meta(setup: Setup) -> list[Cell]:
-    """Return the cells on which the spec asks for the meta-classifier, and it was never tried."""
-    return missing_meta(setup) if "meta" in setup.spec.analyses.also else []
-
-
-def measure_meta(setup: Setup, cell: Cell) -> int:
-    """Try the meta-classifier on one cell."""
-    META.get(setup, cell)
-    return 1
+def asked(setup: Setup, cell: Cell) -> list[Need]:
+    """Return the same, where the spec asks for it."""
+    return fused(setup, cell) if "meta" in setup.spec.analyses.also else []

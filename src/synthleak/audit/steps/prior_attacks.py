@@ -12,7 +12,7 @@ from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import redraws_of
 from synthleak.audit.steps.observations import observations, observed, put_away
 from synthleak.audit.steps.releases import open_release
-from synthleak.core.artefact import Artefact
+from synthleak.core.artefact import Artefact, Need
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
@@ -186,21 +186,6 @@ PRIOR = Artefact(
 """The measurements of one prior attack on a cell."""
 
 
-def prior_of(setup: Setup, cell: Cell) -> list[AttackMeasurements]:
-    """Return the measurements of every prior attack on a cell, made now only if they never were."""
-    return [PRIOR.get(setup, cell, attack) for attack in attacks_on(setup, cell)]
-
-
-def missing_prior(setup: Setup) -> list[Cell]:
-    """Return the cells on which some attack's measurements are not in the store."""
-    return [
-        cell
-        for cell in setup.cells
-        if not all(PRIOR.exists(setup, cell, attack) for attack in attacks_on(setup, cell))
-    ]
-
-
-def measure_prior(setup: Setup, cell: Cell) -> int:
-    """Measure the prior attacks on one cell."""
-    prior_of(setup, cell)
-    return 1
+def attacked(setup: Setup, cell: Cell) -> list[Need]:
+    """Return what is measured of the prior attacks on a cell."""
+    return [(PRIOR, (cell, attack)) for attack in attacks_on(setup, cell)]

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from synthleak.audit.setup import Setup
-from synthleak.audit.steps.measurements import measure_cell, missing_measurements
-from synthleak.audit.steps.meta_classifier import asked_meta, measure_meta, missing_meta
+from synthleak.audit.steps.measurements import measured
+from synthleak.audit.steps.meta_classifier import asked, fused
 from synthleak.audit.steps.observations import look_at, missing_evidence
-from synthleak.audit.steps.prior_attacks import (
-    attack_observation,
-    measure_prior,
-    missing_attacks,
-    missing_prior,
-)
+from synthleak.audit.steps.prior_attacks import attack_observation, attacked, missing_attacks
 from synthleak.audit.steps.releases import make_releases, missing_releases
-from synthleak.audit.steps.utility import measure_utility, missing_utility
+from synthleak.audit.steps.utility import useful
+from synthleak.core.artefact import Need
+from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
 from synthleak.core.runtime import Runtime
@@ -65,6 +63,25 @@ def _steps(unit: Any) -> int:
     return len(getattr(unit, "sets", (unit,)))
 
 
+def of_cells(title: str, needs: Callable[[Setup, Cell], list[Need]]) -> Stage:
+    """Return the stage that makes the artefacts that every cell needs."""
+    return Stage(title, partial(_missing, needs), partial(_make, needs), "cell")
+
+
+def _missing(needs: Callable[[Setup, Cell], list[Need]], setup: Setup) -> list[Cell]:
+    return [
+        cell
+        for cell in setup.cells
+        if not all(artefact.exists(setup, *of) for artefact, of in needs(setup, cell))
+    ]
+
+
+def _make(needs: Callable[[Setup, Cell], list[Need]], setup: Setup, cell: Cell) -> int:
+    for artefact, of in needs(setup, cell):
+        artefact.get(setup, *of)
+    return 1
+
+
 RELEASES = Stage("releases", missing_releases, make_releases, "release")
 OBSERVATIONS = Stage("observations", missing_evidence, look_at, "observation")
 EVIDENCE = (
@@ -72,15 +89,12 @@ EVIDENCE = (
     Stage("prior attacks", missing_attacks, attack_observation, "observation"),
 )
 MEASUREMENTS = (
-    Stage("measurements", missing_measurements, measure_cell, "cell"),
-    Stage("measurements of prior attacks", missing_prior, measure_prior, "cell"),
+    of_cells("measurements", measured),
+    of_cells("measurements of prior attacks", attacked),
 )
-MORE = (
-    Stage("meta", asked_meta, measure_meta, "cell"),
-    Stage("utility", missing_utility, measure_utility, "cell"),
-)
+MORE = (of_cells("meta", asked), of_cells("utility", useful))
 """What some analyses and tables need beside the measurements."""
-META = Stage("meta", missing_meta, measure_meta, "cell")
+META = of_cells("meta", fused)
 """The meta-classifier, whether or not the spec asks for it."""
 
 STAGES = (*EVIDENCE, *MEASUREMENTS, *MORE)

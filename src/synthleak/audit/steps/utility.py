@@ -14,7 +14,7 @@ from synthleak.analyses.utility import (
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.profiles import draws_sets
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
-from synthleak.core.artefact import Artefact
+from synthleak.core.artefact import Artefact, Need
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
@@ -26,25 +26,6 @@ def utility_row_of(setup: Setup, cell: Cell) -> UtilityRow:
     sets = _measured_sets(setup, cell)
     made, real = ([UTILITY.get(setup, cell, item, of) for item in sets] for of in (False, True))
     return utility_row(cell, made, real)
-
-
-def missing_utility(setup: Setup) -> list[Cell]:
-    """Return the cells some of whose measured releases have no measures in the store."""
-    return [
-        cell
-        for cell in setup.cells
-        if any(
-            not UTILITY.exists(setup, cell, item, real)
-            for item in _measured_sets(setup, cell)
-            for real in (False, True)
-        )
-    ]
-
-
-def measure_utility(setup: Setup, cell: Cell) -> int:
-    """Make the measures of one cell."""
-    utility_row_of(setup, cell)
-    return 1
 
 
 def _measured_sets(setup: Setup, cell: Cell) -> list[RecordSet]:
@@ -85,3 +66,9 @@ def _measure(setup: Setup, cell: Cell, item: RecordSet, real: bool) -> Measures:
 
 UTILITY = Artefact("utility", _utility_key, _measure, Measures.to_bytes, Measures.from_bytes)
 """The measures of one release, or of the real records that it was made from."""
+
+
+def useful(setup: Setup, cell: Cell) -> list[Need]:
+    """Return what is measured of the first releases of a cell."""
+    sets = _measured_sets(setup, cell)
+    return [(UTILITY, (cell, item, real)) for item in sets for real in (False, True)]
