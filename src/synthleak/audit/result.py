@@ -76,12 +76,8 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """Show the audit in a notebook."""
-        return notebook(
-            self.cell_results,
-            declared=self.preconditions.declared if self.preconditions else None,
-            records=len(self.setup.corpus),
-            folder=str(self.folder.root),
-        )
+        facts = {"records": len(self.setup.corpus), "folder": self.folder.root}
+        return notebook(self.headline, self.cell_results, **facts)
 
     @property
     def headline(self) -> str:

@@ -56,7 +56,8 @@ def run(
     pools = select(inputs, staged)  # 2. pools: the records that are asked about
     setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
     setup, news = _admitted(setup, folder, staged, extend)  # up to here, nothing was written
-    made = fill(setup, runtime, progress, news)  # 4. releases, 5. evidence
+    made = fill(setup, runtime, progress, news, stages=())  # 4. releases
+    made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
     made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
     made += _make(MORE, setup, runtime, progress)
     audit, key = Audit(setup, folder), results_key(setup)

@@ -7,21 +7,17 @@ from typing import Any
 
 from synthleak.report.environment import environment
 from synthleak.report.results import CellResult
-from synthleak.report.verdict import headline
 
 
-def notebook(
-    results: Sequence[CellResult], *, declared: str | None, records: int, folder: str
-) -> str:
+def notebook(headline: str, results: Sequence[CellResult], **facts: Any) -> str:
     """Return a piece of HTML for a notebook's output cell: ids and figures, everything escaped."""
     return (
         environment()
         .get_template("notebook.html")
         .render(
-            headline=headline(results, declared),
+            headline=headline,
             corpus=results[0].cell.corpus,
-            records=records,
-            folder=folder,
+            **facts,
             maps=_maps(results),
             rows=[row for one in results for row in one.rows],
         )
