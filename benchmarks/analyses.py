@@ -30,14 +30,16 @@ from typing import Any
 import numpy as np
 
 from synthleak.analyses.analysis import analyses
-from synthleak.analyses.cells import Cell
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.result import Audit
 from synthleak.audit.setup import Setup, set_up
-from synthleak.audit.steps.measurements import claim_of, measurements_key, scores_of
+from synthleak.audit.steps.measurements import measurements_key
 from synthleak.audit.steps.observations import evidence_keys, observations
-from synthleak.audit.steps.releases import release_name, wanted_sets
-from synthleak.audit.steps.stages import FUSION, STAGES, Stage
+from synthleak.audit.steps.profiles import ATTRIBUTES, PROFILE
+from synthleak.audit.steps.releases import claim_of, release_name, wanted_sets
+from synthleak.audit.steps.scores import scores_of
+from synthleak.audit.steps.stages import META
+from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Silent
 from synthleak.core.identity import digest
@@ -133,6 +135,13 @@ def timed(call: Callable[[], Any]) -> tuple[float, float]:
     return time.perf_counter() - started, time.process_time() - own
 
 
+def profile_cell(setup: Setup, cell: Cell) -> int:
+    """Make the profile of one cell, and the attributes of its records."""
+    ATTRIBUTES.get(setup, cell.pool)
+    PROFILE.get(setup, cell)
+    return 1
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--meta", type=int, default=0, metavar="CELLS", help="try it on so many")
@@ -146,10 +155,7 @@ def main() -> None:
         folder.begin(setup, new=True)
         prepared, _ = timed(lambda: [prepare(setup, cell) for cell in setup.cells])
         load = os.getloadavg()[0]
-        profiles: Stage = next(stage for stage in STAGES if stage.title == "profiles")
-        seconds = {
-            "profiles": at_work(setup, profiles.task, profiles.missing(setup), arguments.workers)
-        }
+        seconds = {"profiles": at_work(setup, profile_cell, setup.cells, arguments.workers)}
         audit = Audit(setup, folder)
         seconds["tables"] = timed(lambda: (audit.cells, audit.proxies))
         seconds["opening"] = timed(lambda: audit.study)
@@ -161,7 +167,7 @@ def main() -> None:
                 each[entry.name] = round(timed(partial(entry.plugin.outcome, fresh))[1], 2)
         if arguments.meta:
             some = setup.cells[:: len(setup.cells) // arguments.meta][: arguments.meta]
-            took = at_work(setup, FUSION.task, some, arguments.workers)
+            took = at_work(setup, META.task, some, arguments.workers)
             times = len(setup.cells) / len(some)
             seconds[f"meta, scaled up from {len(some)} cells"] = (took[0] * times, took[1] * times)
         rows = {outcome.name: len(outcome.rows) for outcome in audit.outcomes}

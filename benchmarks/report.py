@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 
 from synthleak import Runtime, run
-from synthleak.analyses.cells import Cell, RecordRow
+from synthleak.analyses.cells import RecordRow
+from synthleak.core.cell import Cell
 from synthleak.core.runtime import available_cores
 from synthleak.core.seeds import stream
 from synthleak.core.spec import LoadedSpec, parse_spec
@@ -223,7 +224,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         root = Path(folder)
         audit = run(LoadedSpec(parse_spec(SPEC)), root / "run", runtime=Runtime(workers=1))
-        small = material_of(audit)
+        small = material_of(audit.results)
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         sizes = [measured(browser, small, root, arguments.runs, wide) for wide in (False, True)]
         result = {

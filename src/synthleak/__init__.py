@@ -11,24 +11,33 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
-    from synthleak.audit.result import Audit, open_run
-    from synthleak.audit.run import analyse, run
-    from synthleak.checks.check import check
-    from synthleak.core.errors import SynthleakError, UserError
-    from synthleak.core.runtime import Runtime
-    from synthleak.core.spec import Spec, load_spec, parse_spec
-    from synthleak.corpus.corpus import Corpus, Record
-    from synthleak.metrics.estimate import Estimate
-    from synthleak.releases.claim import Claim
-    from synthleak.report.compare.comparison import compare
-    from synthleak.report.explain.explanation import explain
+    from synthleak.analyses.cells import CellRow as CellRow
+    from synthleak.analyses.cells import ProxyRow as ProxyRow
+    from synthleak.analyses.cells import RecordRow as RecordRow
+    from synthleak.audit.result import Audit as Audit
+    from synthleak.audit.result import compare as compare
+    from synthleak.audit.result import open_run as open_run
+    from synthleak.audit.run import analyse as analyse
+    from synthleak.audit.run import run as run
+    from synthleak.checks.check import check as check
+    from synthleak.core.cell import Cell as Cell
+    from synthleak.core.errors import SynthleakError as SynthleakError
+    from synthleak.core.errors import UserError as UserError
+    from synthleak.core.runtime import Runtime as Runtime
+    from synthleak.core.spec import Spec as Spec
+    from synthleak.core.spec import load_spec as load_spec
+    from synthleak.core.spec import parse_spec as parse_spec
+    from synthleak.corpus.corpus import Corpus as Corpus
+    from synthleak.corpus.corpus import Record as Record
+    from synthleak.explanations.explanation import explain as explain
+    from synthleak.metrics.estimate import Estimate as Estimate
+    from synthleak.releases.claim import Claim as Claim
 
 __version__ = "0.1.0.dev0"
 
 _HOME = {
     "Audit": "synthleak.audit.result",
-    "Cell": "synthleak.analyses.cells",
+    "Cell": "synthleak.core.cell",
     "CellRow": "synthleak.analyses.cells",
     "Claim": "synthleak.releases.claim",
     "Corpus": "synthleak.corpus.corpus",
@@ -42,37 +51,15 @@ _HOME = {
     "UserError": "synthleak.core.errors",
     "analyse": "synthleak.audit.run",
     "check": "synthleak.checks.check",
-    "compare": "synthleak.report.compare.comparison",
-    "explain": "synthleak.report.explain.explanation",
+    "compare": "synthleak.audit.result",
+    "explain": "synthleak.explanations.explanation",
     "load_spec": "synthleak.core.spec",
     "open_run": "synthleak.audit.result",
     "parse_spec": "synthleak.core.spec",
     "run": "synthleak.audit.run",
 }
 
-__all__ = [
-    "Audit",
-    "Cell",
-    "CellRow",
-    "Claim",
-    "Corpus",
-    "Estimate",
-    "ProxyRow",
-    "Record",
-    "RecordRow",
-    "Runtime",
-    "Spec",
-    "SynthleakError",
-    "UserError",
-    "analyse",
-    "check",
-    "compare",
-    "explain",
-    "load_spec",
-    "open_run",
-    "parse_spec",
-    "run",
-]
+__all__ = sorted(_HOME)  # noqa: PLE0605 - for type checkers, the names are imported above
 
 
 def __getattr__(name: str) -> Any:

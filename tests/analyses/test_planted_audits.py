@@ -19,7 +19,7 @@ from synthleak.analyses.cells import RecordRow
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.run import fill
 from synthleak.audit.setup import set_up
-from synthleak.audit.steps.stages import FOR_ANALYSES, STAGES
+from synthleak.audit.steps.stages import MEASUREMENTS, STAGES
 from synthleak.cli.main import cli
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import SpecError, UserError
@@ -74,7 +74,7 @@ def audited(loaded: LoadedSpec) -> Audit:
     """Do what analyses need of an audit, in memory, and write nothing."""
     setup = set_up(loaded, MemoryStore())
     looks = [stage for stage in STAGES if stage.of == "observation"]
-    fill(setup, Runtime(workers=1), Silent(), [], [*looks, *FOR_ANALYSES])
+    fill(setup, Runtime(workers=1), Silent(), [], [*looks, *MEASUREMENTS])
     return Audit(setup, RunFolder(Path("nowhere")))
 
 
@@ -206,7 +206,9 @@ def test_joined_folders_count_each_cell_once(plain: Path, tmp_path: Path) -> Non
     joined = {outcome.name: outcome for outcome in analyse([plain, tmp_path / "more"])}
     assert len(joined["vulnerability"].rows) == 2
     assert any(row.across == "generators" for row in joined["consistency"].rows)
-    with pytest.raises(UserError, match=r"bystander, ε = inf is in .* too; leave one"):
+    with pytest.raises(
+        UserError, match=r"bystander without privacy, pool .* is in .* too; leave one"
+    ):
         analyse([plain, plain])
     other = tiny_spec(generator=[{"kind": "constant"}], corpus={"reader": "demo", "size": 170})
     run(LoadedSpec(parse_spec(other)), tmp_path / "other")

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from synthleak.analyses.cells import Cell
 from synthleak.analyses.prior import (
     ArmMeasurements,
     AttackMeasurements,
@@ -17,6 +16,7 @@ from synthleak.analyses.prior import (
     log_mean_probability,
     prior_rows,
 )
+from synthleak.core.cell import Cell
 from synthleak.evidence.prior.canary import Canary
 from synthleak.evidence.prior.domias import Domias
 from synthleak.plan.plan import Baseline

@@ -1,10 +1,10 @@
-"""The corridor, end to end: the same spec gives the same tables, and nothing is made twice."""
+"""The pipeline, end to end: the same spec gives the same tables, and nothing is made twice."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,13 @@ import pytest
 
 from synthleak import Audit, open_run, run
 from synthleak.audit.status import status
+from synthleak.calibration import Scores, calibrate
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec
+from synthleak.evidence.table import Evidence
+from synthleak.plan.plan import Baseline
 
 Make = Callable[..., LoadedSpec]
 ONE = Runtime(workers=1)
@@ -52,6 +55,20 @@ def test_one_and_two_workers_leave_identical_files(tiny: Make, tmp_path: Path) -
     assert {"cells.csv", "cells.parquet", "proxies.csv", "proxies.parquet", "summary.json"} <= set(
         one
     )
+
+
+def test_the_scores_of_a_cell_are_computed_once(
+    tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = []
+
+    def counted(evidence: Evidence, baselines: Sequence[Baseline]) -> list[Scores]:
+        computed.append(len(evidence.values))
+        return calibrate(evidence, baselines)
+
+    monkeypatch.setattr("synthleak.audit.steps.scores.calibrate", counted)
+    audit = run(tiny(), tmp_path / "run", runtime=ONE)
+    assert len(computed) == len(audit.setup.cells)
 
 
 def test_a_second_run_does_no_work_and_says_so(tiny: Make, tmp_path: Path) -> None:

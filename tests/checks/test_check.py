@@ -11,8 +11,8 @@ import pytest
 
 import synthleak
 from support.command_line import synthleak as cli
-from synthleak.analyses.cells import Cell
 from synthleak.checks.check import check_spec
+from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
 from synthleak.core.spec import LoadedSpec
 from synthleak.corpus.readers.demo import Demo
@@ -83,9 +83,8 @@ def test_an_independent_release_gives_none_found_and_says_what_it_rests_on() -> 
     assert [row.verdict for row in made.cells] == ["none found at this power"]
     assert [row.scenario for row in made.cells] == ["S1"]
     assert {row.family for row in made.prior} == {"canary"}  # DOMIAS needs a reference
-    from synthleak.report.verdict import headline
 
-    assert "nobody has declared that" in headline(made)
+    assert "nobody has declared that" in made.headline
 
 
 def test_a_release_with_several_oddities_says_each_in_one_line() -> None:
@@ -267,7 +266,7 @@ def test_a_mistake_is_one_line(files: Path, words: tuple[str, ...], said: str) -
 
 @pytest.mark.parametrize("situation", ["lone", "cohort", "vendor", "check"])
 def test_every_situation_has_a_spec_whose_settings_hold(tmp_path: Path, situation: str) -> None:
-    from synthleak.audit.layout import build_plugins
+    from synthleak.audit.inputs import build_plugins
     from synthleak.core.spec import load_spec
 
     path = tmp_path / "audit.toml"

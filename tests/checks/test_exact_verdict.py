@@ -18,7 +18,6 @@ from synthleak.audit.steps import measurements as work
 from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import Demo
 from synthleak.metrics import measure as figures
-from synthleak.report.verdict import headline
 
 ONE = synthleak.Runtime(workers=1)
 Rows = list[dict[str, str]]
@@ -76,7 +75,7 @@ def test_a_claim_below_the_true_epsilon_is_shouted() -> None:
     row = made.cells[0]
     assert row.adjacency == "add" and row.epsilon_claim == pytest.approx(1.0, abs=0.01)
     assert row.epsilon_lower is not None and 1.1 < row.epsilon_lower < 1.73
-    assert row.verdict.startswith("CLAIM BROKEN") and "CLAIM BROKEN" in headline(made)
+    assert row.verdict.startswith("CLAIM BROKEN") and "CLAIM BROKEN" in made.headline
 
 
 def test_a_claim_that_is_honoured_is_not_shouted() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from synthleak.audit.layout import build_plugins
+from synthleak.audit.inputs import build_plugins
 from synthleak.cli.corpus import corpus
 from synthleak.cli.init import init
 from synthleak.core.errors import CorpusError, PoolError

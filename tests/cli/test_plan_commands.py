@@ -63,7 +63,7 @@ def test_cost_is_made_of_its_stages_and_leaves_nothing(folder: Path) -> None:
     assert (cost["releases"], cost["observations"], cost["workers"]) == (144, 156, 1)
     assert cost["wall_seconds"] == pytest.approx(sum(cost["stages"].values()))
     assert all(seconds >= 0 for seconds in cost["stages"].values())
-    assert {"releases", "observations", "figures", "results"} <= set(cost["stages"])
+    assert {"releases", "observations", "measurements", "results"} <= set(cost["stages"])
     assert cost["gpu_hours"] == 0
     # A release is a header and a text, and an observation a file per family: a block each.
     assert 4096 * (2 * 144 + 2 * 156) <= cost["disk_bytes"] < 4096 * 10 * 156

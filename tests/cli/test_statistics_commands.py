@@ -67,7 +67,7 @@ def test_gate_exits_1_if_its_condition_holds(cohort: Path, condition: str, code:
     assert done.stdout == ""
     if code == 1:
         (first, *_) = done.stderr.splitlines()
-        assert first == "synthleak: --fail-if holds in random, echo, ε = inf, S1"
+        assert first == "synthleak: --fail-if holds in echo without privacy, pool random, S1"
     if code == 2:
         assert_one_line_mistake(done, "--fail-if: ", "'p_holm'")
 

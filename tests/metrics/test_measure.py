@@ -14,7 +14,7 @@ from synthleak.analyses.cells import judge, power_of
 from synthleak.calibration import Scores
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
-from synthleak.core.verdict import FOUND, NONE_FOUND, full_verdict, in_words, verdict
+from synthleak.core.verdict import FOUND, NONE_FOUND, Verdict, judge_cell
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.epsilon.claims import allowed_tpr, claim_roc, comparison_delta
 from synthleak.metrics.estimate import interval
@@ -184,7 +184,7 @@ def test_one_release_is_judged_on_its_coins() -> None:
 def test_a_pool_of_one_is_tested_over_many_releases() -> None:
     figures, _ = made("cohort", instances=40, targets=1, leak=5.0)
     assert figures.reason is None and figures.p is not None and figures.p <= 2 / 200
-    assert judge([figures])[0].words == FOUND
+    assert judge([figures])[0].verdict == Verdict(FOUND)
     # One record, 40 releases: 20 coins counted, all right.
     assert figures.epsilon is not None and figures.epsilon.lower is not None
     assert figures.epsilon.trials == 20
@@ -204,7 +204,7 @@ def test_a_claim_is_evaluated_where_the_bound_is() -> None:
 def test_a_broken_mechanism_is_shouted() -> None:
     figures, _ = made("cohort", leak=8.0, claim=CLAIM)
     said = judge([figures])[0].words
-    assert said.startswith("CLAIM BROKEN (ε ≥ ") and said.endswith(FOUND)
+    assert said.startswith("CLAIM BROKEN (ε ≥ ") and said.endswith("; leak found")
 
 
 def test_delta_of_each_kind_of_claim() -> None:
@@ -268,12 +268,11 @@ def test_few_units_widen_an_interval_as_students_t_does(
     assert [math.log(x / (1 - x)) for x in (low, high)] == pytest.approx([-reach, reach], rel=0.01)
 
 
-def test_words() -> None:
-    assert verdict(0.05, None) == FOUND and verdict(0.051, None) == NONE_FOUND
-    assert full_verdict(FOUND, None, 1.0) == FOUND
-    said = in_words(NONE_FOUND, auc=0.53, low=0.45, high=0.61, ceiling=0.58, power=0.7)
-    assert said.startswith(NONE_FOUND) and "0.70" in said and "0.58" in said
-    unknown = in_words(NONE_FOUND, auc=None, low=None, high=None, ceiling=None, power=None)
-    assert unknown == "none found at this power: what would be missed is unknown"
-    every = [said, unknown, verdict(None, None), full_verdict(FOUND, 2.0, 1.0)]
-    assert not any("safe" in text for text in every)
+def test_verdicts_and_their_words() -> None:
+    assert judge_cell(0.05, None) == Verdict(FOUND)
+    assert judge_cell(0.051, None) == Verdict(NONE_FOUND)
+    assert judge_cell(0.01, None, lower=None, claimed=1.0).bound is None
+    broken = judge_cell(0.01, None, lower=2.0, claimed=1.0)
+    assert (broken.kind, broken.worst, broken.leaks) == (FOUND, "broken", True)
+    every = [str(judge_cell(p, None)) for p in (0.01, 0.5, None)] + [str(broken)]
+    assert len(set(every)) == 4 and not any("safe" in text for text in every)

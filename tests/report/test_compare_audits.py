@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from support.specs import tiny_spec
 from synthleak import Audit, Runtime, run
+from synthleak.audit.result import compare
 from synthleak.cli.compare import compare as command
 from synthleak.core.errors import UserError
 from synthleak.core.spec import LoadedSpec, parse_spec
-from synthleak.report.compare.comparison import compare
 from synthleak.report.compare.page import render_comparison
 
 GAME = {"instances": 12, "records": 30, "rounds": 4, "candidates": 5}
@@ -47,7 +47,7 @@ def test_the_same_plan_gives_paired_differences(cell_data: Callable[..., Audit])
     made = compare([("before", before), ("after", after)])
     (line,) = made.differences
     assert line.paired and not made.reasons
-    assert (line.first_cell, line.second_cell) == ("ngram, ε = ∞", "ngram, ε = 2")
+    assert (line.first_cell, line.second_cell) == ("ngram without privacy", "ngram at ε = 2")
     one, other = before.cell_data[0], after.cell_data[0]
     fitted = [next(iter(a.figures.values())).crossfit for a in (before, after)]
     assert fitted[0] is not None and fitted[1] is not None

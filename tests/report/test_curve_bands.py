@@ -7,9 +7,9 @@ import pytest
 
 from support.oracles.curves import area, height, roc_points
 from synthleak import Audit
-from synthleak.analyses.cells import Cell
 from synthleak.analyses.prior import is_of
 from synthleak.calibration import Scores
+from synthleak.core.cell import Cell
 from synthleak.core.seeds import stream
 from synthleak.metrics.curves import BAND, GRID, Curves, trace
 from synthleak.metrics.epsilon.claims import claim_roc

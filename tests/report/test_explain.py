@@ -19,9 +19,9 @@ from synthleak.corpus.corpus import Record
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.evidence.family import families
 from synthleak.evidence.observation import Observation, Targets
-from synthleak.report.explain.explanation import explain
-from synthleak.report.explain.measures import ranked, release_rows
-from synthleak.report.explain.spans import Lookout, folded
+from synthleak.explanations.explanation import explain
+from synthleak.explanations.measures import ranked, release_rows
+from synthleak.explanations.spans import Lookout, folded
 from synthleak.testing import tiny_corpus
 
 SOME = st.text(alphabet="aAß \n\té.1", max_size=40)

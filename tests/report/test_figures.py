@@ -29,7 +29,7 @@ OF_A_CELL = ["roc", "roc_log", "scenarios", "proxies", "prior", "vulnerability"]
 
 @pytest.fixture(scope="module")
 def figures(audit: Audit) -> dict[str, Figure]:
-    return all_figures([audit])
+    return all_figures([audit.results])
 
 
 def rows(figure: Figure) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ def test_all_compile_without_a_complaint_in_both_themes(figures: dict[str, Figur
 
 def test_numbers_are_those_of_the_tables(audit: Audit, figures: dict[str, Figure]) -> None:
     cell = audit.setup.cells[0]
-    by_name = {figure.name: figure for figure in cell_figures(audit, cell)}
+    by_name = {figure.name: figure for figure in cell_figures(audit.results, cell)}
     shown = {(row["s"], row["p"]): row for row in rows(by_name["proxies"])}
     proxies = [row for row in audit.proxies if is_of(row, cell)]
     assert len(shown) == len(proxies)
@@ -181,7 +181,7 @@ def test_merged_figure_marks_differences_outside_the_band() -> None:
 def test_v_across_generators_is_pooled_over_budgets(audit: Audit) -> None:
     from synthleak.report.figures.consistency import generators_figure
 
-    cell_data = drawn_by(audit).cell_data
+    cell_data = drawn_by(audit.results).cell_data
     cell, signal = cell_data[0], cell_data[0].signals[1]
     row = dict.fromkeys(ConsistencyRow.__dataclass_fields__) | {
         "across": "generators",
@@ -215,7 +215,7 @@ def test_files_of_every_kind(figures: dict[str, Figure]) -> None:
 
 def test_unknown_figure_suggests_the_nearest_name(audit: Audit) -> None:
     with pytest.raises(UserError, match=r"roc") as raised:
-        all_figures([audit], ["rox"])
+        all_figures([audit.results], ["rox"])
     assert raised.value.where == "--only"
 
 

@@ -42,7 +42,7 @@ def browser() -> Iterator[Any]:
 def page(audit: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of all figures of a cell and of the study; a section of it is closed at first."""
     cell = audit.setup.cells[0]
-    figures = [f for f in all_figures([audit]).values() if f.cell in (None, cell)]
+    figures = [f for f in all_figures([audit.results]).values() if f.cell in (None, cell)]
     scripts, styles = [runtime_script(), START], [runtime_style() + PAPER]
     boxes = []
     for number, figure in enumerate(figures):

@@ -21,8 +21,10 @@ from support.reading import Results, holds, numbers, unpacked
 from synthleak import Audit, Runtime, run
 from synthleak.audit.run import write_report
 from synthleak.cli.main import cli
+from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
 from synthleak.core.spec import LoadedSpec
+from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND, Verdict
 from synthleak.corpus.corpus import Record
 from synthleak.report.html import page, render
 from synthleak.report.page.assets import policy
@@ -149,7 +151,7 @@ def test_markup_in_data_is_escaped(text: str) -> None:
 
 
 def test_missing_table_is_one_line(audit: Audit) -> None:
-    material = material_of(audit)
+    material = material_of(audit.results)
     kept = {name: table for name, table in material.tables.items() if name in ("cells", "proxies")}
     bare = page(dataclasses.replace(material, tables=kept, figures=[])).decode()
     for topic in ("spread", "attributes", "gap", "merged", "scaling", "consistency"):
@@ -185,38 +187,38 @@ def test_a_cohort_names_records_with_an_error_rate(
 def test_the_page_never_calls_a_release_safe(audit: Audit, text: str) -> None:
     words = re.sub(r"<script.*?</script>", "", text, flags=re.S)
     assert not re.search(r"\bsafe\b", words, re.I)
-    material = material_of(audit)
-    for verdict in ("leak found", "none found at this power", "cannot say: too few trials"):
+    material = material_of(audit.results)
+    for verdict in (Verdict(FOUND), Verdict(NONE_FOUND), Verdict(CANNOT_SAY, "too few trials")):
         said = [Said(cell, i, verdict) for i, cell in enumerate(material.cells)]
         steps = top(material, said)["next"]
         assert steps and not any(re.search(r"\bsafe\b", step, re.I) for step in steps)
 
 
 @pytest.mark.parametrize(
-    ("words", "beyond", "expected"),
+    ("verdict", "beyond", "expected"),
     [
-        ("leak found", 0.2, "3"),
-        ("leak found", 0.1, "2"),
-        ("leak found", 0.01, "1"),
-        ("leak found", -0.01, "0"),
-        ("none found at this power", 0.2, "near"),
-        ("none found at this power", -0.2, "0"),
-        ("CLAIM BROKEN (ε ≥ 3.20 where 1.00 was claimed); leak found", 0.2, "3"),
-        ("cannot say: no test could be made", 0.2, "unknown"),
-        ("leak found", None, "unknown"),
+        (Verdict(FOUND), 0.2, "3"),
+        (Verdict(FOUND), 0.1, "2"),
+        (Verdict(FOUND), 0.01, "1"),
+        (Verdict(FOUND), -0.01, "0"),
+        (Verdict(NONE_FOUND), 0.2, "near"),
+        (Verdict(NONE_FOUND), -0.2, "0"),
+        (Verdict(FOUND, bound=(3.2, 1.0)), 0.2, "3"),
+        (Verdict(CANNOT_SAY, "no test could be made"), 0.2, "unknown"),
+        (Verdict(FOUND), None, "unknown"),
     ],
 )
 def test_colour_needs_a_verdict_and_a_ceiling(
-    words: str, beyond: float | None, expected: str
+    verdict: Verdict, beyond: float | None, expected: str
 ) -> None:
-    assert level(Said(("p", "g", 1.0), 0, words), beyond) == expected
+    assert level(Said(Cell("c", "p", "g", 1.0), 0, verdict), beyond) == expected
 
 
 def test_the_command_writes_the_page_again(audit: Audit, tmp_path: Path, text: str) -> None:
     out = tmp_path / "audit.html"
     done = CliRunner().invoke(cli, ["report", str(audit.folder.root), "--out", str(out)])
     assert done.exit_code == 0 and done.output.startswith(str(out))
-    assert out.read_text(encoding="utf-8") == text == render(audit).decode()
+    assert out.read_text(encoding="utf-8") == text == render(audit.results).decode()
 
 
 def test_report_of_missing_audit_is_user_error(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def audit(tiny: Callable[..., object], tmp_path: Path) -> Audit:
 
 
 def test_the_contract(audit: Audit) -> None:
-    files = result_files(audit)
+    files = result_files(audit.results)
     for name, rows, kind in (
         ("cells", audit.cells, CellRow),
         ("proxies", audit.proxies, ProxyRow),
@@ -66,7 +66,7 @@ def test_cells_hold_best_proxy_per_scenario(audit: Audit) -> None:
 
 
 def test_the_summary_says_what_was_audited_and_promised(audit: Audit) -> None:
-    summary = json.loads(result_files(audit)["summary.json"])
+    summary = json.loads(result_files(audit.results)["summary.json"])
     assert summary["corpus"]["records"] == 160
     assert summary["pools"]["outlier"]["expressible"] == 1.0
     infinite, finite = summary["cells"]

@@ -22,8 +22,9 @@ from synthleak.analyses.cell_data import (
     CellData,
     PoolFacts,
 )
-from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
+from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
+from synthleak.core.cell import Cell
 from synthleak.core.errors import ContractError, UserError
 from synthleak.core.registry import Registry
 
@@ -169,13 +170,10 @@ def join_studies(studies: Sequence[tuple[str, Study]]) -> Study:
     owner: dict[Cell, str] = {}
     pools: dict[tuple[str, str], tuple[str, PoolFacts]] = {}
     for folder, study in studies:
-        for cell in dict.fromkeys(
-            Cell(row.corpus, row.pool, row.generator, row.epsilon) for row in study.cells
-        ):
+        for cell in dict.fromkeys(Cell.of(row) for row in study.cells):
             if cell in owner:
                 raise UserError(
-                    f"the cell {cell.corpus}, {cell.pool}, {cell.generator},"
-                    f" ε = {cell.epsilon:g} is in {owner[cell]} too",
+                    f"{cell.name} of {cell.corpus} is in {owner[cell]} too",
                     folder,
                     "leave one of the two folders out",
                 )

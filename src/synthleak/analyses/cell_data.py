@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from synthleak.analyses.cells import Cell
+from synthleak.core.cell import Cell
 from synthleak.core.spec import GameSection
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.measurements import CellMeasurements

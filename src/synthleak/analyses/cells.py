@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from synthleak.calibration import Scores
-from synthleak.core.verdict import LEVEL, full_verdict, verdict
+from synthleak.core.cell import Cell
+from synthleak.core.verdict import LEVEL, Verdict, judge_cell
+from synthleak.evidence.family import Proxy
 from synthleak.metrics.estimate import Estimate
 from synthleak.metrics.measurements import (
     CellMeasurements,
@@ -18,19 +20,9 @@ from synthleak.metrics.measurements import (
 )
 from synthleak.metrics.null import holm
 from synthleak.metrics.power import smallest_found
-from synthleak.metrics.rounds import round_measurements
+from synthleak.metrics.rounds import RoundMeasurements
 from synthleak.metrics.statistics.table import AUC, BY_NAME
 from synthleak.plan.plan import Plan
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One combination that is audited: its name in every table."""
-
-    corpus: str
-    pool: str
-    generator: str
-    epsilon: float
 
 
 @dataclass(frozen=True)
@@ -140,11 +132,16 @@ class CellVerdict:
     """What is said of a cell as a whole, beside its rows."""
 
     p_holm: float | None
-    words: str
+    verdict: Verdict
+
+    @property
+    def words(self) -> str:
+        """The verdict as tables write it."""
+        return str(self.verdict)
 
 
 def judge(figures: Sequence[CellMeasurements], withheld: str | None = None) -> list[CellVerdict]:
-    """Adjust p over cells by Holm, and put every cell into words.
+    """Adjust p over cells by Holm, and judge every cell.
 
     `withheld` is a reason for which nothing can be said of any cell, whatever its figures.
     """
@@ -152,8 +149,9 @@ def judge(figures: Sequence[CellMeasurements], withheld: str | None = None) -> l
     return [
         CellVerdict(
             p,
-            full_verdict(
-                verdict(p, withheld or cell.reason),
+            judge_cell(
+                p,
+                withheld or cell.reason,
                 None if cell.epsilon is None else cell.epsilon.lower,
                 cell.epsilon_claim,
             ),
@@ -171,19 +169,20 @@ def power_of(figures: CellMeasurements, row: ScenarioMeasurements, cells: int) -
 
 def evaluate(
     cell: Cell,
-    scores: Sequence[Scores],
+    proxies: Sequence[Proxy],
+    rounds: Sequence[RoundMeasurements],
     plan: Plan,
     figures: CellMeasurements,
     judged: CellVerdict,
     cells: int,
 ) -> tuple[list[CellRow], list[ProxyRow]]:
     """Write the figures of a cell as rows; `cells` is how many Holm adjusts for."""
-    tables = []
-    start = 0
-    for table in scores:
-        tables.append(_proxy_rows(cell, table, plan, figures, start))
-        start += len(table.proxies)
-    details = [row for listed in tables for row in listed]
+    signals = iter(figures.signals)
+    details = [
+        _proxy_row(cell, made.scenario, proxy, next(signals), figures.statistics, means, column)
+        for made, means in zip(figures.rows, rounds, strict=True)
+        for column, proxy in enumerate(proxies)
+    ]
     deciding = None if figures.deciding is None else details[figures.deciding.signal]
     rows = [
         _cell_row(details[made.signal], plan, figures, made, judged, cells, deciding)
@@ -192,37 +191,35 @@ def evaluate(
     return rows, details
 
 
-def _proxy_rows(
-    cell: Cell, table: Scores, plan: Plan, figures: CellMeasurements, start: int
-) -> list[ProxyRow]:
-    rounds = round_measurements(table, plan.trials)
-    signals = figures.signals[start : start + len(table.proxies)]
-    return [
-        ProxyRow(
-            corpus=cell.corpus,
-            pool=cell.pool,
-            generator=cell.generator,
-            epsilon=cell.epsilon,
-            scenario=table.scenario,
-            proxy=proxy.name,
-            family=proxy.family,
-            view=proxy.view,
-            auc=signal.auc,
-            auc_spread=float(rounds.auc_spread[position]),
-            tpr_at_fpr05=float(rounds.tpr[position]),
-            tpr_spread=float(rounds.tpr_spread[position]),
-            n_positive=rounds.n_positive,
-            n_negative=rounds.n_negative,
-            auc_ceiling=signal.auc_ceiling,
-            **_tails(signal, figures.statistics),
-        )
-        for position, (proxy, signal) in enumerate(zip(table.proxies, signals, strict=True))
-    ]
+def _proxy_row(
+    cell: Cell,
+    scenario: str,
+    proxy: Proxy,
+    signal: SignalMeasurements,
+    statistics: Sequence[str],
+    rounds: RoundMeasurements,
+    column: int,
+) -> ProxyRow:
+    return ProxyRow(
+        **cell.columns,
+        scenario=scenario,
+        proxy=proxy.name,
+        family=proxy.family,
+        view=proxy.view,
+        auc=signal.auc,
+        auc_spread=float(rounds.auc_spread[column]),
+        tpr_at_fpr05=float(rounds.tpr[column]),
+        tpr_spread=float(rounds.tpr_spread[column]),
+        n_positive=rounds.n_positive,
+        n_negative=rounds.n_negative,
+        auc_ceiling=signal.auc_ceiling,
+        **_tails(signal, statistics),
+    )
 
 
-def _tails(signal: SignalMeasurements, statistics: Sequence[str]) -> dict[str, float | None]:
+def _tails(signal: SignalMeasurements, statistics: Sequence[str]) -> dict[str, Any]:
     """Return the statistics beside the AUC with their chance limits, by column."""
-    found: dict[str, float | None] = dict.fromkeys(
+    found: dict[str, Any] = dict.fromkeys(
         f"{item.column}{end}"
         for item in BY_NAME.values()
         if item.name != AUC.name
@@ -247,10 +244,7 @@ def _cell_row(
     fitted, rate = made.crossfit or nothing, made.crossfit_tpr or nothing
     bound = figures.epsilon
     return CellRow(
-        corpus=best.corpus,
-        pool=best.pool,
-        generator=best.generator,
-        epsilon=best.epsilon,
+        **Cell.of(best).columns,
         scenario=best.scenario,
         proxy=best.proxy,
         view=best.view,

@@ -16,7 +16,7 @@ import numpy as np
 
 from synthleak.analyses.analysis import Study, Unavailable, analysis
 from synthleak.analyses.cell_data import RANDOM, UNION, Signal
-from synthleak.analyses.cells import Cell
+from synthleak.core.cell import Cell
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.evidence.observation import Floats

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.cells import Cell, CellRow, ProxyRow, RecordRow
+from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
 from synthleak.calibration import TINY, Scores, expectation, rounded
+from synthleak.core.cell import Cell
 from synthleak.evidence.attack import Arm, Attack, Rule
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Floats
@@ -244,7 +245,7 @@ def prior_rows(cell: Cell, figures: Sequence[AttackMeasurements]) -> list[PriorR
 
 def is_of(row: CellRow | ProxyRow | PriorRow | RecordRow, cell: Cell) -> bool:
     """Say whether a row belongs to a cell."""
-    return Cell(row.corpus, row.pool, row.generator, row.epsilon) == cell
+    return Cell.of(row) == cell
 
 
 def compare(

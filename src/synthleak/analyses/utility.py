@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.analyses.cells import Cell
+from synthleak.core.cell import Cell
 from synthleak.core.text import fold, tokens
 from synthleak.corpus.corpus import Labels
 from synthleak.encoders.encoder import Vectors

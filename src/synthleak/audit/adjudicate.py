@@ -20,7 +20,6 @@ import numpy as np
 
 from synthleak.analyses.analysis import analyses
 from synthleak.analyses.cell_data import RANDOM, Signal
-from synthleak.analyses.cells import Cell
 from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.merged import MergedRow, merged_rows
 from synthleak.audit.folder import RESULTS
@@ -28,7 +27,6 @@ from synthleak.audit.result import Audit, results_key
 from synthleak.audit.run import fill
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.status import open_finished
-from synthleak.audit.steps.measurements import scores_of
 from synthleak.audit.steps.observations import observations
 from synthleak.audit.steps.releases import (
     check_generators,
@@ -36,7 +34,9 @@ from synthleak.audit.steps.releases import (
     release_name,
     wanted_sets,
 )
-from synthleak.audit.steps.stages import STAGES
+from synthleak.audit.steps.scores import scores_of
+from synthleak.audit.steps.stages import OBSERVATIONS
+from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Progress, Silent
 from synthleak.core.errors import GeneratorError, PlanError, PoolError, UserError
 from synthleak.core.identity import digest
@@ -45,13 +45,13 @@ from synthleak.core.spec import GameSection, LoadedSpec, PoolSection
 from synthleak.core.store import StagedStore
 from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
-from synthleak.paper.tables.gather import ADJUDICATION, settled
 from synthleak.plan.cohort import LARGEST_SHARE
 from synthleak.plan.plan import Design, Plan, designs
 from synthleak.report.tables import read_parquet, to_csv, to_parquet
 
+ADJUDICATION = "adjudication"
+"""The files of `results/` that flagged cells leave, once they are settled."""
 ADJUDICATION_VERSION = 1
-LOOK = tuple(stage for stage in STAGES if stage.title == "observations")
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def adjudicate(
     check_generators(setup)
     staged.commit()
     setup = replace(setup, store=audit.folder.store)
-    fill(setup, runtime, progress, [], LOOK)
+    fill(setup, runtime, progress, stages=[OBSERVATIONS])
     rows = [row for flag in playable for row in cell_data(setup, flag)]
     _write(audit, setup, playable, rows)
     return Adjudication(tuple(flags), tuple(rows))
@@ -148,7 +148,7 @@ def screen(audit: Audit) -> list[Flag]:
     found: dict[Cell, Flag] = {}
     for row in gaps:
         if row.flagged == "yes":
-            cell = Cell(row.corpus, row.pool, row.generator, row.epsilon)
+            cell = Cell.of(row)
             found.setdefault(cell, _flag(audit, cell, row))
     return [found[cell] for cell in audit.setup.cells if cell in found]
 
@@ -182,7 +182,7 @@ def _control(audit: Audit, pool: str) -> str | None:
 
 
 def merged_setup(audit: Audit, flags: Sequence[Flag], store: StagedStore) -> Setup:
-    """Make the workbench of the merged games: the audit's own spec, with merged pools behind it.
+    """Make the setup of the merged games: the audit's own spec, with merged pools behind it.
 
     Pools that stand above keep their keys, so nothing that was made is made again.
     """
@@ -253,6 +253,21 @@ def game_of(setup: Setup, cell: Cell) -> tuple[Floats, list[Signal], Design, Pla
     return values, columns, designs.get(plan.design).plugin, plan, setup.spec.game
 
 
+def settled(audit: Audit) -> tuple[str | None, list[MergedRow]]:
+    """Return the key and the rows of flagged cells that were settled; none if results changed."""
+    results, manifest = audit.folder.results, audit.folder.manifest() or {}
+    about, rows = results / f"{ADJUDICATION}.json", results / f"{ADJUDICATION}.parquet"
+    if not about.is_file() or not rows.is_file():
+        return None, []
+    try:
+        content = json.loads(about.read_text(encoding="utf-8"))
+        if content["findings"] != manifest.get("findings"):
+            return None, []
+        return str(content["key"]), read_parquet(MergedRow, rows)
+    except (ValueError, KeyError, TypeError):
+        return None, []
+
+
 def _kept(audit: Audit, setup: Setup) -> list[MergedRow] | None:
     """Return the rows of these very games, if they were played and written before."""
     key, rows = settled(audit)
@@ -272,7 +287,7 @@ def _key(audit: Audit, setup: Setup) -> str:
     games = [
         [asdict(cell), [text for text, _ in observations(setup, cell)]] for cell in setup.cells
     ]
-    return digest(ADJUDICATION, ADJUDICATION_VERSION, results_key(audit), games)
+    return digest(ADJUDICATION, ADJUDICATION_VERSION, results_key(audit.setup), games)
 
 
 def _write(audit: Audit, setup: Setup, flags: Sequence[Flag], rows: Sequence[MergedRow]) -> None:
@@ -282,7 +297,7 @@ def _write(audit: Audit, setup: Setup, flags: Sequence[Flag], rows: Sequence[Mer
     folder.write(_name("parquet"), to_parquet(MergedRow, rows))
     content = {
         "key": _key(audit, setup),
-        "findings": results_key(audit),
+        "findings": results_key(audit.setup),
         "flagged": [
             {**_plain(flag.cell), "merged_with": flag.control, "why": flag.why} for flag in flags
         ],

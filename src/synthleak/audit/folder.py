@@ -7,7 +7,7 @@ unless the folder is to be extended (design/identity.md).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -100,11 +100,15 @@ class RunFolder:
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             self.write(SPEC, text)
 
-    def finish(self, setup: Setup, findings: str, files: Sequence[str], *, seconds: float) -> None:
-        """Say that the results are whole."""
+    def finish(
+        self, setup: Setup, findings: str, files: Mapping[str, bytes], *, seconds: float
+    ) -> None:
+        """Write the results, and last the manifest that says that they are whole."""
+        for name, data in files.items():
+            self.write(name, data)
         made = datetime.now(UTC).isoformat(timespec="seconds")
         self._write_manifest(
-            setup, findings=findings, files=list(files), made=made, seconds=round(seconds, 1)
+            setup, findings=findings, files=sorted(files), made=made, seconds=round(seconds, 1)
         )
 
     def holds(self, findings: str) -> bool:

@@ -2,51 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from synthleak.analyses.analysis import Outcome, Study, analyses, outcomes_of
 from synthleak.analyses.cell_data import CellData
-from synthleak.analyses.cells import (
-    Cell,
-    CellRow,
-    CellVerdict,
-    ProxyRow,
-    RecordRow,
-    evaluate,
-    judge,
-)
+from synthleak.analyses.cells import CellRow, CellVerdict, ProxyRow, RecordRow, evaluate, judge
 from synthleak.analyses.copies import CopyRow
 from synthleak.analyses.prior import (
     AttackMeasurements,
     ComparisonRow,
     PriorRow,
-    compare,
     is_of,
     prior_rows,
+)
+from synthleak.analyses.prior import (
+    compare as beside,
 )
 from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
 from synthleak.audit.folder import RunFolder
+from synthleak.audit.remarks import Remark, remarks_on
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.audit.steps.cell_data import cell_data_of, pool_facts
-from synthleak.audit.steps.measurements import (
-    claim_of,
-    curves_of,
-    evidence_of,
-    measurements_key,
-    measurements_of,
-    scores_of,
+from synthleak.audit.steps.measurements import CURVES, MEASUREMENTS, ROUNDS, measurements_key
+from synthleak.audit.steps.preconditions import (
+    Preconditions,
+    copy_rows,
+    exposed_rows,
+    preconditions_of,
 )
-from synthleak.audit.steps.prior_attacks import prior_key, prior_of
-from synthleak.audit.steps.profiles import attributes_of, draws_sets
-from synthleak.audit.steps.releases import header_of, open_release, release_name, wanted_sets
+from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on, prior_key
+from synthleak.audit.steps.profiles import ATTRIBUTES, draws_sets
+from synthleak.audit.steps.releases import (
+    claim_of,
+    header_of,
+    open_release,
+    release_name,
+    wanted_sets,
+)
+from synthleak.audit.steps.scores import evidence_of, scores_of
 from synthleak.audit.steps.utility import utility_row_of
 from synthleak.calibration import Scores
-from synthleak.checks.preconditions import Preconditions, copy_rows, exposed_rows, preconditions_of
-from synthleak.checks.remarks import Remark, remarks_on
+from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
 from synthleak.core.identity import digest
 from synthleak.evidence.table import Evidence
@@ -55,8 +59,12 @@ from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.records.profile import PROFILE_VERSION
 from synthleak.releases.claim import Claim
 from synthleak.releases.release import Synthetic
+from synthleak.report.compare.comparison import Compared
+from synthleak.report.compare.comparison import compare as compare_results
 from synthleak.report.notebook import notebook
+from synthleak.report.results import CellResult, Facts, Results, Table
 from synthleak.report.tables import RESULTS_VERSION, read_parquet
+from synthleak.report.verdict import headline
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,14 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """Show the audit in a notebook."""
-        return notebook(self)
+        facts = {"records": len(self.setup.corpus), "folder": self.folder.root}
+        return notebook(self.headline, self.cell_results, **facts)
+
+    @property
+    def headline(self) -> str:
+        """What was found, in a few sentences."""
+        declared = self.preconditions.declared if self.preconditions else None
+        return headline(self.cell_results, declared)
 
     def evidence(self, cell: Cell) -> Evidence:
         """Return what every proxy saw of every target on every set of a cell."""
@@ -95,7 +110,7 @@ class Audit:
 
     def curves(self, cell: Cell) -> Curves:
         """Return ROC and sorted V of a cell with their bands, for figures."""
-        return curves_of(self.setup, cell)
+        return CURVES.get(self.setup, cell)
 
     def degenerate(self, cell: Cell) -> dict[str, int]:
         """Count the releases of a cell that hold no text at all, or one text over and over."""
@@ -116,8 +131,8 @@ class Audit:
 
     @cached_property
     def figures(self) -> dict[Cell, CellMeasurements]:
-        """Every figure of every cell, with its null."""
-        return {cell: measurements_of(self.setup, cell) for cell in self.setup.cells}
+        """Every measurement of every cell, with its null."""
+        return {cell: MEASUREMENTS.get(self.setup, cell) for cell in self.setup.cells}
 
     @cached_property
     def verdicts(self) -> dict[Cell, CellVerdict]:
@@ -150,7 +165,8 @@ class Audit:
         for cell, figures in self.figures.items():
             some, more = evaluate(
                 cell,
-                self.scores(cell),
+                self.setup.proxies,
+                ROUNDS.get(self.setup, cell),
                 self.setup.plans[cell.pool],
                 figures,
                 self.verdicts[cell],
@@ -173,14 +189,17 @@ class Audit:
     @cached_property
     def _whole(self) -> bool:
         """Whether the folder's results were made from this very evidence: then they are read."""
-        return self.folder.holds(results_key(self))
+        return self.folder.holds(results_key(self.setup))
 
     def _kept(self, name: str) -> Path:
         return self.folder.results / f"{name}.parquet"
 
     @cached_property
     def _prior_measured(self) -> dict[Cell, list[AttackMeasurements]]:
-        return {cell: prior_of(self.setup, cell) for cell in self.setup.cells}
+        return {
+            cell: [PRIOR.get(self.setup, cell, one) for one in attacks_on(self.setup, cell)]
+            for cell in self.setup.cells
+        }
 
     @property
     def prior(self) -> list[PriorRow]:
@@ -193,7 +212,7 @@ class Audit:
     def comparison(self) -> list[ComparisonRow]:
         """Ours beside the prior attacks, per cell: `results/comparison.csv`."""
         return [
-            compare(cell, [row for row in self.cells if is_of(row, cell)], found)
+            beside(cell, [row for row in self.cells if is_of(row, cell)], found)
             for cell, found in self._prior_measured.items()
             if found
         ]
@@ -221,7 +240,7 @@ class Audit:
                 row
                 for pool in self.setup.pools
                 if draws_sets(self.setup, pool)
-                for row in attributes_of(self.setup, pool)
+                for row in ATTRIBUTES.get(self.setup, pool)
             ),
             pools=tuple(pool_facts(self.setup, pool) for pool in self.setup.pools),
         )
@@ -229,7 +248,19 @@ class Audit:
     @cached_property
     def outcomes(self) -> list[Outcome]:
         """What every analysis says of this audit, or what it lacks: a table each in `results/`."""
-        return outcomes_of(self.study, also=self.setup.spec.analyses.also)
+        if not self._whole:
+            return outcomes_of(self.study, also=self.setup.spec.analyses.also)
+        summary = json.loads((self.folder.results / "summary.json").read_text(encoding="utf-8"))
+        return [
+            Outcome(
+                name,
+                tuple(read_parquet(analyses.get(name).plugin.row, self._kept(name)))
+                if said["rows"]
+                else (),
+                said["lacks"],
+            )
+            for name, said in summary["analyses"].items()
+        ]
 
     @cached_property
     def cell_data(self) -> list[CellData]:
@@ -253,6 +284,118 @@ class Audit:
             ),
         ]
 
+    @cached_property
+    def cell_results(self) -> tuple[CellResult, ...]:
+        """What was measured, found and promised, cell by cell."""
+        given = self.preconditions is not None
+        return tuple(
+            CellResult(
+                cell=cell,
+                measurements=figures,
+                judged=self.verdicts[cell],
+                claim=self.claim(cell),
+                rows=tuple(row for row in self.cells if is_of(row, cell)),
+                degenerate=self.degenerate(cell),
+                cells=len(self.figures),
+                counted=not given and self.setup.spec.game.adjacency == "add",
+            )
+            for cell, figures in self.figures.items()
+        )
+
+    @cached_property
+    def results(self) -> Results:
+        """All results as plain data: what tables, page, figures and comparisons are made from."""
+        setup, plugins = self.setup, self.setup.plugins
+        corpus = setup.corpus
+        return Results(
+            folder=str(self.folder.root),
+            fingerprint=corpus.fingerprint,
+            corpus={
+                "name": corpus.name,
+                "records": len(corpus),
+                "duplicates_dropped": corpus.duplicates,
+                "label_combinations": len(corpus.combinations),
+            },
+            pools={
+                name: {
+                    "targets": len(pool.targets),
+                    "candidates": len(pool.candidates),
+                    "auxiliary": len(pool.auxiliary),
+                    "records": setup.plans[name].nominal,
+                    "release_size": self.release_size(name),
+                    "expressible": setup.publics[name].expresses(setup.records(pool.targets)),
+                }
+                for name, pool in setup.pools.items()
+            },
+            game=setup.spec.game,
+            facts=Facts(
+                description=corpus.description,
+                rules={order.name: order.rule.kind for order in plugins.orders},
+                pool_encoder=plugins.pool_encoder.kind,
+                encoder=plugins.encoder.kind,
+                same_encoder=plugins.encoder == plugins.pool_encoder,
+                proxies=len(setup.proxies),
+                grouped=any(record.group is not None for record in corpus.records),
+                kinds={section.name: section.kind for section, _ in plugins.generators},
+                private_priors=[
+                    section.name
+                    for section, _ in plugins.generators
+                    if section.label_prior == "private"
+                ],
+            ),
+            attackers={
+                "encoder": plugins.encoder.identity(),
+                "proxies": [family.name for family in plugins.families],
+            },
+            plans=setup.plans,
+            cells=self.cell_results,
+            study=self.study,
+            tables=self._all_tables(),
+            outcomes=tuple(self.outcomes),
+            curves={cell: self.curves(cell) for cell in setup.cells},
+            check=self._check(),
+            texts={
+                record.id: record.text
+                for pool in setup.pools.values()
+                for record in setup.records(pool.targets)
+            },
+        )
+
+    def _all_tables(self) -> dict[str, Table]:
+        """Return the tables of `results/` by name; one without rows only if every audit has it."""
+        tables: dict[str, Table] = {
+            "cells": (CellRow, self.cells),
+            "proxies": (ProxyRow, self.proxies),
+            "prior": (PriorRow, self.prior),
+            "comparison": (ComparisonRow, self.comparison),
+            "records": (RecordRow, self.records),
+            "utility": (UtilityRow, self.utility),
+            "copies": (CopyRow, self.copies),
+        }
+        for outcome in self.outcomes:
+            tables[outcome.name] = (analyses.get(outcome.name).plugin.row, outcome.rows)
+        return {
+            name: table
+            for name, table in tables.items()
+            if table[1] or name in ("cells", "proxies")
+        }
+
+    def _check(self) -> dict[str, Any] | None:
+        """Return what was asked before the verdict on a release that was already there."""
+        split = self.setup.corpus.split
+        if self.preconditions is None or split is None:
+            return None
+        return {
+            "declared": self.preconditions.declared,
+            "members": len(split.positions("members")),
+            "holdout": len(split.positions("holdout")),
+            "reference": len(split.positions("reference")),
+            "blind": asdict(self.preconditions.blind),
+            "findings": [asdict(finding) for finding in self.preconditions.findings],
+            "copies": dict(Counter(f"{row.side}, {row.kind}" for row in self.copies)),
+            "remarks": [asdict(remark) for remark in self.remarks],
+        }
+
 
 def open_run(out: Path | str) -> Audit:
     """Open the audit of a run folder, to read its tables, scores and claims."""
@@ -260,9 +403,13 @@ def open_run(out: Path | str) -> Audit:
     return Audit(set_up(folder.spec(), folder.store), folder)
 
 
-def results_key(audit: Audit) -> str:
-    """Return the key of the results: of all figures they are made from, and their format."""
-    setup = audit.setup
+def compare(audits: Sequence[tuple[str, Audit]]) -> Compared:
+    """Put audits side by side; the first is what the others are compared with."""
+    return compare_results([(name, audit.results) for name, audit in audits])
+
+
+def results_key(setup: Setup) -> str:
+    """Return the key of the results: of all measurements they are made from, and their format."""
     keys = [measurements_key(setup, cell) for cell in setup.cells]
     rivals = [prior_key(setup, cell, a) for cell in setup.cells for a in setup.plugins.attacks]
     # By name: modules that were imported before the shelf was swept stand first on it.

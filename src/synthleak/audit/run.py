@@ -1,4 +1,4 @@
-"""The corridor: data walks through the rooms, each once, in one direction.
+"""The pipeline: data passes through nine stages, each once, in one direction.
 
 corpus → pools → plan → releases → evidence → calibration → metrics → analyses → report
 """
@@ -13,25 +13,24 @@ from pathlib import Path
 from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcomes_of
 from synthleak.audit.folder import CONFIDENTIAL, REPORT, RESULTS, RunFolder
 from synthleak.audit.result import Audit, open_run, results_key
-from synthleak.audit.setup import Setup, set_up
+from synthleak.audit.setup import Setup, draw, read, select
 from synthleak.audit.status import open_finished
 from synthleak.audit.steps.observations import missing_evidence
+from synthleak.audit.steps.preconditions import examine
 from synthleak.audit.steps.releases import (
     check_awaited,
     check_generators,
-    make_releases,
     missing_releases,
     wanted_sets,
 )
-from synthleak.audit.steps.stages import FOR_ANALYSES, FUSION, STAGES, Stage
-from synthleak.checks.preconditions import examine
-from synthleak.core.engine.local import run_units
+from synthleak.audit.steps.stages import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Stage
 from synthleak.core.engine.progress import Progress, Silent, duration
 from synthleak.core.errors import UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, Spec, load_spec
 from synthleak.core.store import StagedStore
 from synthleak.report.html import render
+from synthleak.report.results import Results
 from synthleak.report.tables import result_files
 
 
@@ -43,45 +42,81 @@ def run(
     runtime: Runtime | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Walk the whole corridor and leave a run folder.
+    """Go through the whole pipeline and leave a run folder.
 
     What the folder already holds is not made again. A folder that belongs to another spec is
-    refused unless `extend` is set, which says what is new.
+    refused unless `extend` is set, which says what is new. Stages four to seven put what they make
+    into the store of the folder; a stage asks the store for what it needs.
     """
     runtime, progress = runtime or Runtime(), progress or Silent()
-    started = time.monotonic()
-    folder = RunFolder(Path(out))
+    started, folder = time.monotonic(), RunFolder(Path(out))
     staged = StagedStore(folder.store)
-    setup = set_up(_loaded(spec), staged)
+
+    inputs = read(_loaded(spec))  # 1. corpus, with the plug-ins that the spec names
+    pools = select(inputs, staged)  # 2. pools: the records that are asked about
+    setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
+    setup, news = _admitted(setup, folder, staged, extend)  # up to here, nothing was written
+    made = fill(setup, runtime, progress, news, stages=())  # 4. releases
+    made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
+    made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
+    made += _make(MORE, setup, runtime, progress)
+    audit, key = Audit(setup, folder), results_key(setup)
+    if not made and folder.holds(key):
+        progress.say(f"nothing to do: {folder.root} is up to date ({_cells(setup)})")
+        return audit
+    results = audit.results  # 8. analyses
+    files = written(results)  # 9. report
+    folder.finish(setup, key, files, seconds=time.monotonic() - started)
+    took = duration(time.monotonic() - started)
+    progress.say(
+        f"{_cells(setup)} in {took}: see {folder.root / REPORT} and {folder.root / RESULTS}"
+    )
+    return audit
+
+
+def _admitted(
+    setup: Setup, folder: RunFolder, staged: StagedStore, extend: bool
+) -> tuple[Setup, list[str]]:
+    """Check that the audit can be made in this folder, and begin it there; say what is new."""
     setup.plugins.encoder.check()
     news = folder.admit(setup, extend=extend)
     check_generators(setup)
     examine(setup)
     folder.begin(setup, new=news is not None)
     staged.commit()
-    setup = replace(setup, store=folder.store)
-    made = fill(setup, runtime, progress, news or [])
-    audit = Audit(setup, folder)
-    findings = results_key(audit)
-    cells = f"{len(setup.cells)} cell" + "s" * (len(setup.cells) != 1)
-    if not made and folder.holds(findings):
-        progress.say(f"nothing to do: {folder.root} is up to date ({cells})")
-        return audit
-    files = written(audit)
-    for name, data in files.items():
-        folder.write(name, data)
-    folder.finish(setup, findings, sorted(files), seconds=time.monotonic() - started)
-    progress.say(
-        f"{cells} in {duration(time.monotonic() - started)}: "
-        f"see {folder.root / REPORT} and {folder.root / RESULTS}"
-    )
-    return audit
+    return replace(setup, store=folder.store), news or []
 
 
-def written(audit: Audit) -> dict[str, bytes]:
+def fill(
+    setup: Setup,
+    runtime: Runtime,
+    progress: Progress,
+    news: Sequence[str] = (),
+    stages: Sequence[Stage] = EVIDENCE,
+) -> int:
+    """Make the releases that the store does not hold, then what the stages make of them."""
+    if news:
+        missing = sum(len(unit.sets) for unit in missing_releases(setup))
+        whole = sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
+        progress.say(f"new: {'; '.join(news)}")
+        progress.say(f"to make: {missing:,} releases; kept: {whole - missing:,}")
+    made = RELEASES.make(setup, runtime, progress)
+    check_awaited(setup)
+    return made + _make(stages, setup, runtime, progress)
+
+
+def _make(stages: Sequence[Stage], setup: Setup, runtime: Runtime, progress: Progress) -> int:
+    return sum(stage.make(setup, runtime, progress) for stage in stages)
+
+
+def _cells(setup: Setup) -> str:
+    return f"{len(setup.cells)} cell" + "s" * (len(setup.cells) != 1)
+
+
+def written(results: Results) -> dict[str, bytes]:
     """Return the files that a finished audit leaves beside its store, by name."""
-    files = {f"{RESULTS}/{name}": data for name, data in result_files(audit).items()}
-    return files | {REPORT: render(audit)}
+    files = {f"{RESULTS}/{name}": data for name, data in result_files(results).items()}
+    return files | {REPORT: render(results)}
 
 
 def write_report(
@@ -95,7 +130,7 @@ def write_report(
     folder, name = audit.folder.root, CONFIDENTIAL if include_text else REPORT
     if path is not None:
         folder, name = Path(path).parent, Path(path).name
-    RunFolder(folder).write(name, render(audit, include_text=include_text))
+    RunFolder(folder).write(name, render(audit.results, include_text=include_text))
     return folder / name
 
 
@@ -103,51 +138,6 @@ def _loaded(spec: Spec | LoadedSpec | Path | str) -> LoadedSpec:
     if isinstance(spec, LoadedSpec):
         return spec
     return LoadedSpec(spec) if isinstance(spec, Spec) else load_spec(spec)
-
-
-def fill(
-    setup: Setup,
-    runtime: Runtime,
-    progress: Progress,
-    news: list[str],
-    stages: Sequence[Stage] = STAGES,
-) -> int:
-    """Make what the store lacks: releases, then what the stages make. Return how much that was."""
-    releases = missing_releases(setup)
-    lacking = sum(len(unit.sets) for unit in releases)
-    if news:
-        whole = sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
-        progress.say(f"new: {'; '.join(news)}")
-        progress.say(f"to make: {lacking:,} releases; kept: {whole - lacking:,}")
-    exclusive = [unit for unit in releases if setup.generator_of(unit.cell)[1].exclusive]
-    shared = [unit for unit in releases if unit not in exclusive]
-    for units, workers in ((exclusive, 1), (shared, runtime.workers)):
-        run_units(
-            make_releases,
-            setup,
-            units,
-            workers=workers,
-            progress=progress,
-            title="releases",
-            steps=sum(len(unit.sets) for unit in units),
-        )
-    check_awaited(setup)
-    return lacking + sum(_go_through(stage, setup, runtime, progress) for stage in stages)
-
-
-def _go_through(stage: Stage, setup: Setup, runtime: Runtime, progress: Progress) -> int:
-    """Do what a stage has left to do, and return how much that was."""
-    missing = stage.missing(setup)
-    run_units(
-        stage.task,
-        setup,
-        missing,
-        workers=runtime.workers,
-        progress=progress,
-        title=stage.title,
-        steps=len(missing),
-    )
-    return len(missing)
 
 
 def analyse(
@@ -161,7 +151,7 @@ def analyse(
     """Run the analyses on one run folder, or on several joined into one study.
 
     All that take seconds, and those that the specs or `also` name; or `only` some. What they need
-    and a folder's store lacks is made there, so long as its evidence is whole.
+    and a folder's store does not hold is made there, so long as its evidence is whole.
     """
     runtime, progress = runtime or Runtime(), progress or Silent()
     for option, names in (("--only", only), ("--also", also)):
@@ -173,10 +163,8 @@ def analyse(
         if missing_releases(audit.setup) or missing_evidence(audit.setup):
             raise UserError("the audit is not finished", str(folder), "go on with `run` first")
         wanted = {*only, *also} if only else {*also, *audit.setup.spec.analyses.also}
-        for stage in FOR_ANALYSES:
-            _go_through(stage, audit.setup, runtime, progress)
-        if FUSION.title in wanted:
-            _go_through(FUSION, audit.setup, runtime, progress)
+        stages = (*MEASUREMENTS, META) if META.title in wanted else MEASUREMENTS
+        _make(stages, audit.setup, runtime, progress)
         asked += wanted
         studies.append((str(folder), audit.study))
     return outcomes_of(join_studies(studies), only=only, also=asked)

@@ -1,6 +1,6 @@
-"""The workbench: everything an audit works with, made from the spec and checked before it starts.
+"""The setup: everything an audit works with, made from the spec and checked before it starts.
 
-It can be pickled: a worker gets the whole bench once, and a list of units.
+It can be pickled: a worker gets the whole setup once, and a list of units.
 """
 
 from __future__ import annotations
@@ -8,21 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
-from synthleak.analyses.cells import Cell
-from synthleak.audit.layout import Plugins, lay_out
+from synthleak.audit.inputs import Inputs, Plugins, build_plugins
+from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
-from synthleak.core.plugins import PluginFile, use_files
+from synthleak.core.plugins import PluginFile, read_files, use_files
 from synthleak.core.seeds import derive
 from synthleak.core.spec import GeneratorSection, LoadedSpec, Spec
 from synthleak.core.store import Store
-from synthleak.corpus.corpus import Corpus, Record
+from synthleak.corpus.corpus import Corpus, Record, assemble
 from synthleak.encoders.encoder import Vectors, encode_once
-from synthleak.evidence.observation import Observation, Targets
-from synthleak.plan.plan import Plan, RecordSet, play
+from synthleak.evidence.family import Proxy
+from synthleak.evidence.observation import Targets
+from synthleak.plan.plan import Plan, RecordSet, designs, play
 from synthleak.pools.pool import Pool
+from synthleak.pools.selection import select_all
 from synthleak.releases.release import Generator, Public, Request, public_side
+
+T = TypeVar("T")
+StreamName = tuple[int | str, ...]
+"""The name of a random stream; every stream of an audit has one of its own."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +46,11 @@ class Setup:
     only: tuple[Cell, ...] | None = None
     _targets: dict[str, Targets] = field(default_factory=dict, repr=False, init=False)
     _keys: dict[tuple[Cell, str], str] = field(default_factory=dict, repr=False, init=False)
-    _seen: dict[str, Observation] = field(default_factory=dict, repr=False, init=False)
+    _last: dict[str, tuple[Any, Any]] = field(default_factory=dict, repr=False, init=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle so that the plug-ins of single files are loaded before what is made of them."""
-        return _empty_setup, (self.files,), {**self.__dict__, "_seen": {}}
+        return _empty_setup, (self.files,), {**self.__dict__, "_last": {}}
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -57,6 +63,11 @@ class Setup:
             for section, _ in self.plugins.generators
             for epsilon in section.epsilon
         ]
+
+    @property
+    def proxies(self) -> tuple[Proxy, ...]:
+        """The proxies of all families, in the order of every table."""
+        return tuple(proxy for member in self.plugins.families for proxy in member.proxies)
 
     @cached_property
     def _record_keys(self) -> list[str]:
@@ -131,12 +142,23 @@ class Setup:
             )
         return self._targets[pool]
 
-    def observation(self, text: str, texts: Callable[[], Sequence[str]]) -> Observation:
-        """Open an observation by its content hash; the last one stays open in this process."""
-        if text not in self._seen:
-            self._seen.clear()
-            self._seen[text] = Observation(texts(), self.encode)
-        return self._seen[text]
+    def last(self, kind: str, key: Any, make: Callable[[], T]) -> T:
+        """Return what is made for a key; the last of each kind stays in this process."""
+        if kind not in self._last or self._last[kind][0] != key:
+            self._last.pop(kind, None)
+            self._last[kind] = (key, make())
+        made: T = self._last[kind][1]
+        return made
+
+    def plan_identity(self, pool: str) -> list[Any]:
+        """Return what a key says of a pool's plan."""
+        plan = self.plans[pool]
+        return [designs.get(plan.design).version, plan.fingerprint]
+
+    def stream_name(self, title: str, cell: Cell) -> StreamName:
+        """Name the random streams of a cell."""
+        budget = repr(cell.epsilon)
+        return (self.spec.seed, title, cell.corpus, cell.pool, cell.generator, budget)
 
     def raw_texts(self, record_set: RecordSet) -> list[str]:
         """Return the texts of a set that is looked at as it is."""
@@ -160,12 +182,38 @@ def _empty_setup(files: tuple[PluginFile, ...]) -> Setup:
     return object.__new__(Setup)
 
 
-def set_up(loaded: LoadedSpec, store: Store) -> Setup:
-    """Make the workbench of a spec: read, select, draw. Whatever is wrong is found here."""
+def read(loaded: LoadedSpec) -> Inputs:
+    """Read the corpus of a spec, and check every plug-in that it names."""
     spec = loaded.spec
     with loaded.pointing():
-        layout = lay_out(loaded, store)
-        corpus, pools = layout.corpus, layout.pools
+        files = read_files(spec.plugins, loaded.base, "plugins")
+        use_files(files)
+        plugins = build_plugins(loaded)
+        corpus = assemble(
+            plugins.reader, name=spec.corpus.name, description=spec.corpus.description
+        )
+    return Inputs(loaded, files, plugins, corpus)
+
+
+def select(inputs: Inputs, store: Store) -> dict[str, Pool]:
+    """Select the pools: the records that the audit asks about."""
+    spec = inputs.loaded.spec
+    with inputs.loaded.pointing():
+        return select_all(
+            inputs.plugins.orders,
+            inputs.corpus,
+            lambda: inputs.vectors(store),
+            inputs.plugins.pool_encoder.identity(),
+            auxiliary=spec.game.auxiliary,
+            seed=spec.seed,
+            store=store,
+        )
+
+
+def draw(inputs: Inputs, pools: dict[str, Pool], store: Store) -> Setup:
+    """Draw the plan of every pool: sets, trials and baselines. The setup is then whole."""
+    spec, corpus = inputs.loaded.spec, inputs.corpus
+    with inputs.loaded.pointing():
         plans = {name: play(pool, spec.game, spec.seed, store) for name, pool in pools.items()}
     publics = {
         name: public_side(
@@ -175,7 +223,13 @@ def set_up(loaded: LoadedSpec, store: Store) -> Setup:
         )
         for name, pool in pools.items()
     }
-    return Setup(spec, layout.plugins, corpus, pools, plans, publics, store, layout.files)
+    return Setup(spec, inputs.plugins, corpus, pools, plans, publics, store, inputs.files)
+
+
+def set_up(loaded: LoadedSpec, store: Store) -> Setup:
+    """Go through the first three stages. Whatever is wrong with a spec is found here."""
+    inputs = read(loaded)
+    return draw(inputs, select(inputs, store), store)
 
 
 def identity_of(setup: Setup) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def _status(audit: Audit) -> Status:
             }
         )
     whole = all(row["looked_at"] == row["of"] for row in rows)
-    done = whole and audit.folder.holds(results_key(audit))
+    done = whole and audit.folder.holds(results_key(setup))
     unfinished = "evidence is whole, results are not written" if whole else "not finished"
     said = "finished" if done else f"{unfinished}: run it again to go on"
     return Status(rows, said, done)

@@ -126,11 +126,9 @@ def _show_copies(audit: Audit, show_text: bool) -> None:
 
 
 def _summary(audit: Audit) -> dict[str, Any]:
-    from synthleak.report.verdict import headline
-
     assert audit.preconditions is not None
     return {
-        "headline": headline(audit),
+        "headline": audit.headline,
         "blind": asdict(audit.preconditions.blind),
         "declared": audit.preconditions.declared,
         "remarks": [asdict(remark) for remark in audit.remarks],

@@ -38,8 +38,8 @@ def compare(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
       synthleak compare runs/without-dp runs/with-dp
       synthleak compare runs/vendor-a runs/vendor-b --out compare.html
     """
+    from synthleak.audit.result import compare as compare_audits
     from synthleak.audit.status import open_finished
-    from synthleak.report.compare.comparison import compare as compare_audits
     from synthleak.report.compare.page import render_comparison
 
     if len(folders) < 2:

@@ -14,8 +14,8 @@ from synthleak.cli.output import print_json
 from synthleak.core.errors import UserError
 
 if TYPE_CHECKING:
-    from synthleak.report.explain.explanation import Explanation, Match, ReleaseStory, SignalStory
-    from synthleak.report.explain.spans import Span
+    from synthleak.explanations.explanation import Explanation, Match, ReleaseStory, SignalStory
+    from synthleak.explanations.spans import Span
 
 
 @click.command()
@@ -45,7 +45,7 @@ def explain(folder: Path, record: str, cell: str | None, include_text: bool, as_
       synthleak explain runs/audit 00042 --cell outlier/ngram/inf --include-text
     """
     from synthleak.audit.status import open_finished
-    from synthleak.report.explain.explanation import explain as explain_record
+    from synthleak.explanations.explanation import explain as explain_record
 
     pool, generator, epsilon = _parts(cell)
     found = explain_record(

@@ -50,7 +50,7 @@ def figures(
     from synthleak.audit.status import open_finished
     from synthleak.report.figures.files import all_figures, draw
 
-    found = all_figures([open_finished(folder) for folder in folders], only)
+    found = all_figures([open_finished(folder).results for folder in folders], only)
     if listed:
         for name, figure in found.items():
             click.echo(f"{name}: {figure.alt}")

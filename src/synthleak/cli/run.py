@@ -19,6 +19,7 @@ from synthleak.cli.options import (
     work_options,
 )
 from synthleak.cli.output import columns_of, print_table
+from synthleak.core.cell import Cell
 
 if TYPE_CHECKING:
     from synthleak.audit.result import Audit
@@ -70,18 +71,16 @@ def apply_gate(gate: Predicate | None, audit: Audit) -> None:
 
     failed = [] if gate is None else failing(gate, audit.cells)
     for row in failed:
-        place = f"{row.pool}, {row.generator}, ε = {row.epsilon:g}, {row.scenario}"
-        click.echo(f"synthleak: --fail-if holds in {place}", err=True)
+        click.echo(f"synthleak: --fail-if holds in {Cell.of(row).name}, {row.scenario}", err=True)
     if failed:
         sys.exit(EXIT_FAILED)
 
 
 def show(audit: Audit, how: How) -> None:
     """Print the cells of an audit, each number with its chance limit, and the verdict."""
-    from synthleak.report.verdict import headline
 
     if how.as_json:
         print_table([asdict(row) for row in audit.cells], as_json=True)
     elif not how.quiet:
         print_table(columns_of(audit.cells, SHOWN))
-        click.echo(headline(audit))
+        click.echo(audit.headline)

@@ -19,7 +19,6 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from synthleak.analyses.cells import Cell
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.result import Audit, results_key
 from synthleak.audit.run import written
@@ -27,6 +26,7 @@ from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.steps.measurements import redraws_of
 from synthleak.audit.steps.releases import missing_releases, wanted_sets
 from synthleak.audit.steps.stages import STAGES, Stage
+from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress, Silent
 from synthleak.core.runtime import Runtime, available_cores
@@ -227,8 +227,8 @@ class _Trial:
     def _results(self, setup: Setup, folder: Path) -> float:
         def conclude() -> None:
             audit = Audit(replace(setup), RunFolder(folder))
-            results_key(audit)
-            written(audit)
+            results_key(setup)
+            written(audit.results)
 
         first, again = seconds(conclude), seconds(conclude)
         return max(0.0, first - again) + again * len(self.setup.cells) / len(setup.cells)

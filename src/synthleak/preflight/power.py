@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from synthleak.audit.setup import Setup
-from synthleak.audit.steps.measurements import scores_of
 from synthleak.audit.steps.observations import look_at, missing_evidence
 from synthleak.audit.steps.releases import make_releases, missing_releases
+from synthleak.audit.steps.scores import scores_of
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
 from synthleak.core.seeds import stream

@@ -16,7 +16,6 @@ from functools import partial
 from statistics import mean
 from typing import Any
 
-from synthleak.analyses.cells import Cell
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.releases import (
     ReleaseUnit,
@@ -27,6 +26,7 @@ from synthleak.audit.steps.releases import (
     wanted_sets,
 )
 from synthleak.audit.steps.stages import STAGES
+from synthleak.core.cell import Cell
 from synthleak.core.store import Store, name_of
 from synthleak.plan.plan import RecordSet
 from synthleak.preflight.doctor import peak_memory

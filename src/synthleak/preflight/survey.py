@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synthleak.audit.layout import Layout, lay_out
+from synthleak.audit.inputs import Inputs
+from synthleak.audit.setup import read, select
 from synthleak.core.spec import load_spec
-from synthleak.core.store import MemoryStore
+from synthleak.core.store import MemoryStore, Store
 from synthleak.corpus.near_duplicates import THRESHOLD, near_duplicates
 from synthleak.corpus.statistics import (
     TOKENIZER,
@@ -20,7 +22,7 @@ from synthleak.corpus.statistics import (
     statistics_of,
 )
 from synthleak.pools.overlaps import Overlap, overlaps_of
-from synthleak.pools.pool import describe
+from synthleak.pools.pool import Pool, describe
 
 MOST_COMPARED = 150_000
 """Records above which near-duplicates are not looked for: every pair is compared."""
@@ -52,34 +54,31 @@ class Survey:
 
 def survey(spec: Path | str) -> Survey:
     """Read the corpus of a spec, select its pools, and describe both; nothing is written."""
-    loaded = load_spec(spec)
-    with loaded.pointing():
-        layout = lay_out(loaded, MemoryStore())
-    corpus = layout.corpus
+    inputs, store = read(load_spec(spec)), MemoryStore()
+    corpus, pools = inputs.corpus, select(inputs, store)
     combinations = ranked_combinations(corpus)
     return Survey(
         name=corpus.name,
         description=corpus.description,
         tokenizer=TOKENIZER,
         statistics=statistics_of(corpus),
-        near_duplicates=_near(layout),
+        near_duplicates=_near(inputs, store),
         combinations=tuple(combinations),
         frequencies=tuple(frequency_bands(combinations)),
-        pools=tuple(_pool_rows(layout)),
-        overlaps=tuple(overlaps_of(layout.pools)),
+        pools=tuple(_pool_rows(inputs, pools)),
+        overlaps=tuple(overlaps_of(pools)),
     )
 
 
-def _near(layout: Layout) -> NearDuplicates:
+def _near(inputs: Inputs, store: Store) -> NearDuplicates:
     found = None
-    if len(layout.corpus) <= MOST_COMPARED:
-        found = int(near_duplicates(layout.vectors()).sum())
-    return NearDuplicates(found, THRESHOLD, layout.plugins.pool_encoder.kind)
+    if len(inputs.corpus) <= MOST_COMPARED:
+        found = int(near_duplicates(inputs.vectors(store)).sum())
+    return NearDuplicates(found, THRESHOLD, inputs.plugins.pool_encoder.kind)
 
 
-def _pool_rows(layout: Layout) -> list[dict[str, Any]]:
-    rules = {name: order.rule.kind for order in layout.plugins.orders for name in order.names()}
+def _pool_rows(inputs: Inputs, pools: Mapping[str, Pool]) -> list[dict[str, Any]]:
+    rules = {name: order.rule.kind for order in inputs.plugins.orders for name in order.names()}
     return [
-        {"pool": pool.name, "rule": rules[pool.name], **describe(pool)}
-        for pool in layout.pools.values()
+        {"pool": pool.name, "rule": rules[pool.name], **describe(pool)} for pool in pools.values()
     ]

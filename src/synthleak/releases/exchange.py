@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from synthleak.core.cell import format_epsilon
 from synthleak.core.errors import GeneratorError
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.release import Synthetic
@@ -49,8 +50,7 @@ def budget(epsilon: float) -> str:
     >>> budget(float("inf")), budget(4.0), budget(0.5), budget(1 / 3)
     ('inf', '4', '0.5', '0.3333333333333333')
     """
-    short = f"{epsilon:g}"
-    return short if float(short) == epsilon else repr(epsilon)
+    return format_epsilon(epsilon, infinity="inf", exact=True)
 
 
 def content_hash(data: bytes) -> str:

@@ -2,59 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from synthleak.report.environment import environment
-from synthleak.report.verdict import headline
-
-if TYPE_CHECKING:
-    from synthleak.audit.result import Audit
+from synthleak.report.results import CellResult
 
 
-def notebook(audit: Audit) -> str:
+def notebook(headline: str, results: Sequence[CellResult], **facts: Any) -> str:
     """Return a piece of HTML for a notebook's output cell: ids and figures, everything escaped."""
     return (
         environment()
         .get_template("notebook.html")
         .render(
-            headline=headline(audit),
-            corpus=audit.setup.corpus.name,
-            records=len(audit.setup.corpus),
-            folder=str(audit.folder.root),
-            maps=_maps(audit),
-            rows=audit.cells,
+            headline=headline,
+            corpus=results[0].cell.corpus,
+            **facts,
+            maps=_maps(results),
+            rows=[row for one in results for row in one.rows],
         )
     )
 
 
-def _maps(audit: Audit) -> list[dict[str, Any]]:
+def _maps(results: Sequence[CellResult]) -> list[dict[str, Any]]:
     """Return pools × ε for every generator: the deployable figure and whether it was found."""
     maps = []
-    for section, _ in audit.setup.plugins.generators:
-        cells = {(c.pool, c.epsilon): c for c in audit.figures if c.generator == section.name}
+    for generator in dict.fromkeys(one.cell.generator for one in results):
+        cells = {
+            (one.cell.pool, one.cell.epsilon): one
+            for one in results
+            if one.cell.generator == generator
+        }
         budgets = sorted({epsilon for _, epsilon in cells}, reverse=True)
-        pools = list(dict.fromkeys(pool for pool, _ in cells))
         maps.append(
             {
-                "generator": section.name,
+                "generator": generator,
                 "budgets": budgets,
                 "rows": [
-                    (pool, [_square(audit, cells.get((pool, epsilon))) for epsilon in budgets])
-                    for pool in pools
+                    (pool, [_square(cells.get((pool, epsilon))) for epsilon in budgets])
+                    for pool in dict.fromkeys(pool for pool, _ in cells)
                 ],
             }
         )
     return maps
 
 
-def _square(audit: Audit, cell: Any) -> dict[str, Any] | None:
-    if cell is None:
+def _square(result: CellResult | None) -> dict[str, Any] | None:
+    if result is None:
         return None
-    fitted = audit.figures[cell].crossfit
-    words = audit.verdicts[cell].words
+    fitted = result.deployable
     return {
         "auc": None if fitted is None else fitted.value,
         "ceiling": None if fitted is None else fitted.null,
-        "found": words.endswith("leak found"),
-        "words": words,
+        "found": result.verdict.leaks,
+        "words": str(result.verdict),
     }

@@ -9,72 +9,48 @@ import csv
 import io
 import json
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from synthleak.analyses.analysis import Outcome, analyses
-from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
-from synthleak.analyses.copies import CopyRow
-from synthleak.analyses.prior import ComparisonRow, PriorRow
-from synthleak.analyses.utility import UtilityRow
+from synthleak.report.results import CellResult, Results
 from synthleak.report.verdict import headline, sentence
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from synthleak.audit.result import Audit
-
 RESULTS_VERSION = 2
 R = TypeVar("R")
-Table = tuple[type["DataclassInstance"], Sequence["DataclassInstance"]]
 
 
-def result_tables(audit: Audit) -> dict[str, Table]:
-    """Return the tables of `results/` by name: the type of their rows, and the rows.
-
-    Records only where the design compares them, prior attacks only where the spec names some.
-    """
-    tables: dict[str, Table] = {
-        "cells": (CellRow, audit.cells),
-        "proxies": (ProxyRow, audit.proxies),
-    }
-    if audit.prior:
-        tables["prior"] = (PriorRow, audit.prior)
-        tables["comparison"] = (ComparisonRow, audit.comparison)
-    if audit.records:
-        tables["records"] = (RecordRow, audit.records)
-    if audit.utility:
-        tables["utility"] = (UtilityRow, audit.utility)
-    if audit.copies:
-        tables["copies"] = (CopyRow, audit.copies)
-    for outcome in audit.outcomes:
-        if outcome.rows:
-            tables[outcome.name] = (analyses.get(outcome.name).plugin.row, outcome.rows)
-    return tables
-
-
-def result_files(audit: Audit) -> dict[str, bytes]:
+def result_files(results: Results) -> dict[str, bytes]:
     """Return the files of `results/` by name."""
-    files = {}
-    for name, (kind, rows) in result_tables(audit).items():
-        files[f"{name}.csv"] = to_csv(kind, rows)
-        files[f"{name}.parquet"] = to_parquet(kind, rows)
-    return files | {"summary.json": (json.dumps(summary(audit), indent=1) + "\n").encode()}
+    files = {"summary.json": (json.dumps(summary(results), indent=1) + "\n").encode()}
+    for name, (kind, rows) in results.tables.items():
+        files |= _table_files(name, kind, rows)
+    return files
+
+
+def _table_files(
+    name: str, kind: type[DataclassInstance], rows: Sequence[DataclassInstance]
+) -> dict[str, bytes]:
+    return {f"{name}.csv": to_csv(kind, rows), f"{name}.parquet": to_parquet(kind, rows)}
 
 
 def outcome_files(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
     """Return the tables of some analyses as files, and `analyses.json` with what each lacks."""
-    files, said = {}, {}
+    files = {"analyses.json": (json.dumps(_analyses(outcomes), indent=1) + "\n").encode()}
     for outcome in outcomes:
-        kind = analyses.get(outcome.name).plugin.row
         if outcome.rows:
-            files[f"{outcome.name}.csv"] = to_csv(kind, outcome.rows)
-            files[f"{outcome.name}.parquet"] = to_parquet(kind, outcome.rows)
-        said[outcome.name] = {"rows": len(outcome.rows), "lacks": outcome.unavailable}
-    return files | {"analyses.json": (json.dumps(said, indent=1) + "\n").encode()}
+            files |= _table_files(outcome.name, analyses.get(outcome.name).plugin.row, outcome.rows)
+    return files
+
+
+def _analyses(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Return how many rows every analysis gave, and what it lacks."""
+    return {o.name: {"rows": len(o.rows), "lacks": o.unavailable} for o in outcomes}
 
 
 def to_csv(kind: type[DataclassInstance], rows: Sequence[DataclassInstance]) -> bytes:
@@ -121,69 +97,36 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def summary(audit: Audit) -> dict[str, Any]:
+def summary(results: Results) -> dict[str, Any]:
     """Return the audit in one JSON object: what was audited, what was promised, what was found."""
-    setup = audit.setup
+    declared = results.check["declared"] if results.check else None
     return {
-        "headline": headline(audit),
-        "corpus": {
-            "name": setup.corpus.name,
-            "records": len(setup.corpus),
-            "duplicates_dropped": setup.corpus.duplicates,
-            "label_combinations": len(setup.corpus.combinations),
-        },
-        "pools": {
-            name: {
-                "targets": len(pool.targets),
-                "candidates": len(pool.candidates),
-                "auxiliary": len(pool.auxiliary),
-                "records": setup.plans[name].nominal,
-                "release_size": audit.release_size(name),
-                "expressible": setup.publics[name].expresses(setup.records(pool.targets)),
-            }
-            for name, pool in setup.pools.items()
-        },
-        "game": setup.spec.game.model_dump(),
-        **({"check": _check(audit)} if audit.preconditions else {}),
-        "analyses": {
-            outcome.name: {"rows": len(outcome.rows), "lacks": outcome.unavailable}
-            for outcome in audit.outcomes
-        },
-        "cells": [
-            {
-                "pool": cell.pool,
-                "generator": cell.generator,
-                "epsilon": "inf" if math.isinf(cell.epsilon) else cell.epsilon,
-                "claim": audit.claim(cell).to_json(),
-                "verdict": sentence(audit, cell),
-                "p_cell": figures.p,
-                "p_holm": audit.verdicts[cell].p_holm,
-                "redraws": figures.redraws,
-                "crossfit": figures.crossfit and asdict(figures.crossfit),
-                "crossfit_tpr": figures.crossfit_tpr and asdict(figures.crossfit_tpr),
-                "records_low": figures.records_low,
-                "records_high": figures.records_high,
-                "gdp_mu_estimate": figures.mu,
-                "epsilon_bound": figures.epsilon and asdict(figures.epsilon),
-                **audit.degenerate(cell),
-            }
-            for cell, figures in audit.figures.items()
-        ],
+        "headline": headline(results.cells, declared),
+        "corpus": results.corpus,
+        "pools": results.pools,
+        "game": results.game.model_dump(),
+        **({"check": results.check} if results.check else {}),
+        "analyses": _analyses(results.outcomes),
+        "cells": [_cell_summary(result) for result in results.cells],
     }
 
 
-def _check(audit: Audit) -> dict[str, Any]:
-    """Return what was asked before the verdict on a release that was already there."""
-    assert audit.preconditions is not None
-    split = audit.setup.corpus.split
-    assert split is not None
+def _cell_summary(result: CellResult) -> dict[str, Any]:
+    cell, made = result.cell, result.measurements
     return {
-        "declared": audit.preconditions.declared,
-        "members": len(split.positions("members")),
-        "holdout": len(split.positions("holdout")),
-        "reference": len(split.positions("reference")),
-        "blind": asdict(audit.preconditions.blind),
-        "findings": [asdict(finding) for finding in audit.preconditions.findings],
-        "copies": dict(Counter(f"{row.side}, {row.kind}" for row in audit.copies)),
-        "remarks": [asdict(remark) for remark in audit.remarks],
+        "pool": cell.pool,
+        "generator": cell.generator,
+        "epsilon": "inf" if math.isinf(cell.epsilon) else cell.epsilon,
+        "claim": result.claim.to_json(),
+        "verdict": sentence(result),
+        "p_cell": made.p,
+        "p_holm": result.judged.p_holm,
+        "redraws": made.redraws,
+        "crossfit": made.crossfit and asdict(made.crossfit),
+        "crossfit_tpr": made.crossfit_tpr and asdict(made.crossfit_tpr),
+        "records_low": made.records_low,
+        "records_high": made.records_high,
+        "gdp_mu_estimate": made.mu,
+        "epsilon_bound": made.epsilon and asdict(made.epsilon),
+        **result.degenerate,
     }

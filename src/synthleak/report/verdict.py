@@ -3,82 +3,87 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from synthleak.analyses.cells import power_of
-from synthleak.analyses.prior import is_of
-from synthleak.core.verdict import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, decided_by, in_words
+from synthleak.core.verdict import CANNOT_SAY
 from synthleak.metrics.statistics.table import BY_NAME
+from synthleak.report.results import CellResult
 
-if TYPE_CHECKING:
-    from synthleak.analyses.cells import Cell
-    from synthleak.audit.result import Audit
+COUNTED = "under add/remove this may be no more than the number of records"
+"""Said where an instance without the target has a record less."""
 
 
-def sentence(audit: Audit, cell: Cell) -> str:
+def sentence(result: CellResult) -> str:
     """Say in one sentence what was found in a cell, what decided it, and what an attacker gains."""
-    figures, said = audit.figures[cell], audit.verdicts[cell]
-    powers = [power_of(figures, row, len(audit.figures)) for row in figures.rows]
-    known = [power for power in powers if power is not None]
-    fitted = figures.crossfit
-    return in_words(
-        said.words,
-        decided=decided(audit, cell),
-        counted=audit.preconditions is None and audit.setup.spec.game.adjacency == "add",
-        auc=fitted.value if fitted else None,
-        low=fitted.low if fitted else None,
-        high=fitted.high if fitted else None,
-        ceiling=fitted.null if fitted else None,
-        power=max(known) if len(known) == len(powers) else None,
-    )
+    behind = details(result)
+    return f"{result.verdict}: {behind}" if behind else str(result.verdict)
 
 
-def decided(audit: Audit, cell: Cell) -> str | None:
+def details(result: CellResult) -> str:
+    """Say what stands behind a verdict: what decided it, the deployable figure, the power."""
+    verdict, fitted, power = result.verdict, result.deployable, result.power
+    if verdict.kind == CANNOT_SAY:
+        return ""
+    figure = ""
+    if fitted is not None:
+        span = "" if fitted.low is None else f"{fitted.low:.2f} to {fitted.high:.2f}; "
+        figure = (
+            f"an attacker who fixed the method in advance reaches AUC {fitted.value:.2f}"
+            f" ({span}{_limit(fitted.null)})"
+        )
+    if verdict.leaks:
+        why = decided(result)
+        parts = [f"decided by {why}" if why else "", figure, COUNTED if result.counted else ""]
+    elif power is not None and math.isfinite(power):
+        parts = [f"a single signal's AUC below {power:.2f} would often be missed", figure]
+    else:
+        parts = ["what would be missed is unknown", figure]
+    return "; ".join(part for part in parts if part)
+
+
+def decided(result: CellResult) -> str | None:
     """Name the signal and the statistic that decided the verdict on a cell; None if nothing did."""
-    row = next(row for row in audit.cells if is_of(row, cell))
+    row = result.rows[0]
     if row.deciding_value is None:
         return None
-    return decided_by(
-        BY_NAME[row.deciding_statistic].title,
-        row.deciding_proxy,
-        row.deciding_scenario,
-        row.deciding_value,
-        row.deciding_ceiling,
-    )
+    title, limit = BY_NAME[row.deciding_statistic].title, _limit(row.deciding_ceiling)
+    where = f"{row.deciding_proxy} in {row.deciding_scenario}"
+    return f"{title} of {where} ({row.deciding_value:.2f}, {limit})"
 
 
-def headline(audit: Audit) -> str:
-    """Say what the audit found: how many cells, the strongest of them, and what does not follow."""
-    said = {cell: verdict.words for cell, verdict in audit.verdicts.items()}
-    found = [cell for cell, words in said.items() if _ends(words, FOUND)]
-    none = [cell for cell, words in said.items() if words.endswith(NONE_FOUND)]
-    broken = [cell for cell, words in said.items() if words.startswith(BROKEN.upper())]
-    unsaid = [cell for cell, words in said.items() if CANNOT_SAY in words]
+def _limit(ceiling: float | None) -> str:
+    return "no chance limit" if ceiling is None else f"chance limit {ceiling:.2f}"
+
+
+def headline(results: Sequence[CellResult], declared: str | None = None) -> str:
+    """Say what an audit found: how many cells, the strongest of them, and what does not follow.
+
+    `declared` is what was declared of the split of a check.
+    """
+    kinds: dict[str, list[CellResult]] = {"found": [], "none": [], "cannot": []}
+    for one in results:
+        kinds[one.verdict.kind].append(one)
+    broken = [one.cell.name for one in results if one.verdict.bound is not None]
+    whole = _cells(len(results))
     parts = []
     if broken:
-        parts.append(f"CLAIM BROKEN in {_cells(len(broken))}: {_named(broken)}.")
-    if found:
-        top = max(found, key=lambda cell: _deployable(audit, cell))
+        parts.append(f"CLAIM BROKEN in {_cells(len(broken))}: {'; '.join(broken)}.")
+    if kinds["found"]:
+        top = max(kinds["found"], key=_strength)
         parts.append(
-            f"Leak found in {len(found)} of {_cells(len(said))}, most in {_named([top])}:"
-            f" {sentence(audit, top).partition(': ')[2]}."
+            f"Leak found in {len(kinds['found'])} of {whole}, most in {top.cell.name}:"
+            f" {details(top)}."
         )
-    if none:
-        top = max(none, key=lambda cell: _deployable(audit, cell))
-        missed = sentence(audit, top).partition(": ")[2]
+    if kinds["none"]:
+        top = max(kinds["none"], key=_strength)
         parts.append(
-            f"None found at this power in {len(none)} of {_cells(len(said))}; in {_named([top])}"
-            f" {missed}. Nothing found is no proof that nothing leaks."
+            f"None found at this power in {len(kinds['none'])} of {whole}; in {top.cell.name}"
+            f" {details(top)}. Nothing found is no proof that nothing leaks."
         )
-    if unsaid:
-        parts.append(
-            f"Nothing can be said of {_cells(len(unsaid))}: {said[unsaid[0]].partition(': ')[2]}."
-        )
-    if (
-        audit.preconditions is not None
-        and audit.preconditions.declared == "unstated"
-        and not unsaid
-    ):
+    if kinds["cannot"]:
+        reason = kinds["cannot"][0].verdict.reason
+        parts.append(f"Nothing can be said of {_cells(len(kinds['cannot']))}: {reason}.")
+    elif declared == "unstated":
         parts.append(
             "This holds if members and holdout are a uniform random split, made before the release:"
             " nobody has declared that."
@@ -86,22 +91,9 @@ def headline(audit: Audit) -> str:
     return " ".join(parts)
 
 
-def _ends(words: str, end: str) -> bool:
-    return words.endswith(end) and not words.endswith(NONE_FOUND)
-
-
-def _deployable(audit: Audit, cell: Cell) -> float:
-    fitted = audit.figures[cell].crossfit
-    return -math.inf if fitted is None else fitted.value
+def _strength(result: CellResult) -> float:
+    return -math.inf if result.deployable is None else result.deployable.value
 
 
 def _cells(count: int) -> str:
     return f"{count} cell{'s' * (count != 1)}"
-
-
-def _named(cells: list[Cell]) -> str:
-    def name(cell: Cell) -> str:
-        budget = "without privacy" if math.isinf(cell.epsilon) else f"at ε = {cell.epsilon:g}"
-        return f"{cell.generator} {budget}, pool {cell.pool}"
-
-    return "; ".join(name(cell) for cell in cells)

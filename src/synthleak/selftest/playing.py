@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from synthleak.audit.setup import Setup
-from synthleak.audit.steps.measurements import claim_of, scores_of
 from synthleak.audit.steps.observations import look_at, missing_evidence
-from synthleak.audit.steps.releases import make_releases, missing_releases
+from synthleak.audit.steps.releases import claim_of, make_releases, missing_releases
+from synthleak.audit.steps.scores import scores_of
 from synthleak.metrics.measure import measure
 from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.rounds import round_measurements

@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from synthleak.analyses.analysis import Study
 from synthleak.analyses.cell_data import AttributeRow, CellData, PoolFacts, Signal
-from synthleak.analyses.cells import Cell, CellRow, ProxyRow, evaluate, judge
+from synthleak.analyses.cells import CellRow, ProxyRow, evaluate, judge
 from synthleak.calibration import Scores
+from synthleak.core.cell import Cell
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.measure import measure
 from synthleak.metrics.records.profile import pack_ranks, profile, unpack_scores
+from synthleak.metrics.rounds import round_measurements
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
@@ -153,7 +155,13 @@ class Planted:
         details: list[ProxyRow] = []
         for (cell_data, scores), verdict in zip(self.cells, judged, strict=True):
             some, more = evaluate(
-                cell_data.cell, scores, cell_data.plan, cell_data.figures, verdict, len(self.cells)
+                cell_data.cell,
+                PROXIES,
+                [round_measurements(table, cell_data.plan.trials) for table in scores],
+                cell_data.plan,
+                cell_data.figures,
+                verdict,
+                len(self.cells),
             )
             rows += some
             details += more

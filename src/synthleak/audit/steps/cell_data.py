@@ -5,17 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 from synthleak.analyses.cell_data import CellData, PoolFacts, Signal
-from synthleak.analyses.cells import Cell
 from synthleak.audit.setup import Setup
-from synthleak.audit.steps.measurements import measurements_of
-from synthleak.audit.steps.meta_classifier import meta_of, missing_meta
-from synthleak.audit.steps.profiles import normal_scores_of, profile_of
+from synthleak.audit.steps.measurements import MEASUREMENTS
+from synthleak.audit.steps.meta_classifier import META
+from synthleak.audit.steps.profiles import PROFILE, normal_scores_of
+from synthleak.core.cell import Cell
 
 
 def cell_data_of(setup: Setup, cell: Cell) -> CellData:
     """Return a cell as it was played: what analyses look at beside the tables."""
     plan = setup.plans[cell.pool]
-    proxies = [proxy for member in setup.plugins.families for proxy in member.proxies]
     return CellData(
         cell=cell,
         pool=pool_facts(setup, cell.pool),
@@ -26,12 +25,12 @@ def cell_data_of(setup: Setup, cell: Cell) -> CellData:
         signals=tuple(
             Signal(baseline.scenario, proxy.name, proxy.view)
             for baseline in plan.baselines
-            for proxy in proxies
+            for proxy in setup.proxies
         ),
-        figures=measurements_of(setup, cell),
-        profile=profile_of(setup, cell),
+        figures=MEASUREMENTS.get(setup, cell),
+        profile=PROFILE.get(setup, cell),
         load_scores=partial(normal_scores_of, setup, cell),
-        meta=None if cell in missing_meta(setup, [cell]) else meta_of(setup, cell),
+        meta=META.get(setup, cell) if META.exists(setup, cell) else None,
     )
 
 

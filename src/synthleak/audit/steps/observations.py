@@ -1,12 +1,12 @@
-"""The second kind of work: letting proxies look at observations."""
+"""Evidence: every proxy looks at every observation of every target (docs/method.md §6)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from synthleak.analyses.cells import Cell
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.releases import header_of, open_release
+from synthleak.core.cell import Cell
 from synthleak.core.store import name_of
 from synthleak.evidence.family import Family
 from synthleak.evidence.observation import Observation, Targets
@@ -83,7 +83,7 @@ def observed(setup: Setup, pool: str, text: str, raw: int | None) -> Observation
             return [record.text for record in open_release(setup, text)]
         return setup.raw_texts(setup.plans[pool].sets[raw])
 
-    return setup.observation(text, texts)
+    return setup.last("observation", text, lambda: Observation(texts(), setup.encode))
 
 
 def look_at(setup: Setup, unit: ObservationUnit) -> int:

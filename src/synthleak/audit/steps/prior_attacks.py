@@ -1,26 +1,22 @@
-"""Prior attacks on the same releases, as work: sightings first, then figures (docs/method.md §9).
-
-Like evidence and figures, what an attack sees of an observation, and what it is worth on a cell,
-are kept under keys of all that they were made from.
-"""
+"""Prior attacks on the same releases: what each sees, then what it is worth (docs/method.md §9)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache, partial
 
 import numpy as np
 
-from synthleak.analyses.cells import Cell
 from synthleak.analyses.prior import AttackMeasurements, measure_attack
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import redraws_of
 from synthleak.audit.steps.observations import observations, observed, put_away
 from synthleak.audit.steps.releases import open_release
+from synthleak.core.artefact import Artefact, Need
+from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
-from synthleak.core.store import keep, name_of
+from synthleak.core.store import name_of
 from synthleak.evidence.attack import Attack, attack_key, observe
 from synthleak.evidence.observation import TextSet
 from synthleak.evidence.table import get_evidence, put_evidence
@@ -117,46 +113,13 @@ def attack_observation(setup: Setup, unit: AttackUnit) -> int:
 
 
 def _references(setup: Setup, unit: AttackUnit) -> TextSet:
-    """Return the references of a unit; all sets of a `lone` cell share them, so keep the last."""
-    last: dict[tuple[str, ...], TextSet] = setup.targets(unit.pool).remember("references", dict)
-    if unit.references not in last:
+    """Return the references of a unit; all sets of a `lone` cell share them."""
+
+    def make() -> TextSet:
         texts = [record.text for text in unit.references for record in open_release(setup, text)]
-        last.clear()
-        last[unit.references] = TextSet(texts, setup.encode)
-    return last[unit.references]
+        return TextSet(texts, setup.encode)
 
-
-def prior_of(setup: Setup, cell: Cell) -> list[AttackMeasurements]:
-    """Return the figures of every prior attack on a cell, made now only if they never were."""
-    plan = setup.plans[cell.pool]
-    design = designs.get(plan.design).plugin
-
-    @cache
-    def assignments() -> list[Assignment]:
-        rng, redraws = stream(*_name(setup, cell)), redraws_of(setup, cell.pool)
-        drawn = redraw_assignments(design, plan, setup.spec.game, rng, redraws)
-        return [assignment_of(plan.trials, len(plan.targets)), *drawn]
-
-    def make(attack: Attack) -> AttackMeasurements:
-        values = np.zeros((len(plan.sets), len(plan.targets), attack.columns))
-        done = [0] * len(plan.sets)
-        for position, key in _keys(setup, cell, attack):
-            block = get_evidence(setup.store, key)
-            values[position, done[position] : done[position] + len(block)] = block
-            done[position] += len(block)
-        return measure_attack(attack, values, design, plan, assignments())
-
-    return [
-        keep(
-            setup.store,
-            "figures",
-            prior_key(setup, cell, attack),
-            partial(make, attack),
-            AttackMeasurements.to_bytes,
-            AttackMeasurements.from_bytes,
-        )
-        for attack in attacks_on(setup, cell)
-    ]
+    return setup.last("references", unit.references, make)
 
 
 def attacks_on(setup: Setup, cell: Cell) -> list[Attack]:
@@ -169,39 +132,6 @@ def attacks_on(setup: Setup, cell: Cell) -> list[Attack]:
     ]
 
 
-def prior_key(setup: Setup, cell: Cell, attack: Attack) -> str:
-    """Return the key of an attack's figures on a cell: plan, what it saw, streams, redraws."""
-    plan = setup.plans[cell.pool]
-    return digest(
-        "rivals",
-        VERSION,
-        attack.identity(),
-        [designs.get(plan.design).version, plan.fingerprint],
-        setup.spec.game.model_dump(),
-        _name(setup, cell),
-        redraws_of(setup, cell.pool),
-        [key for _, key in _keys(setup, cell, attack)],
-    )
-
-
-def missing_prior(setup: Setup) -> list[Cell]:
-    """Return the cells on which some attack's figures are not in the store."""
-    return [
-        cell
-        for cell in setup.cells
-        if not all(
-            setup.store.exists(name_of("figures", prior_key(setup, cell, attack)))
-            for attack in attacks_on(setup, cell)
-        )
-    ]
-
-
-def measure_prior(setup: Setup, cell: Cell) -> int:
-    """Make the figures of the prior attacks on one cell."""
-    prior_of(setup, cell)
-    return 1
-
-
 def _keys(setup: Setup, cell: Cell, attack: Attack) -> list[tuple[int, str]]:
     """Return (set, key) for every set of a cell that an attack looks at."""
     return [
@@ -211,6 +141,51 @@ def _keys(setup: Setup, cell: Cell, attack: Attack) -> list[tuple[int, str]]:
     ]
 
 
-def _name(setup: Setup, cell: Cell) -> tuple[int | str, ...]:
-    budget = repr(cell.epsilon)
-    return (setup.spec.seed, "rivals", cell.corpus, cell.pool, cell.generator, budget)
+def prior_key(setup: Setup, cell: Cell, attack: Attack) -> str:
+    """Return the key of an attack's measurements on a cell: plan, what it saw, streams, redraws."""
+    return digest(
+        "rivals",
+        VERSION,
+        attack.identity(),
+        setup.plan_identity(cell.pool),
+        setup.spec.game.model_dump(),
+        setup.stream_name("rivals", cell),
+        redraws_of(setup, cell.pool),
+        [key for _, key in _keys(setup, cell, attack)],
+    )
+
+
+def _measure(setup: Setup, cell: Cell, attack: Attack) -> AttackMeasurements:
+    plan = setup.plans[cell.pool]
+    values = np.zeros((len(plan.sets), len(plan.targets), attack.columns))
+    done = [0] * len(plan.sets)
+    for position, key in _keys(setup, cell, attack):
+        block = get_evidence(setup.store, key)
+        values[position, done[position] : done[position] + len(block)] = block
+        done[position] += len(block)
+    design = designs.get(plan.design).plugin
+    return measure_attack(attack, values, design, plan, _assignments(setup, cell))
+
+
+def _assignments(setup: Setup, cell: Cell) -> list[Assignment]:
+    """Return the assignment that was played, and the redraws that all attacks on a cell share."""
+    plan = setup.plans[cell.pool]
+
+    def draw() -> list[Assignment]:
+        rng, redraws = stream(*setup.stream_name("rivals", cell)), redraws_of(setup, cell.pool)
+        design = designs.get(plan.design).plugin
+        drawn = redraw_assignments(design, plan, setup.spec.game, rng, redraws)
+        return [assignment_of(plan.trials, len(plan.targets)), *drawn]
+
+    return setup.last("redraws", cell, draw)
+
+
+PRIOR = Artefact(
+    "figures", prior_key, _measure, AttackMeasurements.to_bytes, AttackMeasurements.from_bytes
+)
+"""The measurements of one prior attack on a cell."""
+
+
+def attacked(setup: Setup, cell: Cell) -> list[Need]:
+    """Return what is measured of the prior attacks on a cell."""
+    return [(PRIOR, (cell, attack)) for attack in attacks_on(setup, cell)]

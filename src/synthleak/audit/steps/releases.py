@@ -1,16 +1,17 @@
-"""The first kind of work: making releases, and opening those that were made."""
+"""Releases: every generator makes one from every set of its plan; those made are opened here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from synthleak.analyses.cells import Cell
 from synthleak.audit.setup import Setup
+from synthleak.core.cell import Cell
 from synthleak.core.errors import ContractError, GeneratorError, StoreError
 from synthleak.core.identity import digest
 from synthleak.core.store import fetch, name_of
 from synthleak.plan.plan import RecordSet
+from synthleak.releases.claim import Claim
 from synthleak.releases.release import (
     Header,
     Synthetic,
@@ -116,6 +117,12 @@ def digest_of(release: Iterable[Synthetic]) -> str:
 def header_of(setup: Setup, cell: Cell, record_set: RecordSet) -> Header:
     """Return the header of a release that was made."""
     return fetch(setup.store, "release", setup.release_key(cell, record_set), Header.from_bytes)
+
+
+def claim_of(setup: Setup, cell: Cell) -> Claim:
+    """Return what the releases of a cell promise."""
+    _, first = wanted_sets(setup, cell)[0]
+    return header_of(setup, cell, first).claim
 
 
 def open_release(setup: Setup, text: str) -> list[Synthetic]:

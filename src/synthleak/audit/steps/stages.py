@@ -1,32 +1,27 @@
-"""What an audit does after its releases are made, stage by stage.
+"""What an audit makes, as work for an engine: which units are missing, and how one is done.
 
-Each stage asks the store what is missing and lets an engine make it; so a stage that is added here
-is run, resumed and counted in `plan cost` like the others.
+A unit that is in the store is never done again. `audit/run.py` says in which order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from synthleak.audit.setup import Setup
-from synthleak.audit.steps.measurements import (
-    measure_cell,
-    missing_curves,
-    missing_measurements,
-    trace_cell,
-)
-from synthleak.audit.steps.meta_classifier import asked_meta, measure_meta, missing_meta
+from synthleak.audit.steps.measurements import measured
+from synthleak.audit.steps.meta_classifier import asked, fused
 from synthleak.audit.steps.observations import look_at, missing_evidence
-from synthleak.audit.steps.prior_attacks import (
-    attack_observation,
-    measure_prior,
-    missing_attacks,
-    missing_prior,
-)
-from synthleak.audit.steps.profiles import missing_profiles, profile_cell
-from synthleak.audit.steps.utility import measure_utility, missing_utility
+from synthleak.audit.steps.prior_attacks import attack_observation, attacked, missing_attacks
+from synthleak.audit.steps.releases import make_releases, missing_releases
+from synthleak.audit.steps.utility import useful
+from synthleak.core.artefact import Need
+from synthleak.core.cell import Cell
+from synthleak.core.engine.local import run_units
+from synthleak.core.engine.progress import Progress
+from synthleak.core.runtime import Runtime
 
 
 @dataclass(frozen=True)
@@ -36,24 +31,71 @@ class Stage:
     title: str
     missing: Callable[[Setup], list[Any]]
     task: Callable[[Setup, Any], int]
-    of: Literal["observation", "cell"]
+    of: Literal["release", "observation", "cell"]
+
+    def make(self, setup: Setup, runtime: Runtime, progress: Progress) -> int:
+        """Make what is missing, and return how many steps that took."""
+        made = 0
+        for units, workers in self._shares(setup, runtime):
+            steps = sum(_steps(unit) for unit in units)
+            run_units(
+                self.task,
+                setup,
+                units,
+                workers=workers,
+                progress=progress,
+                title=self.title,
+                steps=steps,
+            )
+            made += steps
+        return made
+
+    def _shares(self, setup: Setup, runtime: Runtime) -> list[tuple[list[Any], int]]:
+        """Return the missing units, those first whose generator wants the machine for itself."""
+        units = self.missing(setup)
+        if self.of != "release":
+            return [(units, runtime.workers)]
+        alone = [unit for unit in units if setup.generator_of(unit.cell)[1].exclusive]
+        return [(alone, 1), ([unit for unit in units if unit not in alone], runtime.workers)]
 
 
-STAGES = (
-    Stage("observations", missing_evidence, look_at, "observation"),
+def _steps(unit: Any) -> int:
+    return len(getattr(unit, "sets", (unit,)))
+
+
+def of_cells(title: str, needs: Callable[[Setup, Cell], list[Need]]) -> Stage:
+    """Return the stage that makes the artefacts that every cell needs."""
+    return Stage(title, partial(_missing, needs), partial(_make, needs), "cell")
+
+
+def _missing(needs: Callable[[Setup, Cell], list[Need]], setup: Setup) -> list[Cell]:
+    return [
+        cell
+        for cell in setup.cells
+        if not all(artefact.exists(setup, *of) for artefact, of in needs(setup, cell))
+    ]
+
+
+def _make(needs: Callable[[Setup, Cell], list[Need]], setup: Setup, cell: Cell) -> int:
+    for artefact, of in needs(setup, cell):
+        artefact.get(setup, *of)
+    return 1
+
+
+RELEASES = Stage("releases", missing_releases, make_releases, "release")
+OBSERVATIONS = Stage("observations", missing_evidence, look_at, "observation")
+EVIDENCE = (
+    OBSERVATIONS,
     Stage("prior attacks", missing_attacks, attack_observation, "observation"),
-    Stage("figures", missing_measurements, measure_cell, "cell"),
-    Stage("figures of prior attacks", missing_prior, measure_prior, "cell"),
-    Stage("profiles", missing_profiles, profile_cell, "cell"),
-    Stage("meta", asked_meta, measure_meta, "cell"),
-    Stage("curves", missing_curves, trace_cell, "cell"),
-    Stage("utility", missing_utility, measure_utility, "cell"),
 )
-
-FOR_ANALYSES = tuple(
-    stage for stage in STAGES if stage.task in (measure_cell, measure_prior, profile_cell)
+MEASUREMENTS = (
+    of_cells("measurements", measured),
+    of_cells("measurements of prior attacks", attacked),
 )
-"""What analyses read, once the evidence is whole."""
-
-FUSION = Stage("meta", missing_meta, measure_meta, "cell")
+MORE = (of_cells("meta", asked), of_cells("utility", useful))
+"""What some analyses and tables need beside the measurements."""
+META = of_cells("meta", fused)
 """The meta-classifier, whether or not the spec asks for it."""
+
+STAGES = (*EVIDENCE, *MEASUREMENTS, *MORE)
+"""What follows the releases, for an estimate of its cost."""

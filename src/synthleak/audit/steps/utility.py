@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from synthleak.analyses.cells import Cell
 from synthleak.analyses.utility import (
     MOST_TESTS,
     RELEASES,
@@ -15,38 +14,18 @@ from synthleak.analyses.utility import (
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.profiles import draws_sets
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
+from synthleak.core.artefact import Artefact, Need
+from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
-from synthleak.core.store import keep, name_of
 from synthleak.plan.plan import RecordSet
 
 
 def utility_row_of(setup: Setup, cell: Cell) -> UtilityRow:
     """Return what the first releases of a cell are good for; each measure is made only once."""
-    made, real = [], []
-    for item in _measured_sets(setup, cell):
-        made.append(_measures(setup, cell, item, real=False))
-        real.append(_measures(setup, cell, item, real=True))
+    sets = _measured_sets(setup, cell)
+    made, real = ([UTILITY.get(setup, cell, item, of) for item in sets] for of in (False, True))
     return utility_row(cell, made, real)
-
-
-def missing_utility(setup: Setup) -> list[Cell]:
-    """Return the cells some of whose measured releases have no measures in the store."""
-    return [
-        cell
-        for cell in setup.cells
-        if any(
-            not setup.store.exists(name_of("utility", _utility_key(setup, cell, item, real)))
-            for item in _measured_sets(setup, cell)
-            for real in (False, True)
-        )
-    ]
-
-
-def measure_utility(setup: Setup, cell: Cell) -> int:
-    """Make the measures of one cell."""
-    utility_row_of(setup, cell)
-    return 1
 
 
 def _measured_sets(setup: Setup, cell: Cell) -> list[RecordSet]:
@@ -71,19 +50,25 @@ def _utility_key(setup: Setup, cell: Cell, item: RecordSet, real: bool) -> str:
     return digest("utility", UTILITY_VERSION, sample, tests, encoder)
 
 
-def _measures(setup: Setup, cell: Cell, item: RecordSet, *, real: bool) -> Measures:
-    def make() -> Measures:
-        records = (
-            setup.records(item.records)
-            if real
-            else open_release(setup, header_of(setup, cell, item).text)
-        )
-        tests = setup.records(_tests(setup, cell, item))
-        return measure(
-            [(record.text, record.labels) for record in records],
-            [(record.text, record.labels) for record in tests],
-            setup.encode,
-        )
+def _measure(setup: Setup, cell: Cell, item: RecordSet, real: bool) -> Measures:
+    records = (
+        setup.records(item.records)
+        if real
+        else open_release(setup, header_of(setup, cell, item).text)
+    )
+    tests = setup.records(_tests(setup, cell, item))
+    return measure(
+        [(record.text, record.labels) for record in records],
+        [(record.text, record.labels) for record in tests],
+        setup.encode,
+    )
 
-    key = _utility_key(setup, cell, item, real)
-    return keep(setup.store, "utility", key, make, Measures.to_bytes, Measures.from_bytes)
+
+UTILITY = Artefact("utility", _utility_key, _measure, Measures.to_bytes, Measures.from_bytes)
+"""The measures of one release, or of the real records that it was made from."""
+
+
+def useful(setup: Setup, cell: Cell) -> list[Need]:
+    """Return what is measured of the first releases of a cell."""
+    sets = _measured_sets(setup, cell)
+    return [(UTILITY, (cell, item, real)) for item in sets for real in (False, True)]

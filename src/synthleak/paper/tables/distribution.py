@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from synthleak.analyses.analysis import Unavailable
 from synthleak.analyses.vulnerability import VulnerabilityRow
+from synthleak.core.cell import format_epsilon
 from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import RANDOM, UNION, Source
 
@@ -42,7 +43,8 @@ def distribution(source: Source) -> lay.Printed:
         lay.Column("n", align="r"),
         *(
             lay.Column(
-                lay.budget(e) if place else f"ε = {lay.budget(e)}", plain=f"ε = {lay.budget(e)}"
+                format_epsilon(e) if place else f"ε = {format_epsilon(e)}",
+                plain=f"ε = {format_epsilon(e)}",
             )
             for place, e in enumerate(budgets)
         ),
@@ -51,7 +53,7 @@ def distribution(source: Source) -> lay.Printed:
         "How per-record vulnerability V(x) is spread in every cell: share of qualifying records"
         " with V > 0 / share S10 of all positive V that the top tenth carries, in per cent, under"
         f" the cell's best proxy; n records qualify. Shaded: S10 above that of the same line at"
-        f" ε = {lay.budget(budgets[0])}, the deeper the larger the excess (up to 40 points)."
+        f" ε = {format_epsilon(budgets[0])}, the deeper the larger the excess (up to 40 points)."
     )
     notes = (
         lay.words(

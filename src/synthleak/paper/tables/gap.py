@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.analyses.control_gap import GapRow
+from synthleak.core.cell import format_epsilon
 from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import OUTLIER, RARE, Source
 
@@ -50,7 +51,7 @@ def _part(
     lines = _lines(source, rows, kinds)
     shared = _share_controls(rows)
     columns = [
-        lay.Column(head, f"ε = {lay.budget(epsilon)}")
+        lay.Column(head, f"ε = {format_epsilon(epsilon)}")
         for epsilon in budgets
         for place, kind in enumerate(kinds)
         for head in (*([] if shared and place else ["Control"]), _title(kind), "Gap")
@@ -68,7 +69,7 @@ def _part(
                 ]
                 entries += _side_by_side(triples, shared)
             made.append(lay.Row((label, scenario), tuple(entries)))
-    caption = lay.words(f"{generator}, ε = {', '.join(lay.budget(e) for e in budgets)}.")
+    caption = lay.words(f"{generator}, ε = {', '.join(format_epsilon(e) for e in budgets)}.")
     block = (lay.Block(tuple(made)),)
     return lay.Part(("Dataset", "Cal."), tuple(columns), block, caption, name=generator)
 

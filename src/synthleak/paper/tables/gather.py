@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from synthleak.analyses.analysis import Outcome, Study, Unavailable, analyses, join_studies
-from synthleak.analyses.merged import MergedRow
+from synthleak.audit.adjudicate import settled
 from synthleak.paper.tables.source import Source, corpus_facts, pool_lines
 from synthleak.report.tables import read_parquet
 
 if TYPE_CHECKING:
     from synthleak.audit.result import Audit
-
-ADJUDICATION = "adjudication"
-"""The files of `results/` that flagged cells leave, once they are settled."""
 
 
 def source_of(audits: Sequence[Audit]) -> Source:
@@ -53,18 +49,3 @@ def _rows(audits: Sequence[Audit], study: Study) -> Callable[[str], Sequence[Any
         return known[name].rows
 
     return rows
-
-
-def settled(audit: Audit) -> tuple[str | None, list[MergedRow]]:
-    """Return the key and the rows of flagged cells that were settled; none if results changed."""
-    results, manifest = audit.folder.results, audit.folder.manifest() or {}
-    about, rows = results / f"{ADJUDICATION}.json", results / f"{ADJUDICATION}.parquet"
-    if not about.is_file() or not rows.is_file():
-        return None, []
-    try:
-        content = json.loads(about.read_text(encoding="utf-8"))
-        if content["findings"] != manifest.get("findings"):
-            return None, []
-        return str(content["key"]), read_parquet(MergedRow, rows)
-    except (ValueError, KeyError, TypeError):
-        return None, []

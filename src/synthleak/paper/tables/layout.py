@@ -10,10 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from synthleak.report.figures import figure
-
-budget = figure.budget
-
 Value = str | float | int | bool | None
 Form = Literal["plain", "sup", "sub", "small"]
 Colour = Literal["", "lexcol", "embcol", "best", "topheavy", "gray"]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from synthleak.analyses.cells import CellRow
+from synthleak.core.cell import format_epsilon
 from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.grid import Cells
 from synthleak.paper.tables.source import Source
@@ -134,7 +135,9 @@ def _grids(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> la
             ]
             ceilings = [_ceiling(cells.best(label, generator, e), "compact") for e in budgets]
             made.append(lay.Row((label, BY_CHANCE), tuple(ceilings)))
-        columns = tuple(lay.Column(lay.budget(e), plain=f"ε = {lay.budget(e)}") for e in budgets)
+        columns = tuple(
+            lay.Column(format_epsilon(e), plain=f"ε = {format_epsilon(e)}") for e in budgets
+        )
         caption = lay.words(generator, *won(winners))
         block = (lay.Block(tuple(made)),)
         parts.append(lay.Part(STUBS, columns, block, caption, turned=True, name=generator))
@@ -169,7 +172,7 @@ def _wide(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> lay
             for label in cells.of_generator(generator)
             for scenario in cells.scenarios
         ]
-        columns = tuple(lay.Column(f"ε = {lay.budget(e)}") for e in budgets)
+        columns = tuple(lay.Column(f"ε = {format_epsilon(e)}") for e in budgets)
         caption = lay.words("Generator: ", generator, ".")
         block = (lay.Block(tuple(made)),)
         parts.append(lay.Part(STUBS, columns, block, caption, name=generator))
@@ -188,8 +191,8 @@ def rare(source: Source) -> lay.Printed:
     columns, keys = [], []
     for generator in cells.generators:
         for epsilon in cells.budgets(generator):
-            plain = f"{generator} ε = {lay.budget(epsilon)}"
-            columns.append(lay.Column(lay.budget(epsilon), generator, plain=plain))
+            plain = f"{generator} ε = {format_epsilon(epsilon)}"
+            columns.append(lay.Column(format_epsilon(epsilon), generator, plain=plain))
             keys.append((generator, epsilon))
     made = []
     for label in cells.labels:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from synthleak.analyses.analysis import Unavailable
 from synthleak.analyses.merged import MergedRow
+from synthleak.core.cell import format_epsilon
 from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import Source
 
@@ -27,7 +28,9 @@ def merged(source: Source) -> lay.Printed:
         shown = {row.measure: row for row in own if row.scenario == top}
         corpus, _, generator, epsilon = game
         first = next(iter(shown.values()))
-        name = f"{corpus}, {generator}, ε = {lay.budget(epsilon)}: {first.first} − {first.second}"
+        name = (
+            f"{corpus}, {generator}, ε = {format_epsilon(epsilon)}: {first.first} − {first.second}"
+        )
         made += [
             lay.Row((name, title), _entries(shown[measure]))
             for measure, title in MEASURES.items()

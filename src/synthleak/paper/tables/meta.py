@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from synthleak.analyses.analysis import Unavailable
 from synthleak.analyses.meta import MetaRow
+from synthleak.core.cell import format_epsilon
 from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import RANDOM, RARE, UNION, Source
 
@@ -47,7 +48,7 @@ def _table(source: Source, name: str, rows: Sequence[MetaRow], title: str) -> la
             if any((row.corpus, row.pool) == pool for row in own)
             for scenario in scenarios
         ]
-        columns = tuple(lay.Column(f"ε = {lay.budget(e)}") for e in budgets)
+        columns = tuple(lay.Column(f"ε = {format_epsilon(e)}") for e in budgets)
         caption = lay.words("Generator: ", generator, ".")
         block = (lay.Block(tuple(made)),)
         parts.append(lay.Part(("Dataset", "Scenario"), columns, block, caption, name=generator))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from synthleak.analyses.analysis import Unavailable
 from synthleak.analyses.prior import ComparisonRow
+from synthleak.core.cell import format_epsilon
 from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import RANDOM, RARE, UNION, Source
 
@@ -66,7 +67,7 @@ def _part(
     generators = list(dict.fromkeys(row.generator for row in rows))
     found = {(row.corpus, row.pool, row.generator, row.epsilon): row for row in rows}
     columns = [
-        lay.Column(head, f"ε = {lay.budget(epsilon)}")
+        lay.Column(head, f"ε = {format_epsilon(epsilon)}")
         for epsilon in budgets
         for head in (*METHODS, "Δ")
     ]
@@ -78,7 +79,7 @@ def _part(
                 entries = [item for cell in cells for item in _entries(source, cell)]
                 name = source.label(*pool, pools)
                 made.append(lay.Row((name, generator), tuple(entries)))
-    caption = lay.words(f"{title}, ε = {', '.join(lay.budget(e) for e in budgets)}.")
+    caption = lay.words(f"{title}, ε = {', '.join(format_epsilon(e) for e in budgets)}.")
     block = (lay.Block(tuple(made)),)
     return lay.Part(("Dataset", "Generator"), tuple(columns), block, caption, name=title)
 

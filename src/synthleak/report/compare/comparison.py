@@ -11,15 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from synthleak.analyses.cells import power_of
 from synthleak.analyses.gaps import WHOLE, combine
+from synthleak.core.cell import format_epsilon
 from synthleak.metrics.null import holm
-from synthleak.report.figures.figure import named
+from synthleak.report.results import CellResult, Results
 from synthleak.report.verdict import headline
 
 if TYPE_CHECKING:
     from synthleak.analyses.cell_data import CellData
-    from synthleak.audit.result import Audit
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class Compared:
     cautions: tuple[str, ...]
 
 
-def compare(audits: Sequence[tuple[str, Audit]]) -> Compared:
+def compare(audits: Sequence[tuple[str, Results]]) -> Compared:
     """Put audits side by side; the first is what the others are compared with."""
     first_name, first = audits[0]
     differences: list[DifferenceLine] = []
@@ -117,79 +116,72 @@ def compare(audits: Sequence[tuple[str, Audit]]) -> Compared:
     )
 
 
-def _audit(name: str, audit: Audit) -> AuditLine:
-    game = audit.setup.spec.game
-    known = {
-        cell: figures.crossfit
-        for cell, figures in audit.figures.items()
-        if figures.crossfit is not None
-    }
-    top = max(known, key=lambda cell: known[cell].value, default=None)
-    plan = next(iter(audit.setup.plans.values()))
+def _audit(name: str, audit: Results) -> AuditLine:
+    known = [one for one in audit.cells if one.deployable is not None]
+    top = max(known, key=_auc, default=None)
+    plan = next(iter(audit.plans.values()))
     return AuditLine(
         audit=name,
-        corpus=audit.setup.corpus.name,
-        records=len(audit.setup.corpus),
+        corpus=audit.corpus["name"],
+        records=audit.corpus["records"],
         design=plan.design,
         adjacency=plan.adjacency,
-        instances=game.instances,
-        cells=len(audit.figures),
-        found=sum(_found(verdict.words) for verdict in audit.verdicts.values()),
-        strongest="" if top is None else named(top),
-        auc=None if top is None else known[top].value,
-        ceiling=None if top is None else known[top].null,
-        headline=headline(audit),
+        instances=audit.game.instances,
+        cells=len(audit.cells),
+        found=sum(one.verdict.leaks for one in audit.cells),
+        strongest="" if top is None else top.cell.name,
+        auc=None if top is None or top.deployable is None else top.deployable.value,
+        ceiling=None if top is None or top.deployable is None else top.deployable.null,
+        headline=headline(audit.cells, audit.check["declared"] if audit.check else None),
     )
 
 
-def _found(words: str) -> bool:
-    return words.endswith("leak found")
+def _auc(result: CellResult) -> float:
+    return -math.inf if result.deployable is None else result.deployable.value
 
 
-def _cells(name: str, audit: Audit) -> Iterator[CellLine]:
-    for cell, figures in audit.figures.items():
-        fitted = figures.crossfit
-        powers = [power_of(figures, row, len(audit.figures)) for row in figures.rows]
-        known = [power for power in powers if power is not None]
-        claim = audit.claim(cell)
+def _cells(name: str, audit: Results) -> Iterator[CellLine]:
+    for one in audit.cells:
+        fitted, claim, bound = one.deployable, one.claim, one.measurements.epsilon
         yield CellLine(
             audit=name,
-            pool=cell.pool,
-            generator=cell.generator,
-            epsilon=cell.epsilon,
+            pool=one.cell.pool,
+            generator=one.cell.generator,
+            epsilon=one.cell.epsilon,
             auc=None if fitted is None else fitted.value,
             low=None if fitted is None else fitted.low,
             high=None if fitted is None else fitted.high,
             ceiling=None if fitted is None else fitted.null,
-            p_holm=audit.verdicts[cell].p_holm,
-            power=max(known) if len(known) == len(powers) else None,
-            claim=f"({claim.epsilon:g}, {claim.delta:.1g})" if claim.promises else "none",
-            epsilon_lower=None if figures.epsilon is None else figures.epsilon.lower,
-            verdict=audit.verdicts[cell].words,
+            p_holm=one.judged.p_holm,
+            power=one.power,
+            claim=f"({format_epsilon(claim.epsilon)}, {claim.delta:.1g})"
+            if claim.promises
+            else "none",
+            epsilon_lower=None if bound is None else bound.lower,
+            verdict=str(one.verdict),
         )
 
 
-def _barred(first: Audit, second: Audit) -> Iterator[str]:
+def _barred(one: Results, other: Results) -> Iterator[str]:
     """Yield what makes all figures of two audits incomparable."""
-    one, other = first.setup, second.setup
-    if one.corpus.fingerprint != other.corpus.fingerprint:
-        yield f"other corpus ({one.corpus.name}, {other.corpus.name}): no figure can be compared"
+    if one.fingerprint != other.fingerprint:
+        names = f"{one.corpus['name']}, {other.corpus['name']}"
+        yield f"other corpus ({names}): no figure can be compared"
         return
     for key in ("design", "adjacency"):
-        mine, theirs = getattr(one.spec.game, key), getattr(other.spec.game, key)
+        mine, theirs = getattr(one.game, key), getattr(other.game, key)
         if mine != theirs:
             yield f"other {key} ({mine}, {theirs}): another game is played"
-    if one.plugins.encoder.identity() != other.plugins.encoder.identity():
-        yield "other encoder: the attackers differ"
-    if [f.name for f in one.plugins.families] != [f.name for f in other.plugins.families]:
-        yield "other proxies: the attackers differ"
+    for key, mine in one.attackers.items():
+        if mine != other.attackers[key]:
+            yield f"other {key}: the attackers differ"
 
 
-def _pools(first: Audit, second: Audit) -> tuple[list[str], list[str]]:
+def _pools(first: Results, second: Results) -> tuple[list[str], list[str]]:
     """Return the pools that both audits ask about alike, and why others are left out."""
     shared, reasons = [], []
-    for name, plan in first.setup.plans.items():
-        other = second.setup.plans.get(name)
+    for name, plan in first.plans.items():
+        other = second.plans.get(name)
         if other is None:
             reasons.append(f"no pool {name} in the second")
         elif set(plan.targets) != set(other.targets):
@@ -201,15 +193,11 @@ def _pools(first: Audit, second: Audit) -> tuple[list[str], list[str]]:
             )
         else:
             shared.append(name)
-    reasons += [
-        f"no pool {name} in the first"
-        for name in second.setup.plans
-        if name not in first.setup.plans
-    ]
+    reasons += [f"no pool {name} in the first" for name in second.plans if name not in first.plans]
     return shared, reasons
 
 
-def _cautions(first: Audit, second: Audit) -> Iterator[str]:
+def _cautions(first: Results, second: Results) -> Iterator[str]:
     """Yield what a reader of both should mind: unequal power above all."""
     one, other = _largest_power(first), _largest_power(second)
     if one is not None and other is not None and abs(one - other) >= 0.02:
@@ -217,27 +205,26 @@ def _cautions(first: Audit, second: Audit) -> Iterator[str]:
             f"power differs: an AUC below {one:.2f} would often be missed in the first, below"
             f" {other:.2f} in the second; “none found” says less where that is larger"
         )
-    if first.setup.corpus.fingerprint == second.setup.corpus.fingerprint and any(
-        plan.fingerprint != second.setup.plans[name].fingerprint
-        for name, plan in first.setup.plans.items()
-        if name in second.setup.plans
+    if first.fingerprint == second.fingerprint and any(
+        plan.fingerprint != second.plans[name].fingerprint
+        for name, plan in first.plans.items()
+        if name in second.plans
     ):
         yield "other plans (seed or instances): differences are not paired"
 
 
-def _largest_power(audit: Audit) -> float | None:
+def _largest_power(audit: Results) -> float | None:
     found = [
         power
-        for figures in audit.figures.values()
-        for row in figures.rows
-        if (power := power_of(figures, row, len(audit.figures))) is not None
-        and math.isfinite(power)
+        for one in audit.cells
+        for power in one.powers
+        if power is not None and math.isfinite(power)
     ]
     return max(found) if found else None
 
 
 def _differences(
-    first: tuple[str, Audit], second: tuple[str, Audit], pool: str
+    first: tuple[str, Results], second: tuple[str, Results], pool: str
 ) -> Iterator[DifferenceLine]:
     for one, other in _matched(_played(first[1], pool), _played(second[1], pool)):
         made = combine([(1.0, other), (-1.0, one)], WHOLE)
@@ -247,9 +234,9 @@ def _differences(
         yield DifferenceLine(
             pool=pool,
             first=first[0],
-            first_cell=named(one.cell, pool=False),
+            first_cell=one.cell.mechanism,
             second=second[0],
-            second_cell=named(other.cell, pool=False),
+            second_cell=other.cell.mechanism,
             difference=made.value,
             low=low,
             high=high,
@@ -259,8 +246,8 @@ def _differences(
         )
 
 
-def _played(audit: Audit, pool: str) -> list[CellData]:
-    return [cell_data for cell_data in audit.cell_data if cell_data.cell.pool == pool]
+def _played(audit: Results, pool: str) -> list[CellData]:
+    return [cell_data for cell_data in audit.study.cell_data if cell_data.cell.pool == pool]
 
 
 def _matched(

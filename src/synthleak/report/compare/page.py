@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 import synthleak
+from synthleak.core.cell import format_epsilon
 from synthleak.report.compare.comparison import CellLine, Compared
 from synthleak.report.environment import environment
 from synthleak.report.figures import figure as fig
@@ -66,7 +67,7 @@ def compared_figure(compared: Compared) -> Figure | None:
         {
             "o": line.pool,
             "n": line.audit,
-            "c": f"{line.generator}, ε = {fig.budget(line.epsilon)}",
+            "c": f"{line.generator}, ε = {format_epsilon(line.epsilon)}",
             "a": fig.short(line.auc),
             "l": fig.short(line.low),
             "h": fig.short(line.high),
@@ -93,7 +94,7 @@ def compared_figure(compared: Compared) -> Figure | None:
 
 def _said(line: CellLine) -> str:
     return (
-        f"{line.audit}, pool {line.pool}, {line.generator} at ε = {fig.budget(line.epsilon)}"
+        f"{line.audit}, pool {line.pool}, {line.generator} at ε = {format_epsilon(line.epsilon)}"
         f" {line.auc:.3f}"
     )
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from synthleak.analyses.cell_data import CONTROLS, EVERY, SELECTED
-from synthleak.analyses.cells import Cell
+from synthleak.core.cell import Cell
 
 Theme = Literal["light", "dark"]
 Spec = dict[str, Any]
@@ -167,20 +167,6 @@ def short(value: float | None, digits: int = 4) -> float | None:
         return None
     made = float(f"{value:.{digits}g}")
     return int(made) if made == int(made) else made
-
-
-def budget(epsilon: float) -> str:
-    """Return ε as it is written everywhere.
-
-    >>> budget(float("inf")), budget(0.5)
-    ('∞', '0.5')
-    """
-    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
-
-
-def named(cell: Cell, *, pool: bool = True) -> str:
-    """Return a cell as a title names it."""
-    return f"{cell.generator}, ε = {budget(cell.epsilon)}" + (f", pool {cell.pool}" if pool else "")
 
 
 def headed(names: Mapping[str, str]) -> Spec:

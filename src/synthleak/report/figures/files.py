@@ -5,33 +5,31 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
-from synthleak.analyses.analysis import Study, analyses
+from synthleak.analyses.analysis import analyses, join_studies
+from synthleak.core.cell import format_epsilon
 from synthleak.core.errors import UserError
 from synthleak.core.validation import nearest
-from synthleak.report.figures.figure import VEGA_LITE, Figure, Theme, budget
+from synthleak.report.figures.figure import VEGA_LITE, Figure, Theme
 from synthleak.report.figures.shelf import cell_figures, drawn_by, study_figures
-
-if TYPE_CHECKING:
-    from synthleak.audit.result import Audit
+from synthleak.report.results import Results
 
 Format = Literal["svg", "png", "pdf", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 SHARPNESS = 2.0
 
 
-def all_figures(audits: Sequence[Audit], only: Sequence[str] = ()) -> dict[str, Figure]:
+def all_figures(audits: Sequence[Results], only: Sequence[str] = ()) -> dict[str, Figure]:
     """Return the figures of some audits by file name: those of every cell, then of the study.
 
     Several audits are joined into one study. `only` names figures, as `roc` or `attributes`.
     """
     found: dict[str, Figure] = {}
-    for audit in audits:
-        for cell in audit.setup.cells:
-            for figure in cell_figures(audit, cell):
-                where = [cell.pool, cell.generator, f"eps-{budget(cell.epsilon)}"]
+    for results in audits:
+        for cell in results.curves:
+            for figure in cell_figures(results, cell):
+                where = [cell.pool, cell.generator, f"eps-{format_epsilon(cell.epsilon)}"]
                 if len(audits) > 1:
                     where.insert(0, cell.corpus)
                 found[_file_name([*where, figure.name], found)] = figure
@@ -44,12 +42,9 @@ def all_figures(audits: Sequence[Audit], only: Sequence[str] = ()) -> dict[str, 
     return {key: figure for key, figure in found.items() if not only or figure.name in only}
 
 
-def _tables(audits: Sequence[Audit]) -> dict[str, Sequence[Any]]:
+def _tables(audits: Sequence[Results]) -> dict[str, Sequence[Any]]:
     """Return the tables of some audits joined, by name; analyses look at all of them together."""
-    columns = [column.name for column in fields(Study) if not column.name.startswith("_")]
-    study = Study(
-        **{name: tuple(row for a in audits for row in getattr(a.study, name)) for name in columns}
-    )
+    study = join_studies([(results.folder, results.study) for results in audits])
     found = {entry.name: entry.plugin.rows(study) for entry in analyses if not entry.plugin.opt_in}
     return {"cells": study.cells, "comparison": study.comparison, **found}
 

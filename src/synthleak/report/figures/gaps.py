@@ -9,6 +9,7 @@ from synthleak.analyses.cells import CellRow
 from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.dp_removal import RemovalRow
 from synthleak.analyses.merged import MergedRow
+from synthleak.core.cell import format_epsilon
 from synthleak.report.figures import figure as fig
 from synthleak.report.figures.figure import Figure, Rows, Spec
 
@@ -30,7 +31,7 @@ def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
         {
             "g": f"{row.generator}, {row.corpus}",
             "p": row.pool,
-            "e": fig.budget(row.epsilon),
+            "e": format_epsilon(row.epsilon),
             "a": fig.short(row.crossfit_auc),
             "l": fig.short(row.crossfit_low),
             "h": fig.short(row.crossfit_high),
@@ -40,7 +41,9 @@ def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
         }
         for row in best.values()
     ]
-    order = [fig.budget(e) for e in sorted({row.epsilon for row in best.values()}, reverse=True)]
+    order = [
+        format_epsilon(e) for e in sorted({row.epsilon for row in best.values()}, reverse=True)
+    ]
     heads = list(dict.fromkeys(str(row["g"]) for row in data))
     above = sum(row["c"] is not None and row["a"] > row["c"] for row in data)
     return Figure(
@@ -158,7 +161,7 @@ def merged_figure(rows: Sequence[MergedRow]) -> Figure | None:
 def _forest_row(
     row: GapRow | RemovalRow | MergedRow, value: float | None, kind: str, p: float | None
 ) -> dict[str, Any]:
-    cell = f"{row.corpus}, {row.generator}, {row.pool}, ε = {fig.budget(row.epsilon)}"
+    cell = f"{row.corpus}, {row.generator}, {row.pool}, ε = {format_epsilon(row.epsilon)}"
     return {
         "c": f"{cell}, {row.scenario}" if isinstance(row, MergedRow) else cell,
         "v": fig.short(value),

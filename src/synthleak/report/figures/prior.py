@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.analyses.cell_data import EVERY
-from synthleak.analyses.cells import Cell, CellRow
+from synthleak.analyses.cells import CellRow
 from synthleak.analyses.prior import OURS, ComparisonRow, PriorRow
 from synthleak.analyses.prior_attacks import ScoreboardRow
+from synthleak.core.cell import Cell, format_epsilon
 from synthleak.report.figures import figure as fig
 from synthleak.report.figures.figure import Figure, Rows, Spec
 
@@ -41,7 +42,7 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
     top = max(ours, key=lambda row: row.auc)
     return Figure(
         name="prior",
-        title=f"Prior attacks in the same game: {fig.named(cell)}",
+        title=f"Prior attacks in the same game: {cell.name}",
         alt=(
             f"AUC of {len(rows)} arms of prior attacks with their chance limits; the best,"
             f" {best.family} {best.arm} in {best.scenario}, reaches {best.auc:.3f}, the best of"
@@ -95,13 +96,13 @@ def prior_attacks_figure(
         {
             "x": fig.short(row.ours_auc - row.delta),
             "y": fig.short(row.ours_auc),
-            "cell": fig.named(Cell(row.corpus, row.pool, row.generator, row.epsilon)),
+            "cell": Cell.of(row).name,
             "corpus": row.corpus,
             "found": "ours passes its null"
             if row.ours_p is not None and row.ours_p <= 0.05
             else "within chance",
             "arm": row.prior_arm,
-            "e": fig.budget(row.epsilon),
+            "e": format_epsilon(row.epsilon),
         }
         for row in rows
         if row.delta is not None

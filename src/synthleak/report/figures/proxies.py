@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthleak.analyses.cells import Cell, CellRow, ProxyRow
+from synthleak.analyses.cells import CellRow, ProxyRow
+from synthleak.core.cell import Cell
 from synthleak.report.figures import figure as fig
 from synthleak.report.figures.figure import Figure, Rows, Spec
 
@@ -38,7 +39,7 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
     }
     return Figure(
         name="proxies",
-        title=f"All proxies against their chance limits: {fig.named(cell)}",
+        title=f"All proxies against their chance limits: {cell.name}",
         alt=(
             f"AUC of {len(order)} proxies in {len(scenarios)} scenarios, each with the chance"
             f" limit of the whole search; {above} of {len(rows)}"
@@ -127,7 +128,7 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
     )
     return Figure(
         name="scenarios",
-        title=f"What the attacker knows, side by side: {fig.named(cell)}",
+        title=f"What the attacker knows, side by side: {cell.name}",
         alt=f"AUC by scenario: {said}. Ticks are chance limits, whiskers 95% intervals.",
         spec={
             "data": fig.values(data),

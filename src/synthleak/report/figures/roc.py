@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.cells import Cell, CellRow
+from synthleak.analyses.cells import CellRow
+from synthleak.core.cell import Cell
 from synthleak.metrics.curves import GRID, LOWEST, Curves
 from synthleak.metrics.roc import FPR_LIMIT
 from synthleak.report.figures import figure as fig
@@ -81,7 +82,7 @@ def _figure(
     logarithmic = name == "roc_log"
     return Figure(
         name=name,
-        title=f"{TITLES[name]}: {fig.named(cell)}",
+        title=f"{TITLES[name]}: {cell.name}",
         alt=alt,
         spec={
             "usermeta": fig.panels(len(heads), least=210, gutter=22, margin=56),

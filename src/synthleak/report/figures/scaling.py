@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.analyses.cell_data import EVERY
-from synthleak.analyses.cells import Cell, CellRow
+from synthleak.analyses.cells import CellRow
 from synthleak.analyses.scenario_scaling import ScalingRow
+from synthleak.core.cell import Cell
 from synthleak.report.figures import figure as fig
 from synthleak.report.figures.figure import Figure, Rows, Spec
 
@@ -40,10 +41,10 @@ def scaling_figures(rows: Sequence[ScalingRow], cells: Sequence[CellRow]) -> lis
 def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | None:
     by_cell: dict[Cell, dict[str, float]] = {}
     for row in cells:
-        cell = Cell(row.corpus, row.pool, row.generator, row.epsilon)
+        cell = Cell.of(row)
         by_cell.setdefault(cell, {})[row.scenario] = row.auc
     data: Rows = [
-        {"s": scenario, "d": fig.short(auc - found["S1"]), "c": fig.named(cell)}
+        {"s": scenario, "d": fig.short(auc - found["S1"]), "c": cell.name}
         for cell, found in by_cell.items()
         if "S1" in found
         for scenario, auc in found.items()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from synthleak.analyses.cell_data import CellData
-from synthleak.analyses.cells import Cell
 from synthleak.analyses.prior import is_of
 from synthleak.analyses.vulnerability import VulnerabilityRow
+from synthleak.core.cell import Cell
 from synthleak.metrics.curves import SortedV
 from synthleak.report.figures.attributes import attributes_figure
 from synthleak.report.figures.consistency import generators_figure
@@ -29,9 +29,7 @@ from synthleak.report.figures.vulnerability import (
     representative,
     vulnerability_figure,
 )
-
-if TYPE_CHECKING:
-    from synthleak.audit.result import Audit
+from synthleak.report.results import Results
 
 
 @dataclass(frozen=True)
@@ -46,24 +44,18 @@ class Drawn:
     cell_data: Sequence[CellData] = ()
 
 
-def cell_figures(audit: Audit, cell: Cell) -> list[Figure]:
+def cell_figures(results: Results, cell: Cell) -> list[Figure]:
     """Return the figures of one cell, in the order in which a reader wants them."""
-    rows = [row for row in audit.cells if is_of(row, cell)]
-    proxies = [row for row in audit.proxies if is_of(row, cell)]
-    curves = audit.curves(cell)
+    study, curves = results.study, results.curves[cell]
+    rows = [row for row in study.cells if is_of(row, cell)]
+    proxies = [row for row in study.proxies if is_of(row, cell)]
     return [
         *roc_figures(cell, curves, rows),
         scenarios_figure(cell, rows),
         proxies_figure(cell, proxies),
-        *_there(prior_figure(cell, rows, [row for row in audit.prior if is_of(row, cell)])),
-        *_there(vulnerability_figure(cell, curves.vulnerability, ids_of(audit, cell))),
+        *_there(prior_figure(cell, rows, [row for row in study.prior if is_of(row, cell)])),
+        *_there(vulnerability_figure(cell, curves.vulnerability, results.ids(cell.pool))),
     ]
-
-
-def ids_of(audit: Audit, cell: Cell) -> list[str]:
-    """Return the ids of a cell's targets, in the order of its plan."""
-    records = audit.setup.corpus.records
-    return [records[target].id for target in audit.setup.plans[cell.pool].targets]
 
 
 def _there(figure: Figure | None) -> list[Figure]:
@@ -96,14 +88,14 @@ def study_figures(tables: Mapping[str, Sequence[Any]], drawn: Drawn | None = Non
 def _panels(chosen: Sequence[VulnerabilityRow], drawn: Drawn | None) -> Figure | None:
     if drawn is None:
         return None
-    found = [drawn.sorted_v(Cell(r.corpus, r.pool, r.generator, r.epsilon)) for r in chosen]
+    found = [drawn.sorted_v(Cell.of(r)) for r in chosen]
     return panels_figure(chosen, [v for v, _ in found], [ids for _, ids in found])
 
 
-def drawn_by(*audits: Audit) -> Drawn:
+def drawn_by(*audits: Results) -> Drawn:
     """Return what `study_figures` asks of the audits that its tables are of."""
-    home = {cell: audit for audit in audits for cell in audit.setup.cells}
+    home = {cell: results for results in audits for cell in results.curves}
     return Drawn(
-        lambda cell: (home[cell].curves(cell).vulnerability, ids_of(home[cell], cell)),
-        [cell for audit in audits for cell in audit.cell_data],
+        lambda cell: (home[cell].curves[cell].vulnerability, home[cell].ids(cell.pool)),
+        [cell for results in audits for cell in results.study.cell_data],
     )

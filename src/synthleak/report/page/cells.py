@@ -6,9 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from synthleak.metrics.statistics.table import AUC, BY_NAME
 from synthleak.report.page.material import Material
 from synthleak.report.page.names import Said
 from synthleak.report.page.sheets import Column, sheet
+
+TAILS = dict.fromkeys(item.column for item in BY_NAME.values() if item.name != AUC.name)
+"""The columns of the statistics beside the AUC."""
+
+
+def _tail(column: str) -> tuple[Column, Column]:
+    """Return a statistic beside the AUC, and its chance limit."""
+    titles = [item.title for item in BY_NAME.values() if item.column == column]
+    limit = ""
+    if len(titles) == 1:
+        limit = titles[0].removeprefix("mean TPR up to").removesuffix(" FPR")
+    note = "; or ".join(titles)
+    return (
+        Column(column, f"Tail{limit}", "figure", note),
+        Column(f"{column}_ceiling", f"Tail{limit}: chance limit", "figure"),
+    )
+
 
 PROXY_COLUMNS = (
     Column("scenario", "Attacker"),
@@ -17,14 +35,7 @@ PROXY_COLUMNS = (
     Column("auc", "AUC", "figure"),
     Column("auc_ceiling", "Chance limit", "figure", "for the whole search over signals"),
     Column("tpr_at_fpr05", "TPR at 5% FPR", "figure"),
-    Column(
-        "tail", "Tail", "figure", "mean TPR up to 5% FPR; in a cohort mean AUC of the top tenth"
-    ),
-    Column("tail_ceiling", "Tail: chance limit", "figure"),
-    Column("tail1", "Tail 1%", "figure", "mean TPR up to 1% FPR"),
-    Column("tail1_ceiling", "Tail 1%: chance limit", "figure"),
-    Column("tail02", "Tail 0.2%", "figure", "mean TPR up to 0.2% FPR, 500 non-members or more"),
-    Column("tail02_ceiling", "Tail 0.2%: chance limit", "figure"),
+    *(column for name in TAILS for column in _tail(name)),
     Column("auc_spread", "±", "figure", "negative-sampling spread only"),
 )
 

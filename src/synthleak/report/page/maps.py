@@ -13,7 +13,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from synthleak.report.page.material import CellName, Material
+from synthleak.core.cell import Cell
+from synthleak.report.page.material import Material
 from synthleak.report.page.names import Said
 from synthleak.report.page.numbers import Numbers, tagged
 
@@ -53,17 +54,26 @@ class Panel:
 def maps(material: Material, numbers: Numbers, said: Sequence[Said]) -> list[Panel]:
     """Return the panels: every generator, any attacker first and then each alone."""
     by_cell = {one.cell: one for one in said}
-    places = material.places("cells")
-    pools = list(dict.fromkeys(cell[0] for cell in material.cells))
+    places, corpus = material.places("cells"), material.cells[0].corpus
+    pools = list(dict.fromkeys(cell.pool for cell in material.cells))
     panels = []
-    for generator in dict.fromkeys(cell[1] for cell in material.cells):
-        budgets = sorted({c[2] for c in material.cells if c[1] == generator}, reverse=True)
+    for generator in dict.fromkeys(cell.generator for cell in material.cells):
+        budgets = sorted(
+            {c.epsilon for c in material.cells if c.generator == generator}, reverse=True
+        )
         for scenario in (ALL, *material.scenarios):
             rows = [
                 (
                     pool,
                     [
-                        _square(material, numbers, by_cell, places, (pool, generator, b), scenario)
+                        _square(
+                            material,
+                            numbers,
+                            by_cell,
+                            places,
+                            Cell(corpus, pool, generator, b),
+                            scenario,
+                        )
                         for b in budgets
                     ],
                 )
@@ -76,9 +86,9 @@ def maps(material: Material, numbers: Numbers, said: Sequence[Said]) -> list[Pan
 def _square(
     material: Material,
     numbers: Numbers,
-    by_cell: dict[CellName, Said],
-    places: dict[CellName, list[int]],
-    cell: CellName,
+    by_cell: dict[Cell, Said],
+    places: dict[Cell, list[int]],
+    cell: Cell,
     scenario: str,
 ) -> Square | None:
     if cell not in by_cell:

@@ -10,7 +10,6 @@ from markupsafe import Markup
 
 from synthleak.calibration import KNOWLEDGE
 from synthleak.report.page.material import Material
-from synthleak.report.page.names import name_of
 from synthleak.report.page.numbers import Numbers
 
 
@@ -189,7 +188,7 @@ def _design(game: dict[str, object]) -> list[Caveat]:
 def _claims(material: Material) -> list[Caveat]:
     said = []
     if any(k == "ngram" for k in material.facts.kinds.values()) and any(
-        math.isinf(cell[2]) for cell in material.cells
+        math.isinf(cell.epsilon) for cell in material.cells
     ):
         said.append(
             Caveat(
@@ -235,7 +234,7 @@ def _expressible(material: Material, numbers: Numbers) -> list[Caveat]:
 def _degenerate(material: Material) -> list[Caveat]:
     return [
         Caveat(
-            f"Degenerate releases of {name_of(material.cells[place])}",
+            f"Degenerate releases of {material.cells[place].name}",
             f"{cell['empty_releases']} hold no text at all and {cell['one_text_releases']} one text"
             " over and over; they were scored as they are.",
         )

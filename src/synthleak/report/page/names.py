@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from synthleak.core.verdict import BROKEN, FOUND, NONE_FOUND
-from synthleak.report.page.material import CellName, Material
+from synthleak.core.cell import Cell
+from synthleak.core.verdict import Verdict
+from synthleak.report.page.material import Material
 
 MARKS = {"broken": "‼", "found": "●", "none": "○", "cannot": "?"}
 """A sign for every verdict, so that none is told by colour alone."""
-
-
-def name_of(cell: CellName) -> str:
-    """Return what a cell is called in a sentence.
-
-    >>> name_of(("rare", "ngram", math.inf)), name_of(("rare", "ngram", 4.0))
-    ('ngram without privacy, pool rare', 'ngram at ε = 4, pool rare')
-    """
-    pool, generator, epsilon = cell
-    privacy = "without privacy" if math.isinf(epsilon) else f"at ε = {epsilon:g}"
-    return f"{generator} {privacy}, pool {pool}"
 
 
 def anchor(place: int) -> str:
@@ -30,25 +19,26 @@ def anchor(place: int) -> str:
 
 @dataclass(frozen=True)
 class Said:
-    """What is said of one cell: the words of the tables, and which kind of verdict they are."""
+    """What is said of one cell, and where it stands among the cells."""
 
-    cell: CellName
+    cell: Cell
     place: int
-    words: str
+    verdict: Verdict
+
+    @property
+    def words(self) -> str:
+        """The verdict in words."""
+        return str(self.verdict)
 
     @property
     def kind(self) -> str:
         """Return `broken`, `found`, `none` or `cannot`."""
-        if self.words.startswith(BROKEN.upper()):
-            return "broken"
-        if self.words.endswith(NONE_FOUND):
-            return "none"
-        return "found" if self.words.endswith(FOUND) else "cannot"
+        return self.verdict.worst
 
     @property
     def leaks(self) -> bool:
         """Whether a leak was found, claim broken or not."""
-        return self.words.endswith(FOUND) and not self.words.endswith(NONE_FOUND)
+        return self.verdict.leaks
 
     @property
     def mark(self) -> str:
@@ -58,7 +48,7 @@ class Said:
     @property
     def name(self) -> str:
         """Return what the cell is called."""
-        return name_of(self.cell)
+        return self.cell.name
 
     @property
     def anchor(self) -> str:
@@ -68,8 +58,5 @@ class Said:
 
 def verdicts(material: Material) -> list[Said]:
     """Return what is said of every cell, in the order of the summary."""
-    places = material.places("cells")
-    return [
-        Said(cell, place, material.rows("cells")[places[cell][0]].verdict)
-        for place, cell in enumerate(material.cells)
-    ]
+    pairs = zip(material.cells, material.verdicts, strict=True)
+    return [Said(cell, place, verdict) for place, (cell, verdict) in enumerate(pairs)]

@@ -14,6 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from synthleak.core.cell import format_epsilon
 from synthleak.report.page.material import Material
 
 NOTHING = "–"
@@ -71,9 +72,9 @@ def budget(value: float) -> str:
     """Return an ε.
 
     >>> budget(math.inf), budget(4.0), budget(0.5), budget(8.734)
-    ('∞', '4', '0.5', '8.73')
+    ('∞', '4', '0.5', '8.734')
     """
-    return "∞" if math.isinf(value) else f"{value:.3g}"
+    return format_epsilon(value)
 
 
 def tiny(value: float) -> str:

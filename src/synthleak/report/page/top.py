@@ -6,16 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from synthleak.core.verdict import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, WORDS
 from synthleak.report.page.material import Material
 from synthleak.report.page.names import Said
 
-WORDS = {
-    "broken": "Claim broken",
-    "found": "Leak found",
-    "none": "None found at this power",
-    "cannot": "Cannot say",
-}
-ORDER = tuple(WORDS)
+ORDER = (BROKEN, FOUND, NONE_FOUND, CANNOT_SAY)
+"""Verdicts, the worst first."""
 
 
 def top(material: Material, said: Sequence[Said]) -> dict[str, Any]:
@@ -24,7 +20,7 @@ def top(material: Material, said: Sequence[Said]) -> dict[str, Any]:
     worst = next(kind for kind in ORDER if counts[kind])
     return {
         "kind": worst,
-        "words": WORDS[worst],
+        "words": WORDS[worst].capitalize(),
         "count": counts[worst],
         "of": len(said),
         "strongest": _strongest(material, said),

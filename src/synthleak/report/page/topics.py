@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from synthleak.analyses.analysis import analyses
 from synthleak.report.page.material import Material
 from synthleak.report.page.sheets import Column, sheet
 
@@ -120,15 +121,6 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("positive_median", "positive_low", "positive_high", "s10_median", "s10_low", "s10_high"),
         *("abs_median", "above_null", "above_even"),
     ),
-    "scenario_scaling": (
-        *("pools", "generator", "step", "view", "proxy"),
-        *("cells", "change", "low", "high"),
-    ),
-    "prior_attacks": (
-        *("pools", "generator", "rival", "cells", "wins", "ties", "losses"),
-        *("mean_delta", "largest_loss", "ours_found", "rival_found"),
-    ),
-    "views": ("pools", "generator", "scenario", "cells", "lexical", "embedding"),
     "attributes_combined": (
         *("selection", "generator", "block", "corpus", "attribute"),
         *("pools", "records", "rho", "low", "high", "p_value", "p_holm"),
@@ -142,11 +134,6 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("controls", "crossfit_auc", "control_crossfit", "crossfit_gap"),
         *("low", "high", "p_holm", "flagged"),
     ),
-    "dp_removal": (
-        *KEY,
-        *("removed", "removed_low", "removed_high", "control_removed"),
-        *("difference", "low", "high", "p_holm"),
-    ),
     "merged": (
         *KEY,
         *("measure", "first", "second", "first_value", "second_value"),
@@ -157,7 +144,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("rho", "null_low", "null_high", "p_holm", "turnover", "chance_turnover"),
     ),
 }
-"""What a reader wants of the widest tables; the rest is in their files."""
+"""What a page shows of the widest tables; of others what their analysis shows first."""
 SHOWN_ELSEWHERE = {"cells", "proxies", "records", "comparison", "prior"}
 
 TITLES = {
@@ -195,7 +182,8 @@ class Shown:
 def columns_of(table: str, kind: Any) -> tuple[Column, ...]:
     """Return the columns of a table, written as their types ask."""
     there = {field.name: str(field.type) for field in fields(kind)}
-    wanted = COLUMNS.get(table, tuple(name for name in there if name != "corpus"))
+    shown = analyses.get(table).plugin.shown if table in analyses.names() else ()
+    wanted = COLUMNS.get(table) or shown or [name for name in there if name != "corpus"]
     return tuple(
         Column(name, title_of(name), _how(name, there[name])) for name in wanted if name in there
     )

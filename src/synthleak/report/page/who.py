@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from synthleak.core.verdict import FOUND
+from synthleak.core.cell import Cell
+from synthleak.core.verdict import FOUND, WORDS
 from synthleak.report.page.material import Material
 from synthleak.report.page.names import verdicts
 from synthleak.report.page.sheets import Column, sheet
@@ -48,8 +49,8 @@ def record_sheet(material: Material) -> dict[str, Any] | None:
     made = sheet("records", rows, there)
     said = _verdicts(material)
     made["columns"].insert([column.field for column in there].index("epsilon") + 1, said)
-    if FOUND in said["words"]:
-        made["chosen"] = {VERDICT: FOUND}
+    if WORDS[FOUND] in said["words"]:
+        made["chosen"] = {VERDICT: WORDS[FOUND]}
     if material.texts:
         ids = made["columns"][0]["words"]
         made["texts"] = [material.texts.get(word, "") for word in ids]
@@ -66,10 +67,7 @@ def _verdicts(material: Material) -> dict[str, Any]:
         "how": "words",
         "note": "the verdict on the cell as a whole",
         "words": said,
-        "values": [
-            said.index(words[row.pool, row.generator, row.epsilon])
-            for row in material.rows("records")
-        ],
+        "values": [said.index(words[Cell.of(row)]) for row in material.rows("records")],
     }
 
 

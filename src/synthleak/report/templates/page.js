@@ -41,7 +41,7 @@
       return value > 0 && shown !== "0.000" ? "+" + shown : shown;
     },
     chance: (value) => fixed(value, value < 0.01 ? 4 : value < 0.1 ? 3 : 2),
-    budget: (value) => (value === Infinity ? "∞" : String(Number(value.toPrecision(3)))),
+    budget: (value) => (value === Infinity ? "∞" : String(Number(value.toPrecision(6)))),
     count: (value) => value.toFixed(0).replace(/\B(?=(\d{3})+(?!\d))/g, ","),
   };
 

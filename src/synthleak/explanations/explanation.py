@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.analyses.cells import Cell
 from synthleak.analyses.prior import is_of
+from synthleak.core.cell import Cell, format_epsilon
 from synthleak.core.errors import UserError
 from synthleak.core.validation import nearest
 from synthleak.evidence.observation import Observation, Targets
+from synthleak.explanations.measures import ranked, release_rows
+from synthleak.explanations.spans import Lookout, Overlap
 from synthleak.metrics.assignment import assignment_of
 from synthleak.metrics.records.vulnerability import sides_of
 from synthleak.metrics.roc import auc
 from synthleak.plan.plan import designs
-from synthleak.report.explain.measures import ranked, release_rows
-from synthleak.report.explain.spans import Lookout, Overlap
 from synthleak.report.verdict import decided
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def explain(
         _signal(audit, cell, target, row, sides_here, include_text=include_text)
         for row in _signals(rows, audit.figures[cell].deciding)
     ]
-    said = next(row.verdict for row in audit.cells if is_of(row, cell))
+    result = next(one for one in audit.cell_results if one.cell == cell)
     return Explanation(
         record=record,
         corpus=cell.corpus,
@@ -123,8 +123,8 @@ def explain(
         epsilon=cell.epsilon,
         releases_with=int(sides_here[0].sum()),
         releases_without=int(sides_here[1].sum()),
-        verdict=said,
-        decided_by=decided(audit, cell),
+        verdict=str(result.verdict),
+        decided_by=decided(result),
         signals=tuple(stories),
         text=audit.setup.corpus.records[position].text if include_text else None,
     )
@@ -166,7 +166,9 @@ def _chosen(
         and epsilon in (None, cell.epsilon)
     ]
     if not meant:
-        known = "; ".join(f"{c.pool}/{c.generator}/{c.epsilon:g}" for c in cells)
+        known = "; ".join(
+            f"{c.pool}/{c.generator}/{format_epsilon(c.epsilon, infinity='inf')}" for c in cells
+        )
         raise UserError("the record is in no such cell", "--cell", f"it is in {known}")
 
     def strength(cell: Cell) -> float:

@@ -11,17 +11,18 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from synthleak.analyses.cells import Cell, RecordRow
+from synthleak.analyses.cells import RecordRow
 from synthleak.analyses.copies import COPIES_VERSION, Copies, CopyRow, find_copies
+from synthleak.audit.file_findings import SAME, TORN, Finding, file_findings, release_findings
 from synthleak.audit.setup import Setup
-from synthleak.audit.steps.measurements import evidence_of
 from synthleak.audit.steps.observations import all_evidence_keys
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
-from synthleak.checks.files import SAME, TORN, Finding, file_findings, release_findings
+from synthleak.audit.steps.scores import evidence_of
+from synthleak.core.artefact import Artefact
+from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
 from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
-from synthleak.core.store import keep
 from synthleak.corpus.corpus import Declared
 from synthleak.metrics.blind import BlindTest, blind_test
 from synthleak.metrics.measurements import CellMeasurements
@@ -66,30 +67,19 @@ class Preconditions:
         )
 
 
-def preconditions_of(setup: Setup) -> Preconditions | None:
-    """Return what comes before a verdict, made once; None where private sets are drawn."""
-    if setup.corpus.split is None:
-        return None
+def _key(setup: Setup) -> str:
     encoder = setup.plugins.encoder.kind
-    key = digest("preface", VERSION, setup.corpus.fingerprint, setup.spec.seed, encoder)
-    return keep(
-        setup.store,
-        "figures",
-        key,
-        lambda: _look(setup, encoder),
-        Preconditions.to_bytes,
-        Preconditions.from_bytes,
-    )
+    return digest("preface", VERSION, setup.corpus.fingerprint, setup.spec.seed, encoder)
 
 
-def _look(setup: Setup, encoder: str) -> Preconditions:
+def _look(setup: Setup) -> Preconditions:
     corpus, split = setup.corpus, setup.corpus.split
     assert split is not None
     left_out = groups_of(corpus).left_out
     asked = [p for p in split.positions("members", "holdout") if p not in left_out]
     records = setup.records(asked)
     return Preconditions(
-        findings=tuple(file_findings(corpus, split, encoder)),
+        findings=tuple(file_findings(corpus, split, setup.plugins.encoder.kind)),
         blind=blind_test(
             [record.text for record in records],
             [record.labels for record in records],
@@ -99,6 +89,14 @@ def _look(setup: Setup, encoder: str) -> Preconditions:
         ),
         declared=split.declared,
     )
+
+
+PRECONDITIONS = Artefact("figures", _key, _look, Preconditions.to_bytes, Preconditions.from_bytes)
+
+
+def preconditions_of(setup: Setup) -> Preconditions | None:
+    """Return what comes before a verdict, made once; None where private sets are drawn."""
+    return None if setup.corpus.split is None else PRECONDITIONS.get(setup)
 
 
 def examine(setup: Setup) -> None:
@@ -130,43 +128,43 @@ def examine(setup: Setup) -> None:
     )
 
 
-def copies_of(setup: Setup, cell: Cell) -> Copies:
-    """Return the copies in the release of a cell, made once."""
-    plan = setup.plans[cell.pool]
-    _, item = wanted_sets(setup, cell)[0]
-    text = header_of(setup, cell, item).text
+def _copies_key(setup: Setup, cell: Cell) -> str:
+    text = _released(setup, cell)
     keys = all_evidence_keys(setup, cell.pool, text)
+    plan = setup.plans[cell.pool].fingerprint
+    return digest("copies", COPIES_VERSION, plan, text, keys, cell.generator)
 
-    def make() -> Copies:
-        evidence = evidence_of(setup, cell)
-        names = [proxy.name for proxy in evidence.proxies]
-        overlap = (
-            evidence.values[0, :, names.index("jaccard_max")] if "jaccard_max" in names else None
-        )
-        block = np.asarray(plan.blocks) if plan.blocks else np.arange(len(plan.targets))
-        return find_copies(
-            [record.text for record in setup.records(plan.targets)],
-            [record.text for record in open_release(setup, text)],
-            overlap,
-            plan.trials.member,
-            block,
-            stream(setup.spec.seed, "copies", cell.pool, cell.generator),
-        )
 
-    key = digest("copies", COPIES_VERSION, plan.fingerprint, text, keys, cell.generator)
-    return keep(setup.store, "figures", key, make, Copies.to_bytes, Copies.from_bytes)
+def _released(setup: Setup, cell: Cell) -> str:
+    """Return the content hash of the release that a check is about."""
+    return header_of(setup, cell, wanted_sets(setup, cell)[0][1]).text
+
+
+def _find_copies(setup: Setup, cell: Cell) -> Copies:
+    plan, evidence = setup.plans[cell.pool], evidence_of(setup, cell)
+    names = [proxy.name for proxy in evidence.proxies]
+    overlap = evidence.values[0, :, names.index("jaccard_max")] if "jaccard_max" in names else None
+    return find_copies(
+        [record.text for record in setup.records(plan.targets)],
+        [record.text for record in open_release(setup, _released(setup, cell))],
+        overlap,
+        plan.trials.member,
+        np.asarray(plan.blocks) if plan.blocks else np.arange(len(plan.targets)),
+        stream(setup.spec.seed, "copies", cell.pool, cell.generator),
+    )
+
+
+COPIES = Artefact("figures", _copies_key, _find_copies, Copies.to_bytes, Copies.from_bytes)
+"""The copies in the release of a cell."""
 
 
 def copy_rows(setup: Setup, cell: Cell) -> list[CopyRow]:
     """Write the copies of a cell as rows: members first, verbatim ones first."""
     plan = setup.plans[cell.pool]
-    found = sorted(copies_of(setup, cell).found, key=lambda copy: plan.targets[copy.target])
+    found = sorted(COPIES.get(setup, cell).found, key=lambda copy: plan.targets[copy.target])
     rows = [
         CopyRow(
-            corpus=cell.corpus,
-            pool=cell.pool,
-            generator=cell.generator,
-            epsilon=cell.epsilon,
+            **cell.columns,
             side="members" if plan.trials.member[copy.target] else "holdout",
             record=setup.corpus.records[plan.targets[copy.target]].id,
             row=copy.row,
@@ -183,10 +181,7 @@ def exposed_rows(setup: Setup, cell: Cell, figures: CellMeasurements) -> list[Re
     plan, count = setup.plans[cell.pool], len(figures.records)
     return [
         RecordRow(
-            corpus=cell.corpus,
-            pool=cell.pool,
-            generator=cell.generator,
-            epsilon=cell.epsilon,
+            **cell.columns,
             record=setup.corpus.records[plan.targets[row.target]].id,
             auc=row.auc,
             p_value=row.p,
@@ -201,7 +196,6 @@ def exposed_rows(setup: Setup, cell: Cell, figures: CellMeasurements) -> list[Re
 
 def findings_on(setup: Setup, cell: Cell) -> list[Finding]:
     """Return what is odd about the release of a cell."""
-    _, item = wanted_sets(setup, cell)[0]
-    texts = [record.text for record in open_release(setup, header_of(setup, cell, item).text)]
+    texts = [record.text for record in open_release(setup, _released(setup, cell))]
     encoder = setup.plugins.encoder.kind
     return release_findings(f"release {cell.generator}", texts, setup.corpus, encoder)

@@ -16,7 +16,7 @@ from synthleak.evidence.fast.subsequence import common_words
 from synthleak.evidence.fast.substring import longest_substrings
 from synthleak.evidence.fast.words import words
 from synthleak.evidence.observation import Floats, Observation, Targets, canonical
-from synthleak.report.explain.spans import Lookout
+from synthleak.explanations.spans import Lookout
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from synthleak.analyses.copies import Copies
 from synthleak.audit.setup import Setup
-from synthleak.checks.preconditions import Preconditions, copies_of, findings_on
+from synthleak.audit.steps.preconditions import COPIES, Preconditions, findings_on
 
 RESTS_ON = {
     "unstated": "The verdict rests on members and holdout being a uniform random split, whole"
@@ -29,7 +29,7 @@ class Remark:
 def remarks_on(setup: Setup, preconditions: Preconditions) -> list[Remark]:
     """Return what was found in the files, what the verdict rests on, and what it cannot show."""
     copies = [
-        Remark(f"Copies in {cell.generator}", copies_line(copies_of(setup, cell)))
+        Remark(f"Copies in {cell.generator}", copies_line(COPIES.get(setup, cell)))
         for cell in setup.cells
         if cell.pool == setup.cells[0].pool
     ]

@@ -1,24 +1,22 @@
-"""What a spec names, read and selected: all that comes before the game."""
+"""What a spec names: its plug-ins, with their settings checked, and its corpus."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
 
 from synthleak.analyses.analysis import analyses
 from synthleak.core.errors import SpecError
-from synthleak.core.plugins import PluginFile, read_files, use_files
+from synthleak.core.plugins import PluginFile
 from synthleak.core.spec import EncoderSection, GeneratorSection, LoadedSpec
 from synthleak.core.store import Store
-from synthleak.corpus.corpus import Corpus, Reader, assemble, readers
+from synthleak.corpus.corpus import Corpus, Reader, readers
 from synthleak.encoders.encoder import Encoder, Vectors, encode_once, encoders
 from synthleak.evidence.attack import Attack, attacks
 from synthleak.evidence.family import Family
 from synthleak.evidence.table import chosen_families
-from synthleak.pools.pool import Pool, rules
-from synthleak.pools.selection import PoolOrder, select_all
+from synthleak.pools.pool import rules
+from synthleak.pools.selection import PoolOrder
 from synthleak.releases.release import Generator, generators
 
 
@@ -88,35 +86,18 @@ def _check_budgets(section: GeneratorSection, generator: Generator, position: in
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What a spec names, read and selected: all that comes before the game."""
+class Inputs:
+    """What a spec names, read: plug-ins with their settings, and the corpus."""
 
+    loaded: LoadedSpec
     files: tuple[PluginFile, ...]
     plugins: Plugins
     corpus: Corpus
-    pools: dict[str, Pool]
-    vectors: Callable[[], Vectors]
+    _vectors: list[Vectors] = field(default_factory=list, repr=False, init=False)
 
-
-def lay_out(loaded: LoadedSpec, store: Store) -> Layout:
-    """Read the corpus of a spec and select its pools; the caller points at mistakes."""
-    spec = loaded.spec
-    files = read_files(spec.plugins, loaded.base, "plugins")
-    use_files(files)
-    plugins = build_plugins(loaded)
-    corpus = assemble(plugins.reader, name=spec.corpus.name, description=spec.corpus.description)
-
-    @cache
-    def vectors() -> Vectors:
-        return encode_once(plugins.pool_encoder, [r.text for r in corpus.records], store)
-
-    pools = select_all(
-        plugins.orders,
-        corpus,
-        vectors,
-        plugins.pool_encoder.identity(),
-        auxiliary=spec.game.auxiliary,
-        seed=spec.seed,
-        store=store,
-    )
-    return Layout(files, plugins, corpus, pools, vectors)
+    def vectors(self, store: Store) -> Vectors:
+        """Encode the corpus for the rules of pools, once; vectors are kept in the store."""
+        if not self._vectors:
+            texts = [record.text for record in self.corpus.records]
+            self._vectors.append(encode_once(self.plugins.pool_encoder, texts, store))
+        return self._vectors[0]

@@ -1,0 +1,40 @@
+"""Calibration: the evidence of a cell becomes scores, once, and every later stage reads them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from synthleak.audit.setup import Setup
+from synthleak.audit.steps.observations import evidence_keys, observations
+from synthleak.calibration import Scores, calibrate
+from synthleak.core.cell import Cell
+from synthleak.evidence.observation import Floats, Targets
+from synthleak.evidence.table import Evidence, get_evidence
+
+
+def evidence_of(setup: Setup, cell: Cell) -> Evidence:
+    """Return what every proxy saw of every target on every set of a cell."""
+    blocks = setup.targets(cell.pool).blocks()
+
+    def seen(text: str, block: Targets) -> Floats:
+        keys = [key for _, key in evidence_keys(setup, block, text)]
+        return np.concatenate([get_evidence(setup.store, key) for key in keys], axis=1)
+
+    values = [
+        np.concatenate([seen(text, block) for block in blocks])
+        for text, _ in observations(setup, cell)
+    ]
+    return Evidence(np.stack(values), setup.proxies)
+
+
+def scores_of(setup: Setup, cell: Cell) -> list[Scores]:
+    """Return the calibrated scores of a cell, one table per scenario.
+
+    The scores of the last cell stay in memory: on disk they would take three times what the
+    evidence takes, which they can always be computed from.
+    """
+
+    def make() -> list[Scores]:
+        return calibrate(evidence_of(setup, cell), setup.plans[cell.pool].baselines)
+
+    return setup.last("scores", cell, make)

@@ -1,0 +1,60 @@
+"""An artefact: something that is made once, kept in the store, and read ever after.
+
+Its key is the content hash of all that it is made from (design/identity.md), so that the same
+question asks for the same artefact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+from synthleak.core.store import Store, keep, name_of
+
+
+class HasStore(Protocol):
+    """Anything that carries a store."""
+
+    @property
+    def store(self) -> Store:
+        """Where artefacts are kept."""
+
+
+S = TypeVar("S", bound=HasStore)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Artefact(Generic[S, P, T]):
+    """One kind of artefact: how it is named, made, written and read.
+
+    `key` and `make` are called with the setup, and with what the artefact is of (a cell, say).
+    """
+
+    kind: str
+    key: Callable[Concatenate[S, P], str]
+    make: Callable[Concatenate[S, P], T]
+    dump: Callable[[T], bytes]
+    load: Callable[[bytes], T]
+
+    def exists(self, setup: S, /, *args: P.args, **kwargs: P.kwargs) -> bool:
+        """Say whether it was made."""
+        return setup.store.exists(name_of(self.kind, self.key(setup, *args, **kwargs)))
+
+    def get(self, setup: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return it, made now only if it was never made."""
+        key = self.key(setup, *args, **kwargs)
+        return keep(
+            setup.store,
+            self.kind,
+            key,
+            lambda: self.make(setup, *args, **kwargs),
+            self.dump,
+            self.load,
+        )
+
+
+Need = tuple[Artefact[Any, ..., Any], tuple[Any, ...]]
+"""An artefact that some work needs, and what it is of."""

@@ -1,0 +1,61 @@
+"""A cell: one pool × generator × ε of one corpus, the unit of every verdict."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination that is audited."""
+
+    corpus: str
+    pool: str
+    generator: str
+    epsilon: float
+
+    @classmethod
+    def of(cls, row: Any) -> Cell:
+        """Return the cell that a row of any table belongs to."""
+        return cls(row.corpus, row.pool, row.generator, row.epsilon)
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns by which the rows of every table name their cell."""
+        return asdict(self)
+
+    @property
+    def mechanism(self) -> str:
+        """The generator and its budget, in words.
+
+        >>> [Cell("c", "rare", "ngram", epsilon).mechanism for epsilon in (math.inf, 4.0)]
+        ['ngram without privacy', 'ngram at ε = 4']
+        """
+        if math.isinf(self.epsilon):
+            return f"{self.generator} without privacy"
+        return f"{self.generator} at ε = {format_epsilon(self.epsilon)}"
+
+    @property
+    def name(self) -> str:
+        """What the cell is called in a sentence.
+
+        >>> Cell("c", "rare", "ngram", 4.0).name
+        'ngram at ε = 4, pool rare'
+        """
+        return f"{self.mechanism}, pool {self.pool}"
+
+
+def format_epsilon(epsilon: float, *, infinity: str = "∞", exact: bool = False) -> str:
+    """Write ε for people: six digits, or as many as it takes where two budgets must not meet.
+
+    >>> format_epsilon(math.inf), format_epsilon(4.0), format_epsilon(8.734), format_epsilon(1 / 3)
+    ('∞', '4', '8.734', '0.333333')
+    >>> format_epsilon(1 / 3, exact=True)
+    '0.3333333333333333'
+    """
+    if math.isinf(epsilon):
+        return infinity
+    short = f"{epsilon:g}"
+    return repr(epsilon) if exact and float(short) != epsilon else short

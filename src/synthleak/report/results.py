@@ -1,0 +1,111 @@
+"""What a report renders: the results of an audit as plain data.
+
+An audit hands its results over (`Audit.results`), and nothing here reaches back: a page, a table,
+a figure or a comparison is a function of these values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from synthleak.analyses.analysis import Outcome, Study
+from synthleak.analyses.cells import CellRow, CellVerdict, power_of
+from synthleak.core.cell import Cell
+from synthleak.core.spec import GameSection
+from synthleak.core.verdict import Verdict
+from synthleak.metrics.curves import Curves
+from synthleak.metrics.estimate import Estimate
+from synthleak.metrics.measurements import CellMeasurements
+from synthleak.plan.plan import Plan
+from synthleak.releases.claim import Claim
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Table = tuple[type["DataclassInstance"], Sequence["DataclassInstance"]]
+"""The type of a table's rows, and the rows."""
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """One cell: what was measured, what is said of it, and what was promised.
+
+    `cells` is how many cells Holm adjusts for; `counted` says that an instance without the target
+    has a record less.
+    """
+
+    cell: Cell
+    measurements: CellMeasurements
+    judged: CellVerdict
+    claim: Claim
+    rows: tuple[CellRow, ...]
+    degenerate: Mapping[str, int]
+    cells: int
+    counted: bool
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is said of it."""
+        return self.judged.verdict
+
+    @property
+    def deployable(self) -> Estimate | None:
+        """The AUC of an attacker who fixed the method in advance."""
+        return self.measurements.crossfit
+
+    @property
+    def powers(self) -> list[float | None]:
+        """The smallest AUC that would be found, attacker by attacker."""
+        return [power_of(self.measurements, row, self.cells) for row in self.measurements.rows]
+
+    @property
+    def power(self) -> float | None:
+        """The largest of them; None where one is unknown."""
+        known = [power for power in self.powers if power is not None]
+        return max(known) if len(known) == len(self.powers) else None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the spec says and no table holds."""
+
+    description: str
+    rules: Mapping[str, str]
+    pool_encoder: str
+    encoder: str
+    same_encoder: bool
+    proxies: int
+    grouped: bool
+    kinds: Mapping[str, str]
+    private_priors: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of one audit.
+
+    `corpus`, `pools` and `check` are as `summary.json` writes them; `attackers` tells whether two
+    audits have the same ones; `texts` holds the texts of the pools' records by id.
+    """
+
+    folder: str
+    fingerprint: str
+    corpus: Mapping[str, Any]
+    pools: Mapping[str, Mapping[str, Any]]
+    game: GameSection
+    facts: Facts
+    attackers: Mapping[str, Any]
+    plans: Mapping[str, Plan]
+    cells: tuple[CellResult, ...]
+    study: Study
+    tables: Mapping[str, Table]
+    outcomes: tuple[Outcome, ...]
+    curves: Mapping[Cell, Curves]
+    check: Mapping[str, Any] | None = None
+    texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def ids(self, pool: str) -> tuple[str, ...]:
+        """Return the ids of a pool's targets, in the order of its plan."""
+        return next(facts.records for facts in self.study.pools if facts.name == pool)
