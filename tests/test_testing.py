@@ -384,7 +384,7 @@ def test_good_plugins_pass(check: Callable[[Any], None], plugin: Any) -> None:
         (check_family, member(relative), "a target's value depends on the other targets"),
         (check_family, member(noisy), "two calls with one seed differ"),
         (check_family, member(undefined), "a value that is not finite"),
-        (check_family, member(flat), r"gave \(16,\) values, not \(16, 1\)"),
+        (check_family, member(flat), r"returned \(16,\) values, not \(16, 1\)"),
         (check_family, member(encoding), "a lexical family asked for vectors"),
         (
             check_family,

@@ -31,8 +31,6 @@ REDRAWS = 600
 PLANTED = 200
 SEARCHING = 60
 """Leaks planted at each step of a search."""
-SIGNALS = 8
-"""Signals that leaks are planted into, one at a time."""
 LARGEST_PLAYED = 400
 
 
@@ -141,7 +139,7 @@ class PlantedLeaks:
     ) -> float:
         """Return how often a leak is found that `plant` puts into a signal's `[set, target]`."""
         varying = np.flatnonzero(self.statistics.auc.std(axis=0) > 1e-9)
-        chosen = self._rng.permutation(varying)[:SIGNALS].tolist()
+        chosen = self._rng.permutation(varying).tolist()[:trials]
         normal = {signal: self._normal(signal) for signal in chosen}
         hits = 0
         for trial in range(trials):
