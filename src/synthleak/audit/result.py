@@ -50,7 +50,7 @@ from synthleak.audit.steps.releases import (
 from synthleak.audit.steps.scores import evidence_of, scores_of
 from synthleak.audit.steps.utility import utility_row_of
 from synthleak.calibration import Scores
-from synthleak.core.cell import Cell
+from synthleak.core.cell import Cell, counted_cells
 from synthleak.core.errors import UserError
 from synthleak.core.identity import digest
 from synthleak.evidence.table import Evidence
@@ -73,6 +73,10 @@ class Audit:
 
     setup: Setup
     folder: RunFolder
+
+    def __repr__(self) -> str:
+        cells = counted_cells(self.setup.cells)
+        return f"<Audit of {self.setup.corpus!r}, {cells}, in {str(self.folder.root)!r}>"
 
     def _repr_html_(self) -> str:
         """Show the audit in a notebook."""

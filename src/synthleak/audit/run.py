@@ -24,6 +24,7 @@ from synthleak.audit.steps.releases import (
     wanted_sets,
 )
 from synthleak.audit.steps.stages import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Stage
+from synthleak.core.cell import counted_cells
 from synthleak.core.engine.progress import Progress, Silent, duration
 from synthleak.core.errors import UserError
 from synthleak.core.runtime import Runtime
@@ -62,15 +63,13 @@ def run(
     made += _make(MORE, setup, runtime, progress)
     audit, key = Audit(setup, folder), results_key(setup)
     if not made and folder.holds(key):
-        progress.say(f"nothing to do: {folder.root} is up to date ({_cells(setup)})")
+        progress.say(f"nothing to do: {folder.root} is up to date ({counted_cells(setup.cells)})")
         return audit
     results = audit.results  # 8. analyses
     files = written(results)  # 9. report
     folder.finish(setup, key, files, seconds=time.monotonic() - started)
-    took = duration(time.monotonic() - started)
-    progress.say(
-        f"{_cells(setup)} in {took}: see {folder.root / REPORT} and {folder.root / RESULTS}"
-    )
+    took, cells = duration(time.monotonic() - started), counted_cells(setup.cells)
+    progress.say(f"{cells} in {took}: see {folder.root / REPORT} and {folder.root / RESULTS}")
     return audit
 
 
@@ -107,10 +106,6 @@ def fill(
 
 def _make(stages: Sequence[Stage], setup: Setup, runtime: Runtime, progress: Progress) -> int:
     return sum(stage.make(setup, runtime, progress) for stage in stages)
-
-
-def _cells(setup: Setup) -> str:
-    return f"{len(setup.cells)} cell" + "s" * (len(setup.cells) != 1)
 
 
 def written(results: Results) -> dict[str, bytes]:

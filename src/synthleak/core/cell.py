@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -45,6 +46,15 @@ class Cell:
         'ngram at ε = 4, pool rare'
         """
         return f"{self.mechanism}, pool {self.pool}"
+
+
+def counted_cells(cells: Sized) -> str:
+    """Count cells in words.
+
+    >>> counted_cells(["a"]), counted_cells(["a", "b"])
+    ('1 cell', '2 cells')
+    """
+    return f"{len(cells)} cell{'s' * (len(cells) != 1)}"
 
 
 def format_epsilon(epsilon: float, *, infinity: str = "∞", exact: bool = False) -> str:

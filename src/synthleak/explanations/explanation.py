@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,7 +44,7 @@ class Match:
     row: int
     value: float
     overlap: Overlap
-    text: str | None = None
+    text: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Explanation:
     verdict: str
     decided_by: str | None
     signals: tuple[SignalStory, ...]
-    text: str | None = None
+    text: str | None = field(default=None, repr=False)
 
 
 def explain(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthleak.analyses.analysis import Outcome, Study
 from synthleak.analyses.cells import CellRow, CellVerdict, power_of
-from synthleak.core.cell import Cell
+from synthleak.core.cell import Cell, counted_cells
 from synthleak.core.spec import GameSection
 from synthleak.core.verdict import Verdict
 from synthleak.metrics.curves import Curves
@@ -105,6 +105,10 @@ class Results:
     curves: Mapping[Cell, Curves]
     check: Mapping[str, Any] | None = None
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        cells = counted_cells(self.cells)
+        return f"<Results of {cells}, corpus {self.corpus['name']!r}, in {self.folder!r}>"
 
     def ids(self, pool: str) -> tuple[str, ...]:
         """Return the ids of a pool's targets, in the order of its plan."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from synthleak.core.cell import counted_cells
 from synthleak.core.verdict import CANNOT_SAY
 from synthleak.metrics.statistics.table import BY_NAME
 from synthleak.report.results import CellResult
@@ -64,10 +65,10 @@ def headline(results: Sequence[CellResult], declared: str | None = None) -> str:
     for one in results:
         kinds[one.verdict.kind].append(one)
     broken = [one.cell.name for one in results if one.verdict.bound is not None]
-    whole = _cells(len(results))
+    whole = counted_cells(results)
     parts = []
     if broken:
-        parts.append(f"CLAIM BROKEN in {_cells(len(broken))}: {'; '.join(broken)}.")
+        parts.append(f"CLAIM BROKEN in {counted_cells(broken)}: {'; '.join(broken)}.")
     if kinds["found"]:
         top = max(kinds["found"], key=_strength)
         parts.append(
@@ -82,7 +83,7 @@ def headline(results: Sequence[CellResult], declared: str | None = None) -> str:
         )
     if kinds["cannot"]:
         reason = kinds["cannot"][0].verdict.reason
-        parts.append(f"Nothing can be said of {_cells(len(kinds['cannot']))}: {reason}.")
+        parts.append(f"Nothing can be said of {counted_cells(kinds['cannot'])}: {reason}.")
     elif declared == "unstated":
         parts.append(
             "This holds if members and holdout are a uniform random split, made before the release:"
@@ -93,7 +94,3 @@ def headline(results: Sequence[CellResult], declared: str | None = None) -> str:
 
 def _strength(result: CellResult) -> float:
     return -math.inf if result.deployable is None else result.deployable.value
-
-
-def _cells(count: int) -> str:
-    return f"{count} cell{'s' * (count != 1)}"
