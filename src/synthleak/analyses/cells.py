@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from synthleak.analyses.copies import Copies
 from synthleak.core.cell import Cell
 from synthleak.core.verdict import LEVEL, Verdict, judge_cell
 from synthleak.evidence.family import Proxy
@@ -99,6 +100,10 @@ class CellRow:
     deciding_statistic: str
     deciding_value: float | None
     deciding_ceiling: float | None
+    copied_members: int | None = None
+    copied_holdout: int | None = None
+    copied_p: float | None = None
+    named: int | None = None
 
 
 @dataclass(frozen=True)
@@ -175,8 +180,12 @@ def evaluate(
     figures: CellMeasurements,
     judged: CellVerdict,
     cells: int,
+    copies: Copies | None = None,
 ) -> tuple[list[CellRow], list[ProxyRow]]:
-    """Write the figures of a cell as rows; `cells` is how many Holm adjusts for."""
+    """Write the figures of a cell as rows; `cells` is how many Holm adjusts for.
+
+    `copies` are those in the release of a check; a game has none.
+    """
     signals = iter(figures.signals)
     details = [
         _proxy_row(cell, made.scenario, proxy, next(signals), figures.statistics, means, column)
@@ -185,7 +194,7 @@ def evaluate(
     ]
     deciding = None if figures.deciding is None else details[figures.deciding.signal]
     rows = [
-        _cell_row(details[made.signal], plan, figures, made, judged, cells, deciding)
+        _cell_row(details[made.signal], plan, figures, made, judged, cells, deciding, copies)
         for made in figures.rows
     ]
     return rows, details
@@ -239,10 +248,12 @@ def _cell_row(
     judged: CellVerdict,
     cells: int,
     deciding: ProxyRow | None,
+    copies: Copies | None,
 ) -> CellRow:
     nothing = Estimate(value=0.0, n=0, method="")
     fitted, rate = made.crossfit or nothing, made.crossfit_tpr or nothing
     bound = figures.epsilon
+    members, holdout = copies.copied if copies else (None, None)
     return CellRow(
         **Cell.of(best).columns,
         scenario=best.scenario,
@@ -284,4 +295,8 @@ def _cell_row(
         deciding_statistic=figures.deciding.statistic if figures.deciding else "",
         deciding_value=figures.deciding.value if figures.deciding else None,
         deciding_ceiling=figures.deciding.ceiling if figures.deciding else None,
+        copied_members=members,
+        copied_holdout=holdout,
+        copied_p=copies.p_all if copies else None,
+        named=figures.named,
     )

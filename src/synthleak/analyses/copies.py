@@ -74,6 +74,11 @@ class Copies:
     p_all: float
     looked: bool
 
+    @property
+    def copied(self) -> tuple[int, int]:
+        """Return how many members and how many holdout records are copied, nearly or verbatim."""
+        return self.verbatim[0] + self.near[0], self.verbatim[1] + self.near[1]
+
     def to_bytes(self) -> bytes:
         """Write the copies for the store."""
         return json.dumps(asdict(self)).encode()

@@ -13,7 +13,7 @@ from typing import Any
 from synthleak.analyses.analysis import Outcome, Study, analyses, outcomes_of
 from synthleak.analyses.cell_data import CellData
 from synthleak.analyses.cells import CellRow, CellVerdict, ProxyRow, RecordRow, evaluate, judge
-from synthleak.analyses.copies import CopyRow
+from synthleak.analyses.copies import Copies, CopyRow
 from synthleak.analyses.prior import (
     AttackMeasurements,
     ComparisonRow,
@@ -33,6 +33,7 @@ from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.audit.steps.cell_data import cell_data_of, pool_facts
 from synthleak.audit.steps.measurements import CURVES, MEASUREMENTS, ROUNDS, measurements_key
 from synthleak.audit.steps.preconditions import (
+    COPIES,
     Preconditions,
     copy_rows,
     exposed_rows,
@@ -150,6 +151,9 @@ class Audit:
         """What was asked before the verdict on a release that was already there; else None."""
         return preconditions_of(self.setup)
 
+    def _copies_in(self, cell: Cell) -> Copies | None:
+        return None if self.preconditions is None else COPIES.get(self.setup, cell)
+
     @cached_property
     def copies(self) -> list[CopyRow]:
         """The records that a given release repeats, by id and row: `results/copies.csv`."""
@@ -175,6 +179,7 @@ class Audit:
                 figures,
                 self.verdicts[cell],
                 len(self.figures),
+                self._copies_in(cell),
             )
             rows += some
             details += more
