@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from synthleak.analyses.copies import Copies
 from synthleak.core.cell import Cell
 from synthleak.core.verdict import LEVEL, Verdict, judge_cell
 from synthleak.evidence.family import Proxy
@@ -24,6 +23,9 @@ from synthleak.metrics.power import smallest_found
 from synthleak.metrics.rounds import RoundMeasurements
 from synthleak.metrics.statistics.table import AUC, BY_NAME
 from synthleak.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from synthleak.analyses.copies import Copies
 
 
 @dataclass(frozen=True)
