@@ -246,6 +246,6 @@ def test_glossary_in_the_page_equals_the_documented_one(audit: Audit) -> None:
         [sys.executable, "-c", "import make_catalogue as m; print(m.glossary(), end='')"],
         cwd=docs, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONUTF8": "1"},
     ).stdout  # fmt: skip
-    page = render(audit).decode()
+    page = render(audit.results).decode()
     assert made.count("<dt>") > 15 and made.strip() in page
     assert page.index('href="#glossary"') < page.index('id="verdict"') < page.index('id="glossary"')

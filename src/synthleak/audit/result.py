@@ -307,6 +307,7 @@ class Audit:
                 degenerate=self.degenerate(cell),
                 cells=len(self.figures),
                 counted=not given and self.setup.spec.game.adjacency == "add",
+                copies=self._copies_in(cell),
             )
             for cell, figures in self.figures.items()
         )

@@ -45,7 +45,17 @@ class Cell:
         >>> Cell("c", "rare", "ngram", 4.0).name
         'ngram at ε = 4, pool rare'
         """
-        return f"{self.mechanism}, pool {self.pool}"
+        return self.title()
+
+    def title(self, *, given: bool = False) -> str:
+        """Return its name; of a `given` release nobody knows more than the ε that was stated.
+
+        >>> Cell("c", "all", "synthetic", math.inf).title(given=True)
+        'synthetic (no ε stated), pool all'
+        """
+        unstated = given and math.isinf(self.epsilon)
+        said = f"{self.generator} (no ε stated)" if unstated else self.mechanism
+        return f"{said}, pool {self.pool}"
 
 
 def counted_cells(cells: Sized) -> str:
