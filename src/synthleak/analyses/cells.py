@@ -114,6 +114,8 @@ class RecordRow:
 
     `auc`, `p_value` and `q_value` are there where a record is compared with itself (`cohort`).
     `v` is empty where the record never took part, or always did; `v_rank` counts from the largest.
+    In a check `proxy` is the signal that scores the record, and `nearest_row` the most similar
+    row of the release, from 1, with its Jaccard `similarity` (character 5-grams).
     """
 
     corpus: str
@@ -132,6 +134,8 @@ class RecordRow:
     v_rank: int | None = None
     top_tenth: str = ""
     v_paper: float | None = None
+    nearest_row: int | None = None
+    similarity: float | None = None
 
 
 @dataclass(frozen=True)

@@ -31,12 +31,12 @@ from synthleak.audit.folder import RunFolder
 from synthleak.audit.remarks import Remark, remarks_on
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.audit.steps.cell_data import cell_data_of, pool_facts
+from synthleak.audit.steps.exposed import EXPOSED, exposed_rows
 from synthleak.audit.steps.measurements import CURVES, MEASUREMENTS, ROUNDS, measurements_key
 from synthleak.audit.steps.preconditions import (
     COPIES,
     Preconditions,
     copy_rows,
-    exposed_rows,
     preconditions_of,
 )
 from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on, prior_key
@@ -97,6 +97,10 @@ class Audit:
     def scores(self, cell: Cell) -> list[Scores]:
         """Return the calibrated scores of a cell, one table per scenario."""
         return scores_of(self.setup, cell)
+
+    def naming_signal(self, cell: Cell, target: int) -> int | None:
+        """Return which signal of a check scores this target; None in a game, where all do."""
+        return None if self.preconditions is None else EXPOSED.get(self.setup, cell).signals[target]
 
     def claim(self, cell: Cell) -> Claim:
         """Return what the releases of a cell promise."""

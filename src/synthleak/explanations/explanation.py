@@ -112,7 +112,7 @@ def explain(
     sides_here = sides.joined[:, target], sides.absent[:, target]
     stories = [
         _signal(audit, cell, target, row, sides_here, include_text=include_text)
-        for row in _signals(rows, audit.figures[cell].deciding)
+        for row in _signals(rows, audit.figures[cell].deciding, audit.naming_signal(cell, target))
     ]
     result = next(one for one in audit.cell_results if one.cell == cell)
     return Explanation(
@@ -178,9 +178,14 @@ def _chosen(
     return max(meant, key=strength)
 
 
-def _signals(rows: Sequence[ProxyRow], deciding: Deciding | None) -> list[ProxyRow]:
-    """Return the signal that decided, and the best of the lexical view, which spans explain."""
-    best = rows[deciding.signal if deciding else 0]
+def _signals(
+    rows: Sequence[ProxyRow], deciding: Deciding | None, naming: int | None
+) -> list[ProxyRow]:
+    """Return the signal that named the record, and the best of the lexical view.
+
+    In a game that is the signal that decided; spans explain the lexical view.
+    """
+    best = rows[naming if naming is not None else deciding.signal if deciding else 0]
     lexical = [row for row in rows if row.view == "lexical"]
     if best.view == "lexical" or not lexical:
         return [best]

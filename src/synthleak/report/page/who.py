@@ -27,6 +27,8 @@ COLUMNS = (
     Column("absent", "Out", "count", "releases that did not"),
     Column("scenario", "Attacker"),
     Column("proxy", "Proxy"),
+    Column("nearest_row", "Nearest row", "count", "of the release, from 1"),
+    Column("similarity", "Similarity", "figure", "of that row: Jaccard, character 5-grams"),
 )
 
 
