@@ -6,6 +6,7 @@ import html
 import json
 import random
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -85,6 +86,28 @@ def test_the_headline_names_people_and_what_decided(audit: synthleak.Audit) -> N
     )
     assert f"of {row.deciding_proxy} (p = " in audit.headline
     assert "An attacker who fixed the method in advance" in audit.headline
+
+
+def test_an_audit_answers_in_one_word(audit: synthleak.Audit, tmp_path: Path) -> None:
+    assert audit.leak_found is True
+    assert len(audit.named) == audit.cells[0].named
+    assert all(row.q_value <= 0.1 for row in audit.named)
+    frame = audit.to_pandas("records")
+    assert list(frame["record"]) == [row.record for row in audit.records]
+    assert list(audit.to_pandas()["named"]) == [len(audit.named)]
+    with pytest.raises(synthleak.UserError, match="no table 'cell'; did you mean 'cells'"):
+        audit.to_pandas("cell")
+    written = audit.write_report(tmp_path / "page.html")
+    assert written.read_bytes() == (audit.folder.root / "report.html").read_bytes()
+
+
+def test_pandas_is_needed_for_frames_alone(
+    audit: synthleak.Audit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert audit.named
+    with pytest.raises(synthleak.UserError, match="needs the package pandas; pip install pandas"):
+        audit.to_pandas("cells")
 
 
 def test_every_view_has_the_same_headline(audit: synthleak.Audit, folder: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from synthleak.analyses.prior import (
 from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
-from synthleak.audit.folder import RunFolder
+from synthleak.audit.folder import CONFIDENTIAL, REPORT, RunFolder
 from synthleak.audit.remarks import Remark, remarks_on
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.audit.steps.cell_data import cell_data_of, pool_facts
@@ -52,8 +53,10 @@ from synthleak.audit.steps.scores import evidence_of, scores_of
 from synthleak.audit.steps.utility import utility_row_of
 from synthleak.calibration import Scores
 from synthleak.core.cell import Cell, counted_cells
-from synthleak.core.errors import UserError
+from synthleak.core.errors import MissingExtra, UserError
 from synthleak.core.identity import digest
+from synthleak.core.validation import nearest
+from synthleak.core.verdict import NAMED
 from synthleak.evidence.table import Evidence
 from synthleak.metrics.curves import Curves
 from synthleak.metrics.measurements import CellMeasurements
@@ -62,6 +65,7 @@ from synthleak.releases.claim import Claim
 from synthleak.releases.release import Synthetic
 from synthleak.report.compare.comparison import Compared
 from synthleak.report.compare.comparison import compare as compare_results
+from synthleak.report.html import render
 from synthleak.report.notebook import notebook
 from synthleak.report.results import CellResult, Facts, Results, Table
 from synthleak.report.tables import RESULTS_VERSION, read_parquet
@@ -89,6 +93,46 @@ class Audit:
         """What was found, in a few sentences."""
         declared = self.preconditions.declared if self.preconditions else None
         return headline(self.cell_results, declared)
+
+    @property
+    def leak_found(self) -> bool:
+        """Whether a leak was found in some cell. If not, none was found at this power."""
+        return any(judged.verdict.leaks for judged in self.verdicts.values())
+
+    @property
+    def named(self) -> list[RecordRow]:
+        """The records that some cell names, a row per cell: q ≤ 0.1 in `results/records.csv`.
+
+        On average a tenth of them at most is wrong (docs/method.md §8).
+        """
+        return [row for row in self.records if row.q_value is not None and row.q_value <= NAMED]
+
+    def to_pandas(self, table: str = "cells") -> Any:
+        """Return a table of `results/` as a pandas frame, by its name there."""
+        if table not in self._all_tables:
+            there = f"{self.folder.results}"
+            raise UserError(f"no table {table!r}", there, nearest(table, self._all_tables))
+        try:
+            pandas = importlib.import_module("pandas")
+        except ModuleNotFoundError:
+            raise MissingExtra(
+                "to_pandas needs the package pandas", remedy="pip install pandas"
+            ) from None
+        kind, rows = self._all_tables[table]
+        columns = [column.name for column in fields(kind)]
+        return pandas.DataFrame([asdict(row) for row in rows], columns=columns)
+
+    def write_report(self, path: Path | str | None = None, *, include_text: bool = False) -> Path:
+        """Write the page, and return where: `path`, or beside the results.
+
+        With `include_text` it holds the texts of the pools' records, says so, and goes to a file of
+        its own.
+        """
+        folder, name = self.folder.root, CONFIDENTIAL if include_text else REPORT
+        if path is not None:
+            folder, name = Path(path).parent, Path(path).name
+        RunFolder(folder).write(name, render(self.results, include_text=include_text))
+        return folder / name
 
     def evidence(self, cell: Cell) -> Evidence:
         """Return what every proxy saw of every target on every set of a cell."""
@@ -364,7 +408,7 @@ class Audit:
             plans=setup.plans,
             cells=self.cell_results,
             study=self.study,
-            tables=self._all_tables(),
+            tables=self._all_tables,
             outcomes=tuple(self.outcomes),
             curves={cell: self.curves(cell) for cell in setup.cells},
             check=self._check(),
@@ -375,6 +419,7 @@ class Audit:
             },
         )
 
+    @cached_property
     def _all_tables(self) -> dict[str, Table]:
         """Return the tables of `results/` by name; one without rows only if every audit has it."""
         tables: dict[str, Table] = {

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcomes_of
-from synthleak.audit.folder import CONFIDENTIAL, REPORT, RESULTS, RunFolder
+from synthleak.audit.folder import REPORT, RESULTS, RunFolder
 from synthleak.audit.result import Audit, open_run, results_key
 from synthleak.audit.setup import Setup, draw, read, select
 from synthleak.audit.status import open_finished
@@ -117,16 +117,8 @@ def written(results: Results) -> dict[str, bytes]:
 def write_report(
     out: Path | str, path: Path | str | None = None, *, include_text: bool = False
 ) -> Path:
-    """Write the page of a finished audit, and return where: `path`, or beside the results.
-
-    With `include_text` it holds the texts of the pools' records and goes to a file of its own.
-    """
-    audit = open_finished(out)
-    folder, name = audit.folder.root, CONFIDENTIAL if include_text else REPORT
-    if path is not None:
-        folder, name = Path(path).parent, Path(path).name
-    RunFolder(folder).write(name, render(audit.results, include_text=include_text))
-    return folder / name
+    """Write the page of the finished audit in a folder, as `Audit.write_report` does."""
+    return open_finished(out).write_report(path, include_text=include_text)
 
 
 def _loaded(spec: Spec | LoadedSpec | Path | str) -> LoadedSpec:
