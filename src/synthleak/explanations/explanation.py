@@ -138,7 +138,7 @@ def _cells_of(audit: Audit, record: str) -> tuple[int, list[Cell]]:
         raise UserError(
             f"the corpus {setup.corpus.name!r} has no record {record!r}",
             str(audit.folder.root),
-            nearest(record, sorted(places)[:5000]),
+            nearest(record, sorted(places), close=3, most=3),
         )
     pools = [name for name, plan in setup.plans.items() if places[record] in plan.targets]
     if not pools:
