@@ -31,6 +31,7 @@ it, in code that runs as well as for type checkers:
 from __future__ import annotations
 
 import ast
+import pydoc
 import re
 import subprocess
 import sys
@@ -119,6 +120,12 @@ def test_public_names_are_sorted_and_exist() -> None:
         assert not (ROOT / name).is_dir(), f"the package {name} would hide the function"
     with pytest.raises(AttributeError):
         synthleak.nonsense  # noqa: B018 - the access is the test
+
+
+def test_help_leads_with_the_three_calls() -> None:
+    said = pydoc.plain(pydoc.render_doc(synthleak))
+    places = [said.index(call) for call in ("run(spec, out)", "check(members,", "open_run(out)")]
+    assert places == sorted(places) and places[-1] < 800
 
 
 def test_the_catalogue_is_up_to_date() -> None:

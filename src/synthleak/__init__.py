@@ -1,8 +1,18 @@
-"""synthleak audits synthetic text: does a release still tell whose record went in?
+"""synthleak audits synthetic text: does it reveal whose records it was made from?
+
+Three calls, each returns an `Audit`:
+
+    run(spec, out)                    audit a generator: make releases, attack them, report
+    check(members, holdout, release)  audit a release that you already have
+    open_run(out)                     open the audit of a run folder again
 
 >>> import synthleak
->>> audit = synthleak.run("audit.toml", "runs/audit")  # doctest: +SKIP
->>> audit.cells  # doctest: +SKIP
+>>> audit = synthleak.check("train.jsonl", "held.jsonl", "synthetic.jsonl")  # doctest: +SKIP
+>>> audit.headline, audit.leak_found, audit.named, audit.copies  # doctest: +SKIP
+>>> audit.to_pandas("cells"), audit.write_report("report.html")  # doctest: +SKIP
+
+Beside them: `explain` shows why a record was recognised, `compare` puts audits side by side,
+`analyse` runs analyses over several run folders.
 """
 
 from __future__ import annotations

@@ -23,6 +23,12 @@ def test_rows_that_satisfy_the_condition_fail() -> None:
     assert failing(gate, [loud, row(p_holm=0.2, crossfit_tpr=0.4)]) == [loud]
 
 
+def test_copies_and_named_records_are_columns() -> None:
+    copied = row(copied_members=3, named=45)
+    for text in ("copied_members > 0", "named > 40 and copied_p == none"):
+        assert failing(parse_gate(text), [copied, row(copied_members=0), row()]) == [copied]
+
+
 def test_what_is_not_known_satisfies_nothing() -> None:
     assert failing(parse_gate("p_holm < 0.01"), [row()]) == []
     assert failing(parse_gate("verdict == 'leak found'"), [row(verdict="leak found")])

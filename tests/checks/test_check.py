@@ -51,6 +51,16 @@ def test_copied_members_are_found_and_come_first(audit: synthleak.Audit) -> None
     )
 
 
+def test_cells_count_copies_and_named_members(audit: synthleak.Audit) -> None:
+    for row in audit.cells:
+        assert (row.copied_members, row.copied_holdout) == tuple(
+            sum(copy.side == side for copy in audit.copies) for side in ("members", "holdout")
+        )
+        assert row.copied_members is not None and row.copied_members >= 12
+        assert row.copied_p is not None and row.copied_p < 0.001
+        assert row.named == sum(one.q_value <= 0.1 for one in audit.records)
+
+
 def test_no_bound_on_epsilon_without_coins(audit: synthleak.Audit) -> None:
     assert all(row.epsilon_lower is None for row in audit.cells)
     assert any(remark.name == "No bound on ε" for remark in audit.remarks)
@@ -225,6 +235,9 @@ def test_the_command_and_its_spec_give_the_same_tables(files: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Copies in synthetic: 12 of 70 members and 0 of 70 holdout")
     assert "leak found" in done.stdout and MEMBERS[0]["text"] not in done.stdout
+    gate = ("--random-split", "--out", "one", "--quiet", "--fail-if", "copied_members > 0")
+    failed = cli(*COMMAND, "synthetic.jsonl", *options, *gate, cwd=files)
+    assert failed.returncode == 1 and "--fail-if holds in synthetic" in failed.stderr
     assert cli("init", "--for", "check", "check.toml", cwd=files).returncode == 0
     text = (files / "check.toml").read_text(encoding="utf-8")
     for old, new in (

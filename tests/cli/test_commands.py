@@ -98,6 +98,13 @@ def test_plugins_of_every_kind_are_listed(tmp_path: Path, kind: str) -> None:
     assert rows and all(all(row.values()) for row in rows)
 
 
+def test_list_alone_lists_the_kinds(tmp_path: Path) -> None:
+    rows = json.loads(synthleak("list", "--json", cwd=tmp_path).stdout)
+    count = {row["kind"]: row["plug-ins"] for row in rows}
+    assert count["proxies"] == 32 and {"readers", "generators", "analyses"} <= count.keys()
+    assert all(row["what they do"] for row in rows)
+
+
 def test_help_and_completion(tmp_path: Path) -> None:
     text = synthleak("--help", cwd=tmp_path).stdout
     assert "First steps" in text

@@ -143,6 +143,17 @@ def test_no_text_without_the_flag(audit: Audit, private: list[Record]) -> None:
     assert text == json.loads(call(audit, record, "--json", "--include-text").output)["text"]
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_an_unknown_id_is_answered_with_three_others(audit: Audit, known: bool) -> None:
+    ids = [record.id for record in audit.setup.corpus.records if "<" not in record.id]
+    with pytest.raises(UserError) as caught:
+        explain(audit, f"{ids[5]}x" if known else "~")
+    remedy = str(caught.value.remedy)
+    assert remedy.startswith("did you mean" if known else "known: ")
+    assert remedy.count(",") + remedy.count(" or ") == 2
+    assert (repr(ids[5]) in remedy) == known and ("more" in remedy) != known
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

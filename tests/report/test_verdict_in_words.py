@@ -1,33 +1,67 @@
-"""The sentence on a cell: what decided it, what an attacker gains, what would be missed."""
+"""The words of a verdict: whether it leaks, whom, what decided it, what an attacker gains."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from synthleak.analyses.copies import Copies
+from synthleak.core.cell import Cell
 from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND, Verdict
 from synthleak.metrics.estimate import Estimate
 from synthleak.report.results import CellResult
-from synthleak.report.verdict import details, sentence
+from synthleak.report.verdict import headline, sentence
 
-FITTED = Estimate(value=0.71, low=0.6, high=0.8, null=0.57, n=9, method="")
+WEAK = Estimate(value=0.541, low=0.49, high=0.59, null=0.538, n=9, method="")
+STRONG = replace(WEAK, value=0.71, null=0.57)
+RATE = Estimate(value=0.72, null=0.11, n=9, method="")
+COPIES = Copies(
+    found=(),
+    members=500,
+    holdout=480,
+    verbatim=(3, 0),
+    near=(1, 0),
+    p_verbatim=0.1,
+    p_all=0.1,
+    looked=True,
+)
 
 
-def result(verdict: Verdict, **more: Any) -> CellResult:
+def result(
+    verdict: Verdict, *, statistic: str = "tail5", value: float = 0.31, **more: Any
+) -> CellResult:
     row = SimpleNamespace(
-        deciding_value=0.71,
-        deciding_statistic="auc",
+        deciding_value=value,
+        deciding_statistic=statistic,
         deciding_proxy="containment_max",
         deciding_scenario="S1",
-        deciding_ceiling=0.62,
+        deciding_ceiling=0.25,
     )
-    facts = {"deployable": FITTED, "power": 0.66, "rows": [row], "counted": False} | more
-    return cast(CellResult, SimpleNamespace(verdict=verdict, **facts))
+    named = more.pop("named", 45)
+    measured = SimpleNamespace(named=named, records=[None] * 500, crossfit_tpr=RATE)
+    facts: dict[str, Any] = {
+        "cell": Cell("c", "all", "synthetic", math.inf),
+        "name": "synthetic (no ε stated), pool all",
+        "deployable": WEAK,
+        "power": 0.66,
+        "rows": [row],
+        "cells": 1,
+        "counted": False,
+        "copies": COPIES,
+        "measurements": measured,
+        "judged": SimpleNamespace(p_holm=0.002),
+    }
+    return cast(CellResult, SimpleNamespace(verdict=verdict, **(facts | more)))
 
 
-REACHES = "an attacker who fixed the method in advance reaches AUC 0.71"
+DECIDED = "Decided by the tail of containment_max (p = 0.002 over all signals)."
+FIXED = "An attacker who fixed the method in advance"
+LESS = f"{FIXED} gains less: AUC 0.54 (chance limit 0.54)."
+NAMED = "45 of 500 members can be named (expect 1 in 10 to be wrong)"
 
 
 @pytest.mark.parametrize(
@@ -35,26 +69,89 @@ REACHES = "an attacker who fixed the method in advance reaches AUC 0.71"
     [
         (
             result(Verdict(FOUND)),
-            "decided by AUC of containment_max in S1 (0.71, chance limit 0.62);"
-            f" {REACHES} (0.60 to 0.80; chance limit 0.57)",
+            f"Leak found. {NAMED}; 3 are copied word for word. {DECIDED} {LESS}",
+        ),
+        (
+            result(Verdict(FOUND), copies=replace(COPIES, verbatim=(1, 2))),
+            f"Leak found. {NAMED}; 1 is copied word for word, and so are 2 of 480 held-out records."
+            f" {DECIDED} {LESS}",
+        ),
+        (
+            result(Verdict(FOUND), named=0),
+            f"Leak found. 3 of 500 members are copied word for word. {DECIDED} {LESS}",
+        ),
+        (
+            result(Verdict(FOUND), copies=None, deployable=STRONG),
+            "Leak found. 45 of 500 records can be named (expect 1 in 10 to be wrong)."
+            f" {DECIDED} {FIXED} reaches AUC 0.71 (chance limit 0.57).",
+        ),
+        (
+            result(Verdict(FOUND), copies=None, named=None, deployable=None),
+            "Leak found. About 72 of 100 members are recognised (chance limit 11) where 5 of 100"
+            f" others are taken for members. {DECIDED}",
+        ),
+        (
+            result(Verdict(FOUND, bound=(3.2, 1.0)), named=0, copies=None),
+            "CLAIM BROKEN (ε ≥ 3.20 where 1.00 was claimed); leak found. No single record can be"
+            f" named. {DECIDED} {LESS}",
         ),
         (
             result(Verdict(NONE_FOUND)),
-            "a single signal's AUC below 0.66 would often be missed;"
-            f" {REACHES} (0.60 to 0.80; chance limit 0.57)",
+            "None found at this power. 3 of 500 members are copied word for word. A single signal's"
+            f" AUC below 0.66 would often be missed. {FIXED} reaches AUC 0.54 (chance limit 0.54)."
+            " This does not prove that nothing leaks.",
         ),
         (
-            result(Verdict(NONE_FOUND), power=None, deployable=None),
-            "what would be missed is unknown",
+            result(Verdict(NONE_FOUND), power=None, deployable=None, copies=None),
+            "None found at this power. What would be missed is unknown."
+            " This does not prove that nothing leaks.",
         ),
-        (result(Verdict(CANNOT_SAY, "too few trials")), ""),
+        (
+            result(Verdict(CANNOT_SAY, "too few trials")),
+            "Cannot say: too few trials. 3 of 500 members are copied word for word.",
+        ),
     ],
 )
-def test_details_of_each_kind_of_verdict(made: CellResult, expected: str) -> None:
-    assert details(made) == expected
-    assert sentence(made) == f"{made.verdict}: {expected}".removesuffix(": ")
+def test_sentence_of_each_kind_of_verdict(made: CellResult, expected: str) -> None:
+    assert sentence(made) == expected == headline([made])
+
+
+@pytest.mark.parametrize(
+    ("fitted", "statistic", "value", "less"),
+    [
+        (STRONG, "auc", 0.78, True),
+        (STRONG, "auc", 0.71, False),
+        (STRONG, "tail5", 0.99, False),
+        (replace(STRONG, value=0.56), "tail5", 0.99, True),
+        (replace(STRONG, null=None), "tail5", 0.99, False),
+    ],
+)
+def test_gains_less_is_said_only_where_true(
+    fitted: Estimate, statistic: str, value: float, less: bool
+) -> None:
+    made = result(Verdict(FOUND), deployable=fitted, statistic=statistic, value=value)
+    assert ("gains less" in sentence(made)) == less
 
 
 def test_add_remove_is_said_where_a_leak_was_found() -> None:
-    assert "number of records" in details(result(Verdict(FOUND), counted=True))
-    assert "number of records" not in details(result(Verdict(NONE_FOUND), counted=True))
+    assert "number of records" in sentence(result(Verdict(FOUND), counted=True))
+    assert "number of records" not in sentence(result(Verdict(NONE_FOUND), counted=True))
+
+
+def test_an_undeclared_split_is_said_unless_there_is_no_verdict() -> None:
+    assert headline([result(Verdict(FOUND))], "unstated").endswith("nobody has declared that.")
+    assert "declared" not in headline([result(Verdict(FOUND))], "random")
+    assert "declared" not in headline([result(Verdict(CANNOT_SAY, "x"))], "unstated")
+
+
+def test_several_cells_are_counted_and_the_strongest_is_told() -> None:
+    cells = [
+        result(Verdict(FOUND), cells=3, name="a"),
+        result(Verdict(FOUND), cells=3, name="b", deployable=STRONG),
+        result(Verdict(NONE_FOUND), cells=3, name="c"),
+    ]
+    said = headline(cells)
+    assert said.startswith(f"Leak found in 2 of 3 cells, the strongest is b. {NAMED}; 3 are copied")
+    assert "(p = 0.002 over all signals and 3 cells)" in said
+    assert "None found at this power in 1 of 3 cells, the strongest is c." in said
+    assert said.endswith("Members are also copied word for word in a.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from synthleak.core.cell import Cell
 from synthleak.core.verdict import LEVEL, Verdict, judge_cell
@@ -23,6 +23,9 @@ from synthleak.metrics.power import smallest_found
 from synthleak.metrics.rounds import RoundMeasurements
 from synthleak.metrics.statistics.table import AUC, BY_NAME
 from synthleak.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from synthleak.analyses.copies import Copies
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,10 @@ class CellRow:
     deciding_statistic: str
     deciding_value: float | None
     deciding_ceiling: float | None
+    copied_members: int | None = None
+    copied_holdout: int | None = None
+    copied_p: float | None = None
+    named: int | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,8 @@ class RecordRow:
 
     `auc`, `p_value` and `q_value` are there where a record is compared with itself (`cohort`).
     `v` is empty where the record never took part, or always did; `v_rank` counts from the largest.
+    In a check `proxy` is the signal that scores the record, and `nearest_row` the most similar
+    row of the release, from 1, with its Jaccard `similarity` (character 5-grams).
     """
 
     corpus: str
@@ -125,6 +134,8 @@ class RecordRow:
     v_rank: int | None = None
     top_tenth: str = ""
     v_paper: float | None = None
+    nearest_row: int | None = None
+    similarity: float | None = None
 
 
 @dataclass(frozen=True)
@@ -175,8 +186,12 @@ def evaluate(
     figures: CellMeasurements,
     judged: CellVerdict,
     cells: int,
+    copies: Copies | None = None,
 ) -> tuple[list[CellRow], list[ProxyRow]]:
-    """Write the figures of a cell as rows; `cells` is how many Holm adjusts for."""
+    """Write the figures of a cell as rows; `cells` is how many Holm adjusts for.
+
+    `copies` are those in the release of a check; a game has none.
+    """
     signals = iter(figures.signals)
     details = [
         _proxy_row(cell, made.scenario, proxy, next(signals), figures.statistics, means, column)
@@ -185,7 +200,7 @@ def evaluate(
     ]
     deciding = None if figures.deciding is None else details[figures.deciding.signal]
     rows = [
-        _cell_row(details[made.signal], plan, figures, made, judged, cells, deciding)
+        _cell_row(details[made.signal], plan, figures, made, judged, cells, deciding, copies)
         for made in figures.rows
     ]
     return rows, details
@@ -239,10 +254,12 @@ def _cell_row(
     judged: CellVerdict,
     cells: int,
     deciding: ProxyRow | None,
+    copies: Copies | None,
 ) -> CellRow:
     nothing = Estimate(value=0.0, n=0, method="")
     fitted, rate = made.crossfit or nothing, made.crossfit_tpr or nothing
     bound = figures.epsilon
+    members, holdout = copies.copied if copies else (None, None)
     return CellRow(
         **Cell.of(best).columns,
         scenario=best.scenario,
@@ -284,4 +301,8 @@ def _cell_row(
         deciding_statistic=figures.deciding.statistic if figures.deciding else "",
         deciding_value=figures.deciding.value if figures.deciding else None,
         deciding_ceiling=figures.deciding.ceiling if figures.deciding else None,
+        copied_members=members,
+        copied_holdout=holdout,
+        copied_p=copies.p_all if copies else None,
+        named=figures.named,
     )

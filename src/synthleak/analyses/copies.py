@@ -18,7 +18,7 @@ from synthleak.core.text import fold
 from synthleak.evidence.fast.grams import distinct_grams
 from synthleak.evidence.fast.overlap import shared_grams
 from synthleak.evidence.fast.retrieval import retrieve
-from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.observation import BLOCK, Floats, Observation, Targets
 from synthleak.metrics.null import p_value
 from synthleak.plan.given import permuted
 
@@ -74,6 +74,11 @@ class Copies:
     p_all: float
     looked: bool
 
+    @property
+    def copied(self) -> tuple[int, int]:
+        """Return how many members and how many holdout records are copied, nearly or verbatim."""
+        return self.verbatim[0] + self.near[0], self.verbatim[1] + self.near[1]
+
     def to_bytes(self) -> bytes:
         """Write the copies for the store."""
         return json.dumps(asdict(self)).encode()
@@ -112,7 +117,12 @@ def find_copies(
     exact = np.array([row is not None for row in rows])
     found = [Copy(place, row, True, 1.0) for place, row in enumerate(rows) if row is not None]
     if overlap is not None:
-        found += _nearly(texts, release, np.flatnonzero((overlap >= NEAR) & ~exact))
+        places = np.flatnonzero((overlap >= NEAR) & ~exact).tolist()
+        nearest = nearest_rows([texts[place] for place in places], release)
+        found += [
+            Copy(place, row, False, similarity)
+            for place, (row, similarity) in zip(places, nearest, strict=True)
+        ]
     every = np.zeros(len(texts), dtype=np.bool_)
     every[[copy.target for copy in found]] = True
     return Copies(
@@ -127,27 +137,29 @@ def find_copies(
     )
 
 
-def _nearly(texts: Sequence[str], release: Sequence[str], places: NDArray[np.int64]) -> list[Copy]:
-    """Return the most similar retrieved row of each of these targets."""
+def nearest_rows(texts: Sequence[str], release: Sequence[str]) -> list[tuple[int, float]]:
+    """Return the row of a release, from 1, that is most similar to each text, and how similar.
+
+    Rows are retrieved by BM25 and compared by the Jaccard similarity of character 5-grams.
+
+    >>> nearest_rows(["a cold since May"], ["well again", "a cold since March", "no cold"])[0][0]
+    2
+    """
     order = sorted(range(len(release)), key=lambda row: (fold(release[row]), release[row]))
     observation = Observation(release, _no_vectors)
-    found = []
-    for block in _blocks(places):
-        targets = Targets([texts[place] for place in block], _no_vectors)
+    found: list[tuple[int, float]] = []
+    for start in range(0, len(texts), BLOCK):
+        targets = Targets(texts[start : start + BLOCK], _no_vectors)
         rows = retrieve(targets, observation).rows
         shared = shared_grams(targets, observation)
         either = distinct_grams(targets)[:, None] + distinct_grams(observation)[rows] - shared
         similarity = shared / np.maximum(either, 1)
         best = similarity.argmax(axis=1)
         found += [
-            Copy(int(place), order[rows[line, column]] + 1, False, similarity[line, column])
-            for line, (place, column) in enumerate(zip(block, best, strict=True))
+            (order[rows[line, column]] + 1, float(similarity[line, column]))
+            for line, column in enumerate(best)
         ]
-    return [Copy(c.target, c.row, c.verbatim, float(c.similarity)) for c in found]
-
-
-def _blocks(places: NDArray[np.int64], size: int = 512) -> list[NDArray[np.int64]]:
-    return [places[start : start + size] for start in range(0, len(places), size)]
+    return found
 
 
 def _no_vectors(texts: Sequence[str]) -> NDArray[np.float32]:

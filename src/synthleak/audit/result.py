@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from synthleak.analyses.analysis import Outcome, Study, analyses, outcomes_of
 from synthleak.analyses.cell_data import CellData
 from synthleak.analyses.cells import CellRow, CellVerdict, ProxyRow, RecordRow, evaluate, judge
-from synthleak.analyses.copies import CopyRow
+from synthleak.analyses.copies import Copies, CopyRow
 from synthleak.analyses.prior import (
     AttackMeasurements,
     ComparisonRow,
@@ -27,15 +28,16 @@ from synthleak.analyses.prior import (
 from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
-from synthleak.audit.folder import RunFolder
+from synthleak.audit.folder import CONFIDENTIAL, REPORT, RunFolder
 from synthleak.audit.remarks import Remark, remarks_on
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.audit.steps.cell_data import cell_data_of, pool_facts
+from synthleak.audit.steps.exposed import EXPOSED, exposed_rows
 from synthleak.audit.steps.measurements import CURVES, MEASUREMENTS, ROUNDS, measurements_key
 from synthleak.audit.steps.preconditions import (
+    COPIES,
     Preconditions,
     copy_rows,
-    exposed_rows,
     preconditions_of,
 )
 from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on, prior_key
@@ -50,9 +52,11 @@ from synthleak.audit.steps.releases import (
 from synthleak.audit.steps.scores import evidence_of, scores_of
 from synthleak.audit.steps.utility import utility_row_of
 from synthleak.calibration import Scores
-from synthleak.core.cell import Cell
-from synthleak.core.errors import UserError
+from synthleak.core.cell import Cell, counted_cells
+from synthleak.core.errors import MissingExtra, UserError
 from synthleak.core.identity import digest
+from synthleak.core.validation import nearest
+from synthleak.core.verdict import NAMED
 from synthleak.evidence.table import Evidence
 from synthleak.metrics.curves import Curves
 from synthleak.metrics.measurements import CellMeasurements
@@ -61,6 +65,7 @@ from synthleak.releases.claim import Claim
 from synthleak.releases.release import Synthetic
 from synthleak.report.compare.comparison import Compared
 from synthleak.report.compare.comparison import compare as compare_results
+from synthleak.report.html import render
 from synthleak.report.notebook import notebook
 from synthleak.report.results import CellResult, Facts, Results, Table
 from synthleak.report.tables import RESULTS_VERSION, read_parquet
@@ -74,6 +79,10 @@ class Audit:
     setup: Setup
     folder: RunFolder
 
+    def __repr__(self) -> str:
+        cells = counted_cells(self.setup.cells)
+        return f"<Audit of {self.setup.corpus!r}, {cells}, in {str(self.folder.root)!r}>"
+
     def _repr_html_(self) -> str:
         """Show the audit in a notebook."""
         facts = {"records": len(self.setup.corpus), "folder": self.folder.root}
@@ -85,6 +94,46 @@ class Audit:
         declared = self.preconditions.declared if self.preconditions else None
         return headline(self.cell_results, declared)
 
+    @property
+    def leak_found(self) -> bool:
+        """Whether a leak was found in some cell. If not, none was found at this power."""
+        return any(judged.verdict.leaks for judged in self.verdicts.values())
+
+    @property
+    def named(self) -> list[RecordRow]:
+        """The records that some cell names, a row per cell: q ≤ 0.1 in `results/records.csv`.
+
+        On average a tenth of them at most is wrong (docs/method.md §8).
+        """
+        return [row for row in self.records if row.q_value is not None and row.q_value <= NAMED]
+
+    def to_pandas(self, table: str = "cells") -> Any:
+        """Return a table of `results/` as a pandas frame, by its name there."""
+        if table not in self._all_tables:
+            there = f"{self.folder.results}"
+            raise UserError(f"no table {table!r}", there, nearest(table, self._all_tables))
+        try:
+            pandas = importlib.import_module("pandas")
+        except ModuleNotFoundError:
+            raise MissingExtra(
+                "to_pandas needs the package pandas", remedy="pip install pandas"
+            ) from None
+        kind, rows = self._all_tables[table]
+        columns = [column.name for column in fields(kind)]
+        return pandas.DataFrame([asdict(row) for row in rows], columns=columns)
+
+    def write_report(self, path: Path | str | None = None, *, include_text: bool = False) -> Path:
+        """Write the page, and return where: `path`, or beside the results.
+
+        With `include_text` it holds the texts of the pools' records, says so, and goes to a file of
+        its own.
+        """
+        folder, name = self.folder.root, CONFIDENTIAL if include_text else REPORT
+        if path is not None:
+            folder, name = Path(path).parent, Path(path).name
+        RunFolder(folder).write(name, render(self.results, include_text=include_text))
+        return folder / name
+
     def evidence(self, cell: Cell) -> Evidence:
         """Return what every proxy saw of every target on every set of a cell."""
         return evidence_of(self.setup, cell)
@@ -92,6 +141,10 @@ class Audit:
     def scores(self, cell: Cell) -> list[Scores]:
         """Return the calibrated scores of a cell, one table per scenario."""
         return scores_of(self.setup, cell)
+
+    def naming_signal(self, cell: Cell, target: int) -> int | None:
+        """Return which signal of a check scores this target; None in a game, where all do."""
+        return None if self.preconditions is None else EXPOSED.get(self.setup, cell).signals[target]
 
     def claim(self, cell: Cell) -> Claim:
         """Return what the releases of a cell promise."""
@@ -146,6 +199,9 @@ class Audit:
         """What was asked before the verdict on a release that was already there; else None."""
         return preconditions_of(self.setup)
 
+    def _copies_in(self, cell: Cell) -> Copies | None:
+        return None if self.preconditions is None else COPIES.get(self.setup, cell)
+
     @cached_property
     def copies(self) -> list[CopyRow]:
         """The records that a given release repeats, by id and row: `results/copies.csv`."""
@@ -171,6 +227,7 @@ class Audit:
                 figures,
                 self.verdicts[cell],
                 len(self.figures),
+                self._copies_in(cell),
             )
             rows += some
             details += more
@@ -298,6 +355,7 @@ class Audit:
                 degenerate=self.degenerate(cell),
                 cells=len(self.figures),
                 counted=not given and self.setup.spec.game.adjacency == "add",
+                copies=self._copies_in(cell),
             )
             for cell, figures in self.figures.items()
         )
@@ -350,7 +408,7 @@ class Audit:
             plans=setup.plans,
             cells=self.cell_results,
             study=self.study,
-            tables=self._all_tables(),
+            tables=self._all_tables,
             outcomes=tuple(self.outcomes),
             curves={cell: self.curves(cell) for cell in setup.cells},
             check=self._check(),
@@ -361,6 +419,7 @@ class Audit:
             },
         )
 
+    @cached_property
     def _all_tables(self) -> dict[str, Table]:
         """Return the tables of `results/` by name; one without rows only if every audit has it."""
         tables: dict[str, Table] = {

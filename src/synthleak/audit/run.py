@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcomes_of
-from synthleak.audit.folder import CONFIDENTIAL, REPORT, RESULTS, RunFolder
+from synthleak.audit.folder import REPORT, RESULTS, RunFolder
 from synthleak.audit.result import Audit, open_run, results_key
 from synthleak.audit.setup import Setup, draw, read, select
 from synthleak.audit.status import open_finished
@@ -24,6 +24,7 @@ from synthleak.audit.steps.releases import (
     wanted_sets,
 )
 from synthleak.audit.steps.stages import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Stage
+from synthleak.core.cell import counted_cells
 from synthleak.core.engine.progress import Progress, Silent, duration
 from synthleak.core.errors import UserError
 from synthleak.core.runtime import Runtime
@@ -62,15 +63,13 @@ def run(
     made += _make(MORE, setup, runtime, progress)
     audit, key = Audit(setup, folder), results_key(setup)
     if not made and folder.holds(key):
-        progress.say(f"nothing to do: {folder.root} is up to date ({_cells(setup)})")
+        progress.say(f"nothing to do: {folder.root} is up to date ({counted_cells(setup.cells)})")
         return audit
     results = audit.results  # 8. analyses
     files = written(results)  # 9. report
     folder.finish(setup, key, files, seconds=time.monotonic() - started)
-    took = duration(time.monotonic() - started)
-    progress.say(
-        f"{_cells(setup)} in {took}: see {folder.root / REPORT} and {folder.root / RESULTS}"
-    )
+    took, cells = duration(time.monotonic() - started), counted_cells(setup.cells)
+    progress.say(f"{cells} in {took}: see {folder.root / REPORT} and {folder.root / RESULTS}")
     return audit
 
 
@@ -109,10 +108,6 @@ def _make(stages: Sequence[Stage], setup: Setup, runtime: Runtime, progress: Pro
     return sum(stage.make(setup, runtime, progress) for stage in stages)
 
 
-def _cells(setup: Setup) -> str:
-    return f"{len(setup.cells)} cell" + "s" * (len(setup.cells) != 1)
-
-
 def written(results: Results) -> dict[str, bytes]:
     """Return the files that a finished audit leaves beside its store, by name."""
     files = {f"{RESULTS}/{name}": data for name, data in result_files(results).items()}
@@ -122,16 +117,8 @@ def written(results: Results) -> dict[str, bytes]:
 def write_report(
     out: Path | str, path: Path | str | None = None, *, include_text: bool = False
 ) -> Path:
-    """Write the page of a finished audit, and return where: `path`, or beside the results.
-
-    With `include_text` it holds the texts of the pools' records and goes to a file of its own.
-    """
-    audit = open_finished(out)
-    folder, name = audit.folder.root, CONFIDENTIAL if include_text else REPORT
-    if path is not None:
-        folder, name = Path(path).parent, Path(path).name
-    RunFolder(folder).write(name, render(audit.results, include_text=include_text))
-    return folder / name
+    """Write the page of the finished audit in a folder, as `Audit.write_report` does."""
+    return open_finished(out).write_report(path, include_text=include_text)
 
 
 def _loaded(spec: Spec | LoadedSpec | Path | str) -> LoadedSpec:

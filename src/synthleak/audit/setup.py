@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from synthleak.audit.inputs import Inputs, Plugins, build_plugins
-from synthleak.core.cell import Cell
+from synthleak.core.cell import Cell, counted_cells
 from synthleak.core.identity import digest
 from synthleak.core.plugins import PluginFile, read_files, use_files
 from synthleak.core.seeds import derive
@@ -47,6 +47,9 @@ class Setup:
     _targets: dict[str, Targets] = field(default_factory=dict, repr=False, init=False)
     _keys: dict[tuple[Cell, str], str] = field(default_factory=dict, repr=False, init=False)
     _last: dict[str, tuple[Any, Any]] = field(default_factory=dict, repr=False, init=False)
+
+    def __repr__(self) -> str:
+        return f"<Setup of {self.corpus!r}, {counted_cells(self.cells)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle so that the plug-ins of single files are loaded before what is made of them."""

@@ -10,14 +10,20 @@ import click
 from synthleak.cli.options import PATH, json_option
 from synthleak.cli.output import print_table
 
-REGISTRIES = (
-    *("readers", "encoders", "pools", "designs"),
-    *("generators", "proxies", "priors", "analyses"),
-)
+REGISTRIES = {
+    "readers": "read the records of a corpus",
+    "encoders": "turn texts into vectors",
+    "pools": "select the records that are asked about",
+    "designs": "draw who is in which private set",
+    "generators": "make releases from private sets",
+    "proxies": "score how much a release looks like a record",
+    "priors": "attacks from earlier work, for comparison",
+    "analyses": "make tables of what was found",
+}
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(REGISTRIES))
+@click.argument("kind", type=click.Choice(list(REGISTRIES)), required=False)
 @click.option(
     "--plugins",
     multiple=True,
@@ -25,16 +31,24 @@ REGISTRIES = (
     help="A Python file with plug-ins, as in a spec; may be repeated.",
 )
 @json_option
-def listing(kind: str, plugins: tuple[Path, ...], as_json: bool) -> None:
-    """List the plug-ins of a kind by name, each with one line.
+def listing(kind: str | None, plugins: tuple[Path, ...], as_json: bool) -> None:
+    """List the plug-ins of a kind by name, each with one line; without KIND, list the kinds.
 
     Includes those of installed packages and of the files named with --plugins.
     """
     from synthleak.core.plugins import read_files, use_files
 
-    rows_of(kind)  # loads the built-in ones first: a mistake in a file is then the file's own
+    kinds = [kind] if kind else list(REGISTRIES)
+    for name in kinds:
+        rows_of(name)  # loads the built-in ones first: a mistake in a file is then the file's own
     use_files(read_files(plugins, None, "--plugins"))
-    print_table(rows_of(kind), as_json=as_json)
+    rows = rows_of(kind) if kind else [_kind_row(name) for name in REGISTRIES]
+    print_table(rows, as_json=as_json)
+
+
+def _kind_row(kind: str) -> dict[str, Any]:
+    """Say what the plug-ins of a kind do, and how many there are."""
+    return {"kind": kind, "plug-ins": len(rows_of(kind)), "what they do": REGISTRIES[kind]}
 
 
 def rows_of(kind: str) -> list[dict[str, Any]]:

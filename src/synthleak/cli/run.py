@@ -71,7 +71,8 @@ def apply_gate(gate: Predicate | None, audit: Audit) -> None:
 
     failed = [] if gate is None else failing(gate, audit.cells)
     for row in failed:
-        click.echo(f"synthleak: --fail-if holds in {Cell.of(row).name}, {row.scenario}", err=True)
+        name = Cell.of(row).title(given=row.design == "given")
+        click.echo(f"synthleak: --fail-if holds in {name}, {row.scenario}", err=True)
     if failed:
         sys.exit(EXIT_FAILED)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -44,7 +45,26 @@ class Cell:
         >>> Cell("c", "rare", "ngram", 4.0).name
         'ngram at ε = 4, pool rare'
         """
-        return f"{self.mechanism}, pool {self.pool}"
+        return self.title()
+
+    def title(self, *, given: bool = False) -> str:
+        """Return its name; of a `given` release nobody knows more than the ε that was stated.
+
+        >>> Cell("c", "all", "synthetic", math.inf).title(given=True)
+        'synthetic (no ε stated), pool all'
+        """
+        unstated = given and math.isinf(self.epsilon)
+        said = f"{self.generator} (no ε stated)" if unstated else self.mechanism
+        return f"{said}, pool {self.pool}"
+
+
+def counted_cells(cells: Sized) -> str:
+    """Count cells in words.
+
+    >>> counted_cells(["a"]), counted_cells(["a", "b"])
+    ('1 cell', '2 cells')
+    """
+    return f"{len(cells)} cell{'s' * (len(cells) != 1)}"
 
 
 def format_epsilon(epsilon: float, *, infinity: str = "∞", exact: bool = False) -> str:

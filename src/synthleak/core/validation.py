@@ -36,17 +36,25 @@ def listed(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else [value]
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Suggest what to write instead of `word`.
+def nearest(word: str, known: Iterable[str], *, close: int = 1, most: int | None = None) -> str:
+    """Suggest what to write instead of `word`: up to `close` of its likes, else `most` of all.
 
     >>> nearest("outlyer", ["outlier", "rare"])
     "did you mean 'outlier'?"
     >>> nearest("x", ["outlier", "rare"])
     'known: outlier, rare'
+    >>> nearest("p-0042", ["p-00042", "p-00043", "q", "p-10042"], close=3)
+    "did you mean 'p-10042', 'p-00042' or 'p-00043'?"
+    >>> nearest("x", [f"{n:05}" for n in range(3871)], close=3, most=3)
+    'known: 00000, 00001, 00002 and 3,868 more'
     """
     known = list(known)
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    found = [repr(name) for name in difflib.get_close_matches(word, known, n=close)]
+    if found:
+        return f"did you mean {' or '.join(filter(None, [', '.join(found[:-1]), found[-1]]))}?"
+    shown = known if most is None else known[:most]
+    more = f" and {len(known) - len(shown):,} more" if len(shown) < len(known) else ""
+    return f"known: {', '.join(shown)}{more}"
 
 
 def key_path(parts: Sequence[str | int]) -> str:

@@ -11,6 +11,8 @@ from typing import Literal
 
 LEVEL = 0.05
 """The significance level of every verdict."""
+NAMED = 0.1
+"""The false-discovery rate at which records are named: on average a tenth at most is wrong."""
 
 Kind = Literal["found", "none", "cannot"]
 FOUND: Kind = "found"

@@ -22,13 +22,13 @@ Declared = Literal["unstated", "random", "coins"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One person's text: the unit that an audit asks about."""
+    """One person's text: the unit that an audit asks about. Its repr shows no private field."""
 
     id: str
-    text: str
+    text: str = field(repr=False)
     labels: Labels = ()
     group: str | None = None
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,9 @@ class Corpus:
 
     def __len__(self) -> int:
         return len(self.records)
+
+    def __repr__(self) -> str:
+        return f"<Corpus {self.name!r}: {len(self):,} records>"
 
     @cached_property
     def fingerprint(self) -> str:

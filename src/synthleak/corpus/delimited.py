@@ -9,6 +9,7 @@ from typing import Any
 
 from synthleak.core.errors import CorpusError
 from synthleak.corpus.files import open_lines
+from synthleak.corpus.rows import LONGEST_NAME
 
 LONGEST_CELL = 2**30
 """Python's csv stops at 131,072 characters, less than a long discharge summary with its notes."""
@@ -49,7 +50,11 @@ def _check_header(header: list[str], path: Path) -> None:
     for position, name in enumerate(header):
         if name in header[:position]:
             raise CorpusError(
-                f"two columns are called {name!r}", f"{path}, line 1", "rename one of them"
+                f"two columns are called {name!r}"
+                if len(name) <= LONGEST_NAME
+                else "two columns have the same name, as long as a text: is the header missing?",
+                f"{path}, line 1",
+                "rename one of them",
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -14,6 +14,23 @@ from synthleak.core.errors import CorpusError
 from synthleak.core.predicate import is_marked
 from synthleak.core.validation import DataPath, nearest
 from synthleak.corpus.corpus import Labels, Reader, Record
+
+LONGEST_NAME = 40
+"""A longer name of a field is taken for a text: a file without a header line begins with one."""
+
+
+def fields_in(row: Iterable[str], wanted: str) -> str:
+    """Suggest a field instead of `wanted`; name none if the header line seems to be missing.
+
+    >>> fields_in(["body", "site"], "text")
+    'known: body, site'
+    >>> fields_in(["Dear doctor, since Monday I have had a headache.", "A"], "text")
+    'the first line seems to hold a record: is the header missing?'
+    """
+    names = list(row)
+    if any(len(name) > LONGEST_NAME for name in names):
+        return "the first line seems to hold a record: is the header missing?"
+    return nearest(wanted, names)
 
 
 class FieldReader(Reader):
@@ -53,7 +70,7 @@ class FieldReader(Reader):
             raise CorpusError(
                 f"no field {column!r}",
                 where,
-                f"set corpus.{role} to the field of the {role} ({nearest(column, row)})",
+                f"set corpus.{role} to the field of the {role} ({fields_in(row, column)})",
             )
         return row[column]
 

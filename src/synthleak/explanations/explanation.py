@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,7 +44,7 @@ class Match:
     row: int
     value: float
     overlap: Overlap
-    text: str | None = None
+    text: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Explanation:
     verdict: str
     decided_by: str | None
     signals: tuple[SignalStory, ...]
-    text: str | None = None
+    text: str | None = field(default=None, repr=False)
 
 
 def explain(
@@ -112,7 +112,7 @@ def explain(
     sides_here = sides.joined[:, target], sides.absent[:, target]
     stories = [
         _signal(audit, cell, target, row, sides_here, include_text=include_text)
-        for row in _signals(rows, audit.figures[cell].deciding)
+        for row in _signals(rows, audit.figures[cell].deciding, audit.naming_signal(cell, target))
     ]
     result = next(one for one in audit.cell_results if one.cell == cell)
     return Explanation(
@@ -138,7 +138,7 @@ def _cells_of(audit: Audit, record: str) -> tuple[int, list[Cell]]:
         raise UserError(
             f"the corpus {setup.corpus.name!r} has no record {record!r}",
             str(audit.folder.root),
-            nearest(record, sorted(places)[:5000]),
+            nearest(record, sorted(places), close=3, most=3),
         )
     pools = [name for name, plan in setup.plans.items() if places[record] in plan.targets]
     if not pools:
@@ -178,9 +178,14 @@ def _chosen(
     return max(meant, key=strength)
 
 
-def _signals(rows: Sequence[ProxyRow], deciding: Deciding | None) -> list[ProxyRow]:
-    """Return the signal that decided, and the best of the lexical view, which spans explain."""
-    best = rows[deciding.signal if deciding else 0]
+def _signals(
+    rows: Sequence[ProxyRow], deciding: Deciding | None, naming: int | None
+) -> list[ProxyRow]:
+    """Return the signal that named the record, and the best of the lexical view.
+
+    In a game that is the signal that decided; spans explain the lexical view.
+    """
+    best = rows[naming if naming is not None else deciding.signal if deciding else 0]
     lexical = [row for row in rows if row.view == "lexical"]
     if best.view == "lexical" or not lexical:
         return [best]

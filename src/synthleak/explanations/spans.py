@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import pairwise
 
@@ -165,7 +165,7 @@ class Lookout:
 
 @dataclass(frozen=True)
 class _Pair:
-    words: tuple[str, str]
+    words: tuple[str, str] = field(repr=False)
     start: int
     end: int
     weight: float

@@ -41,6 +41,8 @@ from synthleak.releases.claim import Claim
 MEASUREMENTS_VERSION = 3
 REDRAWS = 2000
 CROSSFIT_REDRAWS = 199
+EXPOSURE = "exposure"
+"""The random stream by which members are halved, and scored by the other half's signal."""
 
 
 def redraws_for(cells: int, statistics: int) -> int:
@@ -77,7 +79,7 @@ def measure(
     if cell.within_records:
         records = _records(values, assignments)
     elif cell.design.ranks_members(plan):
-        records = _exposed(values, plan, cell.stream("exposure"))
+        records = _exposed(values, plan, cell.stream(EXPOSURE))
     return CellMeasurements(
         rows=tuple(
             _row(cell, table.scenario, assignments, statistics, group, row)

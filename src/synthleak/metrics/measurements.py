@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from synthleak.core.verdict import NAMED
 from synthleak.metrics.epsilon.bounds import EpsilonBound
 from synthleak.metrics.estimate import Estimate
 from synthleak.metrics.null import critical_value
@@ -126,6 +127,11 @@ class CellMeasurements:
     epsilon: EpsilonBound | None
     epsilon_claim: float | None
     records: tuple[RecordMeasurements, ...]
+
+    @property
+    def named(self) -> int | None:
+        """How many records are named at the false-discovery rate; None if none was tested alone."""
+        return sum(row.q <= NAMED for row in self.records) if self.records else None
 
     def to_bytes(self) -> bytes:
         """Write the measurements for the store."""

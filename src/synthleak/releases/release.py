@@ -26,9 +26,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Synthetic:
-    """One synthetic record."""
+    """One synthetic record. Its text may be a private one, so its repr does not show it."""
 
-    text: str
+    text: str = field(repr=False)
     labels: Labels = ()
 
 
@@ -41,7 +41,7 @@ class Public:
     what kind of texts these are; only generators that read it have it in their keys.
     """
 
-    auxiliary: tuple[Record, ...]
+    auxiliary: tuple[Record, ...] = field(repr=False)
     classes: tuple[Labels, ...]
     prior: tuple[float, ...]
     description: str = ""
@@ -84,12 +84,12 @@ class Request:
     vectors of texts, so that no record is encoded twice.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[Record, ...] = field(repr=False)
     nominal: int
     size: int
     epsilon: float
     delta: float
-    public: Public
+    public: Public = field(repr=False)
     seed: int
     label_prior: str = "public"
     store: Store | None = field(default=None, repr=False, compare=False)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from synthleak.analyses.analysis import Outcome, Study
 from synthleak.analyses.cells import CellRow, CellVerdict, power_of
-from synthleak.core.cell import Cell
+from synthleak.analyses.copies import Copies
+from synthleak.core.cell import Cell, counted_cells
 from synthleak.core.spec import GameSection
 from synthleak.core.verdict import Verdict
 from synthleak.metrics.curves import Curves
@@ -33,7 +34,7 @@ class CellResult:
     """One cell: what was measured, what is said of it, and what was promised.
 
     `cells` is how many cells Holm adjusts for; `counted` says that an instance without the target
-    has a record less.
+    has a record less. `copies` are those in the release of a check; a game has none.
     """
 
     cell: Cell
@@ -44,6 +45,12 @@ class CellResult:
     degenerate: Mapping[str, int]
     cells: int
     counted: bool
+    copies: Copies | None = None
+
+    @property
+    def name(self) -> str:
+        """What the cell is called."""
+        return self.cell.title(given=self.copies is not None)
 
     @property
     def verdict(self) -> Verdict:
@@ -105,6 +112,14 @@ class Results:
     curves: Mapping[Cell, Curves]
     check: Mapping[str, Any] | None = None
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        cells = counted_cells(self.cells)
+        return f"<Results of {cells}, corpus {self.corpus['name']!r}, in {self.folder!r}>"
+
+    def name_of(self, cell: Cell) -> str:
+        """Return what a cell of this audit is called."""
+        return cell.title(given=self.check is not None)
 
     def ids(self, pool: str) -> tuple[str, ...]:
         """Return the ids of a pool's targets, in the order of its plan."""

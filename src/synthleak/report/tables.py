@@ -21,7 +21,7 @@ from synthleak.report.verdict import headline, sentence
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-RESULTS_VERSION = 2
+RESULTS_VERSION = 3
 R = TypeVar("R")
 
 

@@ -1,44 +1,120 @@
-"""The verdict in words: what a reader may conclude, and what not (docs/method.md §8)."""
+"""The verdict in words: what a reader may conclude, and what not (docs/method.md §8).
+
+The order is that of a reader's questions: does it leak, whom, what shows it, what does an attacker
+gain who could not search. Terminal, page, notebook and JSON show these words and no others.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from synthleak.core.verdict import CANNOT_SAY
-from synthleak.metrics.statistics.table import BY_NAME
+from synthleak.core.cell import counted_cells
+from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND
+from synthleak.metrics.estimate import Estimate
+from synthleak.metrics.statistics.table import AUC, BY_NAME
 from synthleak.report.results import CellResult
 
-COUNTED = "under add/remove this may be no more than the number of records"
+COUNTED = "Under add/remove this may be no more than the number of records."
 """Said where an instance without the target has a record less."""
+NO_PROOF = "This does not prove that nothing leaks."
+UNDECLARED = (
+    "This holds if members and holdout are a uniform random split, made before the release:"
+    " nobody has declared that."
+)
 
 
 def sentence(result: CellResult) -> str:
-    """Say in one sentence what was found in a cell, what decided it, and what an attacker gains."""
-    behind = details(result)
-    return f"{result.verdict}: {behind}" if behind else str(result.verdict)
+    """Say what was found in a cell: the verdict, the people, what decided it, what is gained."""
+    return " ".join([_capital(f"{result.verdict}."), *details(result)])
 
 
-def details(result: CellResult) -> str:
-    """Say what stands behind a verdict: what decided it, the deployable figure, the power."""
-    verdict, fitted, power = result.verdict, result.deployable, result.power
+def details(result: CellResult) -> list[str]:
+    """Return the sentences behind a verdict: the people, what decided it, what is gained."""
+    verdict, power = result.verdict, result.power
     if verdict.kind == CANNOT_SAY:
-        return ""
-    figure = ""
-    if fitted is not None:
-        span = "" if fitted.low is None else f"{fitted.low:.2f} to {fitted.high:.2f}; "
-        figure = (
-            f"an attacker who fixed the method in advance reaches AUC {fitted.value:.2f}"
-            f" ({span}{_limit(fitted.null)})"
-        )
+        return _there(_copied(result))
     if verdict.leaks:
-        why = decided(result)
-        parts = [f"decided by {why}" if why else "", figure, COUNTED if result.counted else ""]
-    elif power is not None and math.isfinite(power):
-        parts = [f"a single signal's AUC below {power:.2f} would often be missed", figure]
-    else:
-        parts = ["what would be missed is unknown", figure]
-    return "; ".join(part for part in parts if part)
+        return _there(_people(result), _decided(result), _gain(result)) + [COUNTED] * result.counted
+    missed = "What would be missed is unknown."
+    if power is not None and math.isfinite(power):
+        missed = f"A single signal's AUC below {power:.2f} would often be missed."
+    return [*_there(_copied(result)), missed, *_there(_gain(result)), NO_PROOF]
+
+
+def _people(result: CellResult) -> str | None:
+    """Say who is hit: named records and copies, else how many of a hundred are recognised."""
+    named, copies = result.measurements.named, result.copies
+    if named:
+        total = len(result.measurements.records)
+        kind = "members" if copies else "records"
+        said = f"{named:,} of {total:,} {kind} can be named (expect 1 in 10 to be wrong)"
+        return f"{said}; {_copies_of(result)}." if _copies_of(result) else f"{said}."
+    rate = result.measurements.crossfit_tpr
+    if named is None and rate is not None:
+        limit = "" if rate.null is None else f" (chance limit {100 * rate.null:.0f})"
+        return (
+            f"About {100 * rate.value:.0f} of 100 members are recognised{limit} where 5 of 100"
+            " others are taken for members."
+        )
+    return _copied(result) or "No single record can be named."
+
+
+def _copied(result: CellResult) -> str | None:
+    """Say how many of all members are copied, in a sentence of its own."""
+    said = _copies_of(result, whole=True)
+    return f"{said}." if said else None
+
+
+def _copies_of(result: CellResult, *, whole: bool = False) -> str:
+    """Count verbatim copies of members, and those of the holdout if there are any."""
+    copies = result.copies
+    if copies is None or not copies.verbatim[0]:
+        return ""
+    count, beside = copies.verbatim
+    of = f" of {copies.members:,} members" if whole else ""
+    said = f"{count:,}{of} {'is' if count == 1 else 'are'} copied word for word"
+    if beside:
+        said += f", and so {'is' if beside == 1 else 'are'} {beside:,} of {copies.holdout:,}"
+        said += " held-out records"
+    return said
+
+
+def _decided(result: CellResult) -> str | None:
+    """Name the signal that decided, with the p-value of the whole search."""
+    row, p = result.rows[0], result.judged.p_holm
+    if row.deciding_value is None or p is None:
+        return None
+    search = "all signals" if result.cells == 1 else f"all signals and {result.cells} cells"
+    statistic = BY_NAME[row.deciding_statistic].short
+    return f"Decided by the {statistic} of {row.deciding_proxy} (p = {p:.2g} over {search})."
+
+
+def _gain(result: CellResult) -> str | None:
+    """Say what an attacker gains who fixed the method in advance."""
+    fitted = result.deployable
+    if fitted is None:
+        return None
+    less = result.verdict.leaks and _gains_less(result, fitted)
+    return (
+        "An attacker who fixed the method in advance"
+        f" {'gains less:' if less else 'reaches'} AUC {fitted.value:.2f} ({_limit(fitted.null)})."
+    )
+
+
+def _gains_less(result: CellResult, fitted: Estimate) -> bool:
+    """Say whether the deployable figure, as it is written, shows less than what decided.
+
+    It does where it stays within its chance limit, or below the AUC that decided.
+    """
+    row = result.rows[0]
+    if fitted.null is not None and round(fitted.value, 2) <= round(fitted.null, 2):
+        return True
+    return (
+        row.deciding_statistic == AUC.name
+        and row.deciding_value is not None
+        and round(fitted.value, 2) < round(row.deciding_value, 2)
+    )
 
 
 def decided(result: CellResult) -> str | None:
@@ -56,44 +132,48 @@ def _limit(ceiling: float | None) -> str:
 
 
 def headline(results: Sequence[CellResult], declared: str | None = None) -> str:
-    """Say what an audit found: how many cells, the strongest of them, and what does not follow.
+    """Say what an audit found: of its one cell, or of the strongest cell of each verdict.
 
     `declared` is what was declared of the split of a check.
     """
-    kinds: dict[str, list[CellResult]] = {"found": [], "none": [], "cannot": []}
-    for one in results:
-        kinds[one.verdict.kind].append(one)
-    broken = [one.cell.name for one in results if one.verdict.bound is not None]
-    whole = _cells(len(results))
-    parts = []
-    if broken:
-        parts.append(f"CLAIM BROKEN in {_cells(len(broken))}: {'; '.join(broken)}.")
-    if kinds["found"]:
-        top = max(kinds["found"], key=_strength)
-        parts.append(
-            f"Leak found in {len(kinds['found'])} of {whole}, most in {top.cell.name}:"
-            f" {details(top)}."
-        )
-    if kinds["none"]:
-        top = max(kinds["none"], key=_strength)
-        parts.append(
-            f"None found at this power in {len(kinds['none'])} of {whole}; in {top.cell.name}"
-            f" {details(top)}. Nothing found is no proof that nothing leaks."
-        )
-    if kinds["cannot"]:
-        reason = kinds["cannot"][0].verdict.reason
-        parts.append(f"Nothing can be said of {_cells(len(kinds['cannot']))}: {reason}.")
-    elif declared == "unstated":
-        parts.append(
-            "This holds if members and holdout are a uniform random split, made before the release:"
-            " nobody has declared that."
-        )
+    parts = [sentence(results[0])] if len(results) == 1 else _overview(results)
+    if declared == "unstated" and all(one.verdict.kind != CANNOT_SAY for one in results):
+        parts.append(UNDECLARED)
     return " ".join(parts)
+
+
+def _overview(results: Sequence[CellResult]) -> list[str]:
+    """Return the sentences on several cells, the worst first."""
+    kinds = {
+        kind: [one for one in results if one.verdict.kind == kind]
+        for kind in (FOUND, NONE_FOUND, CANNOT_SAY)
+    }
+    broken = [one.name for one in results if one.verdict.bound is not None]
+    whole, parts, told = counted_cells(results), [], set()
+    if broken:
+        parts.append(f"CLAIM BROKEN in {counted_cells(broken)}: {'; '.join(broken)}.")
+    for kind, lead in ((FOUND, "Leak found"), (NONE_FOUND, "None found at this power")):
+        if kinds[kind]:
+            top = max(kinds[kind], key=_strength)
+            told.add(top.name)
+            parts.append(f"{lead} in {len(kinds[kind])} of {whole}, the strongest is {top.name}.")
+            parts += details(top)
+    if kinds[CANNOT_SAY]:
+        reason = kinds[CANNOT_SAY][0].verdict.reason
+        parts.append(f"Nothing can be said of {counted_cells(kinds[CANNOT_SAY])}: {reason}.")
+    also = [one.name for one in results if one.name not in told and _copies_of(one)]
+    if also:
+        parts.append(f"Members are also copied word for word in {'; '.join(also)}.")
+    return parts
 
 
 def _strength(result: CellResult) -> float:
     return -math.inf if result.deployable is None else result.deployable.value
 
 
-def _cells(count: int) -> str:
-    return f"{count} cell{'s' * (count != 1)}"
+def _there(*sentences: str | None) -> list[str]:
+    return [one for one in sentences if one]
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]

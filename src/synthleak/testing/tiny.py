@@ -67,8 +67,11 @@ def tiny_request(
 
 def tiny_study() -> Study:
     """Return the tables of a small audit, made by hand."""
-    samples: dict[str, Any] = {"str": "x", "int": 3, "float": 0.5, "float | None": 0.5}
-    plain = {name: samples[kind] for name, kind in CellRow.__annotations__.items()}
+    samples: dict[str, Any] = {"str": "x", "int": 3, "float": 0.5}
+    plain = {
+        name: samples[kind.removesuffix(" | None")]
+        for name, kind in CellRow.__annotations__.items()
+    }
     cells = [
         CellRow(**(plain | {"epsilon": epsilon, "scenario": scenario, "view": view}))
         for epsilon in (math.inf, 1.0)

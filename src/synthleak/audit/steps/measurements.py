@@ -59,7 +59,7 @@ def _rounds_key(setup: Setup, cell: Cell) -> str:
     return digest("rounds", measurements_key(setup, cell))
 
 
-def _scored(setup: Setup, cell: Cell) -> ScoredCell:
+def scored_cell(setup: Setup, cell: Cell) -> ScoredCell:
     """Return what a cell's measurements are made from."""
     plan = setup.plans[cell.pool]
     return ScoredCell(
@@ -74,12 +74,12 @@ def _scored(setup: Setup, cell: Cell) -> ScoredCell:
 def _measure(setup: Setup, cell: Cell) -> CellMeasurements:
     ROUNDS.get(setup, cell)
     return measure(
-        _scored(setup, cell), claim_of(setup, cell), redraws=redraws_of(setup, cell.pool)
+        scored_cell(setup, cell), claim_of(setup, cell), redraws=redraws_of(setup, cell.pool)
     )
 
 
 def _trace(setup: Setup, cell: Cell) -> Curves:
-    return trace(_scored(setup, cell), claim_of(setup, cell))
+    return trace(scored_cell(setup, cell), claim_of(setup, cell))
 
 
 def _rounds(setup: Setup, cell: Cell) -> list[RoundMeasurements]:

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from synthleak.analyses.cells import RecordRow
 from synthleak.analyses.copies import COPIES_VERSION, Copies, CopyRow, find_copies
 from synthleak.audit.file_findings import SAME, TORN, Finding, file_findings, release_findings
 from synthleak.audit.setup import Setup
@@ -25,8 +24,6 @@ from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Declared
 from synthleak.metrics.blind import BlindTest, blind_test
-from synthleak.metrics.measurements import CellMeasurements
-from synthleak.metrics.statistics.table import tenth
 from synthleak.pools.groups import blocks_of, groups_of
 
 VERSION = 3
@@ -129,13 +126,13 @@ def examine(setup: Setup) -> None:
 
 
 def _copies_key(setup: Setup, cell: Cell) -> str:
-    text = _released(setup, cell)
+    text = released_text(setup, cell)
     keys = all_evidence_keys(setup, cell.pool, text)
     plan = setup.plans[cell.pool].fingerprint
     return digest("copies", COPIES_VERSION, plan, text, keys, cell.generator)
 
 
-def _released(setup: Setup, cell: Cell) -> str:
+def released_text(setup: Setup, cell: Cell) -> str:
     """Return the content hash of the release that a check is about."""
     return header_of(setup, cell, wanted_sets(setup, cell)[0][1]).text
 
@@ -146,7 +143,7 @@ def _find_copies(setup: Setup, cell: Cell) -> Copies:
     overlap = evidence.values[0, :, names.index("jaccard_max")] if "jaccard_max" in names else None
     return find_copies(
         [record.text for record in setup.records(plan.targets)],
-        [record.text for record in open_release(setup, _released(setup, cell))],
+        [record.text for record in open_release(setup, released_text(setup, cell))],
         overlap,
         plan.trials.member,
         np.asarray(plan.blocks) if plan.blocks else np.arange(len(plan.targets)),
@@ -176,26 +173,8 @@ def copy_rows(setup: Setup, cell: Cell) -> list[CopyRow]:
     return sorted(rows, key=lambda row: (row.side != "members", -row.similarity))
 
 
-def exposed_rows(setup: Setup, cell: Cell, figures: CellMeasurements) -> list[RecordRow]:
-    """Write the members of a cell as rows, the most exposed first."""
-    plan, count = setup.plans[cell.pool], len(figures.records)
-    return [
-        RecordRow(
-            **cell.columns,
-            record=setup.corpus.records[plan.targets[row.target]].id,
-            auc=row.auc,
-            p_value=row.p,
-            q_value=row.q,
-            joined=1,
-            v_rank=rank,
-            top_tenth="yes" if rank <= tenth(count) else "",
-        )
-        for rank, row in enumerate(figures.records, start=1)
-    ]
-
-
 def findings_on(setup: Setup, cell: Cell) -> list[Finding]:
     """Return what is odd about the release of a cell."""
-    texts = [record.text for record in open_release(setup, _released(setup, cell))]
+    texts = [record.text for record in open_release(setup, released_text(setup, cell))]
     encoder = setup.plugins.encoder.kind
     return release_findings(f"release {cell.generator}", texts, setup.corpus, encoder)

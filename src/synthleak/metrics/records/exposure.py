@@ -9,6 +9,8 @@ and false discoveries can be controlled.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from synthleak.evidence.observation import Floats
@@ -28,10 +30,8 @@ def member_p_values(
     `values[target, signal]`; only members are returned. A half without a holdout says nothing.
     Records of one `group[target]` are in the same half.
     """
-    half = split_folds(len(member), 2, rng, 1, group)[:, 0, 0] > 0
     found: list[tuple[Ints, Floats, Floats]] = []
-    for side in (half, ~half):
-        chosen = _best_tail(values[~side], member[~side])
+    for side, chosen in _halves(values, member, rng, group):
         inside, others = side & member, np.sort(values[side & ~member, chosen])
         scores = values[inside, chosen]
         below = np.searchsorted(others, scores, side="left")
@@ -42,6 +42,23 @@ def member_p_values(
     targets, share, p = (np.concatenate(parts) for parts in zip(*found, strict=True))
     order = np.lexsort((targets, -share, p))
     return targets[order], share[order], p[order]
+
+
+def naming_signals(values: Floats, member: Bools, rng: Rng, group: Ints | None = None) -> Ints:
+    """Return by which signal `member_p_values` scores each target; same arguments, same draw."""
+    signals = np.zeros(len(member), dtype=np.int64)
+    for side, chosen in _halves(values, member, rng, group):
+        signals[side] = chosen
+    return signals
+
+
+def _halves(
+    values: Floats, member: Bools, rng: Rng, group: Ints | None
+) -> Iterator[tuple[Bools, int]]:
+    """Yield each half of the records with the signal that the other half chooses for it."""
+    half = split_folds(len(member), 2, rng, 1, group)[:, 0, 0] > 0
+    for side in (half, ~half):
+        yield side, _best_tail(values[~side], member[~side])
 
 
 def _best_tail(values: Floats, member: Bools) -> int:

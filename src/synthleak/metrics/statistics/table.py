@@ -41,10 +41,13 @@ def mean_compared(total: Floats, idle: Floats, records: float | Floats) -> Float
 
 @dataclass(frozen=True)
 class Statistic:
-    """A statistic: its name in the results, its title, and its column in `proxies.csv`."""
+    """A statistic: its name in the results, its title, a short one for sentences, and its column in
+    `proxies.csv`.
+    """
 
     name: str
     title: str
+    short: str
     column: str
 
 
@@ -89,7 +92,7 @@ def tail(name: str, limit: float, column: str, *, needs_many_others: bool = Fals
         return np.maximum(total - (total - below) / limit, 0.0)
 
     title = f"mean TPR up to {100 * limit:g}% FPR"
-    return PoolStatistic(name, title, column, per_member, 0.0, needs_many_others)
+    return PoolStatistic(name, title, "tail", column, per_member, 0.0, needs_many_others)
 
 
 def _mean_auc(shares: Floats, idle: Bools) -> Floats:
@@ -103,7 +106,7 @@ def _mean_of_largest_tenth(shares: Floats, idle: Bools) -> Floats:
     return mean
 
 
-AUC = PoolStatistic("auc", "AUC", "auc", _mean_rank, 0.5)
+AUC = PoolStatistic("auc", "AUC", "AUC", "auc", _mean_rank, 0.5)
 TAIL = tail("tail5", 0.05, "tail")
 POOL_STATISTICS = (
     AUC,
@@ -113,10 +116,11 @@ POOL_STATISTICS = (
 )
 FEW_OTHERS = tuple(item for item in POOL_STATISTICS if not item.needs_many_others)
 RECORD_STATISTICS = (
-    RecordStatistic("auc", "AUC", "auc", _mean_auc),
+    RecordStatistic("auc", "AUC", "AUC", "auc", _mean_auc),
     RecordStatistic(
         "top_tenth",
         "mean AUC of the tenth of records that leak most",
+        "most exposed tenth",
         "tail",
         _mean_of_largest_tenth,
     ),

@@ -10,10 +10,11 @@ from pydantic import Field
 
 from synthleak.core.errors import CorpusError, PoolError
 from synthleak.core.identity import digest
-from synthleak.core.validation import DataPath, nearest
+from synthleak.core.validation import DataPath
 from synthleak.corpus.delimited import delimited_rows
 from synthleak.corpus.files import open_lines
 from synthleak.corpus.readers.jsonl import json_object
+from synthleak.corpus.rows import fields_in
 from synthleak.pools.pool import Filter, Ground, rules
 
 
@@ -72,6 +73,6 @@ def _names(path: Path, field: str) -> Iterator[str]:
 def _column(row: dict[str, Any], field: str, where: str) -> Any:
     if row.get(field) is None:
         raise CorpusError(
-            f"there is no field {field!r}", where, f"set pool.field ({nearest(field, row)})"
+            f"there is no field {field!r}", where, f"set pool.field ({fields_in(row, field)})"
         )
     return row[field]

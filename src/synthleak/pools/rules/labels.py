@@ -12,6 +12,8 @@ from synthleak.core.validation import listed, nearest
 from synthleak.corpus.corpus import Corpus, Record
 from synthleak.pools.pool import Filter, Ground, rules
 
+MOST = 12
+"""Labels that an error lists: a corpus may have thousands."""
 Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
 
@@ -35,7 +37,8 @@ class LabelRule(Filter):
         for label in (*self.any, *self.all, *self.none):
             if label not in known:
                 raise PoolError(
-                    f"no record carries the label {label!r}", remedy=_near(label, known)
+                    f"no record carries the label {label!r}",
+                    remedy=nearest(label, known, most=MOST),
                 )
         found = [p for p, record in enumerate(ground.corpus.records) if self._fits(record)]
         if not found:
@@ -56,14 +59,6 @@ class LabelRule(Filter):
             and carried.issuperset(self.all)
             and carried.isdisjoint(self.none)
         )
-
-
-def _near(label: str, known: Sequence[str], most: int = 12) -> str:
-    """Say which label was meant; a corpus may have thousands, so only some are listed."""
-    advice = nearest(label, known)
-    if len(known) <= most or not advice.startswith("known"):
-        return advice
-    return f"known: {', '.join(known[:most])} and {len(known) - most} more"
 
 
 def _combinations(corpus: Corpus, most: int = 3) -> str:

@@ -129,7 +129,7 @@ def _audit(name: str, audit: Results) -> AuditLine:
         instances=audit.game.instances,
         cells=len(audit.cells),
         found=sum(one.verdict.leaks for one in audit.cells),
-        strongest="" if top is None else top.cell.name,
+        strongest="" if top is None else top.name,
         auc=None if top is None or top.deployable is None else top.deployable.value,
         ceiling=None if top is None or top.deployable is None else top.deployable.null,
         headline=headline(audit.cells, audit.check["declared"] if audit.check else None),

@@ -41,10 +41,10 @@ def scaling_figures(rows: Sequence[ScalingRow], cells: Sequence[CellRow]) -> lis
 def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | None:
     by_cell: dict[Cell, dict[str, float]] = {}
     for row in cells:
-        cell = Cell.of(row)
-        by_cell.setdefault(cell, {})[row.scenario] = row.auc
+        by_cell.setdefault(Cell.of(row), {})[row.scenario] = row.auc
+    given = any(row.design == "given" for row in cells)
     data: Rows = [
-        {"s": scenario, "d": fig.short(auc - found["S1"]), "c": cell.name}
+        {"s": scenario, "d": fig.short(auc - found["S1"]), "c": cell.title(given=given)}
         for cell, found in by_cell.items()
         if "S1" in found
         for scenario, auc in found.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from synthleak.analyses.cell_data import CellData
@@ -49,13 +49,15 @@ def cell_figures(results: Results, cell: Cell) -> list[Figure]:
     study, curves = results.study, results.curves[cell]
     rows = [row for row in study.cells if is_of(row, cell)]
     proxies = [row for row in study.proxies if is_of(row, cell)]
-    return [
+    made = [
         *roc_figures(cell, curves, rows),
         scenarios_figure(cell, rows),
         proxies_figure(cell, proxies),
         *_there(prior_figure(cell, rows, [row for row in study.prior if is_of(row, cell)])),
         *_there(vulnerability_figure(cell, curves.vulnerability, results.ids(cell.pool))),
     ]
+    own = results.name_of(cell)
+    return [replace(figure, title=figure.title.replace(cell.name, own)) for figure in made]
 
 
 def _there(figure: Figure | None) -> list[Figure]:

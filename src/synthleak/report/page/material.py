@@ -37,7 +37,7 @@ class Material:
     verdicts: Sequence[Verdict]
     unavailable: Mapping[str, str] = field(default_factory=dict)
     figures: Sequence[Figure] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     version: str = synthleak.__version__
 
     def rows(self, table: str) -> Sequence[Any]:

@@ -19,11 +19,12 @@ def anchor(place: int) -> str:
 
 @dataclass(frozen=True)
 class Said:
-    """What is said of one cell, and where it stands among the cells."""
+    """What is said of one cell, what it is called, and where it stands among the cells."""
 
     cell: Cell
     place: int
     verdict: Verdict
+    name: str = ""
 
     @property
     def words(self) -> str:
@@ -46,11 +47,6 @@ class Said:
         return MARKS[self.kind]
 
     @property
-    def name(self) -> str:
-        """Return what the cell is called."""
-        return self.cell.name
-
-    @property
     def anchor(self) -> str:
         """Return the id of its section."""
         return anchor(self.place)
@@ -59,4 +55,8 @@ class Said:
 def verdicts(material: Material) -> list[Said]:
     """Return what is said of every cell, in the order of the summary."""
     pairs = zip(material.cells, material.verdicts, strict=True)
-    return [Said(cell, place, verdict) for place, (cell, verdict) in enumerate(pairs)]
+    given = "check" in material.summary
+    return [
+        Said(cell, place, verdict, cell.title(given=given))
+        for place, (cell, verdict) in enumerate(pairs)
+    ]

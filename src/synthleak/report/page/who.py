@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from synthleak.core.cell import Cell
-from synthleak.core.verdict import FOUND, WORDS
+from synthleak.core.verdict import FOUND, NAMED, WORDS
 from synthleak.report.page.material import Material
 from synthleak.report.page.names import verdicts
 from synthleak.report.page.sheets import Column, sheet
 
 VERDICT = "verdict of the cell"
-NAMED = 0.1
-"""A record is named where its q-value is at most this (docs/metrics.md)."""
 
 COLUMNS = (
     Column("record", "Record"),
@@ -29,6 +27,8 @@ COLUMNS = (
     Column("absent", "Out", "count", "releases that did not"),
     Column("scenario", "Attacker"),
     Column("proxy", "Proxy"),
+    Column("nearest_row", "Nearest row", "count", "of the release, from 1"),
+    Column("similarity", "Similarity", "figure", "of that row: Jaccard, character 5-grams"),
 )
 
 

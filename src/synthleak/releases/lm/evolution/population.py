@@ -8,7 +8,7 @@ population is L times that. Private records are seen through their votes alone (
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class Population:
     """The texts of one instance with their vectors: `labels[t]` is the class of text t."""
 
     labels: tuple[Labels, ...]
-    texts: tuple[str, ...]
+    texts: tuple[str, ...] = field(repr=False)
     vectors: Vectors
 
     def of_class(self) -> dict[Labels, list[int]]:

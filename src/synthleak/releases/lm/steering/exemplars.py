@@ -8,7 +8,7 @@ each release's own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 class ClassTexts:
     """The texts of one class: those that may become exemplars, and those that means are over."""
 
-    candidates: tuple[str, ...]
-    references: tuple[str, ...]
+    candidates: tuple[str, ...] = field(repr=False)
+    references: tuple[str, ...] = field(repr=False)
 
 
 def identity_of(generator: EpsVec) -> str:

@@ -1,0 +1,96 @@
+"""Members of a check, one by one: the signal that named each, and its nearest synthetic row.
+
+A member is scored by a signal that the other half of the records chose (docs/method.md §11). Which
+one it was, and which row of the release is most similar to the record, is what a reader asks next.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from synthleak.analyses.cells import RecordRow
+from synthleak.analyses.copies import nearest_rows
+from synthleak.audit.setup import Setup
+from synthleak.audit.steps.measurements import measurements_key, scored_cell
+from synthleak.audit.steps.preconditions import COPIES, released_text
+from synthleak.audit.steps.releases import open_release
+from synthleak.core.artefact import Artefact
+from synthleak.core.cell import Cell
+from synthleak.core.identity import digest
+from synthleak.metrics.measure import EXPOSURE
+from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.records.exposure import naming_signals
+from synthleak.metrics.statistics.table import tenth
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """By target: the signal that it is scored by; by member: (row from 1, similarity)."""
+
+    signals: tuple[int, ...]
+    nearest: dict[int, tuple[int, float]]
+
+    def to_bytes(self) -> bytes:
+        """Write it for the store."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Exposed:
+        """Read it from the store."""
+        content = json.loads(data)
+        nearest = {int(place): (row, value) for place, (row, value) in content["nearest"].items()}
+        return cls(tuple(content["signals"]), nearest)
+
+
+def _key(setup: Setup, cell: Cell) -> str:
+    return digest("exposed", VERSION, measurements_key(setup, cell), released_text(setup, cell))
+
+
+def _look(setup: Setup, cell: Cell) -> Exposed:
+    scored, plan = scored_cell(setup, cell), setup.plans[cell.pool]
+    group = np.asarray(plan.blocks) if plan.blocks else None
+    member = plan.trials.member
+    signals = naming_signals(scored.values[0], member, scored.stream(EXPOSURE), group)
+    places = np.flatnonzero(member).tolist()
+    texts = [record.text for record in setup.records([plan.targets[place] for place in places])]
+    release = [record.text for record in open_release(setup, released_text(setup, cell))]
+    found = dict(zip(places, nearest_rows(texts, release), strict=True))
+    copied = {copy.target: copy for copy in COPIES.get(setup, cell).found if member[copy.target]}
+    found |= {place: (copy.row, copy.similarity) for place, copy in copied.items()}
+    return Exposed(tuple(signals.tolist()), found)
+
+
+EXPOSED = Artefact("figures", _key, _look, Exposed.to_bytes, Exposed.from_bytes)
+"""What is known of each member of a check beside its p-value."""
+
+
+def exposed_rows(setup: Setup, cell: Cell, figures: CellMeasurements) -> list[RecordRow]:
+    """Write the members of a cell as rows, the most exposed first."""
+    plan, count = setup.plans[cell.pool], len(figures.records)
+    exposed, proxies = EXPOSED.get(setup, cell), setup.proxies
+    rows = []
+    for rank, row in enumerate(figures.records, start=1):
+        scenario, proxy = divmod(exposed.signals[row.target], len(proxies))
+        nearest, similarity = exposed.nearest[row.target]
+        rows.append(
+            RecordRow(
+                **cell.columns,
+                record=setup.corpus.records[plan.targets[row.target]].id,
+                auc=row.auc,
+                p_value=row.p,
+                q_value=row.q,
+                scenario=figures.rows[scenario].scenario,
+                proxy=proxies[proxy].name,
+                joined=1,
+                v_rank=rank,
+                top_tenth="yes" if rank <= tenth(count) else "",
+                nearest_row=nearest,
+                similarity=similarity,
+            )
+        )
+    return rows
