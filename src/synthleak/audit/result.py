@@ -43,8 +43,8 @@ from synthleak.audit.steps.profiles import ATTRIBUTES, draws_sets
 from synthleak.audit.steps.releases import (
     claim_of,
     header_of,
+    is_made,
     open_release,
-    release_name,
     wanted_sets,
 )
 from synthleak.audit.steps.scores import evidence_of, scores_of
@@ -100,7 +100,7 @@ class Audit:
     def release(self, cell: Cell, position: int) -> list[Synthetic]:
         """Return the records of one release of a cell, by the position of its set in the plan."""
         item = self.setup.plans[cell.pool].sets[position]
-        if not self.setup.store.exists(release_name(self.setup, cell, item)):
+        if not is_made(self.setup, cell, item):
             raise UserError(
                 f"release {position} of {cell.generator} was not made yet by this version",
                 str(self.folder.root),

@@ -9,6 +9,7 @@
     │   ├── GeneratorError   a generator that cannot do what was asked
     │   ├── MissingExtra     an optional package that is not installed
     │   └── StoreError       a run folder that cannot be read or written
+    │       └── Damaged      an artefact that is not what was written
     └── ContractError        a plug-in that breaks its contract: a bug of its author
 
 A `UserError` says what happened, where (file, line, key) and what to do.
@@ -87,6 +88,20 @@ def import_extra(module: str, *, extra: str, by: str) -> Any:
 
 class StoreError(UserError):
     """A run folder cannot be read or written, or belongs to another spec."""
+
+
+class Damaged(StoreError):  # noqa: N818 - reads as what it is
+    """An artefact of a store is not what was written there, or is gone."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} is damaged or missing", "store", "run the audit again: it is made again"
+        )
+        self.name = name
+
+    def __reduce__(self) -> tuple[type[Damaged], tuple[str]]:
+        """Pickle by name, as it comes from a worker."""
+        return Damaged, (self.name,)
 
 
 class ContractError(SynthleakError):
