@@ -40,6 +40,7 @@ from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Progress, Silent
 from synthleak.core.errors import GeneratorError, PlanError, PoolError, UserError
 from synthleak.core.identity import digest
+from synthleak.core.private_files import working_in
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import GameSection, LoadedSpec, PoolSection
 from synthleak.core.store import StagedStore
@@ -110,11 +111,12 @@ def adjudicate(
         progress.say(f"nothing to do: {len(playable)} flagged cells are settled")
         return Adjudication(tuple(flags), tuple(kept))
     check_generators(setup)
-    staged.commit()
-    setup = replace(setup, store=audit.folder.store)
-    fill(setup, runtime, progress, stages=[OBSERVATIONS])
-    rows = [row for flag in playable for row in cell_data(setup, flag)]
-    _write(audit, setup, playable, rows)
+    with working_in(audit.folder.root):
+        staged.commit()
+        setup = replace(setup, store=audit.folder.store)
+        fill(setup, runtime, progress, stages=[OBSERVATIONS])
+        rows = [row for flag in playable for row in cell_data(setup, flag)]
+        _write(audit, setup, playable, rows)
     return Adjudication(tuple(flags), tuple(rows))
 
 

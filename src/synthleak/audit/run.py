@@ -28,6 +28,7 @@ from synthleak.audit.steps.releases import (
 from synthleak.audit.steps.stages import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Stage
 from synthleak.core.engine.progress import Progress, Silent, duration
 from synthleak.core.errors import Damaged, UserError
+from synthleak.core.private_files import Hold
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, Spec, load_spec
 from synthleak.core.store import StagedStore, damaged_in, discard
@@ -54,31 +55,32 @@ def run(
     """
     runtime, progress = runtime or Runtime(), progress or Silent()
     started, folder = time.monotonic(), RunFolder(Path(out))
-    damaged = check_folder(folder)
-    staged = StagedStore(folder.store)
+    with Hold(folder.root, MANIFEST) as hold:
+        damaged = check_folder(folder)
+        staged = StagedStore(folder.store)
 
-    inputs = read(_loaded(spec))  # 1. corpus, with the plug-ins that the spec names
-    pools = select(inputs, staged)  # 2. pools: the records that are asked about
-    setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
-    setup, news = _admitted(setup, folder, staged, extend)  # up to here, nothing was written
-    discard_releases(setup, damaged)
-    made = fill(setup, runtime, progress, news, stages=())  # 4. releases
-    made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
-    made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
-    made += _make(MORE, setup, runtime, progress)
-    audit, key = Audit(setup, folder), results_key(setup)
-    if not made and folder.holds(key):
-        folder.note_hashes()
-        progress.say(f"nothing to do: {folder.root} is up to date ({_cells(setup)})")
+        inputs = read(_loaded(spec))  # 1. corpus, with the plug-ins that the spec names
+        pools = select(inputs, staged)  # 2. pools: the records that are asked about
+        setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
+        setup, news = _admitted(setup, folder, hold, staged, extend)  # nothing was written so far
+        discard_releases(setup, damaged)
+        made = fill(setup, runtime, progress, news, stages=())  # 4. releases
+        made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
+        made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
+        made += _make(MORE, setup, runtime, progress)
+        audit, key = Audit(setup, folder), results_key(setup)
+        if not made and folder.holds(key):
+            folder.note_hashes()
+            progress.say(f"nothing to do: {folder.root} is up to date ({_cells(setup)})")
+            return audit
+        results = audit.results  # 8. analyses
+        files = written(results)  # 9. report
+        folder.finish(setup, key, files, seconds=time.monotonic() - started)
+        took = duration(time.monotonic() - started)
+        progress.say(
+            f"{_cells(setup)} in {took}: see {folder.root / REPORT} and {folder.root / RESULTS}"
+        )
         return audit
-    results = audit.results  # 8. analyses
-    files = written(results)  # 9. report
-    folder.finish(setup, key, files, seconds=time.monotonic() - started)
-    took = duration(time.monotonic() - started)
-    progress.say(
-        f"{_cells(setup)} in {took}: see {folder.root / REPORT} and {folder.root / RESULTS}"
-    )
-    return audit
 
 
 def check_folder(folder: RunFolder) -> list[str]:
@@ -99,13 +101,14 @@ def check_folder(folder: RunFolder) -> list[str]:
 
 
 def _admitted(
-    setup: Setup, folder: RunFolder, staged: StagedStore, extend: bool
+    setup: Setup, folder: RunFolder, hold: Hold, staged: StagedStore, extend: bool
 ) -> tuple[Setup, list[str]]:
     """Check that the audit can be made in this folder, and begin it there; say what is new."""
     setup.plugins.encoder.check()
     news = folder.admit(setup, extend=extend)
     check_generators(setup)
     examine(setup)
+    hold.take()
     folder.begin(setup, new=news is not None)
     staged.commit()
     return replace(setup, store=folder.store), news or []

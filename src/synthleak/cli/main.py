@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 import click
 
@@ -26,6 +27,7 @@ from synthleak.cli.run import run
 from synthleak.cli.selftest import selftest
 from synthleak.cli.status import status
 from synthleak.core.errors import SynthleakError
+from synthleak.core.private_files import Stopped, end_on_signals
 
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
@@ -56,6 +58,7 @@ for command in COMMANDS:
 
 def main() -> None:
     """Run the command line; a user's mistake gives one line on stderr and exit code 2."""
+    end_on_signals()
     try:
         cli.main(standalone_mode=False)
     except SynthleakError as error:
@@ -67,6 +70,8 @@ def main() -> None:
         else:
             click.echo(f"synthleak: {error.format_message()}", err=True)
         sys.exit(EXIT_MISTAKE)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("synthleak: stopped; finished work is kept, run again to continue", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+    except (click.Abort, KeyboardInterrupt) as error:
+        with suppress(OSError):  # the terminal may be gone
+            click.echo("synthleak: stopped; finished work is kept, run again to continue", err=True)
+        cause = error.__cause__ or error  # click turns one into the other
+        sys.exit(128 + cause.number if isinstance(cause, Stopped) else EXIT_INTERRUPTED)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from synthleak.core.engine.progress import Progress, listening
 from synthleak.core.errors import UserError
+from synthleak.core.private_files import end_on_signals, private_folder
 
 Context = TypeVar("Context")
 Unit = TypeVar("Unit")
@@ -66,7 +67,7 @@ def _spread(
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     waiting = dict(enumerate(units))
-    with tempfile.TemporaryDirectory(prefix="synthleak-", ignore_cleanup_errors=True) as folder:
+    with private_folder() as folder:
         path = Path(folder) / "context"
         path.write_bytes(pickle.dumps((task, context), protocol=pickle.HIGHEST_PROTOCOL))
         for attempt in range(_ATTEMPTS):
@@ -91,6 +92,7 @@ def _spread(
 
 
 def _in_worker(path: str, index: int, unit: Any) -> tuple[int, int]:
+    end_on_signals()
     task, context = _context(path)
     # Workers have one core each; this process keeps all for what it does itself.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from synthleak.core.errors import GeneratorError
+from synthleak.core.private_files import PROGRAM, private_folder
 from synthleak.core.validation import DataPath
 from synthleak.releases.exchange import (
     budget,
@@ -92,7 +92,7 @@ class Command(StatedGenerator):
     def generate(self, request: Request) -> Sequence[Synthetic]:
         """Write the training file, run the program, read what it wrote."""
         self.check()
-        with tempfile.TemporaryDirectory(prefix="synthleak-") as name:
+        with private_folder() as name:
             folder = Path(name)
             train, out = folder / "train.jsonl", folder / "release.jsonl"
             train.write_bytes(dump_training(request.records))
@@ -119,6 +119,7 @@ class Command(StatedGenerator):
             except OSError as error:
                 raise self._error(f"the program cannot be started ({error.strerror})") from None
             try:
+                (folder / PROGRAM).write_text(str(process.pid), encoding="ascii")
                 code = process.wait(self.timeout)
             except subprocess.TimeoutExpired:
                 raise self._error(
