@@ -67,9 +67,17 @@ def gate_of(condition: str | None) -> Predicate | None:
 
 def apply_gate(gate: Predicate | None, audit: Audit) -> None:
     """Exit 1 if a row of cells.csv satisfies the condition, and say which."""
-    from synthleak.audit.gate import failing
+    from synthleak.audit.gate import failing, missing
 
-    failed = [] if gate is None else failing(gate, audit.cells)
+    if gate is None:
+        return
+    failed, rows = failing(gate, audit.cells), len(audit.cells)
+    for name, count in missing(gate, audit.cells).items():
+        click.echo(
+            f"synthleak: --fail-if: {name} is missing in {count} of {rows} rows,"
+            " which cannot satisfy a comparison with it",
+            err=True,
+        )
     for row in failed:
         click.echo(f"synthleak: --fail-if holds in {Cell.of(row).name}, {row.scenario}", err=True)
     if failed:
