@@ -257,3 +257,12 @@ def test_results_are_replaced_as_a_whole(out: Path) -> None:
     there = {f"results/{path.name}" for path in (out / "results").iterdir()}
     assert there == {name for name in manifest["files"] if name.startswith("results/")}
     assert "results/meta.csv" not in there
+
+
+def test_status_writes_nothing(out: Path) -> None:
+    for kind in ("pool", "plan"):
+        for path in (out / "store" / kind).iterdir():
+            path.unlink()
+    before = {p: p.stat().st_mtime_ns for p in out.rglob("*")}
+    status(out)
+    assert {p: p.stat().st_mtime_ns for p in out.rglob("*")} == before

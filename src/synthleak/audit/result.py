@@ -53,6 +53,7 @@ from synthleak.calibration import Scores
 from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
 from synthleak.core.identity import digest
+from synthleak.core.store import StagedStore
 from synthleak.evidence.table import Evidence
 from synthleak.metrics.curves import Curves
 from synthleak.metrics.measurements import CellMeasurements
@@ -397,10 +398,14 @@ class Audit:
         }
 
 
-def open_run(out: Path | str) -> Audit:
-    """Open the audit of a run folder, to read its tables, scores and claims."""
+def open_run(out: Path | str, *, keep: bool = True) -> Audit:
+    """Open the audit of a run folder, to read its tables, scores and claims.
+
+    What is computed on the way is kept in its store, unless `keep` is false.
+    """
     folder = RunFolder(Path(out))
-    return Audit(set_up(folder.spec(), folder.store), folder)
+    store = folder.store if keep else StagedStore(folder.store)
+    return Audit(set_up(folder.spec(), store), folder)
 
 
 def compare(audits: Sequence[tuple[str, Audit]]) -> Compared:

@@ -37,8 +37,8 @@ def open_finished(out: Path | str, *, but: Sequence[str] = ()) -> Audit:
 
 
 def status(out: Path | str) -> Status:
-    """Say how far the audit of a run folder is, per cell; it may be running."""
-    return _status(open_run(out))
+    """Say how far the audit of a run folder is, per cell; it may be running. Nothing is written."""
+    return _status(open_run(out, keep=False))
 
 
 def _status(audit: Audit, but: Sequence[str] = ()) -> Status:

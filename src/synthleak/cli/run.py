@@ -16,6 +16,7 @@ from synthleak.cli.options import (
     gate_option,
     out_option,
     spec_argument,
+    stderr_option,
     work_options,
 )
 from synthleak.cli.output import columns_of, print_table
@@ -37,6 +38,7 @@ SHOWN = (
 @out_option
 @extend_option
 @gate_option
+@stderr_option
 @work_options
 def run(spec: Path, out: Path, extend: bool, fail_if: str | None, how: How) -> None:
     """Audit what SPEC describes and leave tables and a report in a run folder.

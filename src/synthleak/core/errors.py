@@ -19,7 +19,11 @@ It never carries the text of a record.
 from __future__ import annotations
 
 import importlib
+import re
 from typing import Any
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""Line ends, and what could command a terminal: names in files may hold anything."""
 
 
 class SynthleakError(Exception):
@@ -42,7 +46,7 @@ class UserError(SynthleakError):
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         advice = f"; {self.remedy}" if self.remedy else ""
-        return f"{place}{self.what}{advice}".replace("\n", " ")
+        return _CONTROL.sub(" ", f"{place}{self.what}{advice}")
 
 
 class SpecError(UserError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -47,6 +48,28 @@ def nearest(word: str, known: Iterable[str]) -> str:
     known = list(known)
     close = difflib.get_close_matches(word, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+
+
+_COLUMN = re.compile(r"[^\W\d][\w.:/-]{0,39}")
+
+
+def nearest_column(word: str, columns: Iterable[str]) -> str:
+    """Suggest a column of a file; names are shown only if none of them could be a record's text.
+
+    The first line of a file without a header is a record.
+
+    >>> nearest_column("txt", ["id", "text"])
+    "did you mean 'text'?"
+    >>> nearest_column("text", ["17", "Took 20mg of Zoloft"])
+    'there are 2 columns, whose names are not shown: they may be a record; is there a header?'
+    """
+    columns = list(columns)
+    if all(_COLUMN.fullmatch(name) for name in columns):
+        return nearest(word, columns)
+    return (
+        f"there are {len(columns)} columns, whose names are not shown: they may be a record;"
+        " is there a header?"
+    )
 
 
 def key_path(parts: Sequence[str | int]) -> str:

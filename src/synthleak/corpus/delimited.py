@@ -49,7 +49,9 @@ def _check_header(header: list[str], path: Path) -> None:
     for position, name in enumerate(header):
         if name in header[:position]:
             raise CorpusError(
-                f"two columns are called {name!r}", f"{path}, line 1", "rename one of them"
+                f"columns {header.index(name) + 1} and {position + 1} have the same name",
+                f"{path}, line 1",
+                "rename one of them; if the file has no header, name its columns (corpus.columns)",
             )
 
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from synthleak.core.errors import CorpusError
 from synthleak.core.predicate import is_marked
-from synthleak.core.validation import DataPath, nearest
+from synthleak.core.validation import DataPath, nearest_column
 from synthleak.corpus.corpus import Labels, Reader, Record
 
 
@@ -53,7 +53,7 @@ class FieldReader(Reader):
             raise CorpusError(
                 f"no field {column!r}",
                 where,
-                f"set corpus.{role} to the field of the {role} ({nearest(column, row)})",
+                f"set corpus.{role} to the field of the {role} ({nearest_column(column, row)})",
             )
         return row[column]
 

@@ -34,6 +34,11 @@ from synthleak.releases.release import Request, StatedGenerator, Synthetic, gene
 
 _PLACEHOLDER = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed)\}")
 _TAIL = 64_000
+SHOW_STDERR = "SYNTHLEAK_SHOW_STDERR"
+"""Set to show the last lines of a failed program's stderr that quote no training record.
+
+A program may print records in a form that is not recognised: tokens, hashes, encodings.
+"""
 _SHOWN_LINES = 3
 
 
@@ -193,6 +198,13 @@ def _ending(code: int) -> str:
 
 
 def _complaint(notes: Path, request: Request) -> str:
+    """Say what a program wrote to stderr: how much, and what only if the user asks for it."""
+    if not os.environ.get(SHOW_STDERR):
+        with notes.open("rb") as file:
+            lines = sum(bool(line.strip()) for line in file)
+        if not lines:
+            return "its stderr is empty"
+        return f"its stderr has {lines:,} line{'s' * (lines != 1)} (--show-stderr shows the last)"
     with notes.open("rb") as file:
         file.seek(max(0, notes.stat().st_size - _TAIL))
         said = file.read().decode(errors="replace")

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, field_serializer
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.identity import digest
-from synthleak.core.validation import DataPath, nearest
+from synthleak.core.validation import DataPath, nearest_column
 from synthleak.corpus.files import Encoding
 from synthleak.corpus.rows import labels_of
 from synthleak.corpus.sources import MEMORY, Rows, numbered_rows
@@ -68,7 +68,8 @@ class GivenRelease(StatedGenerator):
             raise GeneratorError(
                 f"no field {self.text!r}",
                 where,
-                f"set --release-text (generator.text) to its field ({nearest(self.text, row)})",
+                "set --release-text (generator.text) to its field"
+                f" ({nearest_column(self.text, row)})",
             )
         text = row[self.text]
         if not isinstance(text, str):
