@@ -77,7 +77,10 @@ def _spread(
                 batch_size=1,
                 pre_dispatch="2*n_jobs",
             )
-            jobs = [delayed(_in_worker)(str(path), index, unit) for index, unit in waiting.items()]
+            jobs = [
+                delayed(_in_worker)(str(path), os.getpid(), index, unit)
+                for index, unit in waiting.items()
+            ]
             try:
                 for index, count in pool(jobs):
                     del waiting[index]
@@ -91,8 +94,9 @@ def _spread(
                     ) from None
 
 
-def _in_worker(path: str, index: int, unit: Any) -> tuple[int, int]:
-    end_on_signals()
+def _in_worker(path: str, caller: int, index: int, unit: Any) -> tuple[int, int]:
+    if os.getpid() != caller:  # a single unit is done in the caller's process
+        end_on_signals()
     task, context = _context(path)
     # Workers have one core each; this process keeps all for what it does itself.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
