@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from synthleak.analyses.cells import CellRow
-from synthleak.audit.gate import failing, parse_gate
+from synthleak.audit.gate import failing, missing, parse_gate
 from synthleak.core.errors import UserError
 
 
@@ -34,6 +34,13 @@ def test_what_is_not_known_satisfies_nothing() -> None:
     assert failing(parse_gate("verdict == 'leak found'"), [row(verdict="leak found")])
 
 
+def test_missing_figures_are_counted() -> None:
+    rows = [row(p_holm=0.2), row(), row(p_holm=float("nan"))]
+    assert missing(parse_gate("p_holm < 0.01 and auc > 0"), rows) == {"p_holm": 2}
+    assert failing(parse_gate("p_holm == none"), rows) == [rows[1]]
+    assert failing(parse_gate("scenario in ['S1'] or auc >= auc_low"), rows) == []
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -41,6 +48,15 @@ def test_what_is_not_known_satisfies_nothing() -> None:
         ("p_holm <", "a value is missing at the end"),
         ("__import__('os')", "no column '__import__'|not understood"),
         ("1 < 2", "names no column"),
+        ("p_holm < '0.01'", "p_holm is a number and '0.01' is a text; compare numbers with"),
+        ('"0.01" > p_holm', "'0.01' is a text and p_holm is a number"),
+        ("p_holm in [0.01, '0.02']", "p_holm is a number and '0.02' is a text"),
+        ("verdict > 0.5", "verdict is a text and 0.5 is a number"),
+        ("auc > verdict", "auc is a number and verdict is a text"),
+        ("p_holm == true", "p_holm is a number and True is true or false"),
+        ("verdict == 'x' and not p_holm", "p_holm alone says nothing; write p_holm < number"),
+        ("(" * 3000 + "auc > 1" + ")" * 3000, "more than 50 parentheses"),
+        ("not " * 3000 + "auc > 1", "more than 50 parentheses"),
     ],
 )
 def test_a_mistake_is_named(text: str, message: str) -> None:

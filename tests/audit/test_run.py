@@ -131,15 +131,21 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tiny: Make, tmp_path: Path)
     assert status(out).summary == "finished"
 
 
-def test_a_release_changed_by_hand_is_refused(tiny: Make, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_release_changed_by_hand_is_made_again(
+    tiny: Make, tmp_path: Path, workers: int, caplog: pytest.LogCaptureFixture
+) -> None:
     out = tmp_path / "run"
     run(tiny(), out, runtime=ONE)
-    texts = sorted((out / "store" / "text").iterdir())
-    texts[0].write_bytes(texts[1].read_bytes())
+    before = tables(out)
+    changed, other = sorted((out / "store" / "text").iterdir())[:2]
+    whole = changed.read_bytes()
+    changed.write_bytes(other.read_bytes())
     for path in (out / "store" / "evidence").iterdir():
         path.unlink()
-    with pytest.raises(StoreError, match="is not what the generator made"):
-        run(tiny(), out, runtime=ONE)
+    run(tiny(), out, runtime=Runtime(workers=workers))
+    assert f"text/{changed.name} is damaged: it is made again" in caplog.messages
+    assert changed.read_bytes() == whole and tables(out) == before
 
 
 def test_changed_records_are_noticed(tiny: Make, tmp_path: Path) -> None:
@@ -211,7 +217,7 @@ def test_a_run_folder_can_be_opened(tiny: Make, tmp_path: Path) -> None:
     cell = again.setup.cells[1]
     assert again.claim(cell).promises
     assert again.evidence(cell).values.shape == (12 + 8, 13, 4)
-    with pytest.raises(UserError, match="no run folder"):
+    with pytest.raises(UserError, match="not a run folder"):
         open_run(tmp_path)
 
 

@@ -60,6 +60,12 @@ def test_user_errors_survive_workers(tmp_path: Path, workers: int) -> None:
         go(fail, tmp_path, workers)
 
 
+def test_the_caller_keeps_its_signal_handlers(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    go(touch, tmp_path, 2, units=1)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
 def test_a_killed_worker_costs_its_unit_only(tmp_path: Path) -> None:
     go(die_once, tmp_path, 2)
     assert {p.name for p in tmp_path.iterdir()} == {"died", *map(str, range(6))}

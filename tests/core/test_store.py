@@ -8,8 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from synthleak.core.errors import StoreError
-from synthleak.core.store import FolderStore, MemoryStore, StagedStore, Store, keep, name_of
+from synthleak.core.errors import Damaged, StoreError
+from synthleak.core.store import (
+    FolderStore,
+    MemoryStore,
+    StagedStore,
+    Store,
+    damaged_in,
+    fetch,
+    keep,
+    name_of,
+)
 
 
 @pytest.fixture(params=["folder", "memory", "staged"])
@@ -48,10 +57,61 @@ def test_keep_makes_once(store: Store) -> None:
     assert made == [1]
 
 
-def test_a_damaged_artefact_is_named(store: Store) -> None:
+def test_a_damaged_artefact_is_named_and_made_again(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
     store.put(name_of("pool", "k"), b"\xff")
-    with pytest.raises(StoreError, match=r"pool/k\.json is damaged.*delete that file"):
-        keep(store, "pool", "k", str, str.encode, bytes.decode)
+    assert keep(store, "pool", "k", lambda: "made", str.encode, bytes.decode) == "made"
+    assert caplog.messages == ["pool/k.json is damaged: it is made again"]
+    assert store.get(name_of("pool", "k")) == b"made"
+    store.put(name_of("pool", "k"), b"\xff")
+    with pytest.raises(Damaged, match=r"pool/k\.json is damaged .*; run the audit again"):
+        fetch(store, "pool", "k", bytes.decode)
+
+
+def test_a_discarded_artefact_is_missing_until_it_is_put_again(store: Store) -> None:
+    store.put("a/1", b"one")
+    store.discard("a/1")
+    assert not store.exists("a/1")
+    store.put("a/1", b"one")
+    assert store.exists("a/1")
+
+
+def test_what_another_process_puts_again_is_no_longer_discarded(tmp_path: Path) -> None:
+    here, there = FolderStore(tmp_path), FolderStore(tmp_path)
+    here.put("a/1", b"one")
+    here.discard("a/1")
+    there.put("a/1", b"one")
+    assert here.exists("a/1")
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"\x00" * 300, b"x" * 73])
+def test_every_flipped_or_cut_byte_is_noticed(tmp_path: Path, data: bytes) -> None:
+    store = FolderStore(tmp_path)
+    store.put("a/1", data)
+    written = (tmp_path / "a/1").read_bytes()
+    for place in range(len(written)):
+        for bit in (1, 0x20, 0x80):
+            flipped = bytearray(written)
+            flipped[place] ^= bit
+            (tmp_path / "a/1").write_bytes(flipped)
+            with pytest.raises(Damaged):
+                store.get("a/1")
+    for cut in range(1, 65):
+        (tmp_path / "a/1").write_bytes(written[:-cut])
+        with pytest.raises(Damaged):
+            store.get("a/1")
+    (tmp_path / "a/1").write_bytes(written)
+    assert store.get("a/1") == data and damaged_in(store) == []
+    (tmp_path / "a/2").write_bytes(written)  # whole, but of another name
+    assert damaged_in(store) == ["a/2"]
+
+
+def test_artefacts_written_before_digests_are_read_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "pool").mkdir()
+    (tmp_path / "pool/k.json").write_bytes(b'{"targets": [1, 2]}')
+    store = FolderStore(tmp_path)
+    assert store.get("pool/k.json") == b'{"targets": [1, 2]}' and damaged_in(store) == []
 
 
 def test_staged_writes_reach_the_store_below_only_on_commit() -> None:

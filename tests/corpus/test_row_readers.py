@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -223,10 +224,19 @@ BAD = [
     ("jsonl", b'{"text": "secret", "labels": [{}]}\n', LINE_1, "'labels' holds a list of dict"),
     ("jsonl", b'{"text": "ok"}\n{"text": "secret \xe9"}\n', LINE_2, "corpus.encoding"),
     ("jsonl.gz", b"not gzip at all", ", after line 0", "gzip"),
-    ("jsonl.gz", gzip.compress(b'{"text": "secret"}\n' * 99)[:-9], ", after line 99", "gzip"),
+    (
+        "jsonl.gz",
+        gzip.compress(b'{"text": "secret"}\n' * 99, mtime=0)[:-9],
+        ", after line 99",
+        "gzip",
+    ),
     ("csv", b"text,site\nsecret,A,B\n", LINE_2, "3 cells where the header has 2"),
     ("csv", b"text,site\nsecret\n", LINE_2, "1 cells where the header has 2"),
-    ("csv", b"text,text\na,b\n", LINE_1, "'text'"),
+    ("csv", b"text,text\na,b\n", LINE_1, "columns 1 and 2 have the same name"),
+    ("csv", b"secret,secret\na,b\n", LINE_1, "columns 1 and 2 have the same name"),
+    ("csv", b"7,my secret,A\n8,more,B\n", LINE_2, "there are 3 columns, whose names"),
+    ("tsv", b"7\tmy secret\n8\tmore\n", LINE_2, "there are 2 columns, whose names"),
+    ("csv", b"text of my secret\nmore\n", LINE_2, "there are 1 columns, whose names"),
     ("csv", b'text\n"secret\n', LINE_2, "CSV"),
     ("csv", b"txet\nsecret\n", LINE_2, "'txet'"),
     ("parquet", b"PAR1 secret", "", "Parquet"),
@@ -252,6 +262,14 @@ def test_a_missing_file_names_path_and_key(tmp_path: Path, kind: str) -> None:
     with pytest.raises(CorpusError, match=r"corpus\.path") as caught:
         read(kind, tmp_path / "gone")
     assert caught.value.where == str(tmp_path / "gone")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_what_is_not_a_regular_file_is_refused(tmp_path: Path, kind: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(CorpusError, match=r"not a regular file; .*corpus\.path"):
+            read(kind, path)
 
 
 def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:

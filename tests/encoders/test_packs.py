@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from synthleak.core.errors import ContractError, StoreError
+from synthleak.core.errors import ContractError
 from synthleak.core.store import FolderStore, MemoryStore, StagedStore, Store
 from synthleak.encoders import encoder as encoder_module
 from synthleak.encoders.builtin.hashing import Hashing
@@ -116,13 +116,22 @@ def test_a_pack_without_keys_was_not_finished(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["npy", "keys"])
-def test_a_damaged_pack_is_named(tmp_path: Path, ending: str) -> None:
-    encode(["aa"], FolderStore(tmp_path))
-    next(tmp_path.rglob(f"*.{ending}")).write_bytes(b"oops")
-    with pytest.raises(
-        StoreError, match=rf"the artefact vectors/.*\.{ending} is damaged .*; delete"
-    ):
-        encode(["aa"], FolderStore(tmp_path))
+@pytest.mark.parametrize("again", [["aa"], ["aa", "b"]])
+def test_a_damaged_pack_is_named_and_encoded_again(
+    tmp_path: Path, ending: str, again: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    encode(["aa", "ccc"], FolderStore(tmp_path))
+    path = next(tmp_path.rglob(f"*.{ending}"))
+    damaged = bytearray(path.read_bytes())
+    damaged[5] ^= 1
+    path.write_bytes(damaged)
+    expected = [[len(text), text.count("a")] for text in again]
+    assert encode(again, FolderStore(tmp_path)) == expected
+    (line,) = caplog.messages
+    assert line.startswith("vectors/") and line.endswith(f".{ending} is damaged: it is made again")
+    asked = list(Counting.asked)
+    assert encode(again, FolderStore(tmp_path)) == expected
+    assert Counting.asked == asked and len(caplog.messages) == 1
 
 
 @pytest.mark.parametrize(

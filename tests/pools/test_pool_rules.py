@@ -267,10 +267,14 @@ def test_ids_are_known_by_content_not_by_place(tmp_path: Path) -> None:
 def test_ids_mistakes(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("r1\nq1\nq2\nr2\nq3\nq4\n")
-    said = r"pool\[0\]: 4 of 6 ids in .*a\.txt are not in the corpus \(q1, q2, q3, \.\.\.\); "
+    said = r"pool\[0\]: 4 of 6 ids in .*a\.txt are not in the corpus \(entries 2, 3, 5, \.\.\.\); "
     with pytest.raises(PoolError, match=said):
         select(order("p", "ids", path=str(path)))
     assert ids(select(order("p", "ids", path=str(path), missing="skip"))["p"]) == ["r1", "r2"]
+    path.write_text("my secret\nanother secret\n")
+    with pytest.raises(PoolError, match="2 of 2 ids") as caught:
+        select(order("p", "ids", path=str(path)))
+    assert "secret" not in str(caught.value)
     path.write_text("q1\nq2\n")
     with pytest.raises(PoolError, match="2 of 2 ids"):
         select(order("p", "ids", path=str(path), missing="skip"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import pytest
 from synthleak.core.errors import GeneratorError, SpecError
 from synthleak.core.text import fold
 from synthleak.releases.exchange import dump_training
-from synthleak.releases.generators.command import Command
+from synthleak.releases.generators.command import SHOW_STDERR, Command
 from synthleak.releases.release import generators
 from synthleak.testing import check_generator, tiny_request
 
@@ -114,9 +115,9 @@ def test_other_braces_are_left_alone(make: Make) -> None:
     [
         (
             "echo boom >&2; exit 3",
-            "command sh: the program failed with exit code 3; its stderr ends: boom",
+            "command sh: the program failed with exit code 3; its stderr has 1 line (--show-stderr",
         ),
-        ("exit 1", "failed with exit code 1; its stderr shows nothing"),
+        ("exit 1", "failed with exit code 1; its stderr is empty"),
         ("kill -SEGV $$", "SIGSEGV"),
         ("true", "wrote no file to {out}"),
         (': > "$2"', "command sh, its output: the file is empty; write 12"),
@@ -137,7 +138,18 @@ def test_program_errors_are_one_line(make: Make, program: str, expected: str) ->
     assert expected in complaint(make(program))
 
 
-def test_stderr_is_shown_but_not_the_records_in_it(make: Make) -> None:
+def test_stderr_is_not_shown_unless_asked_for(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SHOW_STDERR, raising=False)
+    said = complaint(make('head -n 1 "$1" | od -c | tee /dev/stderr >&2; echo odd >&2; exit 1'))
+    assert re.search(r"its stderr has \d+ lines \(--show-stderr shows the last\)$", said)
+
+
+def test_stderr_is_shown_on_request_but_not_the_records_in_it(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SHOW_STDERR, "1")
+    assert complaint(make("exit 1")).endswith("its stderr shows nothing")
+    assert complaint(make("echo boom >&2; exit 1")).endswith("its stderr ends: boom")
     said = complaint(make('head -n 4 "$1" >&2; echo "row 5 is odd" >&2; exit 1'))
     assert said.endswith("row 5 is odd (4 lines that quote training text are not shown)")
 

@@ -22,7 +22,7 @@ from synthleak.analyses.analysis import analyses
 from synthleak.analyses.cell_data import RANDOM, Signal
 from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.merged import MergedRow, merged_rows
-from synthleak.audit.folder import RESULTS
+from synthleak.audit.folder import RESULTS, digest_of_file
 from synthleak.audit.result import Audit, results_key
 from synthleak.audit.run import fill
 from synthleak.audit.setup import Setup, set_up
@@ -30,8 +30,8 @@ from synthleak.audit.status import open_finished
 from synthleak.audit.steps.observations import observations
 from synthleak.audit.steps.releases import (
     check_generators,
+    is_made,
     missing_releases,
-    release_name,
     wanted_sets,
 )
 from synthleak.audit.steps.scores import scores_of
@@ -40,6 +40,7 @@ from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Progress, Silent
 from synthleak.core.errors import GeneratorError, PlanError, PoolError, UserError
 from synthleak.core.identity import digest
+from synthleak.core.private_files import working_in
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import GameSection, LoadedSpec, PoolSection
 from synthleak.core.store import StagedStore
@@ -110,11 +111,12 @@ def adjudicate(
         progress.say(f"nothing to do: {len(playable)} flagged cells are settled")
         return Adjudication(tuple(flags), tuple(kept))
     check_generators(setup)
-    staged.commit()
-    setup = replace(setup, store=audit.folder.store)
-    fill(setup, runtime, progress, stages=[OBSERVATIONS])
-    rows = [row for flag in playable for row in cell_data(setup, flag)]
-    _write(audit, setup, playable, rows)
+    with working_in(audit.folder.root):
+        staged.commit()
+        setup = replace(setup, store=audit.folder.store)
+        fill(setup, runtime, progress, stages=[OBSERVATIONS])
+        rows = [row for flag in playable for row in cell_data(setup, flag)]
+        _write(audit, setup, playable, rows)
     return Adjudication(tuple(flags), tuple(rows))
 
 
@@ -263,6 +265,8 @@ def settled(audit: Audit) -> tuple[str | None, list[MergedRow]]:
         content = json.loads(about.read_text(encoding="utf-8"))
         if content["findings"] != manifest.get("findings"):
             return None, []
+        if content.get("rows", digest_of_file(rows)) != digest_of_file(rows):
+            return None, []
         return str(content["key"]), read_parquet(MergedRow, rows)
     except (ValueError, KeyError, TypeError):
         return None, []
@@ -276,9 +280,7 @@ def _kept(audit: Audit, setup: Setup) -> list[MergedRow] | None:
 
 def _is_whole(setup: Setup) -> bool:
     return all(
-        setup.store.exists(release_name(setup, cell, item))
-        for cell in setup.cells
-        for _, item in wanted_sets(setup, cell)
+        is_made(setup, cell, item) for cell in setup.cells for _, item in wanted_sets(setup, cell)
     )
 
 
@@ -297,6 +299,7 @@ def _write(audit: Audit, setup: Setup, flags: Sequence[Flag], rows: Sequence[Mer
     folder.write(_name("parquet"), to_parquet(MergedRow, rows))
     content = {
         "key": _key(audit, setup),
+        "rows": digest_of_file(folder.root / _name("parquet")),
         "findings": results_key(audit.setup),
         "flagged": [
             {**_plain(flag.cell), "merged_with": flag.control, "why": flag.why} for flag in flags

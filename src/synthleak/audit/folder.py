@@ -6,20 +6,23 @@ unless the folder is to be extended (design/identity.md).
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import synthleak
-from synthleak.audit.setup import Setup, identity_of
+from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.identity import digest, plain
 from synthleak.core.registry import Plugin
 from synthleak.core.spec import LoadedSpec, load_spec
-from synthleak.core.store import FolderStore, cannot_write, write_whole
+from synthleak.core.store import FolderStore, StagedStore, cannot_write, write_whole
 from synthleak.core.toml import dump_toml
 
 SPEC = "spec.toml"
@@ -28,6 +31,8 @@ STORE = "store"
 RESULTS = "results"
 REPORT = "report.html"
 CONFIDENTIAL = "report-confidential.html"
+TABLES = (".csv", ".parquet", ".json")
+"""What the files of `results/` end with."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class RunFolder:
 
     root: Path
 
-    @property
+    @cached_property
     def store(self) -> FolderStore:
         """The store of the folder."""
         return FolderStore(self.root / STORE)
@@ -53,17 +58,71 @@ class RunFolder:
             return None
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            whole = _is_whole(content)
+        except (OSError, ValueError, TypeError, RecursionError):
+            whole = False
+        if not whole:
+            raise ManifestError(
+                "the manifest is damaged",
+                str(path),
+                f"run `synthleak run {self.root / SPEC} --out {self.root}`, which rebuilds it",
+            )
+        if _release(content["synthleak"]) > _release(synthleak.__version__):
             raise StoreError(
-                "the manifest is damaged", str(path), "choose another folder"
-            ) from None
+                f"written by synthleak {content['synthleak']}, and this is {synthleak.__version__}",
+                str(self.root),
+                "install that version or a later one",
+            )
         return content
 
     def spec(self) -> LoadedSpec:
-        """Return the spec that this folder belongs to."""
-        if self.manifest() is None:
-            raise UserError("this is no run folder", str(self.root), "name one made by `run`")
+        """Return the spec that this folder belongs to; one that was changed since is refused."""
+        manifest = self.manifest()
+        if manifest is None:
+            raise UserError("not a run folder", str(self.root), "name one made by `run`")
+        if self._differs(SPEC, manifest):
+            raise StoreError(
+                "the spec is not the one that this folder was made with",
+                str(self.root / SPEC),
+                f"run the spec of this audit again: `synthleak run SPEC --out {self.root}`",
+            )
         return load_spec(self.root / SPEC)
+
+    def rebuild(self) -> bool:
+        """Write a damaged manifest again from the folder's spec; say whether that was needed.
+
+        It then holds no results: they are made again from the store.
+        """
+        try:
+            self.manifest()
+        except ManifestError:
+            pass
+        else:
+            return False
+        try:
+            setup = set_up(load_spec(self.root / SPEC), StagedStore(self.store))
+        except UserError as error:
+            raise StoreError(
+                f"the manifest is damaged, and so is the spec ({error})",
+                str(self.root),
+                "choose another folder",
+            ) from None
+        self._write_manifest(setup, findings=None, files=[], hashes=self._hashes([SPEC]))
+        return True
+
+    def altered(self) -> list[str]:
+        """Return the files that are not as they were when the manifest was written, or gone.
+
+        A manifest of an earlier version holds no hashes: then only missing files are noticed.
+        """
+        manifest = self.manifest() or {}
+        hashes = manifest.get("hashes", {})
+        names = dict.fromkeys([*manifest.get("files", ()), *hashes])
+        return [name for name in names if self._differs(name, manifest)]
+
+    def _differs(self, name: str, manifest: Mapping[str, Any]) -> bool:
+        found = digest_of_file(self.root / name)
+        return found is None or manifest.get("hashes", {}).get(name, found) != found
 
     def admit(self, setup: Setup, *, extend: bool) -> list[str] | None:
         """Return what is new in an audit: None if the folder is already this audit's own."""
@@ -95,30 +154,68 @@ class RunFolder:
         """
         if new:
             self._write_manifest(setup, findings=None, files=[])
-        text = dump_toml(resolved(setup))
+        text = dump_toml(resolved(setup)).encode()
         path = self.root / SPEC
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        if not path.is_file() or path.read_bytes() != text:
             self.write(SPEC, text)
+        self._note([SPEC])
 
     def finish(
         self, setup: Setup, findings: str, files: Mapping[str, bytes], *, seconds: float
     ) -> None:
-        """Write the results, and last the manifest that says that they are whole."""
+        """Replace the results as a whole, and last write the manifest that says so.
+
+        Tables that this audit does not have are removed: they would be taken for its own.
+        """
+        before = self.manifest() or {}
         for name, data in files.items():
             self.write(name, data)
-        made = datetime.now(UTC).isoformat(timespec="seconds")
+        if before.get("findings") != findings:
+            for path in self._tables():
+                if f"{RESULTS}/{path.name}" not in files:
+                    path.unlink(missing_ok=True)
         self._write_manifest(
-            setup, findings=findings, files=sorted(files), made=made, seconds=round(seconds, 1)
+            setup,
+            findings=findings,
+            files=sorted(files),
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
+            seconds=round(seconds, 1),
+            hashes=self._hashes([SPEC, *sorted(files)]),
         )
 
-    def holds(self, findings: str) -> bool:
-        """Say whether the results are there and made from this evidence."""
+    def rewrite_report(self, page: bytes) -> None:
+        """Write the page again, and note its hash."""
+        self.write(REPORT, page)
+        self._note([REPORT])
+
+    def note_hashes(self) -> None:
+        """Take the files of an audit that was finished by an earlier version as they are."""
+        manifest = self.manifest() or {}
+        self._note([name for name in manifest["files"] if name not in manifest.get("hashes", {})])
+
+    def holds(self, findings: str, *, but: Sequence[str] = ()) -> bool:
+        """Say whether the results are there, unaltered `but` for some, and of this evidence."""
         manifest = self.manifest()
         return (
             manifest is not None
             and manifest["findings"] == findings
-            and all((self.root / name).is_file() for name in manifest["files"])
+            and not set(self.altered()) - set(but)
         )
+
+    def _tables(self) -> Iterator[Path]:
+        if self.results.is_dir():
+            yield from (p for p in sorted(self.results.iterdir()) if p.suffix in TABLES)
+
+    def _hashes(self, names: Sequence[str]) -> dict[str, str | None]:
+        return {name: digest_of_file(self.root / name) for name in names}
+
+    def _note(self, names: Sequence[str]) -> None:
+        """Bring the hashes of some files in the manifest up to date."""
+        content = self.manifest() or {}
+        before = content.get("hashes", {})
+        now = {**before, **self._hashes(names)}
+        if now != before:
+            self._put_manifest({**content, "hashes": now})
 
     def _write_manifest(self, setup: Setup, **facts: Any) -> None:
         identity = identity_of(setup)
@@ -128,7 +225,11 @@ class RunFolder:
             **facts,
             "identity": plain(identity),
         }
-        self.write(MANIFEST, json.dumps(content, indent=1) + "\n")
+        self._put_manifest(content)
+
+    def _put_manifest(self, content: dict[str, Any]) -> None:
+        sealed = {**content, "digest": _own_digest(content)}
+        self.write(MANIFEST, json.dumps(sealed, indent=1) + "\n")
 
     def write(self, name: str, text: str | bytes) -> None:
         """Write one file of the folder, whole."""
@@ -138,6 +239,38 @@ class RunFolder:
             write_whole(path, text if isinstance(text, bytes) else text.encode())
         except OSError as error:
             raise cannot_write(path, error) from None
+
+
+class ManifestError(StoreError):
+    """The manifest of a run folder is damaged; it can be rebuilt."""
+
+
+def _is_whole(content: dict[str, Any]) -> bool:
+    """Say whether a manifest is as it was written; those of earlier versions have no digest."""
+    needed = {"synthleak", "key", "findings", "files", "identity"}
+    return needed <= set(content) and content.get("digest") in (None, _own_digest(content))
+
+
+def _own_digest(content: Mapping[str, Any]) -> str:
+    return digest("manifest", {k: v for k, v in content.items() if k != "digest"})
+
+
+def digest_of_file(path: Path) -> str | None:
+    """Return the SHA-256 of a file, or none if it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, to compare.
+
+    >>> _release("0.10.2.dev0") > _release("0.9")
+    True
+    """
+    leading = re.match(r"[\d.]*", version)
+    return tuple(int(part) for part in (leading[0] if leading else "").split(".") if part)
 
 
 def changes(old: Mapping[str, Any], setup: Setup) -> list[str]:

@@ -6,13 +6,16 @@ and a missing cell satisfies no comparison. See docs/metrics.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from synthleak.analyses.cells import CellRow
 from synthleak.core.errors import UserError
-from synthleak.core.predicate import Predicate, parse_predicate
+from synthleak.core.predicate import Operand, Predicate, parse_predicate
 from synthleak.core.validation import nearest
+
+NUMBER, TEXT = "a number", "a text"
 
 
 def parse_gate(text: str) -> Predicate:
@@ -33,9 +36,53 @@ def parse_gate(text: str) -> Predicate:
             )
     if not gate.names:
         raise UserError(f"{text!r} names no column", "--fail-if", "write column < number")
+    for left, right in gate.comparisons:
+        _check_types(left, right)
     return gate
+
+
+def _check_types(left: Operand, right: Operand | None) -> None:
+    """Refuse what would compare a number with a text: such a gate would never close."""
+    if right is None:
+        if _kind(left) == NUMBER:
+            raise UserError(
+                f"{left.name} alone says nothing", "--fail-if", f"write {left.name} < number"
+            )
+        return
+    sides = (left, right)
+    if any(side.name is None and side.value is None for side in sides):
+        return  # asks whether a cell is missing
+    if _kind(left) != _kind(right):
+        raise UserError(
+            " and ".join(f"{_spelled(side)} is {_kind(side)}" for side in sides),
+            "--fail-if",
+            "compare numbers with numbers, without quotes, and texts with 'texts'",
+        )
+
+
+def _kind(side: Operand) -> str:
+    if side.name is None:
+        return {str: TEXT, bool: "true or false"}.get(type(side.value), NUMBER)
+    written = str(CellRow.__dataclass_fields__[side.name].type)
+    return TEXT if "str" in written else NUMBER
+
+
+def _spelled(side: Operand) -> str:
+    return side.name if side.name is not None else repr(side.value)
 
 
 def failing(gate: Predicate, rows: Sequence[CellRow]) -> list[CellRow]:
     """Return the rows that satisfy the condition."""
     return [row for row in rows if gate(asdict(row))]
+
+
+def missing(gate: Predicate, rows: Sequence[CellRow]) -> dict[str, int]:
+    """Count the rows that have no value in a column of the condition, column by column."""
+    values = {name: [getattr(row, name) for row in rows] for name in gate.names}
+    counts = {
+        name: sum(
+            value is None or (isinstance(value, float) and math.isnan(value)) for value in column
+        )
+        for name, column in values.items()
+    }
+    return {name: count for name, count in counts.items() if count}

@@ -45,8 +45,8 @@ from synthleak.audit.steps.profiles import ATTRIBUTES, draws_sets
 from synthleak.audit.steps.releases import (
     claim_of,
     header_of,
+    is_made,
     open_release,
-    release_name,
     wanted_sets,
 )
 from synthleak.audit.steps.scores import evidence_of, scores_of
@@ -55,6 +55,7 @@ from synthleak.calibration import Scores
 from synthleak.core.cell import Cell, counted_cells
 from synthleak.core.errors import MissingExtra, UserError
 from synthleak.core.identity import digest
+from synthleak.core.store import StagedStore
 from synthleak.core.validation import nearest
 from synthleak.core.verdict import NAMED
 from synthleak.evidence.table import Evidence
@@ -153,7 +154,7 @@ class Audit:
     def release(self, cell: Cell, position: int) -> list[Synthetic]:
         """Return the records of one release of a cell, by the position of its set in the plan."""
         item = self.setup.plans[cell.pool].sets[position]
-        if not self.setup.store.exists(release_name(self.setup, cell, item)):
+        if not is_made(self.setup, cell, item):
             raise UserError(
                 f"release {position} of {cell.generator} was not made yet by this version",
                 str(self.folder.root),
@@ -456,10 +457,14 @@ class Audit:
         }
 
 
-def open_run(out: Path | str) -> Audit:
-    """Open the audit of a run folder, to read its tables, scores and claims."""
+def open_run(out: Path | str, *, keep: bool = True) -> Audit:
+    """Open the audit of a run folder, to read its tables, scores and claims.
+
+    What is computed on the way is kept in its store, unless `keep` is false.
+    """
     folder = RunFolder(Path(out))
-    return Audit(set_up(folder.spec(), folder.store), folder)
+    store = folder.store if keep else StagedStore(folder.store)
+    return Audit(set_up(folder.spec(), store), folder)
 
 
 def compare(audits: Sequence[tuple[str, Audit]]) -> Compared:

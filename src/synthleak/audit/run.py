@@ -5,13 +5,14 @@ corpus → pools → plan → releases → evidence → calibration → metrics 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcomes_of
-from synthleak.audit.folder import REPORT, RESULTS, RunFolder
+from synthleak.audit.folder import CONFIDENTIAL, MANIFEST, REPORT, RESULTS, RunFolder
 from synthleak.audit.result import Audit, open_run, results_key
 from synthleak.audit.setup import Setup, draw, read, select
 from synthleak.audit.status import open_finished
@@ -20,19 +21,23 @@ from synthleak.audit.steps.preconditions import examine
 from synthleak.audit.steps.releases import (
     check_awaited,
     check_generators,
+    discard_releases,
     missing_releases,
     wanted_sets,
 )
 from synthleak.audit.steps.stages import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Stage
 from synthleak.core.cell import counted_cells
 from synthleak.core.engine.progress import Progress, Silent, duration
-from synthleak.core.errors import UserError
+from synthleak.core.errors import Damaged, UserError
+from synthleak.core.private_files import Hold
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, Spec, load_spec
-from synthleak.core.store import StagedStore
+from synthleak.core.store import StagedStore, damaged_in, discard
 from synthleak.report.html import render
 from synthleak.report.results import Results
 from synthleak.report.tables import result_files
+
+log = logging.getLogger("synthleak.store")
 
 
 def run(
@@ -51,36 +56,60 @@ def run(
     """
     runtime, progress = runtime or Runtime(), progress or Silent()
     started, folder = time.monotonic(), RunFolder(Path(out))
-    staged = StagedStore(folder.store)
+    with Hold(folder.root, MANIFEST) as hold:
+        damaged = check_folder(folder)
+        staged = StagedStore(folder.store)
 
-    inputs = read(_loaded(spec))  # 1. corpus, with the plug-ins that the spec names
-    pools = select(inputs, staged)  # 2. pools: the records that are asked about
-    setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
-    setup, news = _admitted(setup, folder, staged, extend)  # up to here, nothing was written
-    made = fill(setup, runtime, progress, news, stages=())  # 4. releases
-    made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
-    made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
-    made += _make(MORE, setup, runtime, progress)
-    audit, key = Audit(setup, folder), results_key(setup)
-    if not made and folder.holds(key):
-        progress.say(f"nothing to do: {folder.root} is up to date ({counted_cells(setup.cells)})")
+        inputs = read(_loaded(spec))  # 1. corpus, with the plug-ins that the spec names
+        pools = select(inputs, staged)  # 2. pools: the records that are asked about
+        setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
+        setup, news = _admitted(setup, folder, hold, staged, extend)  # nothing was written so far
+        discard_releases(setup, damaged)
+        made = fill(setup, runtime, progress, news, stages=())  # 4. releases
+        made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
+        made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
+        made += _make(MORE, setup, runtime, progress)
+        audit, key = Audit(setup, folder), results_key(setup)
+        if not made and folder.holds(key):
+            folder.note_hashes()
+            progress.say(
+                f"nothing to do: {folder.root} is up to date ({counted_cells(setup.cells)})"
+            )
+            return audit
+        results = audit.results  # 8. analyses
+        files = written(results)  # 9. report
+        folder.finish(setup, key, files, seconds=time.monotonic() - started)
+        took, cells = duration(time.monotonic() - started), counted_cells(setup.cells)
+        progress.say(f"{cells} in {took}: see {folder.root / REPORT} and {folder.root / RESULTS}")
         return audit
-    results = audit.results  # 8. analyses
-    files = written(results)  # 9. report
-    folder.finish(setup, key, files, seconds=time.monotonic() - started)
-    took, cells = duration(time.monotonic() - started), counted_cells(setup.cells)
-    progress.say(f"{cells} in {took}: see {folder.root / REPORT} and {folder.root / RESULTS}")
-    return audit
+
+
+def check_folder(folder: RunFolder) -> list[str]:
+    """Compare a folder that holds an audit with its digests; return the damaged artefacts.
+
+    Whatever was altered since it was written is named here, and made again by the run.
+    """
+    if folder.rebuild():
+        log.warning("%s is damaged: it is rebuilt from the spec", folder.root / MANIFEST)
+    if folder.manifest() is None:
+        return []
+    for name in folder.altered():
+        log.warning("%s was altered or is missing: it is made again", folder.root / name)
+    found = damaged_in(folder.store)
+    for name in found:
+        discard(folder.store, name)
+    return found
 
 
 def _admitted(
-    setup: Setup, folder: RunFolder, staged: StagedStore, extend: bool
+    setup: Setup, folder: RunFolder, hold: Hold, staged: StagedStore, extend: bool
 ) -> tuple[Setup, list[str]]:
     """Check that the audit can be made in this folder, and begin it there; say what is new."""
     setup.plugins.encoder.check()
     news = folder.admit(setup, extend=extend)
     check_generators(setup)
     examine(setup)
+    hold.take()
     folder.begin(setup, new=news is not None)
     staged.commit()
     return replace(setup, store=folder.store), news or []
@@ -99,13 +128,33 @@ def fill(
         whole = sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
         progress.say(f"new: {'; '.join(news)}")
         progress.say(f"to make: {missing:,} releases; kept: {whole - missing:,}")
-    made = RELEASES.make(setup, runtime, progress)
+    made = _make([RELEASES], setup, runtime, progress)
     check_awaited(setup)
     return made + _make(stages, setup, runtime, progress)
 
 
-def _make(stages: Sequence[Stage], setup: Setup, runtime: Runtime, progress: Progress) -> int:
-    return sum(stage.make(setup, runtime, progress) for stage in stages)
+def _make(
+    stages: Sequence[Stage],
+    setup: Setup,
+    runtime: Runtime,
+    progress: Progress,
+    met: tuple[str, ...] = (),
+) -> int:
+    """Make what is missing, stage by stage; what turns out to be damaged is made again first."""
+    made = 0
+    for stage in stages:
+        while True:
+            try:
+                made += stage.make(setup, runtime, progress)
+                break
+            except Damaged as error:
+                if error.name in met:
+                    raise
+                met = (*met, error.name)
+                discard(setup.store, error.name)
+                discard_releases(setup, [error.name])
+                made += _make((RELEASES, *EVIDENCE), setup, runtime, progress, met)
+    return made
 
 
 def written(results: Results) -> dict[str, bytes]:
@@ -117,8 +166,19 @@ def written(results: Results) -> dict[str, bytes]:
 def write_report(
     out: Path | str, path: Path | str | None = None, *, include_text: bool = False
 ) -> Path:
-    """Write the page of the finished audit in a folder, as `Audit.write_report` does."""
-    return open_finished(out).write_report(path, include_text=include_text)
+    """Write the page of a finished audit, and return where: `path`, or beside the results.
+
+    With `include_text` it holds the texts of the pools' records and goes to a file of its own.
+    """
+    audit = open_finished(out, but=[REPORT])  # the page itself is written again
+    page = render(audit.results, include_text=include_text)
+    if path is None and not include_text:
+        audit.folder.rewrite_report(page)
+        return audit.folder.root / REPORT
+    folder = audit.folder.root if path is None else Path(path).parent
+    name = CONFIDENTIAL if path is None else Path(path).name
+    RunFolder(folder).write(name, page)
+    return folder / name
 
 
 def _loaded(spec: Spec | LoadedSpec | Path | str) -> LoadedSpec:

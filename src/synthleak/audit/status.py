@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from synthleak.audit.result import Audit, open_run, results_key
 from synthleak.audit.steps.observations import all_evidence_keys
 from synthleak.audit.steps.releases import (
     header_of,
-    release_name,
+    is_made,
     wanted_sets,
 )
 from synthleak.core.errors import UserError
@@ -26,25 +27,25 @@ class Status:
     finished: bool = False
 
 
-def open_finished(out: Path | str) -> Audit:
-    """Open the audit of a run folder that has run to its end; any other is refused."""
+def open_finished(out: Path | str, *, but: Sequence[str] = ()) -> Audit:
+    """Open the audit of a run folder that has run to its end, unaltered `but` for some files."""
     audit = open_run(out)
-    state = _status(audit)
+    state = _status(audit, but)
     if not state.finished:
         raise UserError(state.summary.partition(":")[0], str(out), "finish it with `run` first")
     return audit
 
 
 def status(out: Path | str) -> Status:
-    """Say how far the audit of a run folder is, per cell; it may be running."""
-    return _status(open_run(out))
+    """Say how far the audit of a run folder is, per cell; it may be running. Nothing is written."""
+    return _status(open_run(out, keep=False))
 
 
-def _status(audit: Audit) -> Status:
+def _status(audit: Audit, but: Sequence[str] = ()) -> Status:
     setup, rows = audit.setup, []
     for cell in setup.cells:
         sets = wanted_sets(setup, cell)
-        there = [s for _, s in sets if setup.store.exists(release_name(setup, cell, s))]
+        there = [s for _, s in sets if is_made(setup, cell, s)]
         looked = sum(
             all(
                 setup.store.exists(name_of("evidence", key))
@@ -63,7 +64,13 @@ def _status(audit: Audit) -> Status:
             }
         )
     whole = all(row["looked_at"] == row["of"] for row in rows)
-    done = whole and audit.folder.holds(results_key(setup))
-    unfinished = "evidence is whole, results are not written" if whole else "not finished"
+    done = whole and audit.folder.holds(results_key(setup), but=but)
+    altered = [name for name in audit.folder.altered() if name not in but]
+    if not whole:
+        unfinished = "not finished"
+    elif altered:
+        unfinished = f"results are not written or were altered since ({', '.join(altered)})"
+    else:
+        unfinished = "evidence is whole, results are not written"
     said = "finished" if done else f"{unfinished}: run it again to go on"
     return Status(rows, said, done)

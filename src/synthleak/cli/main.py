@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
 
 import click
 
@@ -26,8 +30,12 @@ from synthleak.cli.run import run
 from synthleak.cli.selftest import selftest
 from synthleak.cli.status import status
 from synthleak.core.errors import SynthleakError
+from synthleak.core.private_files import Stopped, end_on_signals
 
 EXIT_MISTAKE = 2
+EXIT_CRASH = 3
+DEBUG = "SYNTHLEAK_DEBUG"
+"""A variable that, if set, shows the traceback of a crash; it may quote private text."""
 EXIT_INTERRUPTED = 130
 
 
@@ -55,7 +63,11 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    """Run the command line; a user's mistake gives one line on stderr and exit code 2."""
+    """Run the command line; a user's mistake gives one line on stderr and exit code 2.
+
+    A bug of ours gives exit code 3, so that no pipeline takes it for a failed gate.
+    """
+    end_on_signals()
     try:
         cli.main(standalone_mode=False)
     except SynthleakError as error:
@@ -67,6 +79,28 @@ def main() -> None:
         else:
             click.echo(f"synthleak: {error.format_message()}", err=True)
         sys.exit(EXIT_MISTAKE)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("synthleak: stopped; finished work is kept, run again to continue", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+    except (click.Abort, KeyboardInterrupt) as error:
+        with suppress(OSError):  # the terminal may be gone
+            click.echo("synthleak: stopped; finished work is kept, run again to continue", err=True)
+        cause = error.__cause__ or error  # click turns one into the other
+        sys.exit(128 + cause.number if isinstance(cause, Stopped) else EXIT_INTERRUPTED)
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            traceback.print_exc()
+        click.echo(f"synthleak: {_crash(error)}", err=True)
+        sys.exit(EXIT_CRASH)
+
+
+def _crash(error: Exception) -> str:
+    """Say where a bug of ours showed itself; the message of the error may hold private text."""
+    package = Path(synthleak.__file__).parent
+    places = [
+        f" in {Path(frame.filename).relative_to(package)}, line {frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).is_relative_to(package)
+    ]
+    return (
+        f"internal error: {type(error).__name__}{places[-1] if places else ''}; please report this"
+        f" line and what `synthleak doctor` prints to the developers ({DEBUG}=1 shows a traceback,"
+        " which may quote your records)"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -26,6 +27,20 @@ extend_option = click.option(
 )
 gate_option = click.option(
     "--fail-if", metavar="CONDITION", help="Exit 1 if a row of cells.csv satisfies this."
+)
+
+
+def _show_stderr(context: click.Context, option: click.Parameter, shown: bool) -> None:
+    if shown:
+        os.environ["SYNTHLEAK_SHOW_STDERR"] = "1"  # workers have it too
+
+
+stderr_option = click.option(
+    "--show-stderr",
+    is_flag=True,
+    expose_value=False,
+    callback=_show_stderr,
+    help="Show what a failed program wrote to stderr; it may hold private text.",
 )
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,9 @@ import click
 
 from synthleak.core.store import cannot_write, write_whole
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_BEYOND_ASCII_CONTROL = re.compile(r"[\x7f-\x9f]")
+"""Control characters that JSON may hold as they are."""
 WIDE = 200
 """Columns of a table that goes into a file or a pipe, where no terminal sets a width."""
 
@@ -56,12 +60,22 @@ def shown(value: Any) -> str:
         if math.isinf(value) or value == int(value):
             return f"{value:g}"
         return f"{value:.1g}" if abs(value) < 0.001 else f"{value:.3f}"
-    return str(value)
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Replace control characters: an id in a file must not command a terminal.
+
+    >>> printable("id\\x1b[2J7")
+    'id�[2J7'
+    """
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def json_text(value: Any) -> str:
     """Write anything for a program; an infinite ε is written `inf`."""
-    return json.dumps(_plain(value), indent=1, ensure_ascii=False)
+    text = json.dumps(_plain(value), indent=1, ensure_ascii=False)
+    return _BEYOND_ASCII_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_json(value: Any) -> None:

@@ -12,6 +12,7 @@ from synthleak.cli.options import (
     folder_argument,
     json_option,
     spec_argument,
+    stderr_option,
     work_options,
 )
 from synthleak.cli.output import print_json, print_table
@@ -56,6 +57,7 @@ def show(spec: Path, as_json: bool) -> None:
 
 @plan.command()
 @spec_argument
+@stderr_option
 @work_options
 def cost(spec: Path, how: How) -> None:
     """Estimate what SPEC will cost on this machine, from a timed probe.

@@ -16,6 +16,7 @@ from synthleak.cli.options import (
     gate_option,
     out_option,
     spec_argument,
+    stderr_option,
     work_options,
 )
 from synthleak.cli.output import columns_of, print_table
@@ -37,6 +38,7 @@ SHOWN = (
 @out_option
 @extend_option
 @gate_option
+@stderr_option
 @work_options
 def run(spec: Path, out: Path, extend: bool, fail_if: str | None, how: How) -> None:
     """Audit what SPEC describes and leave tables and a report in a run folder.
@@ -67,9 +69,17 @@ def gate_of(condition: str | None) -> Predicate | None:
 
 def apply_gate(gate: Predicate | None, audit: Audit) -> None:
     """Exit 1 if a row of cells.csv satisfies the condition, and say which."""
-    from synthleak.audit.gate import failing
+    from synthleak.audit.gate import failing, missing
 
-    failed = [] if gate is None else failing(gate, audit.cells)
+    if gate is None:
+        return
+    failed, rows = failing(gate, audit.cells), len(audit.cells)
+    for name, count in missing(gate, audit.cells).items():
+        click.echo(
+            f"synthleak: --fail-if: {name} is missing in {count} of {rows} rows,"
+            " which cannot satisfy a comparison with it",
+            err=True,
+        )
     for row in failed:
         name = Cell.of(row).title(given=row.design == "given")
         click.echo(f"synthleak: --fail-if holds in {name}, {row.scenario}", err=True)

@@ -9,6 +9,7 @@
     │   ├── GeneratorError   a generator that cannot do what was asked
     │   ├── MissingExtra     an optional package that is not installed
     │   └── StoreError       a run folder that cannot be read or written
+    │       └── Damaged      an artefact that is not what was written
     └── ContractError        a plug-in that breaks its contract: a bug of its author
 
 A `UserError` says what happened, where (file, line, key) and what to do.
@@ -18,7 +19,11 @@ It never carries the text of a record.
 from __future__ import annotations
 
 import importlib
+import re
 from typing import Any
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""Line ends, and what could command a terminal: names in files may hold anything."""
 
 
 class SynthleakError(Exception):
@@ -41,7 +46,7 @@ class UserError(SynthleakError):
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         advice = f"; {self.remedy}" if self.remedy else ""
-        return f"{place}{self.what}{advice}".replace("\n", " ")
+        return _CONTROL.sub(" ", f"{place}{self.what}{advice}")
 
 
 class SpecError(UserError):
@@ -87,6 +92,20 @@ def import_extra(module: str, *, extra: str, by: str) -> Any:
 
 class StoreError(UserError):
     """A run folder cannot be read or written, or belongs to another spec."""
+
+
+class Damaged(StoreError):  # noqa: N818 - reads as what it is
+    """An artefact of a store is not what was written there, or is gone."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} is damaged or missing", "store", "run the audit again: it is made again"
+        )
+        self.name = name
+
+    def __reduce__(self) -> tuple[type[Damaged], tuple[str]]:
+        """Pickle by name, as it comes from a worker."""
+        return Damaged, (self.name,)
 
 
 class ContractError(SynthleakError):

@@ -40,7 +40,20 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
 }
 _CONSTANTS: dict[str, Any] = {"true": True, "false": False, "none": None, "inf": math.inf}
 _WORDS = {"and", "or", "not", "in"}
+_DEEPEST = 50
 _FALSE = {"", "0", "0.0", "false", "no", "none", "nan"}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A column or a written value."""
+
+    name: str | None
+    value: Any = None
+
+    def of(self, row: Row) -> Any:
+        """Return its value in a row."""
+        return self.value if self.name is None else row.get(self.name)
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,8 @@ class Predicate:
     text: str
     names: tuple[str, ...]
     test: Test
+    comparisons: tuple[tuple[Operand, Operand | None], ...] = ()
+    """What is compared with what; nothing, where a column stands alone as a mark."""
 
     def __call__(self, row: Row) -> bool:
         """Say whether the row satisfies the predicate."""
@@ -71,7 +86,7 @@ def parse_predicate(text: str) -> Predicate:
     test = reader.either()
     if reader.here is not None:
         raise ValueError(f"{reader.here.text!r} at character {reader.here.at} is not understood")
-    return Predicate(text, tuple(dict.fromkeys(reader.names)), test)
+    return Predicate(text, tuple(dict.fromkeys(reader.names)), test, tuple(reader.comparisons))
 
 
 def is_marked(value: Any) -> bool:
@@ -90,22 +105,13 @@ class _Token:
     at: int
 
 
-@dataclass(frozen=True)
-class _Operand:
-    """A column or a written value."""
-
-    name: str | None
-    value: Any = None
-
-    def of(self, row: Row) -> Any:
-        return self.value if self.name is None else row.get(self.name)
-
-
 class _Reader:
     """Reads a predicate from left to right, one rule of its grammar per method."""
 
     def __init__(self, text: str) -> None:
         self.names: list[str] = []
+        self.comparisons: list[tuple[Operand, Operand | None]] = []
+        self._depth = 0
         self._tokens = list(_cut(text))
         self._place = 0
 
@@ -127,14 +133,20 @@ class _Reader:
         return tests[0] if len(tests) == 1 else lambda row: all(test(row) for test in tests)
 
     def _turned(self) -> Test:
-        if self._take("not"):
-            test = self._turned()
-            return lambda row: not test(row)
-        if self._take("("):
-            test = self.either()
-            self._need(")")
-            return test
-        return self._comparison()
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise ValueError(f"more than {_DEEPEST} parentheses and nots within one another")
+        try:
+            if self._take("not"):
+                test = self._turned()
+                return lambda row: not test(row)
+            if self._take("("):
+                test = self.either()
+                self._need(")")
+                return test
+            return self._comparison()
+        finally:
+            self._depth -= 1
 
     def _comparison(self) -> Test:
         left = self._operand()
@@ -142,19 +154,22 @@ class _Reader:
         if sign is not None and sign.kind == "sign" and sign.text in _ORDER:
             self._place += 1
             right = self._operand()
+            self.comparisons.append((left, right))
             order = _ORDER[sign.text]
             return lambda row: _compare(left, order, right, row)
         outside = self._take("not")
         if outside or self._in_follows():
             self._need("in")
             members = self._list()
+            self.comparisons += [(left, member) for member in members]
             return lambda row: _within(left, members, row, outside)
+        self.comparisons.append((left, None))
         return lambda row: is_marked(left.of(row))
 
     def _in_follows(self) -> bool:
         return self.here is not None and self.here.kind == "name" and self.here.text == "in"
 
-    def _list(self) -> list[_Operand]:
+    def _list(self) -> list[Operand]:
         self._need("[")
         members = [self._operand()]
         while self._take(","):
@@ -162,7 +177,7 @@ class _Reader:
         self._need("]")
         return members
 
-    def _operand(self) -> _Operand:
+    def _operand(self) -> Operand:
         token = self.here
         if token is None:
             raise ValueError("a value is missing at the end")
@@ -170,14 +185,14 @@ class _Reader:
             raise ValueError(f"a value is missing before {token.text!r} at character {token.at}")
         self._place += 1
         if token.kind == "number":
-            return _Operand(None, float(token.text))
+            return Operand(None, float(token.text))
         if token.kind == "string":
-            return _Operand(None, token.text[1:-1])
+            return Operand(None, token.text[1:-1])
         if token.kind == "name" and token.text in _CONSTANTS:
-            return _Operand(None, _CONSTANTS[token.text])
+            return Operand(None, _CONSTANTS[token.text])
         name = token.text.strip("`")
         self.names.append(name)
-        return _Operand(name)
+        return Operand(name)
 
     def _take(self, text: str) -> bool:
         token = self.here
@@ -203,7 +218,7 @@ def _cut(text: str) -> Iterator[_Token]:
         place = match.end()
 
 
-def _compare(left: _Operand, order: Callable[[Any, Any], bool], right: _Operand, row: Row) -> bool:
+def _compare(left: Operand, order: Callable[[Any, Any], bool], right: Operand, row: Row) -> bool:
     written = [side.value for side in (left, right) if side.name is None]
     one, two = left.of(row), right.of(row)
     if None in written:  # `age == none` asks whether the cell is missing
@@ -221,7 +236,7 @@ def _compare(left: _Operand, order: Callable[[Any, Any], bool], right: _Operand,
     return False if written else order(str(one), str(two))
 
 
-def _within(left: _Operand, members: list[_Operand], row: Row, outside: bool) -> bool:
+def _within(left: Operand, members: list[Operand], row: Row, outside: bool) -> bool:
     if _is_missing(left.of(row)):
         return False
     return any(_compare(left, operator.eq, member, row) for member in members) != outside

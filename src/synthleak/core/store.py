@@ -1,21 +1,29 @@
 """Where artefacts are kept.
 
 Artefacts are put whole and never changed. A store offers four things (put, get, exists, list) and
-nothing else: no rename, append or lock, so that an object store can stand in for a folder.
+nothing else: no rename, append, delete or lock, so that an object store can stand in for a folder.
 The layout of a run folder is the table `LAYOUT`; see docs/results.md.
+
+On disk an artefact ends with its digest (`seal`), which is checked whenever it is read. A damaged
+artefact is discarded: it counts as missing until it is put again.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import logging
 import os
+import re
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from synthleak.core.errors import StoreError
+from synthleak.core.errors import Damaged, StoreError
 
+log = logging.getLogger("synthleak.store")
 T = TypeVar("T")
 
 LAYOUT = {
@@ -43,13 +51,16 @@ class Store(Protocol):
         """Keep `data` under `name`: wholly or not at all."""
 
     def get(self, name: str) -> bytes:
-        """Return what was put under `name`; raise KeyError if nothing was."""
+        """Return what was put under `name`; raise KeyError if nothing was, Damaged if altered."""
 
     def exists(self, name: str) -> bool:
-        """Say whether `name` was put."""
+        """Say whether `name` was put, and not discarded since."""
 
     def list(self, prefix: str) -> Iterator[str]:
         """Yield the names that start with `prefix`, sorted."""
+
+    def discard(self, name: str) -> None:
+        """Take `name` for missing until it is put again. This process alone needs to know."""
 
 
 def name_of(kind: str, key: str) -> str:
@@ -69,27 +80,83 @@ def keep(
     dump: Callable[[T], bytes],
     load: Callable[[bytes], T],
 ) -> T:
-    """Return the artefact of this key, made now only if it was never made before."""
+    """Return the artefact of this key, made now only if it was never made or is damaged."""
     name = name_of(kind, key)
     if store.exists(name):
-        return fetch(store, kind, key, load)
+        try:
+            return fetch(store, kind, key, load)
+        except Damaged:
+            discard(store, name)
     made = make()
     store.put(name, dump(made))
     return made
 
 
 def fetch(store: Store, kind: str, key: str, load: Callable[[bytes], T]) -> T:
-    """Return a kept artefact; a damaged one is named, never half-read."""
+    """Return a kept artefact; one that is damaged or gone is named, never half-read."""
     name = name_of(kind, key)
-    data = store.get(name)
     try:
-        return load(data)
-    except Exception as error:
-        raise StoreError(
-            f"the artefact {name} is damaged ({type(error).__name__})",
-            where=str(getattr(store, "root", "store")),
-            remedy="delete that file and run again; only its content is made again",
-        ) from error
+        return load(store.get(name))
+    except (StoreError, MemoryError):
+        raise
+    except Exception:
+        raise Damaged(name) from None
+
+
+def discard(store: Store, name: str) -> None:
+    """Take a damaged artefact for missing, and say so."""
+    log.warning("%s is damaged: it is made again", name)
+    store.discard(name)
+
+
+_MARK = b"\nsha256 "
+_SEAL = re.compile(re.escape(_MARK) + rb"([0-9a-f]{64})\n")
+_SEAL_BYTES = len(_MARK) + 65
+_REST = re.compile(rb"[0-9a-f]{64}\n")
+
+
+def seal(name: str, data: bytes) -> bytes:
+    """Return an artefact as it is written: its data, then the digest of its name and data.
+
+    >>> unseal("pool/k.json", seal("pool/k.json", b"{}"))
+    b'{}'
+    """
+    return data + _MARK + _digest(name, data) + b"\n"
+
+
+def unseal(name: str, written: bytes) -> bytes:
+    """Return the data of an artefact; raise Damaged if they do not match their digest.
+
+    What was written before artefacts had a digest is returned as it is. A digest that is itself cut
+    or altered does not pass for none.
+    """
+    end = written[-_SEAL_BYTES:]
+    found = _SEAL.fullmatch(end)
+    if found is None:
+        if _MARK in end or _REST.fullmatch(end[len(_MARK) :]):
+            raise Damaged(name)
+        return written
+    data = written[:-_SEAL_BYTES]
+    if found[1] != _digest(name, data):
+        raise Damaged(name)
+    return data
+
+
+def _digest(name: str, data: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\0" + data).hexdigest().encode()
+
+
+def damaged_in(store: Store) -> list[str]:
+    """Read the whole store and return the names of artefacts that do not match their digest."""
+    found = []
+    for name in store.list(""):
+        try:
+            store.get(name)
+        except Damaged:
+            found.append(name)
+        except KeyError:  # another process has just replaced it
+            continue
+    return found
 
 
 class MemoryStore:
@@ -114,6 +181,10 @@ class MemoryStore:
         """Yield the names that start with `prefix`, sorted."""
         yield from sorted(name for name in self._items if name.startswith(prefix))
 
+    def discard(self, name: str) -> None:
+        """Forget what was put under `name`."""
+        self._items.pop(name, None)
+
 
 class StagedStore(MemoryStore):
     """Reads from a store but holds back what is put, until `commit`.
@@ -137,6 +208,11 @@ class StagedStore(MemoryStore):
         """Yield the names that start with `prefix`, sorted."""
         yield from sorted({*super().list(prefix), *self._below.list(prefix)})
 
+    def discard(self, name: str) -> None:
+        """Take `name` for missing, here and below."""
+        super().discard(name)
+        self._below.discard(name)
+
     def commit(self) -> None:
         """Put everything that was held back."""
         for name, data in sorted(self._items.items()):
@@ -148,26 +224,43 @@ class FolderStore:
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
+        self._discarded: dict[str, tuple[int, int] | None] = {}
 
     def put(self, name: str, data: bytes) -> None:
         """Keep `data` under `name`: a reader sees the whole of it or nothing."""
         path = self.root / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, data)
+            write_whole(path, seal(name, data))
         except OSError as error:
             raise cannot_write(self.root, error) from error
 
     def get(self, name: str) -> bytes:
-        """Return what was put under `name`."""
+        """Return what was put under `name`, checked against its digest."""
         try:
-            return (self.root / name).read_bytes()
+            written = (self.root / name).read_bytes()
         except FileNotFoundError:
             raise KeyError(name) from None
+        except OSError as error:
+            raise StoreError(f"{name} cannot be read ({error.strerror})", str(self.root)) from None
+        return unseal(name, written)
 
     def exists(self, name: str) -> bool:
-        """Say whether `name` was put."""
-        return (self.root / name).is_file()
+        """Say whether `name` was put, and not discarded since."""
+        here = self._written(name)
+        return here is not None and self._discarded.get(name) != here
+
+    def discard(self, name: str) -> None:
+        """Take the file as it is now for missing; whoever puts it again writes another file."""
+        self._discarded[name] = self._written(name)
+
+    def _written(self, name: str) -> tuple[int, int] | None:
+        """Tell one writing of a file from the next, also by another process."""
+        try:
+            about = (self.root / name).stat()
+        except OSError:
+            return None
+        return (about.st_ino, about.st_mtime_ns) if stat.S_ISREG(about.st_mode) else None
 
     def list(self, prefix: str) -> Iterator[str]:
         """Yield the names that start with `prefix`, sorted; half-written files are not names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -55,6 +56,28 @@ def nearest(word: str, known: Iterable[str], *, close: int = 1, most: int | None
     shown = known if most is None else known[:most]
     more = f" and {len(known) - len(shown):,} more" if len(shown) < len(known) else ""
     return f"known: {', '.join(shown)}{more}"
+
+
+_COLUMN = re.compile(r"[^\W\d][\w.:/-]{0,39}")
+
+
+def nearest_column(word: str, columns: Iterable[str]) -> str:
+    """Suggest a column of a file; names are shown only if none of them could be a record's text.
+
+    The first line of a file without a header is a record.
+
+    >>> nearest_column("txt", ["id", "text"])
+    "did you mean 'text'?"
+    >>> nearest_column("text", ["17", "Took 20mg of Zoloft"])
+    'there are 2 columns, whose names are not shown: they may be a record; is there a header?'
+    """
+    columns = list(columns)
+    if all(_COLUMN.fullmatch(name) for name in columns):
+        return nearest(word, columns)
+    return (
+        f"there are {len(columns)} columns, whose names are not shown: they may be a record;"
+        " is there a header?"
+    )
 
 
 def key_path(parts: Sequence[str | int]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from synthleak.core.errors import CorpusError
-from synthleak.corpus.files import cannot_open
+from synthleak.corpus.files import cannot_open, check_regular
 
 BATCH = 2048
 
@@ -41,6 +41,7 @@ def arrow_rows(path: Path) -> Iterator[dict[str, Any]]:
 def _rows(path: Path, batches: Callable[[Any], Any], form: str) -> Iterator[dict[str, Any]]:
     import pyarrow as pa
 
+    check_regular(path)
     try:
         with path.open("rb") as file:
             for batch in batches(file):

@@ -9,7 +9,6 @@ from typing import Any
 
 from synthleak.core.errors import CorpusError
 from synthleak.corpus.files import open_lines
-from synthleak.corpus.rows import LONGEST_NAME
 
 LONGEST_CELL = 2**30
 """Python's csv stops at 131,072 characters, less than a long discharge summary with its notes."""
@@ -50,11 +49,9 @@ def _check_header(header: list[str], path: Path) -> None:
     for position, name in enumerate(header):
         if name in header[:position]:
             raise CorpusError(
-                f"two columns are called {name!r}"
-                if len(name) <= LONGEST_NAME
-                else "two columns have the same name, as long as a text: is the header missing?",
+                f"columns {header.index(name) + 1} and {position + 1} have the same name",
                 f"{path}, line 1",
-                "rename one of them",
+                "rename one of them; if the file has no header, name its columns (corpus.columns)",
             )
 
 

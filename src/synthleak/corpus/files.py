@@ -30,6 +30,7 @@ def open_lines(
     path: Path, *, encoding: str = "utf-8", newline: str | None = None, key: str = "corpus.path"
 ) -> Iterator[tuple[int, str]]:
     """Yield (line number, line) of a text file, plain or gzipped; `key` is what named the file."""
+    check_regular(path, key)
     number = 0
     opener = gzip.open if path.suffix == ".gz" else open
     # Spreadsheets put a byte-order mark before UTF-8; it is not part of the first column's name.
@@ -63,6 +64,12 @@ def _undecodable_line(path: Path, codec: str) -> int:
             except UnicodeError:
                 break
     return number
+
+
+def check_regular(path: Path, key: str = "corpus.path") -> None:
+    """Refuse a pipe, which would be waited for, and a device, which may never end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise CorpusError("not a regular file", str(path), f"write it to a file; check {key}")
 
 
 def cannot_open(path: Path, error: OSError, key: str = "corpus.path") -> CorpusError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -12,25 +12,8 @@ from pydantic import Field
 
 from synthleak.core.errors import CorpusError
 from synthleak.core.predicate import is_marked
-from synthleak.core.validation import DataPath, nearest
+from synthleak.core.validation import DataPath, nearest_column
 from synthleak.corpus.corpus import Labels, Reader, Record
-
-LONGEST_NAME = 40
-"""A longer name of a field is taken for a text: a file without a header line begins with one."""
-
-
-def fields_in(row: Iterable[str], wanted: str) -> str:
-    """Suggest a field instead of `wanted`; name none if the header line seems to be missing.
-
-    >>> fields_in(["body", "site"], "text")
-    'known: body, site'
-    >>> fields_in(["Dear doctor, since Monday I have had a headache.", "A"], "text")
-    'the first line seems to hold a record: is the header missing?'
-    """
-    names = list(row)
-    if any(len(name) > LONGEST_NAME for name in names):
-        return "the first line seems to hold a record: is the header missing?"
-    return nearest(wanted, names)
 
 
 class FieldReader(Reader):
@@ -70,7 +53,7 @@ class FieldReader(Reader):
             raise CorpusError(
                 f"no field {column!r}",
                 where,
-                f"set corpus.{role} to the field of the {role} ({fields_in(row, column)})",
+                f"set corpus.{role} to the field of the {role} ({nearest_column(column, row)})",
             )
         return row[column]
 

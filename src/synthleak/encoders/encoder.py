@@ -49,11 +49,14 @@ def encode_once(encoder: Encoder, texts: Sequence[str], store: Store) -> Vectors
     packs = packs_of(store, digest("encoder", encoder.identity()))  # type: ignore[arg-type]
     keys = [text_key(text) for text in texts]
     by_key = dict(zip(keys, texts, strict=True))
-    missing = packs.missing(keys)
-    for start in range(0, len(missing), _PACK):
-        some = missing[start : start + _PACK]
-        packs.add(some, _encode(encoder, [by_key[key] for key in some]))
-    return packs.get(keys)
+    found: Vectors | None = None
+    while found is None:  # again only if a pack is damaged, which then counts as missing
+        missing = packs.missing(keys)
+        for start in range(0, len(missing), _PACK):
+            some = missing[start : start + _PACK]
+            packs.add(some, _encode(encoder, [by_key[key] for key in some]))
+        found = packs.get(keys)
+    return found
 
 
 def _encode(encoder: Encoder, texts: Sequence[str]) -> Vectors:

@@ -2,7 +2,8 @@
 
 A store takes whole artefacts only, so vectors lie in packs: the vectors of the texts that were
 missing when somebody asked, and beside them the keys of those texts, put last. A pack without keys
-was not finished and does not count.
+was not finished and does not count; nor does one with an empty list of keys, which is what becomes
+of a damaged pack.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.core.errors import Damaged
 from synthleak.core.identity import digest
-from synthleak.core.store import Store, fetch, name_of
+from synthleak.core.store import Store, discard, fetch, name_of
 
 Vectors = NDArray[np.float32]
 
@@ -48,15 +50,19 @@ class Packs:
         self._store.put(name_of("vector_keys", pack), b"".join(keys))
         self._enter(pack, keys)
 
-    def get(self, keys: Sequence[bytes]) -> Vectors:
-        """Return the vectors of keys that are all there."""
+    def get(self, keys: Sequence[bytes]) -> Vectors | None:
+        """Return the vectors of keys, or none if a pack that held some turns out to be damaged."""
         rows: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for position, key in enumerate(keys):
             pack, row = self._places[key]
             rows[pack].append((position, row))
         found: Vectors | None = None
         for pack, pairs in rows.items():
-            vectors = self._vectors(pack)
+            try:
+                vectors = self._vectors(pack)
+            except Damaged as error:
+                self.give_up(pack, error.name)
+                return None
             if found is None:
                 found = np.empty((len(keys), vectors.shape[1]), dtype=np.float32)
             positions, places = zip(*pairs, strict=True)
@@ -70,7 +76,17 @@ class Packs:
         for name in sorted(there - self._known):
             pack = name.removeprefix("vectors/").rpartition(".")[0]
             if name == name_of("vector_keys", pack) and name_of("vectors", pack) in there:
-                self._enter(pack, fetch(self._store, "vector_keys", pack, _cut_keys))
+                try:
+                    self._enter(pack, fetch(self._store, "vector_keys", pack, _cut_keys))
+                except Damaged as error:
+                    self.give_up(pack, error.name)
+
+    def give_up(self, pack: str, damaged: str) -> None:
+        """Forget a pack of which a part is damaged, here and in the store."""
+        discard(self._store, damaged)
+        self._store.put(name_of("vector_keys", pack), b"")
+        self._known.add(name_of("vector_keys", pack))
+        self._places = {key: place for key, place in self._places.items() if place[0] != pack}
 
     def _enter(self, pack: str, keys: Sequence[bytes]) -> None:
         self._known.add(name_of("vector_keys", pack))

@@ -14,8 +14,9 @@ from synthleak.audit.steps.observations import all_evidence_keys, observations
 from synthleak.audit.steps.scores import scores_of
 from synthleak.core.artefact import Artefact
 from synthleak.core.cell import Cell
+from synthleak.core.errors import Damaged
 from synthleak.core.identity import digest
-from synthleak.core.store import fetch, name_of
+from synthleak.core.store import discard, fetch, name_of
 from synthleak.encoders.encoder import encode_once
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.records.profile import (
@@ -71,7 +72,12 @@ def normal_scores_of(setup: Setup, cell: Cell) -> Floats:
     """Return the normal scores `[set, target, signal]` of a cell whose profile is in the store."""
     targets = len(setup.plans[cell.pool].targets)
     key = profile_key(setup, cell)
-    return fetch(setup.store, "ranks", key, lambda data: unpack_scores(data, targets))
+    try:
+        return fetch(setup.store, "ranks", key, lambda data: unpack_scores(data, targets))
+    except Damaged as error:
+        discard(setup.store, error.name)
+        _profile(setup, cell)
+        return fetch(setup.store, "ranks", key, lambda data: unpack_scores(data, targets))
 
 
 def _attributes_key(setup: Setup, pool: str) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from synthleak.audit.setup import Setup
 from synthleak.core.cell import Cell
-from synthleak.core.errors import ContractError, GeneratorError, StoreError
+from synthleak.core.errors import ContractError, Damaged, GeneratorError
 from synthleak.core.identity import digest
-from synthleak.core.store import fetch, name_of
+from synthleak.core.store import discard, fetch, name_of
 from synthleak.plan.plan import RecordSet
 from synthleak.releases.claim import Claim
 from synthleak.releases.release import (
@@ -40,14 +40,38 @@ def release_name(setup: Setup, cell: Cell, record_set: RecordSet) -> str:
     return name_of("release", setup.release_key(cell, record_set))
 
 
+def is_made(setup: Setup, cell: Cell, record_set: RecordSet) -> bool:
+    """Say whether a release is in the store; one whose header is damaged is not."""
+    name = release_name(setup, cell, record_set)
+    if not setup.store.exists(name):
+        return False
+    try:
+        header_of(setup, cell, record_set)
+    except Damaged:
+        discard(setup.store, name)
+        return False
+    return True
+
+
+def discard_releases(setup: Setup, damaged: Iterable[str]) -> None:
+    """Take the releases whose texts are among damaged artefacts for missing."""
+    texts = {name for name in damaged if name.startswith("text/")}
+    if not texts:
+        return
+    for cell in setup.cells:
+        for _, item in wanted_sets(setup, cell):
+            if is_made(setup, cell, item):
+                text = header_of(setup, cell, item).text
+                if name_of("text", text) in texts:
+                    setup.store.discard(release_name(setup, cell, item))
+
+
 def check_generators(setup: Setup) -> None:
     """Ask every generator that has releases to make whether it can, before any is made."""
     for section, generator in setup.plugins.generators:
         cells = [cell for cell in setup.cells if cell.generator == section.name]
         if any(
-            not setup.store.exists(release_name(setup, cell, item))
-            for cell in cells
-            for _, item in wanted_sets(setup, cell)
+            not is_made(setup, cell, item) for cell in cells for _, item in wanted_sets(setup, cell)
         ):
             generator.check()
 
@@ -79,7 +103,7 @@ def missing_releases(setup: Setup) -> list[ReleaseUnit]:
         missing = [
             position
             for position, item in wanted_sets(setup, cell)
-            if not setup.store.exists(release_name(setup, cell, item))
+            if not is_made(setup, cell, item)
             and generator.awaited(setup.request(cell, item)) is None
         ]
         size = generator.batch
@@ -126,11 +150,8 @@ def claim_of(setup: Setup, cell: Cell) -> Claim:
 
 
 def open_release(setup: Setup, text: str) -> list[Synthetic]:
-    """Return the records of a release; one that was changed by hand is refused."""
+    """Return the records of a release; one that was changed by hand counts as damaged."""
     release = fetch(setup.store, "text", text, load_texts)
     if digest_of(release) != text:
-        raise StoreError(
-            f"{name_of('text', text)} is not what the generator made",
-            remedy="delete that file and its release, and run again",
-        )
+        raise Damaged(name_of("text", text))
     return release

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from synthleak.core.engine.progress import Progress, listening
 from synthleak.core.errors import UserError
+from synthleak.core.private_files import end_on_signals, private_folder
 
 Context = TypeVar("Context")
 Unit = TypeVar("Unit")
@@ -66,7 +67,7 @@ def _spread(
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     waiting = dict(enumerate(units))
-    with tempfile.TemporaryDirectory(prefix="synthleak-", ignore_cleanup_errors=True) as folder:
+    with private_folder() as folder:
         path = Path(folder) / "context"
         path.write_bytes(pickle.dumps((task, context), protocol=pickle.HIGHEST_PROTOCOL))
         for attempt in range(_ATTEMPTS):
@@ -76,7 +77,10 @@ def _spread(
                 batch_size=1,
                 pre_dispatch="2*n_jobs",
             )
-            jobs = [delayed(_in_worker)(str(path), index, unit) for index, unit in waiting.items()]
+            jobs = [
+                delayed(_in_worker)(str(path), os.getpid(), index, unit)
+                for index, unit in waiting.items()
+            ]
             try:
                 for index, count in pool(jobs):
                     del waiting[index]
@@ -90,7 +94,9 @@ def _spread(
                     ) from None
 
 
-def _in_worker(path: str, index: int, unit: Any) -> tuple[int, int]:
+def _in_worker(path: str, caller: int, index: int, unit: Any) -> tuple[int, int]:
+    if os.getpid() != caller:  # a single unit is done in the caller's process
+        end_on_signals()
     task, context = _context(path)
     # Workers have one core each; this process keeps all for what it does itself.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -10,11 +10,10 @@ from pydantic import Field
 
 from synthleak.core.errors import CorpusError, PoolError
 from synthleak.core.identity import digest
-from synthleak.core.validation import DataPath
+from synthleak.core.validation import DataPath, nearest_column
 from synthleak.corpus.delimited import delimited_rows
 from synthleak.corpus.files import open_lines
 from synthleak.corpus.readers.jsonl import json_object
-from synthleak.corpus.rows import fields_in
 from synthleak.pools.pool import Filter, Ground, rules
 
 
@@ -37,12 +36,12 @@ class Ids(Filter):
         """Return the listed records."""
         listed = self._listed()
         places = {record.id: place for place, record in enumerate(ground.corpus.records)}
-        unknown = [name for name in listed if name not in places]
+        unknown = [number for number, name in enumerate(listed, 1) if name not in places]
         if unknown and (self.missing == "refuse" or len(unknown) == len(listed)):
             more = ", ..." if len(unknown) > 3 else ""
             raise PoolError(
                 f"{len(unknown)} of {len(listed)} ids in {self.path} are not in the corpus"
-                f" ({', '.join(unknown[:3])}{more})",
+                f" (entries {', '.join(map(str, unknown[:3]))}{more})",
                 remedy="correct them (a record that repeats an earlier text is dropped from the"
                 ' corpus), or set missing = "skip"',
             )
@@ -73,6 +72,6 @@ def _names(path: Path, field: str) -> Iterator[str]:
 def _column(row: dict[str, Any], field: str, where: str) -> Any:
     if row.get(field) is None:
         raise CorpusError(
-            f"there is no field {field!r}", where, f"set pool.field ({fields_in(row, field)})"
+            f"there is no field {field!r}", where, f"set pool.field ({nearest_column(field, row)})"
         )
     return row[field]

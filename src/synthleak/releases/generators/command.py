@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from synthleak.core.errors import GeneratorError
+from synthleak.core.private_files import PROGRAM, private_folder
 from synthleak.core.validation import DataPath
 from synthleak.releases.exchange import (
     budget,
@@ -34,6 +34,11 @@ from synthleak.releases.release import Request, StatedGenerator, Synthetic, gene
 
 _PLACEHOLDER = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed)\}")
 _TAIL = 64_000
+SHOW_STDERR = "SYNTHLEAK_SHOW_STDERR"
+"""Set to show the last lines of a failed program's stderr that quote no training record.
+
+A program may print records in a form that is not recognised: tokens, hashes, encodings.
+"""
 _SHOWN_LINES = 3
 
 
@@ -92,7 +97,7 @@ class Command(StatedGenerator):
     def generate(self, request: Request) -> Sequence[Synthetic]:
         """Write the training file, run the program, read what it wrote."""
         self.check()
-        with tempfile.TemporaryDirectory(prefix="synthleak-") as name:
+        with private_folder() as name:
             folder = Path(name)
             train, out = folder / "train.jsonl", folder / "release.jsonl"
             train.write_bytes(dump_training(request.records))
@@ -119,6 +124,7 @@ class Command(StatedGenerator):
             except OSError as error:
                 raise self._error(f"the program cannot be started ({error.strerror})") from None
             try:
+                (folder / PROGRAM).write_text(str(process.pid), encoding="ascii")
                 code = process.wait(self.timeout)
             except subprocess.TimeoutExpired:
                 raise self._error(
@@ -192,6 +198,13 @@ def _ending(code: int) -> str:
 
 
 def _complaint(notes: Path, request: Request) -> str:
+    """Say what a program wrote to stderr: how much, and what only if the user asks for it."""
+    if not os.environ.get(SHOW_STDERR):
+        with notes.open("rb") as file:
+            lines = sum(bool(line.strip()) for line in file)
+        if not lines:
+            return "its stderr is empty"
+        return f"its stderr has {lines:,} line{'s' * (lines != 1)} (--show-stderr shows the last)"
     with notes.open("rb") as file:
         file.seek(max(0, notes.stat().st_size - _TAIL))
         said = file.read().decode(errors="replace")

@@ -10,9 +10,9 @@ from pydantic import ConfigDict, Field, field_serializer
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.identity import digest
-from synthleak.core.validation import DataPath
+from synthleak.core.validation import DataPath, nearest_column
 from synthleak.corpus.files import Encoding
-from synthleak.corpus.rows import fields_in, labels_of
+from synthleak.corpus.rows import labels_of
 from synthleak.corpus.sources import MEMORY, Rows, numbered_rows
 from synthleak.releases.release import Request, StatedGenerator, Synthetic, generators
 
@@ -68,7 +68,8 @@ class GivenRelease(StatedGenerator):
             raise GeneratorError(
                 f"no field {self.text!r}",
                 where,
-                f"set --release-text (generator.text) to its field ({fields_in(row, self.text)})",
+                "set --release-text (generator.text) to its field"
+                f" ({nearest_column(self.text, row)})",
             )
         text = row[self.text]
         if not isinstance(text, str):

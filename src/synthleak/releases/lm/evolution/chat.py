@@ -22,7 +22,7 @@ from typing import Any
 from synthleak.core.errors import GeneratorError
 from synthleak.core.identity import digest
 from synthleak.core.seeds import derive
-from synthleak.core.store import Store, fetch, name_of
+from synthleak.core.store import Store, keep
 from synthleak.corpus.corpus import Labels
 from synthleak.releases.lm.evolution.chat_settings import ChatSettings, RateLimiter, usage_of
 from synthleak.releases.lm.prompting.cleaning import clean_answer, whole_sentences
@@ -104,14 +104,14 @@ class ChatWriter:
 
     def _portion(self, asked: Sequence[str], seeds: Sequence[int]) -> list[str]:
         key = digest("answers", 2, self._settings.model, self._decoding, list(asked), list(seeds))
-        if self._store is not None and self._store.exists(name_of("answers", key)):
-            return fetch(self._store, "answers", key, _load)
-        with ThreadPoolExecutor(self._settings.connections) as pool:
-            answers = list(pool.map(self._answer, asked, seeds))
-        if self._store is not None:
-            data = gzip.compress(json.dumps(answers, ensure_ascii=False).encode(), mtime=0)
-            self._store.put(name_of("answers", key), data)
-        return answers
+
+        def ask() -> list[str]:
+            with ThreadPoolExecutor(self._settings.connections) as pool:
+                return list(pool.map(self._answer, asked, seeds))
+
+        return (
+            ask() if self._store is None else keep(self._store, "answers", key, ask, _dump, _load)
+        )
 
     def _answer(self, request: str, seed: int) -> str:
         """Ask until there is an answer; waits grow, and permanent errors are not retried."""
@@ -186,6 +186,10 @@ def _words(error: Exception) -> str:
     if isinstance(error, OSError):
         return str(error) or type(error).__name__
     return "the answer is not a chat completion"
+
+
+def _dump(answers: list[str]) -> bytes:
+    return gzip.compress(json.dumps(answers, ensure_ascii=False).encode(), mtime=0)
 
 
 def _load(data: bytes) -> list[str]:

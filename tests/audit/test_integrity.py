@@ -1,0 +1,268 @@
+"""What was altered since it was written is named and made again, never obeyed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+import synthleak
+from support.command_line import assert_one_line_mistake
+from support.command_line import synthleak as type_in
+from support.specs import tiny_spec
+from synthleak import open_run, run
+from synthleak.audit.gate import failing, parse_gate
+from synthleak.audit.run import write_report
+from synthleak.audit.status import open_finished, status
+from synthleak.core.errors import StoreError, UserError
+from synthleak.core.runtime import Runtime
+from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.core.store import damaged_in, unseal
+
+ONE = Runtime(workers=1)
+SPEC = LoadedSpec(
+    parse_spec(
+        tiny_spec(
+            game={"instances": 4, "records": 30, "rounds": 2, "candidates": 4},
+            generator=[{"kind": "ngram"}],
+            analyses={"also": ["meta"]},
+        )
+    )
+)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return all files but the manifest, which holds a time."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "manifest.json"
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("integrity") / "run"
+    run(SPEC, out, runtime=ONE)
+    return out
+
+
+@pytest.fixture
+def out(finished: Path) -> Iterator[Path]:
+    """Lend the finished run, and put every file back afterwards."""
+    before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
+    yield finished
+    for path in finished.rglob("*"):
+        if path.is_file() and path not in before:
+            path.unlink()
+    for path, data in before.items():
+        path.write_bytes(data)
+
+
+def flip(path: Path, place: int, bit: int = 1) -> None:
+    data = bytearray(path.read_bytes())
+    data[place % len(data)] ^= bit
+    path.write_bytes(data)
+
+
+def without_digest(path: Path, store: Path) -> None:
+    """Write an artefact as it was written before artefacts had a digest."""
+    path.write_bytes(unseal(path.relative_to(store).as_posix(), path.read_bytes()))
+
+
+def test_a_digit_changed_in_a_pool_changes_nothing(
+    out: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = contents(out)
+    (pool,) = (out / "store/pool").iterdir()
+    text = pool.read_text(encoding="utf-8")
+    pool.write_text(
+        re.sub(r"(\[\d*)(\d)", lambda m: m[1] + str((int(m[2]) + 1) % 10), text, count=1)
+    )
+    assert pool.read_text(encoding="utf-8") != text
+    run(SPEC, out, runtime=ONE)
+    assert f"pool/{pool.name} is damaged: it is made again" in caplog.messages
+    assert contents(out) == before
+
+
+def test_a_byte_flipped_in_evidence_alters_no_table(
+    out: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = contents(out)
+    for path in (out / "store/figures").iterdir():
+        path.unlink()
+    path = sorted((out / "store/evidence").iterdir())[3]
+    flip(path, 140)
+    run(SPEC, out, runtime=ONE)
+    assert f"evidence/{path.name} is damaged: it is made again" in caplog.messages
+    assert contents(out) == before
+
+
+def test_an_edited_table_does_not_pass_the_gate(
+    out: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, gate = contents(out), parse_gate("auc > 0.01")
+    path = out / "results/cells.parquet"
+    table = pyarrow.parquet.read_table(path)
+    place = table.schema.get_field_index("auc")
+    zeros = pyarrow.array([0.0] * len(table), pyarrow.float64())
+    pyarrow.parquet.write_table(table.set_column(place, table.schema.field(place), zeros), path)
+    assert "results/cells.parquet" in status(out).summary and not status(out).finished
+    with pytest.raises(UserError, match=r"altered since \(results/cells.parquet\); finish it with"):
+        open_finished(out)
+    with pytest.raises(UserError, match="altered since"):
+        write_report(out)
+    assert failing(gate, open_run(out).cells)
+    audit = run(SPEC, out, runtime=ONE)
+    assert f"{path} was altered or is missing: it is made again" in caplog.messages
+    assert failing(gate, audit.cells) and contents(out) == before
+
+
+def test_no_flipped_byte_alters_anything(out: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before, rng = contents(out), Random(20)
+    chosen = rng.sample(sorted(before), 40)
+    for name in chosen:
+        flip(out / name, rng.randrange(10**6), 1 << rng.randrange(8))
+    run(SPEC, out, runtime=ONE)
+    assert contents(out) == before
+    said = " ".join(caplog.messages)
+    assert [name for name in chosen if name.removeprefix("store/") not in said] == []
+    assert damaged_in(open_run(out).setup.store) == [] and status(out).finished
+
+
+def test_artefacts_without_digest_that_cannot_be_read_are_made_again(
+    out: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, store = contents(out), out / "store"
+    kinds = ("pool", "plan", "release", "text", "evidence", "figures", "profile", "meta")
+    for path in store.rglob("*.*"):
+        without_digest(path, store)
+    run(SPEC, out, runtime=ONE)  # a store of an earlier version opens as it is
+    assert caplog.messages == []
+    for kind in kinds:
+        path = sorted((store / kind).iterdir())[0]
+        path.write_bytes(path.read_bytes()[:-9])
+    for path in (store / "meta").iterdir():
+        path.unlink()
+    run(SPEC, out, runtime=ONE)
+    damaged = {line.partition("/")[0] for line in caplog.messages}
+    assert damaged >= {"pool", "plan", "release"}
+    assert {k: v for k, v in contents(out).items() if "results" in k} == {
+        k: v for k, v in before.items() if "results" in k
+    }
+
+
+def test_a_deleted_text_is_made_again_where_it_is_needed(out: Path) -> None:
+    before = contents(out)
+    for kind in ("text", "evidence"):
+        for path in (out / "store" / kind).iterdir():
+            path.unlink()
+    run(SPEC, out, runtime=ONE)
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("damage", [b"{", b"[]", b"{}", b"\xff\xfe", b'"text"', b"1"])
+def test_a_damaged_manifest_is_rebuilt(
+    out: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = contents(out)
+    (out / "manifest.json").write_bytes(damage)
+    with pytest.raises(StoreError, match=r"the manifest is damaged; run `synthleak run .*rebuilds"):
+        status(out)
+    run(out / "spec.toml", out, runtime=ONE)
+    assert f"{out / 'manifest.json'} is damaged: it is rebuilt from the spec" in caplog.messages
+    assert contents(out) == before and status(out).finished
+
+
+def test_an_edited_manifest_is_noticed(out: Path) -> None:
+    path = out / "manifest.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"seed": 3', '"seed": 4'))
+    with pytest.raises(StoreError, match="the manifest is damaged"):
+        status(out)
+
+
+def test_another_seed_is_refused_although_the_manifest_is_damaged(out: Path) -> None:
+    (out / "manifest.json").write_bytes(b"{")
+    other = LoadedSpec(SPEC.spec.model_copy(update={"seed": 4}))
+    with pytest.raises(StoreError, match=r"another spec \(seed was 3, is 4\)"):
+        run(other, out, runtime=ONE)
+
+
+def test_a_damaged_manifest_and_spec_give_one_line(out: Path) -> None:
+    (out / "manifest.json").write_bytes(b"{")
+    (out / "spec.toml").write_bytes(b"seed = = 3")
+    with pytest.raises(StoreError, match="the manifest is damaged, and so is the spec"):
+        run(SPEC, out, runtime=ONE)
+
+
+def rewritten(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change a manifest as an earlier or later version would have written it."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content.pop("digest", None)
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def test_a_folder_of_a_later_version_is_refused(out: Path) -> None:
+    rewritten(out / "manifest.json", lambda content: content.update(synthleak="99.1"))
+    with pytest.raises(StoreError, match=r"written by synthleak 99\.1, and this is .*; install"):
+        status(out)
+    with pytest.raises(StoreError, match=r"written by synthleak 99\.1"):
+        run(SPEC, out, runtime=ONE)
+
+
+def test_a_folder_of_an_earlier_version_opens_and_gets_hashes(out: Path) -> None:
+    path = out / "manifest.json"
+    rewritten(path, lambda content: content.pop("hashes"))
+    assert status(out).finished
+    before = contents(out)
+    run(SPEC, out, runtime=ONE)
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    assert set(manifest["hashes"]) == {"spec.toml", *manifest["files"]}
+    assert contents(out) == before
+    assert manifest["synthleak"] == synthleak.__version__
+
+
+def test_an_edited_spec_is_noticed(out: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = out / "spec.toml"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"seed = 3", b"seed = 4"))
+    done = type_in("status", out, cwd=out.parent)
+    assert_one_line_mistake(done, "the spec is not the one that this folder was made with")
+    run(SPEC, out, runtime=ONE)
+    assert path.read_bytes() == whole and status(out).finished
+
+
+def test_an_edited_page_is_noticed_and_written_again(out: Path) -> None:
+    page = out / "report.html"
+    whole = page.read_bytes()
+    flip(page, 5000)
+    assert "report.html" in status(out).summary
+    write_report(out)
+    assert page.read_bytes() == whole and status(out).finished
+
+
+def test_results_are_replaced_as_a_whole(out: Path) -> None:
+    assert (out / "results/meta.csv").is_file()
+    (out / "results/copies.csv").write_text("stale", encoding="utf-8")
+    fewer = LoadedSpec(SPEC.spec.model_copy(update={"analyses": type(SPEC.spec.analyses)()}))
+    run(fewer, out, runtime=ONE)
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    there = {f"results/{path.name}" for path in (out / "results").iterdir()}
+    assert there == {name for name in manifest["files"] if name.startswith("results/")}
+    assert "results/meta.csv" not in there
+
+
+def test_status_writes_nothing(out: Path) -> None:
+    for kind in ("pool", "plan"):
+        for path in (out / "store" / kind).iterdir():
+            path.unlink()
+    before = {p: p.stat().st_mtime_ns for p in out.rglob("*")}
+    status(out)
+    assert {p: p.stat().st_mtime_ns for p in out.rglob("*")} == before
