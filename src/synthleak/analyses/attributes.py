@@ -107,10 +107,10 @@ def _of_group(group: Group, attributes: Floats, permutations: int) -> Iterator[t
     sides = np.stack([_ranks(column) for column in attributes[qualify].T])
     rng = stream(group.cells[0].seed, "attributes", group.pool.corpus, group.pool.name)
     order = rng.permuted(np.tile(np.arange(sides.shape[1]), (permutations, 1)), axis=1)
-    assignment_of = sides[:, order]
+    permuted_attributes = sides[:, order]
     for rule, v in vs.items():
         ranks = _ranks(v[qualify])
-        null = (assignment_of @ ranks).astype(np.float32)
+        null = (permuted_attributes @ ranks).astype(np.float32)
         yield rule, Matrix(group, chosen[rule], int(qualify.sum()), sides @ ranks, null)
 
 

@@ -173,6 +173,6 @@ def surplus_p(
     both = int((copied & member).sum())
     if len(np.unique(block)) == len(block):
         return float(hypergeom.sf(both - 1, len(member), int(copied.sum()), int(member.sum())))
-    assignment_of = [permuted(member, block, rng) for _ in range(PERMUTATIONS)]
-    null = np.array([(copied & deal).sum() / max(deal.sum(), 1) for deal in assignment_of])
+    permuted_members = [permuted(member, block, rng) for _ in range(PERMUTATIONS)]
+    null = np.array([(copied & drawn).sum() / max(drawn.sum(), 1) for drawn in permuted_members])
     return p_value(both / max(int(member.sum()), 1), null)

@@ -3,9 +3,8 @@
 Single pools are cheap to screen, but each is relative to its own non-members. A cell that the
 control gap flags is settled by the merged-pool game: the selected pool joined with a random one,
 the same generator and budget, the same store (docs/method.md §10). The results of the audit stay
-as they
-are: what is added lies in files of its own, which name the results that they were made from
-(design/adjudication.md).
+as they are: what is added lies in files of its own, which name the results that they were made
+from (design/adjudication.md).
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ def adjudicate(
     staged.commit()
     setup = replace(setup, store=audit.folder.store)
     fill(setup, runtime, progress, stages=[OBSERVATIONS])
-    rows = [row for flag in playable for row in cell_data(setup, flag)]
+    rows = [row for flag in playable for row in merged_rows_of(setup, flag)]
     _write(audit, setup, playable, rows)
     return Adjudication(tuple(flags), tuple(rows))
 
@@ -235,7 +234,7 @@ def _settings(audit: Audit, flag: Flag) -> dict[str, Any]:
     return settings
 
 
-def cell_data(setup: Setup, flag: Flag) -> list[MergedRow]:
+def merged_rows_of(setup: Setup, flag: Flag) -> list[MergedRow]:
     """Return what the merged game of a flagged cell gives, the selected pool first."""
     order = (flag.cell.pool, str(flag.control))
     return merged_rows(flag.merged, *game_of(setup, flag.merged), order)

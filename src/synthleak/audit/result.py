@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from synthleak.analyses.analysis import Outcome, Study, analyses, outcomes_of
+from synthleak.analyses.analysis import Outcome, Row, Study, analyses, outcomes_of
 from synthleak.analyses.cell_data import CellData
 from synthleak.analyses.cells import CellRow, CellVerdict, ProxyRow, RecordRow, evaluate, judge
 from synthleak.analyses.copies import CopyRow
@@ -27,7 +27,7 @@ from synthleak.analyses.prior import (
 from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
-from synthleak.audit.folder import RunFolder
+from synthleak.audit.folder import RESULTS, RunFolder
 from synthleak.audit.remarks import Remark, remarks_on
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.audit.steps.cell_data import cell_data_of, pool_facts
@@ -63,7 +63,7 @@ from synthleak.report.compare.comparison import Compared
 from synthleak.report.compare.comparison import compare as compare_results
 from synthleak.report.notebook import notebook
 from synthleak.report.results import CellResult, Facts, Results, Table
-from synthleak.report.tables import RESULTS_VERSION, read_parquet
+from synthleak.report.tables import RESULTS_VERSION, has_columns, read_parquet
 from synthleak.report.verdict import headline
 
 
@@ -143,7 +143,7 @@ class Audit:
 
     @cached_property
     def preconditions(self) -> Preconditions | None:
-        """What was asked before the verdict on a release that was already there; else None."""
+        """What was asked before the verdict on an existing release; else None."""
         return preconditions_of(self.setup)
 
     @cached_property
@@ -155,7 +155,7 @@ class Audit:
 
     @cached_property
     def remarks(self) -> list[Remark]:
-        """What one release that was already there can and cannot show; none for a game."""
+        """What one existing release can and cannot show; none for a game."""
         return remarks_on(self.setup, self.preconditions) if self.preconditions else []
 
     @cached_property
@@ -188,8 +188,24 @@ class Audit:
 
     @cached_property
     def _whole(self) -> bool:
-        """Whether the folder's results were made from this very evidence: then they are read."""
-        return self.folder.holds(results_key(self.setup))
+        """Whether the folder's results are read."""
+        return self.results_are_current()
+
+    def results_are_current(self) -> bool:
+        """Say whether the folder's results were made from this evidence and have today's columns.
+
+        Results with other columns are not read but written again.
+        """
+        if not self.folder.holds(results_key(self.setup)):
+            return False
+        kinds: dict[str, Row] = {"cells": CellRow, "proxies": ProxyRow}
+        kinds |= {entry.name: entry.plugin.row for entry in analyses}
+        listed = (self.folder.manifest() or {})["files"]
+        return all(
+            has_columns(kind, self._kept(name))
+            for name, kind in kinds.items()
+            if f"{RESULTS}/{name}.parquet" in listed
+        )
 
     def _kept(self, name: str) -> Path:
         return self.folder.results / f"{name}.parquet"
@@ -247,7 +263,7 @@ class Audit:
 
     @cached_property
     def outcomes(self) -> list[Outcome]:
-        """What every analysis says of this audit, or what it lacks: a table each in `results/`."""
+        """What every analysis says of this audit, or what it needs: a table each in `results/`."""
         if not self._whole:
             return outcomes_of(self.study, also=self.setup.spec.analyses.also)
         summary = json.loads((self.folder.results / "summary.json").read_text(encoding="utf-8"))
@@ -381,7 +397,7 @@ class Audit:
         }
 
     def _check(self) -> dict[str, Any] | None:
-        """Return what was asked before the verdict on a release that was already there."""
+        """Return what was asked before the verdict on an existing release."""
         split = self.setup.corpus.split
         if self.preconditions is None or split is None:
             return None
@@ -411,10 +427,10 @@ def compare(audits: Sequence[tuple[str, Audit]]) -> Compared:
 def results_key(setup: Setup) -> str:
     """Return the key of the results: of all measurements they are made from, and their format."""
     keys = [measurements_key(setup, cell) for cell in setup.cells]
-    rivals = [prior_key(setup, cell, a) for cell in setup.cells for a in setup.plugins.attacks]
-    # By name: modules that were imported before the shelf was swept stand first on it.
+    prior_keys = [prior_key(setup, cell, a) for cell in setup.cells for a in setup.plugins.attacks]
+    # Sorted by name: registration order depends on import order.
     also = setup.spec.analyses.also
     run = [entry for entry in analyses if entry.name in also or not entry.plugin.opt_in]
     said = sorted(([entry.name, entry.version] for entry in run), key=str)
     said += [["profiles", PROFILE_VERSION], ["attributes of records", ATTRIBUTES_VERSION]]
-    return digest("findings", RESULTS_VERSION, identity_of(setup), keys, rivals, said)
+    return digest("findings", RESULTS_VERSION, identity_of(setup), keys, prior_keys, said)

@@ -61,7 +61,7 @@ def run(
     made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
     made += _make(MORE, setup, runtime, progress)
     audit, key = Audit(setup, folder), results_key(setup)
-    if not made and folder.holds(key):
+    if not made and audit.results_are_current():
         progress.say(f"nothing to do: {folder.root} is up to date ({_cells(setup)})")
         return audit
     results = audit.results  # 8. analyses

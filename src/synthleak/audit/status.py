@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synthleak.audit.result import Audit, open_run, results_key
+from synthleak.audit.result import Audit, open_run
 from synthleak.audit.steps.observations import all_evidence_keys
 from synthleak.audit.steps.releases import (
     header_of,
@@ -63,7 +63,7 @@ def _status(audit: Audit) -> Status:
             }
         )
     whole = all(row["looked_at"] == row["of"] for row in rows)
-    done = whole and audit.folder.holds(results_key(setup))
+    done = whole and audit.results_are_current()
     unfinished = "evidence is whole, results are not written" if whole else "not finished"
     said = "finished" if done else f"{unfinished}: run it again to go on"
     return Status(rows, said, done)

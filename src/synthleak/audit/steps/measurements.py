@@ -39,6 +39,7 @@ def redraws_of(setup: Setup, pool: str) -> int:
 
 def measurements_key(setup: Setup, cell: Cell) -> str:
     """Return the key of a cell's measurements: plan, evidence, claim, streams, redraws."""
+    # Strings of a key stay as they are, whatever the code is called: stored runs depend on them.
     return digest(
         "figures",
         MEASUREMENTS_VERSION,
@@ -72,7 +73,7 @@ def _scored(setup: Setup, cell: Cell) -> ScoredCell:
 
 
 def _measure(setup: Setup, cell: Cell) -> CellMeasurements:
-    ROUNDS.get(setup, cell)
+    ROUNDS.get(setup, cell)  # stored now, while the scores are in memory
     return measure(
         _scored(setup, cell), claim_of(setup, cell), redraws=redraws_of(setup, cell.pool)
     )
