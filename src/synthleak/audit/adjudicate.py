@@ -23,7 +23,7 @@ from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.merged import MergedRow, merged_rows
 from synthleak.audit.folder import RESULTS
 from synthleak.audit.result import Audit, results_key
-from synthleak.audit.run import fill
+from synthleak.audit.run import make_missing_releases
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.status import open_finished
 from synthleak.audit.steps.observations import observations
@@ -34,7 +34,7 @@ from synthleak.audit.steps.releases import (
     wanted_sets,
 )
 from synthleak.audit.steps.scores import scores_of
-from synthleak.audit.steps.stages import OBSERVATIONS
+from synthleak.audit.steps.work import OBSERVATIONS
 from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Progress, Silent
 from synthleak.core.errors import GeneratorError, PlanError, PoolError, UserError
@@ -111,7 +111,8 @@ def adjudicate(
     check_generators(setup)
     staged.commit()
     setup = replace(setup, store=audit.folder.store)
-    fill(setup, runtime, progress, stages=[OBSERVATIONS])
+    make_missing_releases(setup, runtime, progress)
+    OBSERVATIONS.make(setup, runtime, progress)
     rows = [row for flag in playable for row in merged_rows_of(setup, flag)]
     _write(audit, setup, playable, rows)
     return Adjudication(tuple(flags), tuple(rows))

@@ -23,7 +23,7 @@ from synthleak.audit.steps.releases import (
     missing_releases,
     wanted_sets,
 )
-from synthleak.audit.steps.stages import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Stage
+from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Work
 from synthleak.core.engine.progress import Progress, Silent, duration
 from synthleak.core.errors import UserError
 from synthleak.core.runtime import Runtime
@@ -56,10 +56,12 @@ def run(
     pools = select(inputs, staged)  # 2. pools: the records that are asked about
     setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
     setup, news = _admitted(setup, folder, staged, extend)  # up to here, nothing was written
-    made = fill(setup, runtime, progress, news, stages=())  # 4. releases
+    made = make_missing_releases(setup, runtime, progress, news)  # 4. releases
     made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
     made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
-    made += _make(MORE, setup, runtime, progress)
+    made += _make(
+        MORE, setup, runtime, progress
+    )  # 7. the meta-classifier if asked for, and utility
     audit, key = Audit(setup, folder), results_key(setup)
     if not made and audit.results_are_current():
         progress.say(f"nothing to do: {folder.root} is up to date ({_cells(setup)})")
@@ -87,14 +89,10 @@ def _admitted(
     return replace(setup, store=folder.store), news or []
 
 
-def fill(
-    setup: Setup,
-    runtime: Runtime,
-    progress: Progress,
-    news: Sequence[str] = (),
-    stages: Sequence[Stage] = EVIDENCE,
+def make_missing_releases(
+    setup: Setup, runtime: Runtime, progress: Progress, news: Sequence[str] = ()
 ) -> int:
-    """Make the releases that the store does not hold, then what the stages make of them."""
+    """Make the releases that the store does not hold; say first what is `news` to the folder."""
     if news:
         missing = sum(len(unit.sets) for unit in missing_releases(setup))
         whole = sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
@@ -102,11 +100,11 @@ def fill(
         progress.say(f"to make: {missing:,} releases; kept: {whole - missing:,}")
     made = RELEASES.make(setup, runtime, progress)
     check_awaited(setup)
-    return made + _make(stages, setup, runtime, progress)
+    return made
 
 
-def _make(stages: Sequence[Stage], setup: Setup, runtime: Runtime, progress: Progress) -> int:
-    return sum(stage.make(setup, runtime, progress) for stage in stages)
+def _make(works: Sequence[Work], setup: Setup, runtime: Runtime, progress: Progress) -> int:
+    return sum(work.make(setup, runtime, progress) for work in works)
 
 
 def _cells(setup: Setup) -> str:
@@ -163,8 +161,8 @@ def analyse(
         if missing_releases(audit.setup) or missing_evidence(audit.setup):
             raise UserError("the audit is not finished", str(folder), "go on with `run` first")
         wanted = {*only, *also} if only else {*also, *audit.setup.spec.analyses.also}
-        stages = (*MEASUREMENTS, META) if META.title in wanted else MEASUREMENTS
-        _make(stages, audit.setup, runtime, progress)
+        works = (*MEASUREMENTS, META) if META.title in wanted else MEASUREMENTS
+        _make(works, audit.setup, runtime, progress)
         asked += wanted
         studies.append((str(folder), audit.study))
     return outcomes_of(join_studies(studies), only=only, also=asked)

@@ -25,7 +25,7 @@ from synthleak.audit.run import written
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.steps.measurements import redraws_of
 from synthleak.audit.steps.releases import missing_releases, wanted_sets
-from synthleak.audit.steps.stages import STAGES, Stage
+from synthleak.audit.steps.work import AFTER_RELEASES, Work
 from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress, Silent
@@ -141,7 +141,7 @@ class _Trial:
         kinds = {math.isfinite(cell.epsilon): cell for cell in reversed(self.every)}
         pair = replace(self.setup, only=tuple(kinds.values()))
         whole = replace(self.setup, only=tuple(tried))
-        for number, stage in enumerate(STAGES):
+        for number, stage in enumerate(AFTER_RELEASES):
             of_observations = stage.of == "observation"
             found[stage.title] = self._later(number, whole if of_observations else pair)
         found["results"] = self._results(pair, folder)
@@ -187,7 +187,7 @@ class _Trial:
 
     def _later(self, number: int, setup: Setup) -> float:
         """Estimate the seconds of a later stage from all its work on the cells of `setup`."""
-        stage = STAGES[number]
+        stage = AFTER_RELEASES[number]
         began, before = time.perf_counter(), _usage(self.setup.store)
         units = stage.missing(setup)
         scan = (time.perf_counter() - began) * len(self.setup.cells) / len(setup.cells)
@@ -202,7 +202,7 @@ class _Trial:
         self.disk += round(grown * amount)
         return scan + took
 
-    def _observations(self, stage: Stage, setup: Setup) -> tuple[int, float]:
+    def _observations(self, stage: Work, setup: Setup) -> tuple[int, float]:
         timings = unit_timings(read_notes(self.setup.store, stage.title))
         amount, work = 0, 0.0
         for pool, plan in self.setup.plans.items():
@@ -211,7 +211,7 @@ class _Trial:
             amount, work = amount + here, work + here * timings[pool][0]
         return amount, work / self.busy + sum(once for _, once in timings.values())
 
-    def _per_cell(self, stage: Stage, setup: Setup) -> tuple[int, float]:
+    def _per_cell(self, stage: Work, setup: Setup) -> tuple[int, float]:
         """Cells are few: they are done in rounds, one cell per worker."""
         notes = read_notes(self.setup.store, stage.title)
         amount = len(notes) * len(self.setup.cells) // len(setup.cells)

@@ -108,7 +108,7 @@ ROUNDS = Artefact("figures", _rounds_key, _rounds, _dump_rounds, _load_rounds)
 """The paper's means over rounds, one per scenario, for the table of proxies."""
 
 
-def measured(setup: Setup, cell: Cell) -> list[Need]:
+def measurement_needs(setup: Setup, cell: Cell) -> list[Need]:
     """Return what is made from the scores of a cell."""
     needs: list[Need] = [(MEASUREMENTS, (cell,)), (CURVES, (cell,))]
     if draws_sets(setup, cell.pool):

@@ -187,6 +187,6 @@ PRIOR = Artefact(
 """The measurements of one prior attack on a cell."""
 
 
-def attacked(setup: Setup, cell: Cell) -> list[Need]:
+def prior_attack_needs(setup: Setup, cell: Cell) -> list[Need]:
     """Return what is measured of the prior attacks on a cell."""
     return [(PRIOR, (cell, attack)) for attack in attacks_on(setup, cell)]
