@@ -130,7 +130,7 @@ def test_other_braces_are_left_alone(make: Make) -> None:
             "line 1: 'labels'",
         ),
         (r"""printf '{"text": "\351"}' > "$2" """, "line 1: not valid UTF-8"),
-        (r"""printf '{"text": "\\ud800"}' > "$2" """, "line 1: 'text' holds half of a surrogate"),
+        (r"""printf '{"text": "\\ud800"}' > "$2" """, "line 1: 'text' holds invalid Unicode"),
     ],
 )
 def test_program_errors_are_one_line(make: Make, program: str, expected: str) -> None:

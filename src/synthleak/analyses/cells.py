@@ -161,7 +161,7 @@ def judge(figures: Sequence[CellMeasurements], withheld: str | None = None) -> l
 
 
 def power_of(figures: CellMeasurements, row: ScenarioMeasurements, cells: int) -> float | None:
-    """Return the smallest AUC of a row's proxy that Holm over so many cells finds 4 times in 5."""
+    """Return the smallest AUC of a row's proxy that Holm over `cells` finds 4 times in 5."""
     if figures.null is None:
         return None
     return smallest_found(row.centre, row.scale, figures.null.critical(LEVEL / cells))

@@ -61,7 +61,7 @@ class Copy:
 class Copies:
     """The copies in one release, counted on both sides.
 
-    `p` is the chance of so many more copied members than copied holdout under a random split, of
+    `p` is the chance of at least this surplus of copied members under a random split, of
     verbatim copies and of all; `looked` says whether near-verbatim ones were looked for.
     """
 
@@ -160,7 +160,7 @@ def surplus_p(
     block: NDArray[np.integer],
     rng: np.random.Generator,
 ) -> float:
-    """Return the chance of so many copied members under a random split: one-sided.
+    """Return the chance of at least as many copied members under a random split: one-sided.
 
     Fisher's exact test; where groups stay together, permutations of them.
 

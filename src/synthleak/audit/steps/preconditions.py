@@ -1,4 +1,4 @@
-"""What is asked before any verdict on a release that is already there (docs/method.md §11).
+"""What is asked before any verdict on an existing release (docs/method.md §11).
 
 First the files, then the split: where a classifier that never sees the release tells members from
 holdout, every figure would count that difference as leakage, and the check stops.
