@@ -216,7 +216,7 @@ def test_without_random_pools_or_a_finished_audit_it_says_what_is_missing(
     (tmp_path / "run" / "results" / "cells.csv").unlink()
     with pytest.raises(UserError, match="finish it with `run` first"):
         stage.adjudicate(tmp_path / "run")
-    with pytest.raises(UserError, match="no run folder"):
+    with pytest.raises(UserError, match="not a run folder"):
         stage.flagged(tmp_path)
 
 

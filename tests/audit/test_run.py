@@ -215,10 +215,10 @@ def test_echo_is_found_and_the_nulls_are_not(tiny: Make, tmp_path: Path) -> None
 
 
 def test_ngram_without_privacy_leaks_far_more_than_with(tiny: Make, tmp_path: Path) -> None:
-    loud = figures(tiny, tmp_path / "loud", kind="ngram", epsilon=[math.inf])
+    leaking = figures(tiny, tmp_path / "leaking", kind="ngram", epsilon=[math.inf])
     quiet = figures(tiny, tmp_path / "quiet", kind="ngram", epsilon=[1])
-    assert max(loud.values()) > 0.8
-    assert max(quiet.values()) < max(loud.values()) - 0.15
+    assert max(leaking.values()) > 0.8
+    assert max(quiet.values()) < max(leaking.values()) - 0.15
 
 
 def test_a_run_folder_can_be_opened(tiny: Make, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_run_folder_can_be_opened(tiny: Make, tmp_path: Path) -> None:
     cell = again.setup.cells[1]
     assert again.claim(cell).promises
     assert again.evidence(cell).values.shape == (12 + 8, 13, 4)
-    with pytest.raises(UserError, match="no run folder"):
+    with pytest.raises(UserError, match="not a run folder"):
         open_run(tmp_path)
 
 

@@ -49,7 +49,7 @@ def test_the_same_plan_gives_paired_differences(cell_data: Callable[..., Audit])
     assert line.paired and not made.reasons
     assert (line.first_cell, line.second_cell) == ("ngram without privacy", "ngram at ε = 2")
     one, other = before.cell_data[0], after.cell_data[0]
-    fitted = [next(iter(a.figures.values())).crossfit for a in (before, after)]
+    fitted = [next(iter(a.measurements.values())).crossfit for a in (before, after)]
     assert fitted[0] is not None and fitted[1] is not None
     assert line.difference == pytest.approx(fitted[1].value - fitted[0].value)
     spread = np.std(other.profile.resampled[-1] - one.profile.resampled[-1], ddof=1)

@@ -17,13 +17,13 @@ from synthleak.analyses.merged import MergedRow
 from synthleak.analyses.prior import is_of
 from synthleak.core.errors import UserError
 from synthleak.corpus.corpus import Record
+from synthleak.report.figures.all_figures import cell_figures, drawn_by
 from synthleak.report.figures.attributes import attributes_figure
 from synthleak.report.figures.figure import Figure, palette, sized
 from synthleak.report.figures.files import FORMATS, all_figures, draw
 from synthleak.report.figures.gaps import merged_figure
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.figures.proxies import proxies_figure
-from synthleak.report.figures.shelf import cell_figures, drawn_by
 
 OF_A_CELL = ["roc", "roc_log", "scenarios", "proxies", "prior", "vulnerability"]
 

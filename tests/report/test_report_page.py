@@ -261,7 +261,7 @@ def test_the_command_writes_the_page_again(audit: Audit, tmp_path: Path, text: s
 
 
 def test_report_of_missing_audit_is_user_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no run folder"):
+    with pytest.raises(UserError, match="not a run folder"):
         write_report(tmp_path)
 
 

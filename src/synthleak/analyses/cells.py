@@ -1,6 +1,6 @@
 """The tables that every audit leaves: the best proxy per scenario, every proxy, every record.
 
-Every figure travels with its null (docs/method.md §8); docs/metrics.md says what each column means.
+Every number is shown next to what chance alone would give (docs/method.md §8; docs/metrics.md).
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class RunFolder:
     def spec(self) -> LoadedSpec:
         """Return the spec that this folder belongs to."""
         if self.manifest() is None:
-            raise UserError("this is no run folder", str(self.root), "name one made by `run`")
+            raise UserError("not a run folder", str(self.root), "name one made by `run`")
         return load_spec(self.root / SPEC)
 
     def admit(self, setup: Setup, *, extend: bool) -> list[str] | None:

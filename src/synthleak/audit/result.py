@@ -130,16 +130,21 @@ class Audit:
         )
 
     @cached_property
-    def figures(self) -> dict[Cell, CellMeasurements]:
+    def measurements(self) -> dict[Cell, CellMeasurements]:
         """Every measurement of every cell, with its null."""
         return {cell: MEASUREMENTS.get(self.setup, cell) for cell in self.setup.cells}
+
+    @property
+    def figures(self) -> dict[Cell, CellMeasurements]:
+        """The old name of `measurements`."""
+        return self.measurements
 
     @cached_property
     def verdicts(self) -> dict[Cell, CellVerdict]:
         """What is said of every cell."""
         withheld = self.preconditions.withheld if self.preconditions else None
-        judged = judge(list(self.figures.values()), withheld)
-        return dict(zip(self.figures, judged, strict=True))
+        judged = judge(list(self.measurements.values()), withheld)
+        return dict(zip(self.measurements, judged, strict=True))
 
     @cached_property
     def preconditions(self) -> Preconditions | None:
@@ -162,7 +167,7 @@ class Audit:
     def _tables(self) -> tuple[list[CellRow], list[ProxyRow]]:
         rows: list[CellRow] = []
         details: list[ProxyRow] = []
-        for cell, figures in self.figures.items():
+        for cell, figures in self.measurements.items():
             some, more = evaluate(
                 cell,
                 self.setup.proxies,
@@ -170,7 +175,7 @@ class Audit:
                 self.setup.plans[cell.pool],
                 figures,
                 self.verdicts[cell],
-                len(self.figures),
+                len(self.measurements),
             )
             rows += some
             details += more
@@ -296,7 +301,7 @@ class Audit:
                 row
                 for cell in self.setup.cells
                 if not draws_sets(self.setup, cell.pool)
-                for row in exposed_rows(self.setup, cell, self.figures[cell])
+                for row in exposed_rows(self.setup, cell, self.measurements[cell])
             ),
         ]
 
@@ -312,10 +317,10 @@ class Audit:
                 claim=self.claim(cell),
                 rows=tuple(row for row in self.cells if is_of(row, cell)),
                 degenerate=self.degenerate(cell),
-                cells=len(self.figures),
+                cells=len(self.measurements),
                 counted=not given and self.setup.spec.game.adjacency == "add",
             )
-            for cell, figures in self.figures.items()
+            for cell, figures in self.measurements.items()
         )
 
     @cached_property

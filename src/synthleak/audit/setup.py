@@ -82,7 +82,7 @@ class Setup:
         return tuple(self.corpus.records[position] for position in positions)
 
     def release_key(self, cell: Cell, record_set: RecordSet) -> str:
-        """Return the key of a release: from contents and settings, never from company or speed.
+        """Return the key of a release: of contents and settings, never of batch or worker.
 
         It is made once: what a generator reads from elsewhere is taken as it was when first asked.
         """

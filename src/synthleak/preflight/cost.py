@@ -53,8 +53,7 @@ from synthleak.preflight.probe import (
 BLOCK = 4096
 """Bytes that a file takes at least on most disks."""
 
-CREW = 4
-"""Workers of the probe, at most."""
+MOST_PROBE_WORKERS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +116,7 @@ class _Trial:
         self.setup = setup
         self.progress = progress
         self.workers = workers
-        self.crew = min(workers, available_cores(), CREW)
+        self.probe_workers = min(workers, available_cores(), MOST_PROBE_WORKERS)
         self.busy = min(workers, available_cores())
         self.every = [cell for cell in setup.cells if cell.pool == setup.cells[0].pool]
         self.elsewhere = [cell for cell in self.every if self._awaits(cell)]
@@ -133,7 +132,9 @@ class _Trial:
 
     def stages(self, folder: Path) -> dict[str, float]:
         """Do the work of the probe and return the estimated seconds of each stage."""
-        started = seconds(lambda: self._run(start_worker, range(self.crew), "starting workers"))
+        started = seconds(
+            lambda: self._run(start_worker, range(self.probe_workers), "starting workers")
+        )
         found = {"workers": started if self.workers > 1 else 0.0, "releases": self._releases()}
         tried = [*self.every, *self.others]
         for cell in tried:
@@ -170,7 +171,7 @@ class _Trial:
     def _make(self, cells: Sequence[Cell]) -> None:
         for cell in cells:
             alone = self.setup.generator_of(cell)[1].exclusive
-            probes = choose(self.setup, [cell], 1 if alone else self.crew)
+            probes = choose(self.setup, [cell], 1 if alone else self.probe_workers)
             self._run(time_releases, probes, "probing releases", workers=1 if alone else None)
 
     def _cell(self, table: dict[Cell, Timing], cell: Cell, costliest: Cell) -> float:
@@ -246,7 +247,7 @@ class _Trial:
             task,
             setup or self.setup,
             list(units),
-            workers=workers or self.crew,
+            workers=workers or self.probe_workers,
             progress=self.progress,
             title=title,
             steps=len(units),

@@ -121,7 +121,7 @@ def examine(setup: Setup) -> None:
         )
     raise UserError(
         f"{NOT_EXCHANGEABLE}: a classifier that never sees the release tells members from holdout"
-        f" (AUC {found.blind.auc:.3f}, chance stays below {found.blind.ceiling:.3f},"
+        f" (AUC {found.blind.auc:.3f}, chance limit {found.blind.ceiling:.3f},"
         f" p = {found.blind.p:.3f}), and every figure would count that as leakage{odd}",
         remedy="split at random before generating, name the field that keeps records together"
         " (--group), or add --insist for figures without a verdict",

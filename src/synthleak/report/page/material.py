@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import synthleak
 from synthleak.core.cell import Cell
 from synthleak.core.verdict import Verdict
-from synthleak.report.figures.shelf import cell_figures, drawn_by, study_figures
+from synthleak.report.figures.all_figures import cell_figures, drawn_by, study_figures
 from synthleak.report.results import Facts, Results, Table
 from synthleak.report.tables import summary
 
