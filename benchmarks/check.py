@@ -79,8 +79,8 @@ def ours(case: Case, made: Any) -> dict[str, Row]:
     return {"synthleak check": checked, "synthleak check, its list of copies": copies}
 
 
-def rivals(case: Case, answers: dict[str, Row | None]) -> dict[str, Row]:
-    """Return each rival's figure by definition, tested, with its package's answer beside it."""
+def peer_rows(case: Case, answers: dict[str, Row | None]) -> dict[str, Row]:
+    """Return each peer's measurement by definition, tested, beside its package's answer."""
     member, rng = case.member, stream("rivals", len(case.release))
     own, theirs, _ = case.vectors
     mostly, domias = answers.get("mostlyai") or {}, answers.get("domias")
@@ -174,7 +174,7 @@ def measure(texts: Sequence[str], repeats: int, peers: dict[str, Peer]) -> dict[
             with tempfile.TemporaryDirectory() as name:
                 lay_out(case, Path(name))
                 answers = {peer: own.ask(Path(name)) for peer, own in peers.items()}
-            for row, result in (ours(case, made) | rivals(case, answers)).items():
+            for row, result in (ours(case, made) | peer_rows(case, answers)).items():
                 found.setdefault(row, []).append(result)
             print(f"{title}: {draw + 1} of {repeats}", flush=True)
         table[title] = {name: summary(rows) for name, rows in found.items()}

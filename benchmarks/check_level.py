@@ -94,7 +94,7 @@ def p_values(
 ) -> list[float]:
     """Return p of the cell for each split of the same records, as `assess` computes it.
 
-    Uniform splits of the same records have the same redraws, so these are dealt once.
+    Uniform splits of the same records have the same redraws, so these are drawn once.
     """
     plan = plan_of(evidence, members[0])
     scores = calibrate(evidence, plan.baselines)

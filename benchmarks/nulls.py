@@ -33,7 +33,7 @@ TARGETS, SIGNALS, SECONDS = 60, 96, 10.0
 POOL = Pool("p", tuple(range(60)), ("p",) * 60, tuple(range(60, 760)), tuple(range(760, 1460)))
 
 
-def deals(design: str, redraws: int) -> list[Assignment]:
+def assignments_of(design: str, redraws: int) -> list[Assignment]:
     game = GameSection(design=design, records=400)
     plugin = designs.get(design).plugin
     return redraw_assignments(plugin, plugin.draw(POOL, game, 1), game, stream(1, design), redraws)
@@ -63,12 +63,14 @@ def main() -> None:
     values = stream(2).normal(size=(100 * TARGETS, SIGNALS))
 
     started = time.perf_counter()
-    assignments = deals("lone", arguments.redraws)
+    assignments = assignments_of("lone", arguments.redraws)
     made = pool_statistics(ranks_of(values), assignments)
     lone = time.perf_counter() - started
 
     started = time.perf_counter()
-    record_statistics(values.reshape(100, TARGETS, SIGNALS), deals("cohort", arguments.redraws))
+    record_statistics(
+        values.reshape(100, TARGETS, SIGNALS), assignments_of("cohort", arguments.redraws)
+    )
     cohort = time.perf_counter() - started
 
     expected, took = peer(values, assignments[0], 4)

@@ -120,7 +120,7 @@ class World:
         return grads.double() * weight.to(grads.dtype).double()
 
 
-class Bench:
+class Fleet:
     """A fleet of adapters on a backbone, and batches to compute."""
 
     def __init__(self, shared: SharedBackbone, instances: int) -> None:
@@ -154,7 +154,7 @@ class Bench:
         self.sets = examples(shared, instances)
         self.prepared = PaddedExamples(self.sets, shared.device, LONGEST)
         packed = shared.trainer(self.adapters, config, longest=LONGEST, fleet=self.fleet)
-        self.packed = PackedBench(packed, self.sets) if isinstance(packed, PackedTrainer) else None
+        self.packed = PackedFleet(packed, self.sets) if isinstance(packed, PackedTrainer) else None
 
     def world(
         self, chosen: Sequence[np.ndarray], cut: Cut, gradients_of: ExampleGradients
@@ -252,7 +252,7 @@ def examples(shared: SharedBackbone, instances: int) -> list[list[Example]]:
     return sets
 
 
-def draw(setup: Bench, trials: int) -> Iterator[list[np.ndarray]]:
+def draw(setup: Fleet, trials: int) -> Iterator[list[np.ndarray]]:
     rng = np.random.default_rng(11)
     for _ in range(trials):
         yield [np.flatnonzero(rng.random(RECORDS) < BATCH / RECORDS) for _ in setup.sets]
@@ -286,7 +286,7 @@ class Before:
         return slice(*self.pack.offsets[text : text + 2].tolist())
 
 
-class PackedBench:
+class PackedFleet:
     """The packed pass: what every gradient is computed from, before and after."""
 
     MOST = 16
@@ -417,12 +417,12 @@ class PackedBench:
         return min(taken)
 
 
-def cuts(setup: Bench, gpu: bool) -> dict[str, Cut]:
+def cuts(setup: Fleet, gpu: bool) -> dict[str, Cut]:
     shapes = setup.trainer.shapes
     return {PLAIN: shapes.cut} if gpu else {BY_LONGEST: by_longest(shapes), PLAIN: shapes.cut}
 
 
-def measure(setup: Bench, setting: Setting, gpu: bool) -> list[str]:
+def measure(setup: Fleet, setting: Setting, gpu: bool) -> list[str]:
     """Return the rows of one setting's table."""
     found: dict[tuple[str, str], Moves] = {}
     usual = PLAIN if setup.packed is None else PACKED
@@ -459,7 +459,7 @@ def measure(setup: Bench, setting: Setting, gpu: bool) -> list[str]:
     ]
 
 
-def timed(setup: Bench) -> str:
+def timed(setup: Fleet) -> str:
     (chosen,) = draw(setup, 1)
     plain = setup.seconds(chosen, setup.trainer.shapes.cut)
     line = f"clipped sums of one step: plain {plain * 1e3:.0f} ms"
@@ -495,7 +495,7 @@ def main() -> None:
         setting = replace(usual, trials=options.trials or usual.trials)
         began = time.perf_counter()
         shared = shared_backbone("smollm2", options.device, setting.dtype)
-        setup = Bench(shared, setting.instances)
+        setup = Fleet(shared, setting.instances)
         lines += [
             "",
             f"{where}, {setting.dtype}, {setting.instances} instances, {setting.trials} batches,"

@@ -206,7 +206,7 @@ def share_found(
     """Return how often a leak of this AUC is found in audits with coins of their own."""
     plugin = designs.get(plan.design).plugin
     leaks = PlantedLeaks(scores, plugin, plan, game, stream("audits", seed), 999)
-    return leaks.found_auc(auc, LEVEL, trials)
+    return leaks.power_for_auc(auc, LEVEL, trials)
 
 
 def compare_designs(audits: int) -> list[dict[str, Any]]:

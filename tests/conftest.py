@@ -1,4 +1,4 @@
-"""Tiny audits that every room's tests may use."""
+"""Tiny audits that all tests may use."""
 
 from __future__ import annotations
 

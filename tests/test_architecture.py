@@ -72,6 +72,12 @@ def test_the_table_names_every_package() -> None:
     assert there == set(LAYERS)
 
 
+def test_contributing_lists_the_packages_in_this_order() -> None:
+    text = (ROOT.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^  (\w+)(?:/|\.py) ", text, re.MULTILINE)
+    assert listed == [name for name in LAYERS if not name.startswith("__")]
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_package_imports_only_earlier_ones(path: Path) -> None:
     package = path.relative_to(ROOT).parts[0].removesuffix(".py")

@@ -28,7 +28,7 @@ QUIET = Outcome(
     named=0,
     wrong=0,
 )
-LOUD = replace(QUIET, p=0.005, crossfit_p=0.05)
+LEAKING = replace(QUIET, p=0.005, crossfit_p=0.05)
 CHANCE = [QUIET] * 40
 HALF = "echo of half the pool p = 1, cohort"
 RESPONSE = "randomised response claims"
@@ -53,7 +53,7 @@ def test_every_promise_is_tested_in_every_design_it_is_made_for() -> None:
 def test_false_alarms_pass_up_to_the_binomial_limit_and_fail_above() -> None:
     row, limit = row_of("bystander, cohort"), binomial_limit(100)
     for alarms, passed in ((limit, True), (limit + 1, False)):
-        made = check(row, [LOUD] * alarms + [QUIET] * (100 - alarms), CHANCE)
+        made = check(row, [LEAKING] * alarms + [QUIET] * (100 - alarms), CHANCE)
         assert made.passed is passed and made.found == alarms / 100
     silent = check(row, [replace(QUIET, p=None, crossfit_p=None)] * 50, CHANCE)
     assert silent.passed and silent.value == 0
@@ -76,7 +76,7 @@ def test_leaks_and_claims_that_are_too_small_must_be_found() -> None:
         row_of(name) for name in ("deterministic, lone", f"{RESPONSE} 1, not 1.73, check")
     )
     broken = replace(QUIET, epsilon_lower=1.5)
-    for row, found in ((leak, LOUD), (small, broken)):
+    for row, found in ((leak, LEAKING), (small, broken)):
         assert check(row, [found] * 51 + [QUIET] * 49, ()).passed
         assert not check(row, [found] * 50 + [QUIET] * 50, ()).passed
 

@@ -14,8 +14,13 @@ from typing import Any
 
 import pytest
 
+from synthleak.analyses.analysis import analyses
+from synthleak.audit.result import results_key
 from synthleak.audit.setup import Setup, set_up
-from synthleak.audit.steps.releases import wanted_sets
+from synthleak.audit.steps.measurements import _curves_key, measurements_key
+from synthleak.audit.steps.prior_attacks import attacks_on, prior_key
+from synthleak.audit.steps.profiles import profile_key
+from synthleak.audit.steps.releases import make_releases, missing_releases, wanted_sets
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.evidence.attack import attack_key
@@ -34,7 +39,7 @@ GENERATORS = [
 ]
 
 
-def bench_of(design: str) -> Setup:
+def setup_of(design: str, generators: list[dict[str, Any]], **more: Any) -> Setup:
     spec = {
         "seed": 3,
         "corpus": {"reader": "demo", "size": 400},
@@ -45,13 +50,14 @@ def bench_of(design: str) -> Setup:
             {"name": "random", "rule": "random", "match": "outlier", "draws": 1},
         ],
         "game": {"design": design, "instances": 4, "records": 60},
-        "generator": GENERATORS,
+        "generator": generators,
+        **more,
     }
     return set_up(LoadedSpec(parse_spec(spec)), MemoryStore())
 
 
 def keys_of(design: str) -> dict[str, Any]:
-    setup = bench_of(design)
+    setup = setup_of(design, GENERATORS)
     stored = sorted(setup.store.list(""))
     encoder = setup.plugins.encoder.identity()
     targets = setup.targets("outlier")
@@ -80,6 +86,32 @@ def keys_of(design: str) -> dict[str, Any]:
             for attack in setup.plugins.attacks
         },
     }
+
+
+def keys_of_results(design: str) -> dict[str, Any]:
+    """Make the releases of one generator, and return the keys of all that is made from them."""
+    chosen: dict[str, Any] = {
+        "evidence": {"families": ["cos", "bigram_logprob"]},
+        "prior": [{"kind": "canary"}],
+    }
+    setup = setup_of(design, [{"kind": "bystander"}], **chosen)
+    for unit in missing_releases(setup):
+        make_releases(setup, unit)
+    cell = setup.cells[0]
+    return {
+        "measurements": measurements_key(setup, cell),
+        "curves": _curves_key(setup, cell),
+        "profile": profile_key(setup, cell),
+        "prior": [prior_key(setup, cell, attack) for attack in attacks_on(setup, cell)],
+        "results": results_key(setup),
+    }
+
+
+@pytest.mark.parametrize("design", ["lone", "cohort"])
+def test_keys_of_stored_results_stay(design: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [entry for entry in analyses if entry.name in KEYS["analyses"]]  # others are new
+    monkeypatch.setattr("synthleak.audit.result.analyses", known)
+    assert keys_of_results(design) == KEYS[f"{design} results"]
 
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])

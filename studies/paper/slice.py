@@ -152,8 +152,9 @@ def account(setup: Setup, cells: Sequence[Cell]) -> None:
 
 def score(setup: Setup, cell: Cell, args: argparse.Namespace) -> None:
     """Compute the evidence of one cell on the cores of this machine, and pack it."""
-    from synthleak.audit.run import fill
     from synthleak.audit.steps.stages import STAGES
+
+    from synthleak.audit.run import fill
 
     start, before = time.monotonic(), set(setup.store.list("evidence/"))
     stages = [stage for stage in STAGES if stage.of == "observation"]
@@ -391,7 +392,7 @@ def members(path: Path) -> Iterator[tuple[str, bytes]]:
             for member in file:
                 content = file.extractfile(member)
                 if content is None or not NAME.fullmatch(member.name):
-                    raise UserError(f"{member.name!r} is no artefact of a store", str(path))
+                    raise UserError(f"not an artefact of a store: {member.name!r}", str(path))
                 yield member.name, content.read()
     except (tarfile.TarError, OSError, EOFError) as error:
         raise UserError(f"the archive cannot be read ({error})", str(path)) from None

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.oracles.planted import Ground, Planted, raised
-from synthleak.analyses.analysis import Analysis, Study, analyses, analysis, outcomes_of
+from synthleak.analyses.analysis import (
+    Analysis,
+    Study,
+    Unavailable,
+    analyses,
+    analysis,
+    outcomes_of,
+)
 from synthleak.analyses.views import ViewRow, views
 from synthleak.core.errors import ContractError
 from synthleak.report.tables import read_parquet, to_csv, to_parquet
@@ -54,7 +63,7 @@ def test_a_broken_analysis_is_refused_with_a_reason() -> None:
 def test_names_of_tables_are_taken_and_rows_are_dataclasses() -> None:
     with pytest.raises(ContractError, match="a table has that name"):
         analysis("cells", version=1, row=Pair)(lambda study: [])
-    with pytest.raises(ContractError, match="no dataclass"):
+    with pytest.raises(ContractError, match="must be a dataclass"):
         analysis("mine", version=1, row=int)(lambda study: [])  # type: ignore[arg-type]
 
 
@@ -90,6 +99,18 @@ def test_rows_of_every_analysis_survive_csv_and_parquet(design: str, tmp_path: P
             lines = to_csv(plugin.row, outcome.rows).decode().splitlines()
             assert len(lines) == len(outcome.rows) + 1
             assert "nan" not in lines[1]
+
+
+def test_example_in_the_docs_runs() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "analyses.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    example: dict[str, Any] = {}
+    exec(code.replace('@analysis("worst", version=1, row=WorstRow)\n', ""), example)
+    study = tiny_study()
+    rows = example["worst"](study)
+    assert {row.pool for row in rows} == {row.pool for row in study.cells}
+    with pytest.raises(Unavailable, match="no cell was audited"):
+        example["worst"](replace(study, cells=()))
 
 
 def test_what_is_asked_for_is_run_and_no_more() -> None:

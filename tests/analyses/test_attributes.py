@@ -99,7 +99,7 @@ def test_split_rule_chooses_on_its_split() -> None:
     [group] = groups_of(made.study())
     best = np.max([cell.profile.split_auc for cell in group.cells], axis=0)
     assert group.choose() == group.cells[0].signals[int(best.argmax())]
-    levels = [[s.auc for s in cell.figures.signals] for cell in group.cells]
+    levels = [[s.auc for s in cell.measurements.signals] for cell in group.cells]
     assert group.choose("all") == group.cells[0].signals[int(np.max(levels, axis=0).argmax())]
     fixed = group.choose("cos_max S1")
     assert fixed is not None

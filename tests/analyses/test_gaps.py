@@ -36,8 +36,8 @@ def test_gap_is_pool_minus_mean_of_controls() -> None:
     odd, *controls = study.cell_data
     row = next(row for row in control_gap(study) if row.scenario == "S2")
     place = odd.scenarios.index("S2")
-    expected = odd.figures.rows[place].crossfit.value - np.mean(  # type: ignore[union-attr]
-        [control.figures.rows[place].crossfit.value for control in controls]  # type: ignore[union-attr]
+    expected = odd.measurements.rows[place].crossfit.value - np.mean(  # type: ignore[union-attr]
+        [control.measurements.rows[place].crossfit.value for control in controls]  # type: ignore[union-attr]
     )
     assert row.crossfit_gap == pytest.approx(expected)
     drawn = odd.profile.resampled[place] - np.mean(
@@ -99,7 +99,7 @@ def test_dp_removes_the_planted_difference() -> None:
     row = rows["odd", "all"]
     bare, private = study.cell_data[0], study.cell_data[4]
     assert row.removed == pytest.approx(
-        bare.figures.crossfit.value - private.figures.crossfit.value  # type: ignore[union-attr]
+        bare.measurements.crossfit.value - private.measurements.crossfit.value  # type: ignore[union-attr]
     )
     assert row.low is not None and row.low > 0
     assert row.p_holm is not None and row.p_holm < 0.05

@@ -106,8 +106,8 @@ class Ours:
 
 
 def test_each_family_collapses_to_its_best_arm() -> None:
-    rivals = [figures("canary", 0.6, 0.7), figures("domias", 0.65, 0.62)]
-    row = compare(CELL, [Ours(0.71, "cos_max"), Ours(0.75, "lof")], rivals)  # type: ignore[list-item]
+    prior = [figures("canary", 0.6, 0.7), figures("domias", 0.65, 0.62)]
+    row = compare(CELL, [Ours(0.71, "cos_max"), Ours(0.75, "lof")], prior)  # type: ignore[list-item]
     assert (row.ours_auc, row.ours_proxy) == (0.75, "lof")
     assert (row.canary_auc, row.canary_arm) == (0.7, "canary1")
     assert (row.domias_auc, row.domias_arm, row.domias_null95) == (0.65, "domias0", 0.61)

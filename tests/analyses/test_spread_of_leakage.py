@@ -70,7 +70,7 @@ def test_records_are_ranked_and_the_top_tenth_is_marked(study: Study) -> None:
     assert [row.v_rank for row in ordered] == list(range(1, 17))
     assert [row.record for row in ordered if row.top_tenth] == [r.record for r in ordered[:2]]
     assert all(row.joined + row.absent == 24 for row in rows)
-    compared = {row.target: row for row in study.cell_data[0].figures.records}
+    compared = {row.target: row for row in study.cell_data[0].measurements.records}
     assert [row.q_value for row in rows] == [compared[place].q for place in range(16)]
 
 

@@ -18,7 +18,7 @@ from support.specs import tiny_spec
 from synthleak.analyses.merged import MergedRow, merged_rows
 from synthleak.audit import adjudicate as stage
 from synthleak.audit.result import open_run
-from synthleak.audit.run import fill, run
+from synthleak.audit.run import make_missing_releases, run
 from synthleak.audit.setup import set_up
 from synthleak.cli.main import cli
 from synthleak.core.cell import Cell
@@ -271,7 +271,8 @@ def test_over_repeated_games_a_bystander_shows_no_difference_beyond_its_band() -
         setup = set_up(LoadedSpec(spec), MemoryStore())
         cell = Cell(setup.corpus.name, "both", "bystander", math.inf)
         setup = replace(setup, only=(cell,))
-        fill(setup, Runtime(workers=1), Silent(), [], [stage.OBSERVATIONS])
+        make_missing_releases(setup, Runtime(workers=1), Silent())
+        stage.OBSERVATIONS.make(setup, Runtime(workers=1), Silent())
         order = ("outlier", "random")
         for row in merged_rows(cell, *stage.game_of(setup, cell), order, redraws=99, draws=2):
             if row.scenario == "S1":

@@ -19,8 +19,8 @@ def row(**values: Any) -> CellRow:
 
 def test_rows_that_satisfy_the_condition_fail() -> None:
     gate = parse_gate("p_holm < 0.01 and crossfit_tpr > 0.1")
-    loud = row(p_holm=0.004, crossfit_tpr=0.4)
-    assert failing(gate, [loud, row(p_holm=0.2, crossfit_tpr=0.4)]) == [loud]
+    leaking = row(p_holm=0.004, crossfit_tpr=0.4)
+    assert failing(gate, [leaking, row(p_holm=0.2, crossfit_tpr=0.4)]) == [leaking]
 
 
 def test_copies_and_named_records_are_columns() -> None:

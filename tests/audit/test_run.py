@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 
 from synthleak import Audit, open_run, run
@@ -55,6 +56,22 @@ def test_one_and_two_workers_leave_identical_files(tiny: Make, tmp_path: Path) -
     assert {"cells.csv", "cells.parquet", "proxies.csv", "proxies.parquet", "summary.json"} <= set(
         one
     )
+
+
+@pytest.mark.parametrize("table", ["cells", "proxies", "views"])
+def test_results_with_other_columns_are_written_again(
+    table: str, tiny: Make, tmp_path: Path
+) -> None:
+    made = run(tiny(), tmp_path / "run", runtime=ONE)
+    before, path = tables(tmp_path / "run"), made.folder.results / f"{table}.parquet"
+    older = pyarrow.parquet.read_table(path)
+    pyarrow.parquet.write_table(older.drop_columns(older.column_names[-1:]), path)
+    assert not status(tmp_path / "run").finished
+    assert open_run(tmp_path / "run").cells == made.cells
+    assert open_run(tmp_path / "run").outcomes == made.outcomes
+    run(tiny(), tmp_path / "run", runtime=ONE)
+    assert tables(tmp_path / "run") == before
+    assert status(tmp_path / "run").finished
 
 
 def test_the_scores_of_a_cell_are_computed_once(
@@ -204,10 +221,10 @@ def test_echo_is_found_and_the_nulls_are_not(tiny: Make, tmp_path: Path) -> None
 
 
 def test_ngram_without_privacy_leaks_far_more_than_with(tiny: Make, tmp_path: Path) -> None:
-    loud = figures(tiny, tmp_path / "loud", kind="ngram", epsilon=[math.inf])
+    leaking = figures(tiny, tmp_path / "leaking", kind="ngram", epsilon=[math.inf])
     quiet = figures(tiny, tmp_path / "quiet", kind="ngram", epsilon=[1])
-    assert max(loud.values()) > 0.8
-    assert max(quiet.values()) < max(loud.values()) - 0.15
+    assert max(leaking.values()) > 0.8
+    assert max(quiet.values()) < max(leaking.values()) - 0.15
 
 
 def test_a_run_folder_can_be_opened(tiny: Make, tmp_path: Path) -> None:

@@ -264,7 +264,7 @@ def test_the_command_and_its_spec_give_the_same_tables(files: Path) -> None:
             (*COMMAND, "synthetic.jsonl"),
             "set --release-text (generator.text) to its field (known: output)",
         ),
-        ((*COMMAND, "held.jsonl", "--pool", "outlier: x"), "'x' is no setting"),
+        ((*COMMAND, "held.jsonl", "--pool", "outlier: x"), "not a setting: 'x'"),
         ((*COMMAND, "held.jsonl", "--pool", "outlyer"), "did you mean 'outlier'?"),
         ((*COMMAND, "held.jsonl", "--text", "body"), "set --text (corpus.text) to the field"),
         (COMMAND[:-1], "Missing option '--release'"),

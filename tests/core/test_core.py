@@ -1,4 +1,4 @@
-"""Errors, keys, seeds, text: what every room leans on."""
+"""Errors, keys, seeds, text: what every package uses."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_plugins_of_every_kind_run_from_a_file(
 
 def test_every_kind_is_listed_with_its_file(audit_file: Write) -> None:
     spec = audit_file(EVERY_KIND)
-    for shelf, name in {
+    for registry, name in {
         "readers": "my-reader",
         "encoders": "my-encoder",
         "pools": "my-rule",
@@ -167,7 +167,7 @@ def test_every_kind_is_listed_with_its_file(audit_file: Write) -> None:
         "analyses": "my_analysis",
     }.items():
         done = subprocess.run(
-            [sys.executable, "-m", "synthleak", "list", shelf, "--plugins", "mine.py", "--json"],
+            [sys.executable, "-m", "synthleak", "list", registry, "--plugins", "mine.py", "--json"],
             capture_output=True,
             text=True,
             check=True,
@@ -217,8 +217,8 @@ def test_setup_carries_its_plugin_files(audit_file: Write) -> None:
     packed = pickle.dumps(set_up(load_spec(spec), MemoryStore()))
     (spec.parent / "mine.py").unlink()
     code = (
-        "import pickle, sys; bench = pickle.loads(sys.stdin.buffer.read());"
-        "print(bench.plugins.generators[0][1].identity(), bench.encode(['abc']).shape)"
+        "import pickle, sys; setup = pickle.loads(sys.stdin.buffer.read());"
+        "print(setup.plugins.generators[0][1].identity(), setup.encode(['abc']).shape)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], input=packed, capture_output=True, check=True
@@ -302,8 +302,8 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield site
     from synthleak.core.registry import REGISTRIES
 
-    for shelf in REGISTRIES:
-        shelf.drop(["guest"])
+    for registry in REGISTRIES:
+        registry.drop(["guest"])
     sys.modules.pop("guest", None)
     load_installed.cache_clear()
 

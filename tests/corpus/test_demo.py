@@ -162,7 +162,7 @@ def test_every_slot_and_word_list_is_used() -> None:
     assert not any("  " in r.text for r in demo(5000))
 
 
-def test_reader_stands_on_the_shelf() -> None:
+def test_reader_is_registered() -> None:
     assert readers.get("demo").plugin is Demo
     assert (Demo().size, Demo().seed) == (1200, 1)
     assert Demo().identity() == {"kind": "demo", "version": 1, "size": 1200, "seed": 1}

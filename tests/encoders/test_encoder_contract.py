@@ -1,4 +1,4 @@
-"""Every encoder on the shelf keeps its contract, including those not yet written."""
+"""Every built-in encoder keeps its contract, including those not yet written."""
 
 from __future__ import annotations
 

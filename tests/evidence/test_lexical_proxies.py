@@ -37,7 +37,7 @@ def random_texts(seed: int, count: int) -> list[str]:
 
 
 def seen(targets: Sequence[str], texts: Sequence[str]) -> list[dict[str, float]]:
-    """Return {proxy: value} for each target, by the families on the shelf."""
+    """Return {proxy: value} for each target, by the built-in families."""
     asked, observation = Targets(targets, read_vectors), Observation(texts, read_vectors)
     tables = [look(member, asked, observation) for member in LEXICAL]
     names = [proxy.name for member in LEXICAL for proxy in member.proxies]

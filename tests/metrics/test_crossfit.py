@@ -24,7 +24,7 @@ from synthleak.metrics.crossfit.pool import (
 )
 from synthleak.metrics.crossfit.within_records import (
     choose_folds,
-    fold_figures,
+    fold_measurements,
     folds_of,
     held_auc,
     held_tpr,
@@ -120,7 +120,7 @@ def test_folds_within_records_equal_loops(tied: bool, sets: int) -> None:
     coins = np.stack([toss(sets, TARGETS, stream(seed)) for seed in range(4)])
     inside = folds_of(sets, TARGETS, stream(9), 2)
     assert inside is not None and len(inside) == (12 if sets == 12 else TARGETS)
-    figures = fold_figures(values, coins, inside)
+    figures = fold_measurements(values, coins, inside)
     for group in GROUPS:
         found = held_auc(figures, choose_folds(figures, group))
         for d in range(4):
@@ -154,7 +154,7 @@ def test_held_out_tpr_within_records_equals_loops() -> None:
     coins = np.stack([toss(12, TARGETS, stream(seed)) for seed in range(3)])
     inside = folds_of(12, TARGETS, stream(9), 1)
     assert inside is not None
-    figures = fold_figures(values, coins, inside)
+    figures = fold_measurements(values, coins, inside)
     chosen = [choose_folds(figures, group) for group in GROUPS[:2]]
     found = held_tpr(ranks_of(values.reshape(-1, 5)), coins, inside, chosen)
     for g, d in np.ndindex(2, 3):
@@ -172,7 +172,7 @@ def test_a_release_drawn_twice_equals_two_copies_within_records() -> None:
     times = np.array([2, 1, 1, 0, 1, 3, 1, 1, 1, 1, 0, 0])
     weighed = resampled_instances(values, coins, inside, times[None] * 1.0, np.arange(5))
     copies = np.repeat(np.arange(12), times)
-    figures = fold_figures(values[copies], coins[copies][None], inside[copies])
+    figures = fold_measurements(values[copies], coins[copies][None], inside[copies])
     assert weighed.held == pytest.approx(figures.held)
     assert weighed.rest == pytest.approx(figures.rest)
 
@@ -184,7 +184,7 @@ def test_a_record_drawn_twice_equals_two_copies_within_records() -> None:
     times = np.array([2, 0, 1, 1, 3, 0, 1, 0])
     rest, held = per_record_figures(values, coins[None], inside)
     copies = np.repeat(np.arange(TARGETS), times)
-    figures = fold_figures(values[:, copies], coins[None][:, :, copies], inside)
+    figures = fold_measurements(values[:, copies], coins[None][:, :, copies], inside)
     assert rest.resampled(times[None] * 1.0) == pytest.approx(figures.rest)
     assert held.resampled(times[None] * 1.0) == pytest.approx(figures.held)
     drawn = resampled_records(rest, held, times[None] * 1.0, GROUPS)
@@ -198,7 +198,7 @@ def test_small_folds_keep_a_perfect_leak_perfect() -> None:
     values = coins[..., None] + 0.1 * stream(8).random((10, TARGETS, 2))
     inside = folds_of(10, TARGETS, stream(9))
     assert inside is not None
-    figures = fold_figures(values, coins[None], inside)
+    figures = fold_measurements(values, coins[None], inside)
     assert held_auc(figures, choose_folds(figures, np.arange(2)))[0] == 1.0
 
 

@@ -8,7 +8,11 @@ import pytest
 from synthleak.core.seeds import stream
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.comparison.pool import PoolComparison
-from synthleak.metrics.comparison.pool_by_sorting import SortedPoolComparison, fold_figures, folded
+from synthleak.metrics.comparison.pool_by_sorting import (
+    SortedPoolComparison,
+    fold_measurements,
+    folded,
+)
 from synthleak.metrics.crossfit.folds import split_folds
 from synthleak.metrics.crossfit.pool import crossfit, fold_aucs, wins_of
 from synthleak.metrics.records.exposure import member_p_values
@@ -37,7 +41,7 @@ def test_fold_figures_are_those_of_all_pairs() -> None:
         rest, held = fold_aucs(wins, inside, weights)
         for place, signal in enumerate(wins.signals.tolist()):
             drawn = None if weights is None else tuple(weight[None] for weight in weights)
-            found = fold_figures(small.ranks, signal, folded(assignment, 160, inside, drawn))
+            found = fold_measurements(small.ranks, signal, folded(assignment, 160, inside, drawn))
             assert np.allclose(found.rest[0], rest[place].ravel(), atol=1e-6)
             assert np.allclose(found.held[0], held[place].ravel(), atol=1e-6)
 

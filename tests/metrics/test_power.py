@@ -51,7 +51,7 @@ def test_few_instances_find_copies_that_no_auc_would_show() -> None:
     made = estimated("lone", 20)
     assert made.copied is not None and 0.1 < made.copied < 0.6
     planted = leaks("lone", 20)
-    found = planted.found_copies(round(made.copied * planted.most) + 1, 0.05, 60)
+    found = planted.power_for_copies(round(made.copied * planted.members) + 1, 0.05, 60)
     assert found > 0.6
 
 
@@ -69,8 +69,8 @@ def test_larger_leaks_are_found_more_often(design: str) -> None:
     planted = leaks(design)
     assert planted.test is not None
     low, high = (0.5, 0.8) if design == "lone" else (0.5, 0.6)
-    assert planted.found_auc(low, 0.05, 100) < 0.15
-    assert planted.found_auc(high, 0.05, 100) > 0.9
+    assert planted.power_for_auc(low, 0.05, 100) < 0.15
+    assert planted.power_for_auc(high, 0.05, 100) > 0.9
 
 
 def test_nothing_is_promised_where_nothing_could_be_found() -> None:

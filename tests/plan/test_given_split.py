@@ -11,7 +11,7 @@ from synthleak.core.spec import GameSection
 from synthleak.core.store import MemoryStore
 from synthleak.corpus.corpus import Corpus, Record, Split
 from synthleak.plan.given import GivenSplit, permuted
-from synthleak.plan.plan import Plan, play
+from synthleak.plan.plan import Plan, draw_once
 from synthleak.pools.groups import groups_of
 from synthleak.pools.pool import Pool, split
 
@@ -151,11 +151,11 @@ def test_pool_needs_members_and_holdout() -> None:
     with pytest.raises(PoolError, match="3 members and 0 of the holdout"):
         split(made, "some", [0, 1, 2], auxiliary=0.5, seed=1)
     with pytest.raises(PlanError, match="'lone'") as error:
-        play(pool_of(made), GameSection(), 1, MemoryStore())
+        draw_once(pool_of(made), GameSection(), 1, MemoryStore())
     assert error.value.where == "game.design"
     ordinary = Corpus("c", made.records)
     with pytest.raises(PlanError, match="'given'") as error:
-        play(split(ordinary, "p", [0, 1], auxiliary=0.5, seed=1), GAME, 1, MemoryStore())
+        draw_once(split(ordinary, "p", [0, 1], auxiliary=0.5, seed=1), GAME, 1, MemoryStore())
     assert error.value.where == "game.design"
 
 

@@ -131,7 +131,7 @@ def test_other_braces_are_left_alone(make: Make) -> None:
             "line 1: 'labels'",
         ),
         (r"""printf '{"text": "\351"}' > "$2" """, "line 1: not valid UTF-8"),
-        (r"""printf '{"text": "\\ud800"}' > "$2" """, "line 1: 'text' holds half of a surrogate"),
+        (r"""printf '{"text": "\\ud800"}' > "$2" """, "line 1: 'text' holds invalid Unicode"),
     ],
 )
 def test_program_errors_are_one_line(make: Make, program: str, expected: str) -> None:
@@ -187,10 +187,10 @@ def test_check_finds_a_missing_program(make: Make, tmp_path: Path) -> None:
     assert "cannot be started (Exec format error)" in complaint(bare)
 
 
-def test_the_spec_must_hand_over_what_the_program_needs(make: Make) -> None:
-    with pytest.raises(SpecError, match=r"argv must hand \{out\} to the program"):
+def test_argv_must_pass_the_placeholders(make: Make) -> None:
+    with pytest.raises(SpecError, match=r"argv must pass \{out\} to the program"):
         make(argv=["sh", "program.sh", "{train}"])
-    with pytest.raises(SpecError, match=r"argv must hand \{epsilon\} to the program"):
+    with pytest.raises(SpecError, match=r"argv must pass \{epsilon\} to the program"):
         make(argv=["sh", "program.sh", "{train}", "{out}"], private=True)
     with pytest.raises(SpecError, match=r"generator\[0\]\.timeout"):
         make(timeout=0)

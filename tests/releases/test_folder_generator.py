@@ -38,12 +38,12 @@ FOLDER = {"name": "shuffle", "kind": "folder", "path": "exchange", "private": Tr
 pytestmark = pytest.mark.skipif(shutil.which("awk") is None, reason="there is no awk")
 
 
-class Desk:
+class Exchange:
     """A folder with a spec, an export and releases."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.exchange = root / "exchange"
+        self.folder = root / "exchange"
         (root / "shuffle.awk").write_text(SHUFFLE, encoding="utf-8")
 
     def spec(
@@ -59,18 +59,18 @@ class Desk:
         return load_spec(path)
 
     def export(self, **changes: Any) -> Exported:
-        return export_plan(self.spec(FOLDER, **changes), self.exchange)
+        return export_plan(self.spec(FOLDER, **changes), self.folder)
 
     def generate(self, limit: int | None = None) -> None:
         """Work through tasks.tsv, as a shell loop would."""
-        lines = (self.exchange / "tasks.tsv").read_text(encoding="utf-8").splitlines()
+        lines = (self.folder / "tasks.tsv").read_text(encoding="utf-8").splitlines()
         for line in lines[1:][:limit]:
             train, out, n, _, _, _, seed = line.split("\t")
             words = {"{seed}": seed, "{n}": n, "{out}": out, "{train}": train}
             argv = [
                 "../shuffle.awk" if word == "shuffle.awk" else _fill(word, words) for word in AWK
             ]
-            subprocess.run(argv, cwd=self.exchange, check=True)
+            subprocess.run(argv, cwd=self.folder, check=True)
 
     def run(self, **changes: Any) -> Audit:
         return run(self.spec(FOLDER, **changes), self.root / "run", runtime=ONE)
@@ -83,50 +83,52 @@ def _fill(word: str, words: dict[str, str]) -> str:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def exchange(tmp_path: Path) -> Exchange:
+    return Exchange(tmp_path)
 
 
 def results(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder / "results").iterdir()}
 
 
-def test_command_and_folder_give_identical_tables(desk: Desk) -> None:
-    by_command = desk.root / "by-command"
-    run(desk.spec(COMMAND), by_command, runtime=Runtime(workers=2))
-    done = desk.export()
+def test_command_and_folder_give_identical_tables(exchange: Exchange) -> None:
+    by_command = exchange.root / "by-command"
+    run(exchange.spec(COMMAND), by_command, runtime=Runtime(workers=2))
+    done = exchange.export()
     # 6 games and 4 references, at two budgets.
     assert (done.sets, done.releases) == (10, 20)
-    desk.generate()
-    audit = desk.run()
-    assert results(desk.root / "run") == results(by_command)
-    assert (desk.root / "run/report.html").read_bytes() == (by_command / "report.html").read_bytes()
+    exchange.generate()
+    audit = exchange.run()
+    assert results(exchange.root / "run") == results(by_command)
+    assert (exchange.root / "run/report.html").read_bytes() == (
+        by_command / "report.html"
+    ).read_bytes()
     assert audit.claim(audit.setup.cells[1]).stated
     assert open_run(by_command).cells == audit.cells
     assert "stated by the program" in (by_command / "report.html").read_text(encoding="utf-8")
 
 
-def test_the_loop_of_the_guide_makes_what_is_awaited(desk: Desk) -> None:
+def test_the_loop_of_the_guide_makes_what_is_awaited(exchange: Exchange) -> None:
     guide = Path(__file__).parents[2] / "docs" / "generators.md"
     loop = guide.read_text(encoding="utf-8").partition("```sh\n")[2].partition("```")[0]
-    desk.export()
-    subprocess.run(["sh", "-c", loop], cwd=desk.root, check=True)
-    assert desk.run().cells
+    exchange.export()
+    subprocess.run(["sh", "-c", loop], cwd=exchange.root, check=True)
+    assert exchange.run().cells
 
 
-def test_an_export_says_nothing_of_membership_or_purpose(desk: Desk) -> None:
-    desk.export()
-    assert stat.S_IMODE(desk.exchange.stat().st_mode) == 0o700
-    names = " ".join(str(path.relative_to(desk.exchange)) for path in desk.exchange.rglob("*"))
-    papers = (desk.exchange / "manifest.json").read_text(encoding="utf-8") + names
+def test_an_export_says_nothing_of_membership_or_purpose(exchange: Exchange) -> None:
+    exchange.export()
+    assert stat.S_IMODE(exchange.folder.stat().st_mode) == 0o700
+    names = " ".join(str(path.relative_to(exchange.folder)) for path in exchange.folder.rglob("*"))
+    papers = (exchange.folder / "manifest.json").read_text(encoding="utf-8") + names
     for word in ("instance", "reference", "member", "target", "coin"):
         assert word not in papers
-    manifest = json.loads((desk.exchange / "manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads((exchange.folder / "manifest.json").read_text(encoding="utf-8"))
     sets = manifest["sets"]
     assert [entry["set"] for entry in sets] == [f"set-{i:04d}" for i in range(1, 11)]
-    sizes = [set(_texts(desk.exchange / entry["train"])) for entry in sets]
+    sizes = [set(_texts(exchange.folder / entry["train"])) for entry in sets]
     assert {len(texts) for texts in sizes} == {30}
-    rows = (desk.exchange / sets[0]["train"]).read_text(encoding="utf-8").splitlines()
+    rows = (exchange.folder / sets[0]["train"]).read_text(encoding="utf-8").splitlines()
     assert all(set(json.loads(row)) == {"text", "labels"} for row in rows)
 
 
@@ -135,117 +137,117 @@ def _texts(path: Path) -> list[str]:
     return [json.loads(line)["text"] for line in lines]
 
 
-def test_games_and_references_are_mixed_in_the_order_of_names(desk: Desk) -> None:
+def test_games_and_references_are_mixed_in_the_order_of_names(exchange: Exchange) -> None:
     from synthleak.audit.setup import set_up
     from synthleak.core.store import MemoryStore
 
-    desk.export()
-    bench = set_up(desk.spec(FOLDER), MemoryStore())
-    plan = bench.plans["outlier"]
+    exchange.export()
+    setup = set_up(exchange.spec(FOLDER), MemoryStore())
+    plan = setup.plans["outlier"]
     kinds = {
-        tuple(record.text for record in bench.records(item.records)): item.name.partition("-")[0]
+        tuple(record.text for record in setup.records(item.records)): item.name.partition("-")[0]
         for item in plan.sets
         if item.form == "release"
     }
     found = [
         kinds[tuple(_texts(path))]
-        for path in sorted((desk.exchange / "outlier").glob("*/train.jsonl"))
+        for path in sorted((exchange.folder / "outlier").glob("*/train.jsonl"))
     ]
     assert sorted(found) == ["instance"] * 6 + ["reference"] * 4
     assert found != sorted(found) and found != sorted(found, reverse=True)
 
 
-def test_a_partial_folder_is_reported_as_partial_and_kept(desk: Desk) -> None:
-    desk.export()
-    desk.generate(limit=7)
+def test_a_partial_folder_is_reported_as_partial_and_kept(exchange: Exchange) -> None:
+    exchange.export()
+    exchange.generate(limit=7)
     with pytest.raises(
         GeneratorError,
         match=r"generator shuffle: 7 of 20 releases are there; missing e\.g\. "
         r"outlier/set-\d{4}/release-(inf|2)\.jsonl; put them there and run again",
     ):
-        desk.run()
-    kept = sorted((desk.root / "run/store/release").iterdir())
+        exchange.run()
+    kept = sorted((exchange.root / "run/store/release").iterdir())
     assert len(kept) == 7
     times = [path.stat().st_mtime_ns for path in kept]
-    desk.generate()
-    desk.run()
+    exchange.generate()
+    exchange.run()
     assert [path.stat().st_mtime_ns for path in kept] == times
 
 
-def test_a_replaced_release_is_noticed(desk: Desk) -> None:
-    desk.export()
-    desk.generate()
-    desk.run()
-    before = results(desk.root / "run")
-    stored = len(list((desk.root / "run/store/release").iterdir()))
-    for path in (desk.exchange / "outlier").glob("*/release-inf.jsonl"):
+def test_a_replaced_release_is_noticed(exchange: Exchange) -> None:
+    exchange.export()
+    exchange.generate()
+    exchange.run()
+    before = results(exchange.root / "run")
+    stored = len(list((exchange.root / "run/store/release").iterdir()))
+    for path in (exchange.folder / "outlier").glob("*/release-inf.jsonl"):
         lines = path.read_text(encoding="utf-8").splitlines()
         path.write_text("\n".join(['{"text": "quite another"}', *lines[1:]]), encoding="utf-8")
-    desk.run()
-    assert len(list((desk.root / "run/store/release").iterdir())) == stored + 10
-    assert results(desk.root / "run") != before
+    exchange.run()
+    assert len(list((exchange.root / "run/store/release").iterdir())) == stored + 10
+    assert results(exchange.root / "run") != before
 
 
-def test_the_section_may_be_renamed_after_the_export(desk: Desk) -> None:
-    desk.export()
-    desk.generate()
-    audit = run(desk.spec({**FOLDER, "name": "mine"}), desk.root / "run", runtime=ONE)
+def test_the_section_may_be_renamed_after_the_export(exchange: Exchange) -> None:
+    exchange.export()
+    exchange.generate()
+    audit = run(exchange.spec({**FOLDER, "name": "mine"}), exchange.root / "run", runtime=ONE)
     assert {row.generator for row in audit.cells} == {"mine"}
 
 
-def first(desk: Desk, name: str) -> Path:
-    return desk.exchange / "outlier" / "set-0001" / name
+def first(exchange: Exchange, name: str) -> Path:
+    return exchange.folder / "outlier" / "set-0001" / name
 
 
-def test_swapped_set_folders_are_found(desk: Desk) -> None:
-    desk.export()
-    desk.generate()
-    one, two = desk.exchange / "outlier/set-0001", desk.exchange / "outlier/set-0002"
-    one.rename(desk.root / "aside")
+def test_swapped_set_folders_are_found(exchange: Exchange) -> None:
+    exchange.export()
+    exchange.generate()
+    one, two = exchange.folder / "outlier/set-0001", exchange.folder / "outlier/set-0002"
+    one.rename(exchange.root / "aside")
     two.rename(one)
-    (desk.root / "aside").rename(two)
+    (exchange.root / "aside").rename(two)
     with pytest.raises(GeneratorError, match=r"set-0001/train\.jsonl: the training file is not"):
-        desk.run()
-    assert not (desk.root / "run").exists()
+        exchange.run()
+    assert not (exchange.root / "run").exists()
 
 
-def test_training_files_may_be_deleted_after_the_releases_exist(desk: Desk) -> None:
-    desk.export()
-    desk.generate()
-    for path in desk.exchange.rglob("train.jsonl"):
+def test_training_files_may_be_deleted_after_the_releases_exist(exchange: Exchange) -> None:
+    exchange.export()
+    exchange.generate()
+    for path in exchange.folder.rglob("train.jsonl"):
         path.unlink()
-    assert desk.run().cells
+    assert exchange.run().cells
 
 
-def test_copies_of_one_release_are_refused_unless_allowed(desk: Desk) -> None:
-    desk.export()
-    desk.generate()
-    other = desk.exchange / "outlier/set-0002/release-inf.jsonl"
-    shutil.copy(first(desk, "release-inf.jsonl"), other)
+def test_copies_of_one_release_are_refused_unless_allowed(exchange: Exchange) -> None:
+    exchange.export()
+    exchange.generate()
+    other = exchange.folder / "outlier/set-0002/release-inf.jsonl"
+    shutil.copy(first(exchange, "release-inf.jsonl"), other)
     with pytest.raises(
         GeneratorError,
-        match=r"set-0001/release-inf\.jsonl and outlier/set-0002/release-inf\.jsonl are the same",
+        match=r"set-0001/release-inf\.jsonl and outlier/set-0002/release-inf\.jsonl are identical",
     ):
-        desk.run()
-    spec = desk.spec({**FOLDER, "allow_identical": True})
-    assert run(spec, desk.root / "run", runtime=ONE).cells
+        exchange.run()
+    spec = exchange.spec({**FOLDER, "allow_identical": True})
+    assert run(spec, exchange.root / "run", runtime=ONE).cells
 
 
-def test_lines_that_say_whose_they_are_betray_a_swap(desk: Desk) -> None:
-    desk.export()
-    desk.generate()
+def test_lines_that_say_whose_they_are_betray_a_swap(exchange: Exchange) -> None:
+    exchange.export()
+    exchange.generate()
     for name in ("set-0001", "set-0002"):
-        path = desk.exchange / "outlier" / name / "release-inf.jsonl"
+        path = exchange.folder / "outlier" / name / "release-inf.jsonl"
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         stamped = "\n".join(json.dumps({**row, "set": name}) for row in rows)
         path.write_text(stamped, encoding="utf-8")
-    assert desk.run().cells
-    one, two = first(desk, "release-inf.jsonl"), desk.exchange / "outlier/set-0002"
-    one.rename(desk.root / "aside")
+    assert exchange.run().cells
+    one, two = first(exchange, "release-inf.jsonl"), exchange.folder / "outlier/set-0002"
+    one.rename(exchange.root / "aside")
     (two / "release-inf.jsonl").rename(one)
-    (desk.root / "aside").rename(two / "release-inf.jsonl")
+    (exchange.root / "aside").rename(two / "release-inf.jsonl")
     with pytest.raises(GeneratorError, match=r"line 1: the line says that it belongs to 'set-000"):
-        desk.run()
+        exchange.run()
 
 
 @pytest.mark.parametrize(
@@ -253,27 +255,27 @@ def test_lines_that_say_whose_they_are_betray_a_swap(desk: Desk) -> None:
     [{"seed": 4}, {"corpus": {"reader": "demo", "size": 170}}],
     ids=["seed", "corpus"],
 )
-def test_an_export_of_another_plan_is_refused(desk: Desk, changes: dict[str, Any]) -> None:
-    desk.export()
-    desk.generate()
+def test_an_export_of_another_plan_is_refused(exchange: Exchange, changes: dict[str, Any]) -> None:
+    exchange.export()
+    exchange.generate()
     with pytest.raises(GeneratorError, match="the folder was exported for another plan"):
-        desk.run(**changes)
-    assert not (desk.root / "run").exists()
+        exchange.run(**changes)
+    assert not (exchange.root / "run").exists()
     with pytest.raises(StoreError, match=r"was exported for another plan .* choose another folder"):
-        desk.export(**changes)
+        exchange.export(**changes)
 
 
-def test_more_budgets_can_be_exported_into_the_same_folder(desk: Desk) -> None:
-    desk.export()
-    desk.generate()
-    kept = first(desk, "release-2.jsonl").stat().st_mtime_ns
+def test_more_budgets_can_be_exported_into_the_same_folder(exchange: Exchange) -> None:
+    exchange.export()
+    exchange.generate()
+    kept = first(exchange, "release-2.jsonl").stat().st_mtime_ns
     more = {**FOLDER, "epsilon": [INF, 2, 0.5]}
     with pytest.raises(GeneratorError, match=r"exported for another plan: .*epsilon"):
-        run(desk.spec(more), desk.root / "run", runtime=ONE)
-    assert export_plan(desk.spec(more), desk.exchange).releases == 30
-    assert first(desk, "release-2.jsonl").stat().st_mtime_ns == kept
+        run(exchange.spec(more), exchange.root / "run", runtime=ONE)
+    assert export_plan(exchange.spec(more), exchange.folder).releases == 30
+    assert first(exchange, "release-2.jsonl").stat().st_mtime_ns == kept
     with pytest.raises(GeneratorError, match=r"20 of 30 .* missing e\.g\. .*/release-0\.5\.jsonl"):
-        run(desk.spec(more), desk.root / "run", runtime=ONE)
+        run(exchange.spec(more), exchange.root / "run", runtime=ONE)
 
 
 @pytest.mark.parametrize(
@@ -285,45 +287,49 @@ def test_more_budgets_can_be_exported_into_the_same_folder(desk: Desk) -> None:
         ('{"text": "x"}\nnonsense\n', r"release-inf\.jsonl, line 2: not valid JSON"),
     ],
 )
-def test_a_broken_release_is_named_with_its_line(desk: Desk, text: str, expected: str) -> None:
-    desk.export()
-    desk.generate()
-    first(desk, "release-inf.jsonl").write_text(text, encoding="utf-8")
+def test_a_broken_release_is_named_with_its_line(
+    exchange: Exchange, text: str, expected: str
+) -> None:
+    exchange.export()
+    exchange.generate()
+    first(exchange, "release-inf.jsonl").write_text(text, encoding="utf-8")
     with pytest.raises(GeneratorError, match=expected):
-        desk.run()
+        exchange.run()
 
 
-def test_folder_without_a_manifest_is_refused(desk: Desk) -> None:
+def test_folder_without_a_manifest_is_refused(exchange: Exchange) -> None:
     with pytest.raises(GeneratorError, match=r"exchange: .*manifest\.json.*plan export"):
-        desk.run()
-    desk.export()
-    (desk.exchange / "manifest.json").write_text('{"sets": [{}]}', encoding="utf-8")
+        exchange.run()
+    exchange.export()
+    (exchange.folder / "manifest.json").write_text('{"sets": [{}]}', encoding="utf-8")
     with pytest.raises(GeneratorError, match=r"manifest\.json: the manifest is damaged"):
-        desk.run()
+        exchange.run()
 
 
-def test_an_export_leaves_other_peoples_folders_alone(desk: Desk) -> None:
-    desk.exchange.mkdir()
-    (desk.exchange / "thesis.txt").write_text("mine", encoding="utf-8")
+def test_an_export_leaves_other_peoples_folders_alone(exchange: Exchange) -> None:
+    exchange.folder.mkdir()
+    (exchange.folder / "thesis.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(StoreError, match="the folder is not empty and holds no export"):
-        desk.export()
-    assert [path.name for path in desk.exchange.iterdir()] == ["thesis.txt"]
+        exchange.export()
+    assert [path.name for path in exchange.folder.iterdir()] == ["thesis.txt"]
 
 
-def test_an_export_that_fails_leaves_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_fails_leaves_nothing(
+    exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(path: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("synthleak.preflight.export.write_whole", full)
     with pytest.raises(StoreError, match="the disk is full"):
-        desk.export()
-    assert sorted(path.name for path in desk.root.iterdir()) == ["audit.toml", "shuffle.awk"]
+        exchange.export()
+    assert sorted(path.name for path in exchange.root.iterdir()) == ["audit.toml", "shuffle.awk"]
 
 
-def test_which_generator_is_exported_must_be_clear(desk: Desk) -> None:
-    loaded = desk.spec(COMMAND, generators=[{"kind": "echo"}])
+def test_which_generator_is_exported_must_be_clear(exchange: Exchange) -> None:
+    loaded = exchange.spec(COMMAND, generators=[{"kind": "echo"}])
     with pytest.raises(UserError, match="choose one with --generator NAME"):
-        export_plan(loaded, desk.exchange)
+        export_plan(loaded, exchange.folder)
     with pytest.raises(UserError, match="unknown generator 'shufle'; did you mean 'shuffle'"):
-        export_plan(loaded, desk.exchange, "shufle")
-    assert export_plan(loaded, desk.exchange, "shuffle").releases == 20
+        export_plan(loaded, exchange.folder, "shufle")
+    assert export_plan(loaded, exchange.folder, "shuffle").releases == 20

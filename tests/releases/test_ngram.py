@@ -129,9 +129,9 @@ def test_seed_decides_the_noise() -> None:
 def test_one_record_hardly_moves_a_private_release() -> None:
     odd = Record("odd", "quartz zebra took violet helium")
     private = (*records(["took it and slept", "slept badly ."]), odd)
-    loud = " ".join(s.text for s in Ngram().generate(request(private, math.inf)))
+    leaking = " ".join(s.text for s in Ngram().generate(request(private, math.inf)))
     quiet = " ".join(s.text for s in Ngram().generate(request(private, 1.0)))
-    assert "quartz zebra" in loud
+    assert "quartz zebra" in leaking
     assert "zebra" not in quiet and "helium" not in quiet
 
 

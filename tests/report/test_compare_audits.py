@@ -23,7 +23,7 @@ GAME = {"instances": 12, "records": 30, "rounds": 4, "candidates": 5}
 
 
 @pytest.fixture(scope="module")
-def cell_data(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]:
+def run_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]:
     """Run an audit by name, each once."""
     root = tmp_path_factory.mktemp("compare")
     made: dict[str, Audit] = {}
@@ -41,15 +41,15 @@ def ngram(*budgets: float) -> list[dict[str, Any]]:
     return [{"kind": "ngram", "epsilon": list(budgets)}]
 
 
-def test_the_same_plan_gives_paired_differences(cell_data: Callable[..., Audit]) -> None:
-    before = cell_data("before", generator=ngram(float("inf")))
-    after = cell_data("after", generator=ngram(2.0))
+def test_the_same_plan_gives_paired_differences(run_audit: Callable[..., Audit]) -> None:
+    before = run_audit("before", generator=ngram(float("inf")))
+    after = run_audit("after", generator=ngram(2.0))
     made = compare([("before", before), ("after", after)])
     (line,) = made.differences
     assert line.paired and not made.reasons
     assert (line.first_cell, line.second_cell) == ("ngram without privacy", "ngram at ε = 2")
     one, other = before.cell_data[0], after.cell_data[0]
-    fitted = [next(iter(a.figures.values())).crossfit for a in (before, after)]
+    fitted = [next(iter(a.measurements.values())).crossfit for a in (before, after)]
     assert fitted[0] is not None and fitted[1] is not None
     assert line.difference == pytest.approx(fitted[1].value - fitted[0].value)
     spread = np.std(other.profile.resampled[-1] - one.profile.resampled[-1], ddof=1)
@@ -59,10 +59,10 @@ def test_the_same_plan_gives_paired_differences(cell_data: Callable[..., Audit])
     assert made.audits[0].headline and made.cells[0].claim == "none" != made.cells[1].claim
 
 
-def test_another_seed_is_compared_without_pairing(cell_data: Callable[..., Audit]) -> None:
+def test_another_seed_is_compared_without_pairing(run_audit: Callable[..., Audit]) -> None:
     ids = [{"name": "outlier", "rule": "outlier", "percentile": 92}]
-    before = cell_data("before", generator=ngram(float("inf")))
-    other = cell_data("seed", generator=ngram(float("inf")), seed=4, pool=ids)
+    before = run_audit("before", generator=ngram(float("inf")))
+    other = run_audit("seed", generator=ngram(float("inf")), seed=4, pool=ids)
     made = compare([("before", before), ("seed", other)])
     assert [line.paired for line in made.differences] == [False]
     assert any("not paired" in caution for caution in made.cautions)
@@ -83,10 +83,10 @@ def test_another_seed_is_compared_without_pairing(cell_data: Callable[..., Audit
     ],
 )
 def test_incomparable_cells_are_not_subtracted(
-    cell_data: Callable[..., Audit], name: str, changes: dict[str, Any], reason: str
+    run_audit: Callable[..., Audit], name: str, changes: dict[str, Any], reason: str
 ) -> None:
-    before = cell_data("before", generator=ngram(float("inf")))
-    other = cell_data(name, generator=ngram(float("inf")), **changes)
+    before = run_audit("before", generator=ngram(float("inf")))
+    other = run_audit(name, generator=ngram(float("inf")), **changes)
     made = compare([("before", before), (name, other)])
     assert not made.differences
     assert any(reason in said for said in made.reasons), made.reasons
@@ -94,10 +94,10 @@ def test_incomparable_cells_are_not_subtracted(
 
 
 def test_the_command_prints_json_and_writes_a_page(
-    cell_data: Callable[..., Audit], tmp_path: Path
+    run_audit: Callable[..., Audit], tmp_path: Path
 ) -> None:
-    before = cell_data("before", generator=ngram(float("inf")))
-    after = cell_data("after", generator=ngram(2.0))
+    before = run_audit("before", generator=ngram(float("inf")))
+    after = run_audit("after", generator=ngram(2.0))
     folders = [str(before.folder.root), str(after.folder.root)]
     page = tmp_path / "side" / "compare.html"
     done = CliRunner().invoke(
@@ -116,7 +116,7 @@ def test_the_command_prints_json_and_writes_a_page(
     assert isinstance(alone.exception, UserError) and "name two or more" in str(alone.exception)
 
 
-def test_names_are_escaped(cell_data: Callable[..., Audit]) -> None:
-    before = cell_data("before", generator=ngram(float("inf")))
+def test_names_are_escaped(run_audit: Callable[..., Audit]) -> None:
+    before = run_audit("before", generator=ngram(float("inf")))
     html = render_comparison(compare([("<img src=x>", before), ("b", before)])).decode()
     assert "<img src=x" not in html

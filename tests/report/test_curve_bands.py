@@ -1,4 +1,4 @@
-"""Curves of a whole cell: bands by redraws that choose anew, V as the tables have it."""
+"""Curves of a whole cell: bands by redraws that choose again, V as the tables have it."""
 
 from __future__ import annotations
 

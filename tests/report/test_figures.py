@@ -17,12 +17,13 @@ from synthleak.analyses.merged import MergedRow
 from synthleak.analyses.prior import is_of
 from synthleak.core.errors import UserError
 from synthleak.corpus.corpus import Record
+from synthleak.report.figures.all_figures import cell_figures, drawn_by
 from synthleak.report.figures.attributes import attributes_figure
 from synthleak.report.figures.figure import Figure, palette, sized
 from synthleak.report.figures.files import FORMATS, all_figures, draw
 from synthleak.report.figures.gaps import merged_figure
 from synthleak.report.figures.page import runtime_script, runtime_style
-from synthleak.report.figures.shelf import cell_figures, drawn_by
+from synthleak.report.figures.proxies import proxies_figure
 
 OF_A_CELL = ["roc", "roc_log", "scenarios", "proxies", "prior", "vulnerability"]
 
@@ -73,6 +74,18 @@ def test_numbers_are_those_of_the_tables(audit: Audit, figures: dict[str, Figure
     marked = [row["i"] for row in rows(by_name["vulnerability"]) if row["d"] == "top tenth"]
     top = [r.record for r in audit.records if is_of(r, cell) and r.top_tenth == "yes"]
     assert sorted(marked) == sorted(top)
+
+
+def test_tooltip_names_the_statistic_that_was_tested(audit: Audit) -> None:
+    cell = audit.setup.cells[0]
+    proxies = [row for row in audit.proxies if is_of(row, cell)]
+    for names, title in (
+        (("auc", "tail5"), "mean TPR up to 5% FPR"),
+        (("auc", "top_tenth"), "mean AUC of the tenth of records that leak most"),
+    ):
+        marks = proxies_figure(cell, proxies, names).spec["spec"]["layer"]
+        titles = [shown["title"] for shown in marks[0]["encoding"]["tooltip"]]
+        assert titles[-2:] == [title, f"{title}: chance limit"]
 
 
 def test_means_over_cells_keep_selected_pools_and_controls_apart(

@@ -11,7 +11,7 @@ def test_notebook_shows_verdict_and_map_without_text(audit: Audit, private: list
     assert audit.verdicts[audit.setup.cells[0]].words in html
     for row in audit.cells:
         assert f"<td>{row.auc:.3f}</td>" in html
-    for figures in audit.figures.values():
+    for figures in audit.measurements.values():
         assert figures.crossfit is not None and f"{figures.crossfit.value:.3f}" in html
     assert len(html) < 20_000
     assert "<img" not in html and "<script" not in html

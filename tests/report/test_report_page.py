@@ -26,15 +26,17 @@ from synthleak.core.errors import UserError
 from synthleak.core.spec import LoadedSpec
 from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND, Verdict
 from synthleak.corpus.corpus import Record
-from synthleak.report.html import page, render
+from synthleak.metrics.statistics.table import POOL_STATISTICS, RECORD_STATISTICS
+from synthleak.report.html import SECTIONS, Section, page, render
 from synthleak.report.page.assets import policy
+from synthleak.report.page.cells import proxy_columns
 from synthleak.report.page.maps import level
 from synthleak.report.page.material import material_of
 from synthleak.report.page.names import Said
 from synthleak.report.page.numbers import HOW
 from synthleak.report.page.sheets import as_shown
 from synthleak.report.page.top import top
-from synthleak.report.page.who import VERDICT
+from synthleak.report.page.who import VERDICT, record_sheet
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,36 @@ def test_records_stand_beside_the_verdict_on_their_cell(audit: Audit, text: str)
     words = {(row.pool, row.epsilon): row.verdict for row in audit.cells}
     shown = [said["words"][value] for value in said["values"]]
     assert shown == [words[row.pool, row.epsilon] for row in audit.records]
+
+
+def test_records_of_a_broken_claim_with_a_leak_are_shown_first(audit: Audit) -> None:
+    material = material_of(audit.results)
+    verdicts = [Verdict(NONE_FOUND) for _ in material.cells]
+    verdicts[-1] = Verdict(FOUND, bound=(3.2, 2.0))
+    made = record_sheet(dataclasses.replace(material, verdicts=verdicts))
+    assert made is not None
+    said = next(column for column in made["columns"] if column["field"] == VERDICT)
+    word = said["words"].index(made["chosen"][VERDICT])
+    kept = [r for r, value in zip(audit.records, said["values"], strict=True) if value == word]
+    assert kept == [row for row in audit.records if Cell.of(row) == material.cells[-1]]
+    assert kept
+
+
+def test_sections_with_the_same_key_are_refused(
+    audit: Audit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twice = Section("again", "Again", "map.html", lambda p: {"maps": ()})
+    monkeypatch.setattr("synthleak.report.html.SECTIONS", (*SECTIONS, twice))
+    with pytest.raises(ValueError, match="'again' gives 'maps'"):
+        page(material_of(audit.results))
+
+
+def test_every_statistic_has_its_own_heading(audit: Audit) -> None:
+    for statistics in (POOL_STATISTICS, RECORD_STATISTICS):
+        titles = [column.title for column in proxy_columns([item.name for item in statistics])]
+        assert len({*titles}) == len(titles)
+        for item in statistics[1:]:
+            assert {item.heading, f"{item.heading}: chance limit"} <= {*titles}
 
 
 @example(399 / 4000, "chance")
@@ -179,6 +211,13 @@ def test_a_cohort_names_records_with_an_error_rate(
     assert "game of one target at a time" in content
     columns = [c["field"] for c in unpacked(content)["sheet-records"]["columns"]]
     assert {"auc", "p_value", "q_value", "v"} <= set(columns)
+    proxies = {c["field"]: c for c in unpacked(content)["sheet-proxies"]["columns"]}
+    assert proxies["tail"]["title"] == "Top tenth"
+    assert "tail1" not in proxies
+    drawn = next(figure for figure in material_of(made.results).figures if figure.name == "proxies")
+    shown = json.dumps(drawn.spec)
+    assert "mean AUC of the tenth of records that leak most" in shown
+    assert "FPR" not in shown
     assert '<div class="verdict found">' in content
     results = Results(made.folder.results)
     assert [one for one in numbers(content) if not holds(results, *one)] == []

@@ -2,8 +2,8 @@
 (docs/method.md §10).
 
 An analysis sees tables and nothing else, so it runs from stored results in seconds, and one from
-another package is held to the same. Its rows become `results/<name>.csv`. Where a study has not
-what an analysis needs, it says so in a line (`Lacking`), and the others go on.
+another package is held to the same. Its rows become `results/<name>.csv`. An analysis that a study
+has too little for raises `Unavailable` with what it needs, and the others go on.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ T = TypeVar("T")
 class Study:
     """What an analysis may look at: the tables of one audit, or of several joined.
 
-    `played` holds every cell as it was played, in the order of `cells`; `attributes` what every
-    record of every pool is like; `pools` by which rule each pool was made.
+    `cell_data` holds the plan, coins and V of every cell, in the order of `cells`; `attributes`
+    what every record of every pool is like; `pools` by which rule each pool was made.
     """
 
     cells: tuple[CellRow, ...]
@@ -70,7 +70,7 @@ class Study:
 
 
 class Unavailable(Exception):  # noqa: N818 - reads as what it is
-    """A study that has not what an analysis needs; says what, in one line."""
+    """The study does not hold what an analysis needs; the message says what, in one line."""
 
 
 Analyse = Callable[[Study], Sequence[Any]]
@@ -78,7 +78,7 @@ Analyse = Callable[[Study], Sequence[Any]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows of an analysis, or the line that says what it lacks."""
+    """The rows of an analysis, or the line that says what it needs."""
 
     name: str
     rows: tuple[DataclassInstance, ...]
@@ -101,11 +101,11 @@ class Analysis:
     shown: tuple[str, ...] = ()
 
     def rows(self, study: Study) -> list[DataclassInstance]:
-        """Run it and return its rows: none where it lacks something."""
+        """Run it and return its rows: none if something it needs is missing."""
         return list(self.outcome(study).rows)
 
     def outcome(self, study: Study) -> Outcome:
-        """Run it, hold it to its word (rows of its own kind), and say what it lacks."""
+        """Run it, hold it to its word (rows of its own kind), and say what it needs."""
         try:
             found = list(self.analyse(study))
         except Unavailable as reason:
@@ -137,13 +137,13 @@ RESERVED = (
 def analysis(
     name: str, *, version: int, row: Row, opt_in: bool = False, shown: Sequence[str] = ()
 ) -> Callable[[Analyse], Analyse]:
-    """Put the decorated function on the shelf; its rows become `results/<name>.csv`."""
+    """Register the decorated function; its rows become `results/<name>.csv`."""
 
     def put(analyse: Analyse) -> Analyse:
         if name in RESERVED:
             raise ContractError(f"an analysis cannot be called {name!r}: a table has that name")
         if not is_dataclass(row):
-            raise ContractError(f"the rows of the analysis {name!r} are no dataclass")
+            raise ContractError(f"the rows of the analysis {name!r} must be a dataclass")
         made = Analysis(name, version, row, analyse, opt_in, tuple(shown))
         analyses.add(name, made, version=version, described_by=analyse)
         return analyse

@@ -29,7 +29,7 @@ class AttributeTest:
 
     V is pooled over budgets under one (scenario, proxy) per pool and generator, chosen on 80% of
     the instances. `block` is the rule that selected the pool; `selected_on` is `†` where that rule
-    looked at this very attribute. `floor` is the smallest |ρ| that so many records could show at
+    looked at this very attribute. `floor` is the smallest |ρ| that `records` could show at
     5%. `p_holm` is over all attribute–pool tests.
     """
 
@@ -107,10 +107,10 @@ def _of_group(group: Group, attributes: Floats, permutations: int) -> Iterator[t
     sides = np.stack([_ranks(column) for column in attributes[qualify].T])
     rng = stream(group.cells[0].seed, "attributes", group.pool.corpus, group.pool.name)
     order = rng.permuted(np.tile(np.arange(sides.shape[1]), (permutations, 1)), axis=1)
-    assignment_of = sides[:, order]
+    permuted_attributes = sides[:, order]
     for rule, v in vs.items():
         ranks = _ranks(v[qualify])
-        null = (assignment_of @ ranks).astype(np.float32)
+        null = (permuted_attributes @ ranks).astype(np.float32)
         yield rule, Matrix(group, chosen[rule], int(qualify.sum()), sides @ ranks, null)
 
 
@@ -125,7 +125,7 @@ def _ranks(values: Floats) -> Floats:
 
 
 def detection_floor(records: int) -> float:
-    """Return the smallest |ρ| that is significant at 5% with so many records.
+    """Return the smallest |ρ| that is significant at 5% with `records` records.
 
     >>> round(detection_floor(36), 2), round(detection_floor(19), 2)
     (0.33, 0.46)

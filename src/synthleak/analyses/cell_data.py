@@ -1,4 +1,4 @@
-"""What was played, cell by cell: the company that the tables of an audit keep (docs/method.md §10).
+"""Per-cell data that the analyses need beyond the tables (docs/method.md §10).
 
 An analysis that asks about records looks here: the plan with its coins, who the targets are, V(x)
 of every record under every signal, and draws that its differences can be paired with. All of it is
@@ -86,19 +86,19 @@ class CellData:
     plan: Plan
     game: GameSection
     signals: tuple[Signal, ...]
-    figures: CellMeasurements
+    measurements: CellMeasurements
     profile: Profile
     load_scores: Callable[[], Floats] = field(compare=False, repr=False)
     meta: tuple[MetaMeasurements, ...] | None = None
 
     @property
     def design(self) -> Design:
-        """The design that dealt the coins, and can deal them again."""
+        """The design that drew the coins, and can redraw them."""
         return designs.get(self.plan.design).plugin
 
     @cached_property
     def scenarios(self) -> tuple[str, ...]:
-        """The scenarios, in the order of the figures' rows."""
+        """The scenarios, in the order of the measurements' rows."""
         return tuple(dict.fromkeys(signal.scenario for signal in self.signals))
 
     def scores(self) -> Floats:

@@ -1,6 +1,6 @@
 """The tables that every audit leaves: the best proxy per scenario, every proxy, every record.
 
-Every figure travels with its null (docs/method.md §8); docs/metrics.md says what each column means.
+Every number is shown next to what chance alone would give (docs/method.md §8; docs/metrics.md).
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def judge(figures: Sequence[CellMeasurements], withheld: str | None = None) -> l
 
 
 def power_of(figures: CellMeasurements, row: ScenarioMeasurements, cells: int) -> float | None:
-    """Return the smallest AUC of a row's proxy that Holm over so many cells finds 4 times in 5."""
+    """Return the smallest AUC of a row's proxy that Holm over `cells` finds 4 times in 5."""
     if figures.null is None:
         return None
     return smallest_found(row.centre, row.scale, figures.null.critical(LEVEL / cells))

@@ -53,7 +53,7 @@ class Group:
 def _levels(cell: CellData, rule: str) -> Floats:
     if rule == SPLIT:
         return cell.profile.split_auc
-    return np.array([signal.auc for signal in cell.figures.signals])
+    return np.array([signal.auc for signal in cell.measurements.signals])
 
 
 def groups_of(study: Study) -> list[Group]:

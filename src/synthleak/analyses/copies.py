@@ -61,7 +61,7 @@ class Copy:
 class Copies:
     """The copies in one release, counted on both sides.
 
-    `p` is the chance of so many more copied members than copied holdout under a random split, of
+    `p` is the chance of at least this surplus of copied members under a random split, of
     verbatim copies and of all; `looked` says whether near-verbatim ones were looked for.
     """
 
@@ -172,7 +172,7 @@ def surplus_p(
     block: NDArray[np.integer],
     rng: np.random.Generator,
 ) -> float:
-    """Return the chance of so many copied members under a random split: one-sided.
+    """Return the chance of at least as many copied members under a random split: one-sided.
 
     Fisher's exact test; where groups stay together, permutations of them.
 
@@ -185,6 +185,6 @@ def surplus_p(
     both = int((copied & member).sum())
     if len(np.unique(block)) == len(block):
         return float(hypergeom.sf(both - 1, len(member), int(copied.sum()), int(member.sum())))
-    assignment_of = [permuted(member, block, rng) for _ in range(PERMUTATIONS)]
-    null = np.array([(copied & deal).sum() / max(deal.sum(), 1) for deal in assignment_of])
+    permuted_members = [permuted(member, block, rng) for _ in range(PERMUTATIONS)]
+    null = np.array([(copied & drawn).sum() / max(drawn.sum(), 1) for drawn in permuted_members])
     return p_value(both / max(int(member.sum()), 1), null)

@@ -123,7 +123,7 @@ def _rows(study: Study, cell: CellData, bare: CellData) -> Iterator[RemovalRow]:
 
 def _best(cell: CellData, scenario: str) -> float:
     """Return the AUC of the best proxy in hindsight, of a scenario or of the whole cell."""
-    rows = cell.figures.rows
+    rows = cell.measurements.rows
     if scenario == WHOLE:
         return max(row.auc.value for row in rows)
     return rows[cell.scenarios.index(scenario)].auc.value

@@ -68,9 +68,9 @@ def controls_of(study: Study, cell: CellData) -> list[CellData]:
 def figure(cell: CellData, scenario: str) -> float | None:
     """Return the deployable AUC of a scenario, or of the whole cell."""
     if scenario == WHOLE:
-        made = cell.figures.crossfit
+        made = cell.measurements.crossfit
     else:
-        made = cell.figures.rows[cell.scenarios.index(scenario)].crossfit
+        made = cell.measurements.rows[cell.scenarios.index(scenario)].crossfit
     return None if made is None else made.value
 
 

@@ -2,9 +2,9 @@
 
 Within-pool figures of two pools cannot be compared record by record: each is relative to its own
 non-members. In a merged pool both kinds face the same ones, so `delta`, first origin minus second,
-says whose members stand out more. Two readings go with it, since records of one kind may score
-higher in or out: the band that redraws of the coins give where nothing leaks, and `own_delta`, the
-difference with each kind held against its own non-members, which is 0 where both leak alike.
+says whose members stand out more. Read `delta` with two others. `null_low` to `null_high` is what
+redraws give if nothing leaks; it need not be centred at 0. `own_delta` compares each kind with its
+own non-members and is 0 if both leak alike.
 """
 
 from __future__ import annotations
@@ -76,18 +76,18 @@ SHOWN = (
     *("pool", "generator", "epsilon", "scenario", "proxy", "measure", "first_value"),
     *("second_value", "delta", "low", "high", "null_low", "null_high", "p", "own_delta"),
 )
-"""What a person reads first of a merged cell."""
+"""Columns that a terminal shows."""
 
 
 @analysis("merged", version=1, row=MergedRow, shown=("corpus", *SHOWN))
 def merged(study: Study) -> Sequence[MergedRow]:
-    """Which of two kinds of records stands out more, where a spec plays them in one pool."""
-    joined = [cell_data for cell_data in study.cell_data if cell_data.pool.rule == UNION]
-    if not joined:
+    """Which of two kinds of records stands out more in a pool of the rule `union`."""
+    union_cells = [cell_data for cell_data in study.cell_data if cell_data.pool.rule == UNION]
+    if not union_cells:
         raise Unavailable('needs a pool of the rule "union", of two pools that are to be compared')
     rules = {(p.cell.corpus, p.pool.name): p.pool.rule for p in study.cell_data}
     rows: list[MergedRow] = []
-    for cell_data in joined:
+    for cell_data in union_cells:
         kinds = sorted(
             dict.fromkeys(cell_data.pool.origins),
             key=lambda kind: rules.get((cell_data.cell.corpus, kind)) == RANDOM,
@@ -117,8 +117,8 @@ def merged_rows(
     """
     observed = assignment_of(plan.trials, len(plan.targets))
     first = np.asarray([origin == order[0] for origin in plan.origins])
-    joined = first[observed.members % len(first)]
-    if joined.all() or not joined.any():
+    of_first = first[observed.members % len(first)]
+    if of_first.all() or not of_first.any():
         return []
     name = ("merged", plan.fingerprint, cell.generator, repr(cell.epsilon))
     comparison = comparison_of(design, plan, scores[: int(plan.trials.set.max()) + 1])
@@ -135,7 +135,7 @@ def merged_rows(
             Sides(comparison.ranks.low[signal], first, assignment)
             for signal, assignment in zip(chosen, assignments, strict=True)
         ]
-        best, counts = chosen[0], (int(joined.sum()), int((~joined).sum()))
+        best, counts = chosen[0], (int(of_first.sum()), int((~of_first).sum()))
         pool_auc = float(level[0, best])
         rows += [
             _row(cell, signals[best], pool_auc, order, counts, found)

@@ -67,7 +67,7 @@ def meta(study: Study) -> Sequence[MetaRow]:
 
 
 def _rows(cell: CellData) -> Iterator[MetaRow]:
-    for made, best in zip(cell.meta or (), cell.figures.rows, strict=True):
+    for made, best in zip(cell.meta or (), cell.measurements.rows, strict=True):
         oracle = cell.signals[best.signal]
         delta = made.auc - best.auc.value
         chosen = None if best.crossfit is None else best.crossfit.value

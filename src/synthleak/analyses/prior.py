@@ -254,8 +254,8 @@ def compare(
     """Put our best row of a cell beside the best arm of every prior attack."""
     best = max(ours, key=lambda row: (row.auc, row.tpr_at_fpr05))
     by_name = {attack.attack: attack for attack in figures}
-    rival = max(figures, key=lambda attack: (attack.best.auc, attack.best.tpr), default=None)
-    delta = None if rival is None else best.auc - rival.best.auc
+    prior = max(figures, key=lambda attack: (attack.best.auc, attack.best.tpr), default=None)
+    delta = None if prior is None else best.auc - prior.best.auc
     return ComparisonRow(
         **asdict(cell),
         ours_auc=best.auc,
@@ -266,15 +266,15 @@ def compare(
         **_beside("canary", by_name),
         **_beside("domias", by_name),
         delta=delta,
-        prior_arm=None if rival is None else f"{rival.attack} {rival.best.name}",
-        winner=_winner(rival, delta),
+        prior_arm=None if prior is None else f"{prior.attack} {prior.best.name}",
+        winner=_winner(prior, delta),
     )
 
 
-def _winner(rival: AttackMeasurements | None, delta: float | None) -> str:
-    if rival is None or delta is None or delta > 0:
+def _winner(prior: AttackMeasurements | None, delta: float | None) -> str:
+    if prior is None or delta is None or delta > 0:
         return OURS
-    return rival.attack if delta < 0 else "tie"
+    return prior.attack if delta < 0 else "tie"
 
 
 def _beside(name: str, by_name: Mapping[str, AttackMeasurements]) -> dict[str, Any]:

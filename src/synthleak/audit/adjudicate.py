@@ -3,9 +3,8 @@
 Single pools are cheap to screen, but each is relative to its own non-members. A cell that the
 control gap flags is settled by the merged-pool game: the selected pool joined with a random one,
 the same generator and budget, the same store (docs/method.md §10). The results of the audit stay
-as they
-are: what is added lies in files of its own, which name the results that they were made from
-(design/adjudication.md).
+as they are: what is added lies in files of its own, which name the results that they were made
+from (design/adjudication.md).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.merged import MergedRow, merged_rows
 from synthleak.audit.folder import RESULTS, digest_of_file
 from synthleak.audit.result import Audit, results_key
-from synthleak.audit.run import fill
+from synthleak.audit.run import make_missing_releases
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.status import open_finished
 from synthleak.audit.steps.observations import observations
@@ -35,7 +34,7 @@ from synthleak.audit.steps.releases import (
     wanted_sets,
 )
 from synthleak.audit.steps.scores import scores_of
-from synthleak.audit.steps.stages import OBSERVATIONS
+from synthleak.audit.steps.work import OBSERVATIONS
 from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Progress, Silent
 from synthleak.core.errors import GeneratorError, PlanError, PoolError, UserError
@@ -114,8 +113,9 @@ def adjudicate(
     with working_in(audit.folder.root):
         staged.commit()
         setup = replace(setup, store=audit.folder.store)
-        fill(setup, runtime, progress, stages=[OBSERVATIONS])
-        rows = [row for flag in playable for row in cell_data(setup, flag)]
+        make_missing_releases(setup, runtime, progress)
+        OBSERVATIONS.make(setup, runtime, progress)
+        rows = [row for flag in playable for row in merged_rows_of(setup, flag)]
         _write(audit, setup, playable, rows)
     return Adjudication(tuple(flags), tuple(rows))
 
@@ -237,7 +237,7 @@ def _settings(audit: Audit, flag: Flag) -> dict[str, Any]:
     return settings
 
 
-def cell_data(setup: Setup, flag: Flag) -> list[MergedRow]:
+def merged_rows_of(setup: Setup, flag: Flag) -> list[MergedRow]:
     """Return what the merged game of a flagged cell gives, the selected pool first."""
     order = (flag.cell.pool, str(flag.control))
     return merged_rows(flag.merged, *game_of(setup, flag.merged), order)

@@ -63,7 +63,7 @@ def blind_remark(preconditions: Preconditions) -> Remark:
     """Say what a classifier that never sees the release makes of the split."""
     blind = preconditions.blind
     figures = (
-        f"AUC {blind.auc:.3f}, chance stays below {blind.ceiling:.3f}, p = {blind.p:.3f},"
+        f"AUC {blind.auc:.3f}, chance limit {blind.ceiling:.3f}, p = {blind.p:.3f},"
         f" {blind.permutations} permuted splits"
     )
     if blind.unfair:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from synthleak.analyses.analysis import Outcome, Study, analyses, outcomes_of
+from synthleak.analyses.analysis import Outcome, Row, Study, analyses, outcomes_of
 from synthleak.analyses.cell_data import CellData
 from synthleak.analyses.cells import CellRow, CellVerdict, ProxyRow, RecordRow, evaluate, judge
 from synthleak.analyses.copies import Copies, CopyRow
@@ -28,7 +28,7 @@ from synthleak.analyses.prior import (
 from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
-from synthleak.audit.folder import CONFIDENTIAL, REPORT, RunFolder
+from synthleak.audit.folder import CONFIDENTIAL, REPORT, RESULTS, RunFolder
 from synthleak.audit.remarks import Remark, remarks_on
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.audit.steps.cell_data import cell_data_of, pool_facts
@@ -69,7 +69,7 @@ from synthleak.report.compare.comparison import compare as compare_results
 from synthleak.report.html import render
 from synthleak.report.notebook import notebook
 from synthleak.report.results import CellResult, Facts, Results, Table
-from synthleak.report.tables import RESULTS_VERSION, read_parquet
+from synthleak.report.tables import RESULTS_VERSION, has_columns, read_parquet
 from synthleak.report.verdict import headline
 
 
@@ -184,20 +184,25 @@ class Audit:
         )
 
     @cached_property
-    def figures(self) -> dict[Cell, CellMeasurements]:
+    def measurements(self) -> dict[Cell, CellMeasurements]:
         """Every measurement of every cell, with its null."""
         return {cell: MEASUREMENTS.get(self.setup, cell) for cell in self.setup.cells}
+
+    @property
+    def figures(self) -> dict[Cell, CellMeasurements]:
+        """The old name of `measurements`."""
+        return self.measurements
 
     @cached_property
     def verdicts(self) -> dict[Cell, CellVerdict]:
         """What is said of every cell."""
         withheld = self.preconditions.withheld if self.preconditions else None
-        judged = judge(list(self.figures.values()), withheld)
-        return dict(zip(self.figures, judged, strict=True))
+        judged = judge(list(self.measurements.values()), withheld)
+        return dict(zip(self.measurements, judged, strict=True))
 
     @cached_property
     def preconditions(self) -> Preconditions | None:
-        """What was asked before the verdict on a release that was already there; else None."""
+        """What was asked before the verdict on an existing release; else None."""
         return preconditions_of(self.setup)
 
     def _copies_in(self, cell: Cell) -> Copies | None:
@@ -212,14 +217,14 @@ class Audit:
 
     @cached_property
     def remarks(self) -> list[Remark]:
-        """What one release that was already there can and cannot show; none for a game."""
+        """What one existing release can and cannot show; none for a game."""
         return remarks_on(self.setup, self.preconditions) if self.preconditions else []
 
     @cached_property
     def _tables(self) -> tuple[list[CellRow], list[ProxyRow]]:
         rows: list[CellRow] = []
         details: list[ProxyRow] = []
-        for cell, figures in self.figures.items():
+        for cell, figures in self.measurements.items():
             some, more = evaluate(
                 cell,
                 self.setup.proxies,
@@ -227,7 +232,7 @@ class Audit:
                 self.setup.plans[cell.pool],
                 figures,
                 self.verdicts[cell],
-                len(self.figures),
+                len(self.measurements),
                 self._copies_in(cell),
             )
             rows += some
@@ -246,8 +251,24 @@ class Audit:
 
     @cached_property
     def _whole(self) -> bool:
-        """Whether the folder's results were made from this very evidence: then they are read."""
-        return self.folder.holds(results_key(self.setup))
+        """Whether the folder's results are read."""
+        return self.results_are_current()
+
+    def results_are_current(self, but: Sequence[str] = ()) -> bool:
+        """Say whether the folder's results were made from this evidence and have today's columns.
+
+        Results with other columns are not read but written again; files in `but` may differ.
+        """
+        if not self.folder.holds(results_key(self.setup), but=but):
+            return False
+        kinds: dict[str, Row] = {"cells": CellRow, "proxies": ProxyRow}
+        kinds |= {entry.name: entry.plugin.row for entry in analyses}
+        listed = (self.folder.manifest() or {})["files"]
+        return all(
+            has_columns(kind, self._kept(name))
+            for name, kind in kinds.items()
+            if f"{RESULTS}/{name}.parquet" in listed
+        )
 
     def _kept(self, name: str) -> Path:
         return self.folder.results / f"{name}.parquet"
@@ -305,7 +326,7 @@ class Audit:
 
     @cached_property
     def outcomes(self) -> list[Outcome]:
-        """What every analysis says of this audit, or what it lacks: a table each in `results/`."""
+        """What every analysis says of this audit, or what it needs: a table each in `results/`."""
         if not self._whole:
             return outcomes_of(self.study, also=self.setup.spec.analyses.also)
         summary = json.loads((self.folder.results / "summary.json").read_text(encoding="utf-8"))
@@ -338,7 +359,7 @@ class Audit:
                 row
                 for cell in self.setup.cells
                 if not draws_sets(self.setup, cell.pool)
-                for row in exposed_rows(self.setup, cell, self.figures[cell])
+                for row in exposed_rows(self.setup, cell, self.measurements[cell])
             ),
         ]
 
@@ -354,11 +375,11 @@ class Audit:
                 claim=self.claim(cell),
                 rows=tuple(row for row in self.cells if is_of(row, cell)),
                 degenerate=self.degenerate(cell),
-                cells=len(self.figures),
+                cells=len(self.measurements),
                 counted=not given and self.setup.spec.game.adjacency == "add",
                 copies=self._copies_in(cell),
             )
-            for cell, figures in self.figures.items()
+            for cell, figures in self.measurements.items()
         )
 
     @cached_property
@@ -441,7 +462,7 @@ class Audit:
         }
 
     def _check(self) -> dict[str, Any] | None:
-        """Return what was asked before the verdict on a release that was already there."""
+        """Return what was asked before the verdict on an existing release."""
         split = self.setup.corpus.split
         if self.preconditions is None or split is None:
             return None
@@ -475,10 +496,10 @@ def compare(audits: Sequence[tuple[str, Audit]]) -> Compared:
 def results_key(setup: Setup) -> str:
     """Return the key of the results: of all measurements they are made from, and their format."""
     keys = [measurements_key(setup, cell) for cell in setup.cells]
-    rivals = [prior_key(setup, cell, a) for cell in setup.cells for a in setup.plugins.attacks]
-    # By name: modules that were imported before the shelf was swept stand first on it.
+    prior_keys = [prior_key(setup, cell, a) for cell in setup.cells for a in setup.plugins.attacks]
+    # Sorted by name: registration order depends on import order.
     also = setup.spec.analyses.also
     run = [entry for entry in analyses if entry.name in also or not entry.plugin.opt_in]
     said = sorted(([entry.name, entry.version] for entry in run), key=str)
     said += [["profiles", PROFILE_VERSION], ["attributes of records", ATTRIBUTES_VERSION]]
-    return digest("findings", RESULTS_VERSION, identity_of(setup), keys, rivals, said)
+    return digest("findings", RESULTS_VERSION, identity_of(setup), keys, prior_keys, said)

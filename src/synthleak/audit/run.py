@@ -25,7 +25,7 @@ from synthleak.audit.steps.releases import (
     missing_releases,
     wanted_sets,
 )
-from synthleak.audit.steps.stages import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Stage
+from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Work
 from synthleak.core.cell import counted_cells
 from synthleak.core.engine.progress import Progress, Silent, duration
 from synthleak.core.errors import Damaged, UserError
@@ -65,12 +65,12 @@ def run(
         setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
         setup, news = _admitted(setup, folder, hold, staged, extend)  # nothing was written so far
         discard_releases(setup, damaged)
-        made = fill(setup, runtime, progress, news, stages=())  # 4. releases
+        made = make_missing_releases(setup, runtime, progress, news)  # 4. releases
         made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
         made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
-        made += _make(MORE, setup, runtime, progress)
+        made += _make(MORE, setup, runtime, progress)  # 7. meta-classifier if asked for, utility
         audit, key = Audit(setup, folder), results_key(setup)
-        if not made and folder.holds(key):
+        if not made and audit.results_are_current():
             folder.note_hashes()
             progress.say(
                 f"nothing to do: {folder.root} is up to date ({counted_cells(setup.cells)})"
@@ -115,14 +115,10 @@ def _admitted(
     return replace(setup, store=folder.store), news or []
 
 
-def fill(
-    setup: Setup,
-    runtime: Runtime,
-    progress: Progress,
-    news: Sequence[str] = (),
-    stages: Sequence[Stage] = EVIDENCE,
+def make_missing_releases(
+    setup: Setup, runtime: Runtime, progress: Progress, news: Sequence[str] = ()
 ) -> int:
-    """Make the releases that the store does not hold, then what the stages make of them."""
+    """Make the releases that the store does not hold; say first what is `news` to the folder."""
     if news:
         missing = sum(len(unit.sets) for unit in missing_releases(setup))
         whole = sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
@@ -130,22 +126,22 @@ def fill(
         progress.say(f"to make: {missing:,} releases; kept: {whole - missing:,}")
     made = _make([RELEASES], setup, runtime, progress)
     check_awaited(setup)
-    return made + _make(stages, setup, runtime, progress)
+    return made
 
 
 def _make(
-    stages: Sequence[Stage],
+    works: Sequence[Work],
     setup: Setup,
     runtime: Runtime,
     progress: Progress,
     met: tuple[str, ...] = (),
 ) -> int:
-    """Make what is missing, stage by stage; what turns out to be damaged is made again first."""
+    """Make what is missing, one after another; what turns out to be damaged is made again first."""
     made = 0
-    for stage in stages:
+    for work in works:
         while True:
             try:
-                made += stage.make(setup, runtime, progress)
+                made += work.make(setup, runtime, progress)
                 break
             except Damaged as error:
                 if error.name in met:
@@ -210,8 +206,8 @@ def analyse(
         if missing_releases(audit.setup) or missing_evidence(audit.setup):
             raise UserError("the audit is not finished", str(folder), "go on with `run` first")
         wanted = {*only, *also} if only else {*also, *audit.setup.spec.analyses.also}
-        stages = (*MEASUREMENTS, META) if META.title in wanted else MEASUREMENTS
-        _make(stages, audit.setup, runtime, progress)
+        works = (*MEASUREMENTS, META) if META.title in wanted else MEASUREMENTS
+        _make(works, audit.setup, runtime, progress)
         asked += wanted
         studies.append((str(folder), audit.study))
     return outcomes_of(join_studies(studies), only=only, also=asked)

@@ -21,7 +21,7 @@ from synthleak.corpus.corpus import Corpus, Record, assemble
 from synthleak.encoders.encoder import Vectors, encode_once
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Targets
-from synthleak.plan.plan import Plan, RecordSet, designs, play
+from synthleak.plan.plan import Plan, RecordSet, designs, draw_once
 from synthleak.pools.pool import Pool
 from synthleak.pools.selection import select_all
 from synthleak.releases.release import Generator, Public, Request, public_side
@@ -85,7 +85,7 @@ class Setup:
         return tuple(self.corpus.records[position] for position in positions)
 
     def release_key(self, cell: Cell, record_set: RecordSet) -> str:
-        """Return the key of a release: from contents and settings, never from company or speed.
+        """Return the key of a release: of contents and settings, never of batch or worker.
 
         It is made once: what a generator reads from elsewhere is taken as it was when first asked.
         """
@@ -217,7 +217,7 @@ def draw(inputs: Inputs, pools: dict[str, Pool], store: Store) -> Setup:
     """Draw the plan of every pool: sets, trials and baselines. The setup is then whole."""
     spec, corpus = inputs.loaded.spec, inputs.corpus
     with inputs.loaded.pointing():
-        plans = {name: play(pool, spec.game, spec.seed, store) for name, pool in pools.items()}
+        plans = {name: draw_once(pool, spec.game, spec.seed, store) for name, pool in pools.items()}
     publics = {
         name: public_side(
             [corpus.records[p] for p in pool.auxiliary],

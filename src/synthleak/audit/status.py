@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synthleak.audit.result import Audit, open_run, results_key
+from synthleak.audit.result import Audit, open_run
 from synthleak.audit.steps.observations import all_evidence_keys
 from synthleak.audit.steps.releases import (
     header_of,
@@ -64,7 +64,7 @@ def _status(audit: Audit, but: Sequence[str] = ()) -> Status:
             }
         )
     whole = all(row["looked_at"] == row["of"] for row in rows)
-    done = whole and audit.folder.holds(results_key(setup), but=but)
+    done = whole and audit.results_are_current(but=but)
     altered = [name for name in audit.folder.altered() if name not in but]
     if not whole:
         unfinished = "not finished"

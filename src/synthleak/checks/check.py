@@ -182,7 +182,7 @@ def _settings(written: str, whole: str) -> dict[str, Any]:
         key, equals, value = part.partition("=")
         if not equals:
             raise UserError(
-                f"{part!r} is no setting", f"--pool {whole!r}", "write rule: key=value; key=value"
+                f"not a setting: {part!r}", f"--pool {whole!r}", "write rule: key=value; key=value"
             )
         try:
             found[key.strip()] = tomllib.loads(f"value = {value.strip()}")["value"]

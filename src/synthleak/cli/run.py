@@ -61,7 +61,7 @@ def run(spec: Path, out: Path, extend: bool, fail_if: str | None, how: How) -> N
 
 
 def gate_of(condition: str | None) -> Predicate | None:
-    """Read the condition of `--fail-if` before anything is spent."""
+    """Read the condition of `--fail-if` before any work starts."""
     from synthleak.audit.gate import parse_gate
 
     return None if condition is None else parse_gate(condition)

@@ -105,7 +105,7 @@ class Registry(Generic[P]):
         self.title = title
         self._packages = packages
         self._entries: dict[str, Entry[P]] = {}
-        self._swept = False
+        self._imported = False
         REGISTRIES.append(self)
 
     def register(self, name: str, *, version: int, **facts: str) -> Callable[[Q], Q]:
@@ -148,7 +148,7 @@ class Registry(Generic[P]):
     def put(self, entry: Entry[P]) -> None:
         """Register an entry, after those of the folder of its kind."""
         if not entry.source.startswith(tuple(f"{package}." for package in self._packages)):
-            self._sweep_folder()
+            self._import_folder()
         known = self._entries.get(entry.name)
         if known is not None and known.source != entry.source:
             raise ContractError(
@@ -162,7 +162,7 @@ class Registry(Generic[P]):
             del self._entries[name]
 
     def __iter__(self) -> Iterator[Entry[P]]:
-        self._sweep()
+        self._import_all()
         return iter(self._entries.values())
 
     def names(self) -> list[str]:
@@ -171,19 +171,19 @@ class Registry(Generic[P]):
 
     def get(self, name: str, where: str | None = None) -> Entry[P]:
         """Return the plug-in of this name; `where` is the key of the spec that asked for it."""
-        self._sweep()
+        self._import_all()
         if name not in self._entries:
             raise SpecError(f"unknown {self.title} {name!r}", where, nearest(name, self.names()))
         return self._entries[name]
 
-    def _sweep(self) -> None:
-        self._sweep_folder()
+    def _import_all(self) -> None:
+        self._import_folder()
         load_installed()
 
-    def _sweep_folder(self) -> None:
-        if self._swept:
+    def _import_folder(self) -> None:
+        if self._imported:
             return
-        self._swept = True
+        self._imported = True
         for name in self._packages:
             path = importlib.import_module(name).__path__
             for module in sorted(pkgutil.iter_modules(path), key=lambda item: item.name):

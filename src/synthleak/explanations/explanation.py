@@ -112,7 +112,9 @@ def explain(
     sides_here = sides.joined[:, target], sides.absent[:, target]
     stories = [
         _signal(audit, cell, target, row, sides_here, include_text=include_text)
-        for row in _signals(rows, audit.figures[cell].deciding, audit.naming_signal(cell, target))
+        for row in _signals(
+            rows, audit.measurements[cell].deciding, audit.naming_signal(cell, target)
+        )
     ]
     result = next(one for one in audit.cell_results if one.cell == cell)
     return Explanation(
@@ -172,7 +174,7 @@ def _chosen(
         raise UserError("the record is in no such cell", "--cell", f"it is in {known}")
 
     def strength(cell: Cell) -> float:
-        fitted = audit.figures[cell].crossfit
+        fitted = audit.measurements[cell].crossfit
         return -math.inf if fitted is None else fitted.value
 
     return max(meant, key=strength)

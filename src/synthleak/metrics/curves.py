@@ -232,7 +232,7 @@ def _sorted_v(ranks: Ranks, sides: Iterator[Sides], best: Ints, shape: tuple[int
 
 
 def _band(drawn: Floats, places: int) -> tuple[Floats, Floats]:
-    """Return the band of sorted V at so many places, each draw read at the same share of records.
+    """Return the band of sorted V at `places` points, each draw read at the same share of records.
 
     Draws differ in how many records qualify.
     """

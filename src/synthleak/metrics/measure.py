@@ -46,7 +46,7 @@ EXPOSURE = "exposure"
 
 
 def redraws_for(cells: int, statistics: int) -> int:
-    """Return B: 2,000, or enough that Holm over so many cells can still reach p = 0.01.
+    """Return B: 2,000, or enough that Holm over `cells` can still reach p = 0.01.
 
     The smallest p of a cell is one redraw's share for each statistic (docs/method.md §8).
 
@@ -246,7 +246,7 @@ def _epsilon(plan: Plan, values: Floats, claim: Claim, rng: Rng) -> EpsilonBound
 
 
 def largest_epsilon(plan: Plan, sets: int, delta: float) -> float | None:
-    """Return the largest ε that a plan with so many instances could show."""
+    """Return the largest ε that a plan with `sets` instances could show."""
     if plan.coins is None:
         return None
     targets = len(plan.targets)

@@ -101,13 +101,13 @@ class PlantedLeaks:
         self.test = min_p_test(self.statistics.values)
 
     @property
-    def most(self) -> int:
-        """How many members (records, where records are compared with themselves) there are."""
+    def members(self) -> int:
+        """The number of members; of records, if records are compared with themselves."""
         if self._within:
             return int(self._values.shape[1])
         return int(np.median([len(assignment.members) for assignment in self._assignments]))
 
-    def found_auc(self, auc: float, level: float, trials: int = PLANTED) -> float:
+    def power_for_auc(self, auc: float, level: float, trials: int = PLANTED) -> float:
         """Return how often members raised to this AUC in one signal are found."""
         shifts: dict[int, float] = {}
 
@@ -118,8 +118,8 @@ class PlantedLeaks:
 
         return self._found(plant, level, trials)
 
-    def found_copies(self, count: int, level: float, trials: int = PLANTED) -> float:
-        """Return how often so many members, or records, copied in one signal are found."""
+    def power_for_copies(self, count: int, level: float, trials: int = PLANTED) -> float:
+        """Return the share of trials in which `count` copied members (or records) are found."""
         targets = self._values.shape[1]
 
         def plant(scores: Floats, assignment: Assignment, signal: int) -> Floats:
@@ -219,21 +219,21 @@ def estimate_power(
         signals,
         ceiling=passable(centre + critical * scale),
         auc=found,
-        confirmed=leaks.found_auc(found, level) if confirm and found is not None else None,
+        confirmed=leaks.power_for_auc(found, level) if confirm and found is not None else None,
         copied=_smallest_share(leaks, level, power) if confirm else None,
     )
 
 
 def _smallest_share(leaks: PlantedLeaks, level: float, power: float) -> float | None:
     """Return the smallest share of members that is found when they are copied."""
-    low, high = 0, leaks.most
-    if leaks.found_copies(high, level, SEARCHING) < power:
+    low, high = 0, leaks.members
+    if leaks.power_for_copies(high, level, SEARCHING) < power:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        reached = leaks.found_copies(middle, level, SEARCHING) >= power
+        reached = leaks.power_for_copies(middle, level, SEARCHING) >= power
         low, high = (low, middle) if reached else (middle, high)
-    return high / leaks.most
+    return high / leaks.members
 
 
 def instances_needed(
@@ -241,8 +241,8 @@ def instances_needed(
 ) -> int | None:
     """Return about how many instances find this AUC; None if the design could never.
 
-    What is found beyond chance shrinks with the square root of the instances; `estimated(n)` plays
-    a design of n to correct for the rest, as long as n is not too large to play.
+    The smallest AUC found approaches 0.5 as 1/sqrt(instances); `estimated(n)` simulates n
+    instances, at most LARGEST_PLAYED, to correct this.
     """
     if auc <= 0.5:
         return None

@@ -40,7 +40,7 @@ def tpr_at_fpr(positive: Floats, negative: Floats, limit: float = FPR_LIMIT) -> 
 
 
 def allowed_alarms(negatives: int, limit: float = FPR_LIMIT) -> int:
-    """Return how many of so many non-members may be flagged.
+    """Return how many of `negatives` non-members may be flagged.
 
     >>> allowed_alarms(50), allowed_alarms(20), allowed_alarms(19)
     (2, 1, 0)

@@ -1,4 +1,9 @@
-"""The scores of a cell beside the plan that says who was a member: labels meet scores here."""
+"""The scores of a cell beside the plan that says who was a member.
+
+Labels meet scores here for the measurements, curves and profile of a cell. They also do in
+`metrics/rounds.py`, `metrics/meta_classifier.py`, and in the analyses of prior attacks, merged
+pools and consistency.
+"""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ class Design(ABC):
 designs: Registry[Design] = Registry("design", "synthleak.plan")
 
 
-def play(pool: Pool, game: GameSection, seed: int, store: Store) -> Plan:
+def draw_once(pool: Pool, game: GameSection, seed: int, store: Store) -> Plan:
     """Return the plan of a pool, drawn once per (pool, game, seed)."""
     entry = designs.get(game.design, "game.design")
     if entry.plugin.given and pool.given is None:

@@ -25,7 +25,7 @@ from synthleak.audit.run import written
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.steps.measurements import redraws_of
 from synthleak.audit.steps.releases import missing_releases, wanted_sets
-from synthleak.audit.steps.stages import STAGES, Stage
+from synthleak.audit.steps.work import AFTER_RELEASES, Work
 from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress, Silent
@@ -53,8 +53,7 @@ from synthleak.preflight.probe import (
 BLOCK = 4096
 """Bytes that a file takes at least on most disks."""
 
-CREW = 4
-"""Workers of the probe, at most."""
+MOST_PROBE_WORKERS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +116,7 @@ class _Trial:
         self.setup = setup
         self.progress = progress
         self.workers = workers
-        self.crew = min(workers, available_cores(), CREW)
+        self.probe_workers = min(workers, available_cores(), MOST_PROBE_WORKERS)
         self.busy = min(workers, available_cores())
         self.every = [cell for cell in setup.cells if cell.pool == setup.cells[0].pool]
         self.elsewhere = [cell for cell in self.every if self._awaits(cell)]
@@ -133,7 +132,9 @@ class _Trial:
 
     def stages(self, folder: Path) -> dict[str, float]:
         """Do the work of the probe and return the estimated seconds of each stage."""
-        started = seconds(lambda: self._run(start_worker, range(self.crew), "starting workers"))
+        started = seconds(
+            lambda: self._run(start_worker, range(self.probe_workers), "starting workers")
+        )
         found = {"workers": started if self.workers > 1 else 0.0, "releases": self._releases()}
         tried = [*self.every, *self.others]
         for cell in tried:
@@ -141,7 +142,7 @@ class _Trial:
         kinds = {math.isfinite(cell.epsilon): cell for cell in reversed(self.every)}
         pair = replace(self.setup, only=tuple(kinds.values()))
         whole = replace(self.setup, only=tuple(tried))
-        for number, stage in enumerate(STAGES):
+        for number, stage in enumerate(AFTER_RELEASES):
             of_observations = stage.of == "observation"
             found[stage.title] = self._later(number, whole if of_observations else pair)
         found["results"] = self._results(pair, folder)
@@ -170,7 +171,7 @@ class _Trial:
     def _make(self, cells: Sequence[Cell]) -> None:
         for cell in cells:
             alone = self.setup.generator_of(cell)[1].exclusive
-            probes = choose(self.setup, [cell], 1 if alone else self.crew)
+            probes = choose(self.setup, [cell], 1 if alone else self.probe_workers)
             self._run(time_releases, probes, "probing releases", workers=1 if alone else None)
 
     def _cell(self, table: dict[Cell, Timing], cell: Cell, costliest: Cell) -> float:
@@ -187,7 +188,7 @@ class _Trial:
 
     def _later(self, number: int, setup: Setup) -> float:
         """Estimate the seconds of a later stage from all its work on the cells of `setup`."""
-        stage = STAGES[number]
+        stage = AFTER_RELEASES[number]
         began, before = time.perf_counter(), _usage(self.setup.store)
         units = stage.missing(setup)
         scan = (time.perf_counter() - began) * len(self.setup.cells) / len(setup.cells)
@@ -202,7 +203,7 @@ class _Trial:
         self.disk += round(grown * amount)
         return scan + took
 
-    def _observations(self, stage: Stage, setup: Setup) -> tuple[int, float]:
+    def _observations(self, stage: Work, setup: Setup) -> tuple[int, float]:
         timings = unit_timings(read_notes(self.setup.store, stage.title))
         amount, work = 0, 0.0
         for pool, plan in self.setup.plans.items():
@@ -211,7 +212,7 @@ class _Trial:
             amount, work = amount + here, work + here * timings[pool][0]
         return amount, work / self.busy + sum(once for _, once in timings.values())
 
-    def _per_cell(self, stage: Stage, setup: Setup) -> tuple[int, float]:
+    def _per_cell(self, stage: Work, setup: Setup) -> tuple[int, float]:
         """Cells are few: they are done in rounds, one cell per worker."""
         notes = read_notes(self.setup.store, stage.title)
         amount = len(notes) * len(self.setup.cells) // len(setup.cells)
@@ -246,7 +247,7 @@ class _Trial:
             task,
             setup or self.setup,
             list(units),
-            workers=workers or self.crew,
+            workers=workers or self.probe_workers,
             progress=self.progress,
             title=title,
             steps=len(units),

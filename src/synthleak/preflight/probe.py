@@ -25,7 +25,7 @@ from synthleak.audit.steps.releases import (
     release_name,
     wanted_sets,
 )
-from synthleak.audit.steps.stages import STAGES
+from synthleak.audit.steps.work import AFTER_RELEASES
 from synthleak.core.cell import Cell
 from synthleak.core.store import Store, name_of
 from synthleak.plan.plan import RecordSet
@@ -133,7 +133,7 @@ def time_releases(setup: Setup, probe: ReleaseProbe) -> int:
 
 def time_unit(setup: Setup, probe: UnitProbe) -> int:
     """Do a unit of a stage, and note how long it took."""
-    stage = STAGES[probe.stage]
+    stage = AFTER_RELEASES[probe.stage]
     began = time.perf_counter()
     took = seconds(lambda: stage.task(setup, probe.unit))
     _note(setup.store, stage.title, _cell_of(probe.unit), began, [took], probe.number)

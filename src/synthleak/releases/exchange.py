@@ -35,7 +35,7 @@ def _line(row: dict[str, Any]) -> bytes:
     text = json.dumps(row, ensure_ascii=False).translate(_LINE_ENDS)
     try:
         return f"{text}\n".encode()
-    except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8 form
+    except UnicodeEncodeError:  # an unpaired surrogate has no UTF-8 form
         return f"{json.dumps(row)}\n".encode()
 
 
@@ -108,7 +108,11 @@ def _record(line: bytes, where: str, of_set: str) -> Synthetic:
     try:
         row["text"].encode()
     except UnicodeEncodeError:
-        raise GeneratorError("'text' holds half of a surrogate pair", where) from None
+        raise GeneratorError(
+            "'text' holds invalid Unicode (an unpaired surrogate)",
+            where,
+            "correct or drop that record",
+        ) from None
     if of_set and row.get("set", of_set) != of_set:
         raise GeneratorError(
             f"the line says that it belongs to {str(row['set'])[:40]!r}",

@@ -4,7 +4,8 @@ The page computes nothing: its numbers are looked up in the tables. Everything f
 or packed, scripts and styles are named by their hashes in the content policy, and no request
 leaves the page.
 
-To add a section, write its template and name it in `SECTIONS`.
+To add a section, write its template, whose outer element has the section's id, and name it in
+`SECTIONS`. The keys of every `content` share one namespace.
 """
 
 from __future__ import annotations
@@ -129,7 +130,10 @@ def _content(page: Page) -> dict[str, Any]:
         "policy": policy(scripts, [style]),
     }
     for section in SECTIONS:
-        shown |= section.content(page)
+        content = section.content(page)
+        if taken := sorted(content.keys() & shown.keys()):
+            raise ValueError(f"the section {section.id!r} gives {taken[0]!r}, a key in use")
+        shown |= content
     return shown
 
 

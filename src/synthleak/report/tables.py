@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 RESULTS_VERSION = 3
+"""Raise it with every new column of `cells.csv` or `proxies.csv`."""
 R = TypeVar("R")
 
 
@@ -40,7 +41,7 @@ def _table_files(
 
 
 def outcome_files(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
-    """Return the tables of some analyses as files, and `analyses.json` with what each lacks."""
+    """Return the tables of some analyses as files, and `analyses.json` with what each needs."""
     files = {"analyses.json": (json.dumps(_analyses(outcomes), indent=1) + "\n").encode()}
     for outcome in outcomes:
         if outcome.rows:
@@ -49,7 +50,7 @@ def outcome_files(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
 
 
 def _analyses(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return how many rows every analysis gave, and what it lacks."""
+    """Return how many rows every analysis gave, and what it needs."""
     return {o.name: {"rows": len(o.rows), "lacks": o.unavailable} for o in outcomes}
 
 
@@ -82,6 +83,14 @@ def read_parquet(kind: type[R], path: Path) -> list[R]:
     import pyarrow.parquet
 
     return [kind(**row) for row in pyarrow.parquet.read_table(path).to_pylist()]
+
+
+def has_columns(kind: type[DataclassInstance], path: Path) -> bool:
+    """Say whether a Parquet file holds the columns of `kind`: one of another version may not."""
+    import pyarrow.parquet
+
+    found: list[str] = pyarrow.parquet.read_schema(path).names
+    return found == [field.name for field in fields(kind)]
 
 
 def _type_name(kind: Any) -> str:

@@ -46,7 +46,7 @@ Judged = tuple[str, float, str, bool]
 
 
 def binomial_limit(audits: int, rate: float = LEVEL) -> int:
-    """Return how many of so many audits may fail before the rate is significantly above 5%.
+    """Return how many of `audits` may fail before the rate is significantly above 5%.
 
     >>> binomial_limit(400), binomial_limit(20)
     (35, 5)

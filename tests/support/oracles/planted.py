@@ -115,7 +115,7 @@ class Ground:
             plan=plan,
             game=self.game,
             signals=tuple(Signal(s.scenario, p.name, p.view) for s in scores for p in PROXIES),
-            figures=measure(
+            measurements=measure(
                 ScoredCell(scores, design, plan, self.game, name),
                 Claim(math.inf, 0.0),
                 redraws=self.redraws,
@@ -150,7 +150,7 @@ class Planted:
         return self
 
     def study(self) -> Study:
-        judged = judge([cell_data.figures for cell_data, _ in self.cells])
+        judged = judge([cell_data.measurements for cell_data, _ in self.cells])
         rows: list[CellRow] = []
         details: list[ProxyRow] = []
         for (cell_data, scores), verdict in zip(self.cells, judged, strict=True):
@@ -159,7 +159,7 @@ class Planted:
                 PROXIES,
                 [round_measurements(table, cell_data.plan.trials) for table in scores],
                 cell_data.plan,
-                cell_data.figures,
+                cell_data.measurements,
                 verdict,
                 len(self.cells),
             )

@@ -27,7 +27,7 @@ def cell_data_of(setup: Setup, cell: Cell) -> CellData:
             for baseline in plan.baselines
             for proxy in setup.proxies
         ),
-        figures=MEASUREMENTS.get(setup, cell),
+        measurements=MEASUREMENTS.get(setup, cell),
         profile=PROFILE.get(setup, cell),
         load_scores=partial(normal_scores_of, setup, cell),
         meta=META.get(setup, cell) if META.exists(setup, cell) else None,

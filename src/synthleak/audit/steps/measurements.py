@@ -39,6 +39,7 @@ def redraws_of(setup: Setup, pool: str) -> int:
 
 def measurements_key(setup: Setup, cell: Cell) -> str:
     """Return the key of a cell's measurements: plan, evidence, claim, streams, redraws."""
+    # Strings of a key stay as they are, whatever the code is called: stored runs depend on them.
     return digest(
         "figures",
         MEASUREMENTS_VERSION,
@@ -72,7 +73,7 @@ def scored_cell(setup: Setup, cell: Cell) -> ScoredCell:
 
 
 def _measure(setup: Setup, cell: Cell) -> CellMeasurements:
-    ROUNDS.get(setup, cell)
+    ROUNDS.get(setup, cell)  # stored now, while the scores are in memory
     return measure(
         scored_cell(setup, cell), claim_of(setup, cell), redraws=redraws_of(setup, cell.pool)
     )
@@ -107,7 +108,7 @@ ROUNDS = Artefact("figures", _rounds_key, _rounds, _dump_rounds, _load_rounds)
 """The paper's means over rounds, one per scenario, for the table of proxies."""
 
 
-def measured(setup: Setup, cell: Cell) -> list[Need]:
+def measurement_needs(setup: Setup, cell: Cell) -> list[Need]:
     """Return what is made from the scores of a cell."""
     needs: list[Need] = [(MEASUREMENTS, (cell,)), (CURVES, (cell,))]
     if draws_sets(setup, cell.pool):

@@ -49,11 +49,11 @@ META = Artefact("meta", _key, _fuse, dump_meta, load_meta)
 """The meta-classifier's measurements, one per scenario."""
 
 
-def fused(setup: Setup, cell: Cell) -> list[Need]:
+def meta_needs(setup: Setup, cell: Cell) -> list[Need]:
     """Return what the meta-classifier makes of a cell."""
     return [(META, (cell,))] if draws_sets(setup, cell.pool) else []
 
 
-def asked(setup: Setup, cell: Cell) -> list[Need]:
-    """Return the same, where the spec asks for it."""
-    return fused(setup, cell) if "meta" in setup.spec.analyses.also else []
+def meta_needs_if_asked(setup: Setup, cell: Cell) -> list[Need]:
+    """Return the same if the spec asks for it, else nothing."""
+    return meta_needs(setup, cell) if "meta" in setup.spec.analyses.also else []

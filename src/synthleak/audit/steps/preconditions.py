@@ -1,4 +1,4 @@
-"""What is asked before any verdict on a release that is already there (docs/method.md §11).
+"""What is asked before any verdict on an existing release (docs/method.md §11).
 
 First the files, then the split: where a classifier that never sees the release tells members from
 holdout, every figure would count that difference as leakage, and the check stops.
@@ -118,7 +118,7 @@ def examine(setup: Setup) -> None:
         )
     raise UserError(
         f"{NOT_EXCHANGEABLE}: a classifier that never sees the release tells members from holdout"
-        f" (AUC {found.blind.auc:.3f}, chance stays below {found.blind.ceiling:.3f},"
+        f" (AUC {found.blind.auc:.3f}, chance limit {found.blind.ceiling:.3f},"
         f" p = {found.blind.p:.3f}), and every figure would count that as leakage{odd}",
         remedy="split at random before generating, name the field that keeps records together"
         " (--group), or add --insist for figures without a verdict",

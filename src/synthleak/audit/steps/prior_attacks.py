@@ -124,11 +124,11 @@ def _references(setup: Setup, unit: AttackUnit) -> TextSet:
 
 def attacks_on(setup: Setup, cell: Cell) -> list[Attack]:
     """Return the attacks that some attacker of the plan can mount: DOMIAS needs a reference."""
-    cell_data = {baseline.scenario for baseline in setup.plans[cell.pool].baselines}
+    scenarios = {baseline.scenario for baseline in setup.plans[cell.pool].baselines}
     return [
         attack
         for attack in setup.plugins.attacks
-        if any(arm.scenario in cell_data for arm in attack.arms)
+        if any(arm.scenario in scenarios for arm in attack.arms)
     ]
 
 
@@ -143,6 +143,7 @@ def _keys(setup: Setup, cell: Cell, attack: Attack) -> list[tuple[int, str]]:
 
 def prior_key(setup: Setup, cell: Cell, attack: Attack) -> str:
     """Return the key of an attack's measurements on a cell: plan, what it saw, streams, redraws."""
+    # Strings of a key stay as they are, whatever the code is called: stored runs depend on them.
     return digest(
         "rivals",
         VERSION,
@@ -186,6 +187,6 @@ PRIOR = Artefact(
 """The measurements of one prior attack on a cell."""
 
 
-def attacked(setup: Setup, cell: Cell) -> list[Need]:
+def prior_attack_needs(setup: Setup, cell: Cell) -> list[Need]:
     """Return what is measured of the prior attacks on a cell."""
     return [(PRIOR, (cell, attack)) for attack in attacks_on(setup, cell)]

@@ -36,7 +36,7 @@ def _measured_sets(setup: Setup, cell: Cell) -> list[RecordSet]:
 
 
 def _tests(setup: Setup, cell: Cell, item: RecordSet) -> list[int]:
-    """Return real records that are no targets and not in this set, at most so many."""
+    """Return at most MOST_TESTS real records, neither targets nor in this set."""
     inside = set(item.records)
     rest = [p for p in setup.pools[cell.pool].candidates if p not in inside]
     order = stream(setup.spec.seed, "utility", cell.pool).permutation(len(rest))
@@ -68,7 +68,7 @@ UTILITY = Artefact("utility", _utility_key, _measure, Measures.to_bytes, Measure
 """The measures of one release, or of the real records that it was made from."""
 
 
-def useful(setup: Setup, cell: Cell) -> list[Need]:
+def utility_needs(setup: Setup, cell: Cell) -> list[Need]:
     """Return what is measured of the first releases of a cell."""
     sets = _measured_sets(setup, cell)
     return [(UTILITY, (cell, item, real)) for item in sets for real in (False, True)]

@@ -45,7 +45,9 @@ def json_object(line: str, where: str) -> dict[str, object]:
     # JSON can spell half of a pair, such as of an emoji that was cut. No file can hold it.
     if "\\ud" in line.lower() and not _can_be_written(row):
         raise CorpusError(
-            "a text holds half of a surrogate pair", where, "correct or drop that record"
+            "a text holds invalid Unicode (an unpaired surrogate)",
+            where,
+            "correct or drop that record",
         )
     if not isinstance(row, dict):
         raise CorpusError(f"a JSON object is needed, found {type(row).__name__}", where)

@@ -44,7 +44,7 @@ class FittedForest:
 
 
 def expected_path(size: Ints) -> Floats:
-    """Return the mean path length of a search that fails among so many points.
+    """Return the mean path length of a search that fails among `size` points.
 
     >>> expected_path(np.array([1, 2, 256])).round(3)
     array([ 0.   ,  1.   , 10.245])

@@ -15,7 +15,7 @@ from synthleak.evidence.fast.release_neighbours import (
 from synthleak.evidence.observation import Floats, Observation, Targets
 
 LARGE = 4096
-"""Above so many texts of O a table of all pairs would fill the memory."""
+"""Above this number of texts of O a table of all pairs would fill the memory."""
 # Vectors come in single precision: two that differ by less than this are the same vector.
 _SAME = 1e-5
 # "Within" a radius is not decided by the last digit of a sum.

@@ -32,9 +32,13 @@ def _common(targets: Targets, observation: Observation) -> Floats:
     rows = retrieve(targets, observation).rows
     common = np.zeros(rows.shape)
     for target, candidates in enumerate(rows.tolist()):
-        asked = [texts[row] for row in candidates]
+        candidate_texts = [texts[row] for row in candidates]
         common[target] = cdist(
-            [sequences[target]], asked, scorer=LCSseq.similarity, dtype=np.int64, workers=1
+            [sequences[target]],
+            candidate_texts,
+            scorer=LCSseq.similarity,
+            dtype=np.int64,
+            workers=1,
         )[0]
     return common
 

@@ -1,4 +1,4 @@
-"""Cosine similarity: how near the nearest texts point."""
+"""Cosine similarity to the nearest texts."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _CHUNK = 50
 
 
 @dataclass(frozen=True)
-class FoldFigures:
+class FoldMeasurements:
     """Of one signal: AUC without each fold, AUC and TPR at 5% FPR in it, as [draw, fold].
 
     The folds of all repeats follow one another.
@@ -97,7 +97,7 @@ class _Sorted:
         return sums[:, self._starts][:, self._run], sums[:, self._ends][:, self._run]
 
 
-def fold_figures(ranks: Ranks, signal: int, where: Folded) -> FoldFigures:
+def fold_measurements(ranks: Ranks, signal: int, where: Folded) -> FoldMeasurements:
     """Evaluate a signal in and without every fold."""
     score, members, others = ranks.low[signal], where.members, where.others
     order = np.empty(len(score), dtype=np.int64)
@@ -127,7 +127,7 @@ def fold_figures(ranks: Ranks, signal: int, where: Folded) -> FoldFigures:
         rest.append(ratio(left, 2 * (sizes[0] - mine) * (sizes[1] - theirs)))
         held.append(ratio(wins, 2 * mine * theirs))
         rate.append(ratio(_by_fold(found, place, where.folds), mine))
-    return FoldFigures(*(np.concatenate(part, axis=1) for part in (rest, held, rate)))
+    return FoldMeasurements(*(np.concatenate(part, axis=1) for part in (rest, held, rate)))
 
 
 def _by_fold(values: Floats, fold: NDArray[np.int8], folds: int) -> Floats:
@@ -170,7 +170,7 @@ class SortedPoolComparison(PoolComparison):
             return None
         where = folded(assignment, self.targets, inside, weight)
         distinct = self.ranks.distinct
-        every = [fold_figures(self.ranks, signal, where) for signal in distinct.tolist()]
+        every = [fold_measurements(self.ranks, signal, where) for signal in distinct.tolist()]
         rest, held, rate = (
             np.stack([getattr(item, name) for item in every]) for name in ("rest", "held", "rate")
         )

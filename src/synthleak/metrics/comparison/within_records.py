@@ -15,7 +15,7 @@ from synthleak.metrics.crossfit.within_records import (
     FEW_INSTANCES,
     choose_folds,
     doubled_wins,
-    fold_figures,
+    fold_measurements,
     folds_of,
     held_auc,
     held_tpr,
@@ -64,7 +64,7 @@ class WithinRecords(Comparison):
         if inside is None:
             return None
         coins = self.coins(assignments)
-        figures = fold_figures(self.values, coins, inside)
+        figures = fold_measurements(self.values, coins, inside)
         choices = [choose_folds(figures, group) for group in groups]
         return Deployable(
             np.stack([held_auc(figures, chosen) for chosen in choices]),

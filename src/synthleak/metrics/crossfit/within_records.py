@@ -27,7 +27,7 @@ FEW_INSTANCES = 2 * FOLDS
 
 
 @dataclass(frozen=True)
-class FoldFigures:
+class FoldMeasurements:
     """`rest` and `held`: mean AUC_x without and within each fold, as [signal, assignment, fold]."""
 
     rest: Floats
@@ -43,7 +43,7 @@ def folds_of(sets: int, targets: int, rng: Rng, repeats: int = REPEATS) -> Singl
     return split_folds(units, folds, rng, repeats).reshape(units, -1)
 
 
-def fold_figures(values: Floats, coins: Bools, inside: Singles) -> FoldFigures:
+def fold_measurements(values: Floats, coins: Bools, inside: Singles) -> FoldMeasurements:
     """Evaluate every signal without and within every fold, for `coins[assignment, set, target]`."""
     sets = values.shape[0]
     if sets < FEW_INSTANCES:
@@ -52,7 +52,7 @@ def fold_figures(values: Floats, coins: Bools, inside: Singles) -> FoldFigures:
     for rank_rest, rank_held, member in _each_record(values, coins, inside):
         rest.add(*_share(rank_rest, member, 1 - inside))
         held.add(*_share(rank_held, member, inside))
-    return FoldFigures(rest.mean(), held.mean())
+    return FoldMeasurements(rest.mean(), held.mean())
 
 
 class _Sum:
@@ -136,23 +136,23 @@ def _share(ranks: Singles, member: Singles, inside: Singles) -> tuple[Floats, Bo
     return made, compared == 0
 
 
-def _over_records(values: Floats, coins: Bools, inside: Singles) -> FoldFigures:
+def _over_records(values: Floats, coins: Bools, inside: Singles) -> FoldMeasurements:
     shares = record_aucs(doubled_ranks(values), coins).transpose(2, 0, 1)
     nothing = idle(coins).astype(np.float64)
     rest, held = (
         mean_compared(shares @ side, nothing @ side, side.sum(axis=0))
         for side in (1 - inside, inside)
     )
-    return FoldFigures(rest, held)
+    return FoldMeasurements(rest, held)
 
 
-def choose_folds(figures: FoldFigures, group: Signals) -> Signals:
+def choose_folds(figures: FoldMeasurements, group: Signals) -> Signals:
     """Return each assignment's and fold's best signal of a group, the first on ties."""
     chosen: Signals = group[figures.rest[group].round(9).argmax(axis=0)]
     return chosen
 
 
-def held_auc(figures: FoldFigures, chosen: Signals) -> Floats:
+def held_auc(figures: FoldMeasurements, chosen: Signals) -> Floats:
     """Return the deployable AUC of every assignment."""
     made: Floats = take_chosen(figures.held, chosen).mean(axis=1)
     return made
@@ -193,7 +193,7 @@ def _tpr(scores: NDArray[np.int32], joined: Bools) -> Floats:
 
 def resampled_instances(
     values: Floats, coins: Bools, inside: Singles, weight: Floats, finalists: Signals
-) -> FoldFigures:
+) -> FoldMeasurements:
     """Evaluate one assignment's folds again with instances drawn `weight[draw, set]` times.
 
     A record's releases are weighed, never copied, so that a release is on one side of a fold only.
@@ -212,7 +212,7 @@ def resampled_instances(
         without = np.repeat(wins @ drawn, inside.shape[1], axis=2) - within
         held.add(*_weighed(within, joined, fold))
         rest.add(*_weighed(without, joined, everyone - fold))
-    return FoldFigures(rest.mean().reshape(shape), held.mean().reshape(shape))
+    return FoldMeasurements(rest.mean().reshape(shape), held.mean().reshape(shape))
 
 
 def _weighed(ranks: Singles, member: Bools, side: Singles) -> tuple[Floats, Bools]:
@@ -230,7 +230,7 @@ def resampled_records(
     rest: RecordFolds, held: RecordFolds, weight: Floats, groups: Groups
 ) -> Floats:
     """Return the deployable AUC per [group, draw], records drawn `weight[draw, target]` times."""
-    figures = FoldFigures(rest.resampled(weight), held.resampled(weight))
+    figures = FoldMeasurements(rest.resampled(weight), held.resampled(weight))
     return np.stack([held_auc(figures, choose_folds(figures, group)) for group in groups])
 
 

@@ -104,7 +104,7 @@ def lone_epsilon(
 
 
 def largest_lone(members: int, others: int, delta: float, alpha: float = ALPHA) -> float | None:
-    """Return the largest ε that so many instances could show; None where they are too few.
+    """Return the largest ε that `members` and `others` could show; None if they are too few.
 
     >>> [round(largest_lone(n, n, 0.0), 2) for n in (50, 10)]
     [2.03, 0.16]

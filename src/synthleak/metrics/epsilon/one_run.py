@@ -24,7 +24,7 @@ METHOD = "one-run bound over all coins, choices on a reserved half"
 
 
 def one_run_p_value(coins: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """Return the chance of so many right guesses under (ε, δ): β + 2mδα, m counting all coins.
+    """Return the chance of `right` or more right guesses under (ε, δ): β + 2mδα, m coins.
 
     β = P[X ≥ v] and α = max over i of P[v > X ≥ v − i] / i, for X binomial with r tosses at
     e^ε / (1 + e^ε). Abstentions cost nothing in r but count in m.
@@ -46,7 +46,7 @@ def one_run_p_value(coins: int, guesses: int, right: int, epsilon: float, delta:
 def one_run_epsilon(
     coins: int, guesses: int, right: int, delta: float, alpha: float = ALPHA
 ) -> float:
-    """Return the largest ε that so many right guesses refute at level α, or 0."""
+    """Return the largest ε that `right` of `guesses` refute at level α, or 0."""
     if guesses == 0 or one_run_p_value(coins, guesses, right, 0.0, delta) > alpha:
         return 0.0
     low, high = 0.0, LARGEST

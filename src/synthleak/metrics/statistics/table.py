@@ -7,7 +7,7 @@ write an entry here and its column in `analyses/cells.py`: everything else loops
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,13 +41,15 @@ def mean_compared(total: Floats, idle: Floats, records: float | Floats) -> Float
 
 @dataclass(frozen=True)
 class Statistic:
-    """A statistic: its name in the results, its title, a short one for sentences, and its column in
-    `proxies.csv`.
+    """A statistic: its name in the results, its title, and its column in `proxies.csv`.
+
+    `short` is the title in a sentence, `heading` the head of a table's column.
     """
 
     name: str
     title: str
     short: str
+    heading: str
     column: str
 
 
@@ -92,7 +94,8 @@ def tail(name: str, limit: float, column: str, *, needs_many_others: bool = Fals
         return np.maximum(total - (total - below) / limit, 0.0)
 
     title = f"mean TPR up to {100 * limit:g}% FPR"
-    return PoolStatistic(name, title, "tail", column, per_member, 0.0, needs_many_others)
+    heading = f"Tail {100 * limit:g}%"
+    return PoolStatistic(name, title, "tail", heading, column, per_member, 0.0, needs_many_others)
 
 
 def _mean_auc(shares: Floats, idle: Bools) -> Floats:
@@ -106,7 +109,7 @@ def _mean_of_largest_tenth(shares: Floats, idle: Bools) -> Floats:
     return mean
 
 
-AUC = PoolStatistic("auc", "AUC", "AUC", "auc", _mean_rank, 0.5)
+AUC = PoolStatistic("auc", "AUC", "AUC", "AUC", "auc", _mean_rank, 0.5)
 TAIL = tail("tail5", 0.05, "tail")
 POOL_STATISTICS = (
     AUC,
@@ -116,11 +119,12 @@ POOL_STATISTICS = (
 )
 FEW_OTHERS = tuple(item for item in POOL_STATISTICS if not item.needs_many_others)
 RECORD_STATISTICS = (
-    RecordStatistic("auc", "AUC", "AUC", "auc", _mean_auc),
+    RecordStatistic("auc", "AUC", "AUC", "AUC", "auc", _mean_auc),
     RecordStatistic(
         "top_tenth",
         "mean AUC of the tenth of records that leak most",
         "most exposed tenth",
+        "Top tenth",
         "tail",
         _mean_of_largest_tenth,
     ),
@@ -128,6 +132,19 @@ RECORD_STATISTICS = (
 """The AUC is always first: power, selection and `Null` read it by its place."""
 
 BY_NAME: dict[str, Statistic] = {s.name: s for s in (*POOL_STATISTICS, *RECORD_STATISTICS)}
+
+
+def by_column(names: Iterable[str]) -> dict[str, list[Statistic]]:
+    """Return the columns of `proxies.csv` that some statistics fill, the AUC's left out.
+
+    >>> [(column, [s.heading for s in of]) for column, of in by_column(["auc", "tail5"]).items()]
+    [('tail', ['Tail 5%'])]
+    """
+    found: dict[str, list[Statistic]] = {}
+    for name in dict.fromkeys(names):
+        if name != AUC.name:
+            found.setdefault(BY_NAME[name].column, []).append(BY_NAME[name])
+    return found
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def _ceiling(row: CellRow | None, write: str) -> lay.Entry:
 
 
 def won(rows: Iterable[CellRow | None]) -> lay.Words:
-    """Count whose proxies are the best: so many lexical, so many embedding."""
+    """Count how often a lexical and how often an embedding proxy is the best."""
     views = [row.view for row in rows if row is not None]
     lexical, embedding = views.count("lexical"), views.count("embedding")
     return lay.words(f" ({lexical} ", lay.LEXICAL, f", {embedding} ", lay.EMBEDDING, ")")

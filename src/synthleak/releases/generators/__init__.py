@@ -1,1 +1,1 @@
-"""The generators on the shelf, one file each."""
+"""The built-in generators, one file each."""

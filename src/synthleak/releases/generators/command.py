@@ -63,7 +63,7 @@ class Command(StatedGenerator):
         used = {name for word in self.argv for name in _PLACEHOLDER.findall(word)}
         for name in ("train", "out", *(["epsilon"] if self.private else [])):
             if name not in used:
-                raise ValueError(f"argv must hand {{{name}}} to the program")
+                raise ValueError(f"argv must pass {{{name}}} to the program")
         return self
 
     def identity(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 LENGTHS = ((128, 16), (512, 8))
-"""(longest, batch): texts of at most so many tokens are trained in batches of this size."""
+"""(longest, batch): texts of at most `longest` tokens are trained in batches of `batch`."""
 LONG_TEXTS = 4
 """The batch for longer texts."""
 

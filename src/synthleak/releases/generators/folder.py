@@ -2,7 +2,8 @@
 §5.1).
 
 `synthleak plan export SPEC DIR` writes the training files. Releases are put beside them, on any
-machine and in any order; a run takes what is there and says what is missing (docs/generators.md).
+machine and in any order; a run reads the releases it finds and lists the missing ones
+(docs/generators.md).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from synthleak.releases.manifest import MANIFEST, Slot, read_manifest, ticket_of
 from synthleak.releases.release import Request, StatedGenerator, Synthetic, generators
 
 SEED_NAME = "folder"
-"""Names the seeds that go into tickets; those that a program is given are in the manifest."""
+"""Seed name that enters every ticket. The external program's seeds are in the manifest."""
 
 
 @generators.register("folder", version=1)
@@ -29,21 +30,19 @@ class Folder(StatedGenerator):
     """Releases made elsewhere: put beside the training files that `plan export` wrote."""
 
     path: DataPath = Field(description="the folder that `synthleak plan export` wrote")
-    private: bool = Field(default=False, description="the releases are said to honour epsilon")
-    allow_identical: bool = Field(
-        default=False, description="accept releases that are the same to the byte"
-    )
+    private: bool = Field(default=False, description="the maker states that epsilon holds")
+    allow_identical: bool = Field(default=False, description="accept identical releases")
 
     def identity(self) -> dict[str, Any]:
-        """Leave out what only says which folders are refused."""
+        """Return kind, version and `private`; `path` and `allow_identical` change no release."""
         return {"kind": self.kind, "version": self.version, "private": self.private}
 
     def seed_name(self, section: str) -> str:
-        """Name the seeds apart from the section: it may be renamed after the export."""
+        """Return a fixed name, so that the section may be renamed after the export."""
         return SEED_NAME
 
     def check(self) -> None:
-        """Look for what people mix up: set folders, and copies of one release."""
+        """Refuse swapped set folders and, unless allowed, identical releases."""
         slots = _index(self.path, file_hash(self.path / MANIFEST)).values()
         for train, expected in {slot.train: slot.train_hash for slot in slots}.items():
             found = file_hash(self.path / train)
@@ -62,7 +61,7 @@ class Folder(StatedGenerator):
             content = file_hash(self.path / file)
             if content and content in first:
                 raise GeneratorError(
-                    f"{first[content]} and {file} are the same to the byte",
+                    f"{first[content]} and {file} are identical",
                     str(self.path),
                     "put the release of each set beside its own training file, or set"
                     " allow_identical = true if the generator really repeats itself",
@@ -70,7 +69,7 @@ class Folder(StatedGenerator):
             first[content] = file
 
     def awaited(self, request: Request) -> str | None:
-        """Return where the release is to be put, if it is not there yet."""
+        """Return the file that is still missing; None if it exists."""
         file = self._slot(request).file
         return None if (self.path / file).is_file() else file
 

@@ -1,4 +1,4 @@
-"""`given`: a release that is already there, read from its file (docs/method.md §11)."""
+"""`given`: an existing release, read from its file (docs/method.md §11)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KEY = "--release (generator.path)"
 
 @generators.register("given", version=1)
 class GivenRelease(StatedGenerator):
-    """One release that is already there: any number of records, in a file of any kind."""
+    """An existing release, read from a file, with any number of records."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     path: DataPath | Rows = Field(description="the file of the release")
     text: str = Field(default="text", description="field of the text")
     labels: str = Field(default="labels", description="field of the labels, if there is one")
-    private: bool = Field(default=False, description="the release is said to honour epsilon")
+    private: bool = Field(default=False, description="the maker states that epsilon holds")
     encoding: Encoding = "utf-8"
 
     @field_serializer("path")
@@ -41,12 +41,12 @@ class GivenRelease(StatedGenerator):
 
     @property
     def any_size(self) -> bool:
-        """The release is as large as it is."""
+        """True: any number of records is accepted."""
         return True
 
     @property
     def ignores_seed(self) -> bool:
-        """The release was made before."""
+        """True: nothing is generated here, so the seed has no effect."""
         return True
 
     def fingerprint(self, request: Request) -> str:
@@ -54,7 +54,7 @@ class GivenRelease(StatedGenerator):
         return digest("given", [[record.text, record.labels] for record in self.generate(request)])
 
     def generate(self, request: Request) -> Sequence[Synthetic]:
-        """Read the release; a blank text is a text, a missing one is a mistake."""
+        """Read the release. A blank text is accepted; a row without the field is an error."""
         rows = numbered_rows(self.path, text=self.text, encoding=self.encoding, key=KEY)
         release = [self._record(row, where) for _, where, row in rows]
         if not release:
@@ -80,6 +80,8 @@ class GivenRelease(StatedGenerator):
             text.encode()
         except UnicodeEncodeError:
             raise GeneratorError(
-                f"the field {self.text!r} holds half of a surrogate pair", where
+                f"the field {self.text!r} holds invalid Unicode (an unpaired surrogate)",
+                where,
+                "correct or drop that record",
             ) from None
         return Synthetic(text, labels_of(row.get(self.labels), self.labels, ";", where))

@@ -140,7 +140,7 @@ def sized(spec: Spec, width: int) -> Spec:
 
 
 def legend_columns(width: int) -> int:
-    """Return how many columns a legend has in so many pixels; 0 is one row, as `mount.js` does.
+    """Return how many columns a legend has in `width` pixels; 0 is one row, as `mount.js` does.
 
     >>> [legend_columns(width) for width in (390, 600, 760)]
     [1, 2, 0]

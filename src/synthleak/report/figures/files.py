@@ -11,8 +11,8 @@ from synthleak.analyses.analysis import analyses, join_studies
 from synthleak.core.cell import format_epsilon
 from synthleak.core.errors import UserError
 from synthleak.core.validation import nearest
+from synthleak.report.figures.all_figures import cell_figures, drawn_by, study_figures
 from synthleak.report.figures.figure import VEGA_LITE, Figure, Theme
-from synthleak.report.figures.shelf import cell_figures, drawn_by, study_figures
 from synthleak.report.results import Results
 
 Format = Literal["svg", "png", "pdf", "json"]

@@ -6,14 +6,19 @@ from collections.abc import Sequence
 
 from synthleak.analyses.cells import CellRow, ProxyRow
 from synthleak.core.cell import Cell
+from synthleak.metrics.statistics.table import TAIL, by_column
 from synthleak.report.figures import figure as fig
 from synthleak.report.figures.figure import Figure, Rows, Spec
 
 KINDS = ["best in hindsight", "fixed in advance"]
 
 
-def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
-    """Show every proxy of a cell: its AUC and its chance limit."""
+def proxies_figure(cell: Cell, rows: Sequence[ProxyRow], statistics: Sequence[str]) -> Figure:
+    """Show every proxy of a cell: its AUC and its chance limit; others that were tested on hover.
+
+    `statistics` names those of the cell: which one the column `tail` holds depends on the design.
+    """
+    tail = by_column(statistics).get(TAIL.column, ())
     above = sum(row.auc_ceiling is not None and row.auc > row.auc_ceiling for row in rows)
     scenarios = list(dict.fromkeys(row.scenario for row in rows))
     order = list(dict.fromkeys(row.proxy for row in rows))
@@ -35,7 +40,10 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
         "facet": fig.nominal(field="s", sort=scenarios),
         "columns": len(scenarios),
         "spacing": 16,
-        "spec": {"height": {"step": 13}, "layer": _proxy_layers(order)},
+        "spec": {
+            "height": {"step": 13},
+            "layer": _proxy_layers(order, tail[0].title if tail else ""),
+        },
     }
     return Figure(
         name="proxies",
@@ -50,7 +58,7 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow]) -> Figure:
     )
 
 
-def _proxy_layers(order: list[str]) -> list[Spec]:
+def _proxy_layers(order: list[str], tail: str) -> list[Spec]:
     y = fig.nominal(
         field="p", sort=order, axis={"grid": False, "labelFontSize": 10, "ticks": False}
     )
@@ -63,15 +71,10 @@ def _proxy_layers(order: list[str]) -> list[Spec]:
     view = fig.nominal(
         field="v", legend={"labelExpr": "datum.label == 'L' ? 'lexical' : 'embedding'"}
     )
-    tooltip = fig.tooltips(
-        p="proxy",
-        v="view",
-        s="scenario",
-        a="AUC",
-        c="chance limit",
-        t="tail (mean TPR to 5% FPR)",
-        u="tail: chance limit",
-    )
+    titles = {"p": "proxy", "v": "view", "s": "scenario", "a": "AUC", "c": "chance limit"}
+    if tail:
+        titles |= {"t": tail, "u": f"{tail}: chance limit"}
+    tooltip = fig.tooltips(**titles)
     return [
         {
             "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 11},

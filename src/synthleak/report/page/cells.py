@@ -6,38 +6,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from synthleak.metrics.statistics.table import AUC, BY_NAME
+from synthleak.metrics.statistics.table import Statistic, by_column
 from synthleak.report.page.material import Material
 from synthleak.report.page.names import Said
 from synthleak.report.page.sheets import Column, sheet
 
-TAILS = dict.fromkeys(item.column for item in BY_NAME.values() if item.name != AUC.name)
-"""The columns of the statistics beside the AUC."""
 
-
-def _tail(column: str) -> tuple[Column, Column]:
-    """Return a statistic beside the AUC, and its chance limit."""
-    titles = [item.title for item in BY_NAME.values() if item.column == column]
-    limit = ""
-    if len(titles) == 1:
-        limit = titles[0].removeprefix("mean TPR up to").removesuffix(" FPR")
-    note = "; or ".join(titles)
+def _statistic_columns(column: str, shown: Sequence[Statistic]) -> tuple[Column, Column]:
+    """Return the column of a statistic, and of its chance limit."""
+    heading = " or ".join(item.heading for item in shown)
     return (
-        Column(column, f"Tail{limit}", "figure", note),
-        Column(f"{column}_ceiling", f"Tail{limit}: chance limit", "figure"),
+        Column(column, heading, "figure", "; or ".join(item.title for item in shown)),
+        Column(f"{column}_ceiling", f"{heading}: chance limit", "figure"),
     )
 
 
-PROXY_COLUMNS = (
-    Column("scenario", "Attacker"),
-    Column("proxy", "Proxy"),
-    Column("view", "View"),
-    Column("auc", "AUC", "figure"),
-    Column("auc_ceiling", "Chance limit", "figure", "for the whole search over signals"),
-    Column("tpr_at_fpr05", "TPR at 5% FPR", "figure"),
-    *(column for name in TAILS for column in _tail(name)),
-    Column("auc_spread", "±", "figure", "negative-sampling spread only"),
-)
+def proxy_columns(statistics: Sequence[str]) -> tuple[Column, ...]:
+    """Return the columns of the table of proxies, with those of the named statistics."""
+    shown = by_column(statistics)
+    return (
+        Column("scenario", "Attacker"),
+        Column("proxy", "Proxy"),
+        Column("view", "View"),
+        Column("auc", "AUC", "figure"),
+        Column("auc_ceiling", "Chance limit", "figure", "for the whole search over signals"),
+        Column("tpr_at_fpr05", "TPR at 5% FPR", "figure"),
+        *(column for name in shown for column in _statistic_columns(name, shown[name])),
+        Column("auc_spread", "±", "figure", "negative-sampling spread only"),
+    )
 
 
 @dataclass(frozen=True)
@@ -74,4 +70,4 @@ def sections(
 
 def proxy_sheet(material: Material) -> dict[str, Any]:
     """Return the table of all proxies, for the page to draw cell by cell."""
-    return sheet("proxies", material.rows("proxies"), PROXY_COLUMNS)
+    return sheet("proxies", material.rows("proxies"), proxy_columns(material.statistics))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import synthleak
 from synthleak.core.cell import Cell
 from synthleak.core.verdict import Verdict
-from synthleak.report.figures.shelf import cell_figures, drawn_by, study_figures
+from synthleak.report.figures.all_figures import cell_figures, drawn_by, study_figures
 from synthleak.report.results import Facts, Results, Table
 from synthleak.report.tables import summary
 
@@ -27,21 +27,23 @@ if TYPE_CHECKING:
 class Material:
     """Everything that a page shows.
 
-    `lacks` says for an analysis without rows what it would need. `texts` holds the texts of the
-    pools' records by id, and is empty unless they were asked for.
+    `statistics` names those that the cells were tested with. `unavailable` says for an analysis
+    without rows what it needs. `texts` holds the texts of the pools' records by id, and is empty
+    unless they were asked for.
     """
 
     summary: Mapping[str, Any]
     tables: Mapping[str, Table]
     facts: Facts
     verdicts: Sequence[Verdict]
+    statistics: Sequence[str] = ()
     unavailable: Mapping[str, str] = field(default_factory=dict)
     figures: Sequence[Figure] = ()
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     version: str = synthleak.__version__
 
     def rows(self, table: str) -> Sequence[Any]:
-        """Return the rows of a table, none if it is lacking."""
+        """Return the rows of a table, none if the table does not exist."""
         return self.tables[table][1] if table in self.tables else ()
 
     @cached_property
@@ -74,6 +76,7 @@ def material_of(results: Results, *, include_text: bool = False) -> Material:
         tables=results.tables,
         facts=results.facts,
         verdicts=[one.verdict for one in results.cells],
+        statistics=[name for one in results.cells for name in one.measurements.statistics],
         unavailable={
             one.name: one.unavailable for one in results.outcomes if one.unavailable is not None
         },

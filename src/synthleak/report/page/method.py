@@ -116,7 +116,7 @@ def caveats(material: Material, numbers: Numbers) -> list[Caveat]:
 
 
 def _given(material: Material) -> list[Caveat]:
-    """Return what one release that was already there can and cannot show."""
+    """Return what one existing release can and cannot show."""
     return [Caveat(item["name"], item["text"]) for item in material.summary["check"]["remarks"]]
 
 

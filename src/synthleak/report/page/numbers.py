@@ -21,7 +21,7 @@ NOTHING = "–"
 
 
 def fixed(value: float, places: int) -> str:
-    """Return a number to so many places, halves away from zero, as a browser rounds it.
+    """Return a number to `places` decimals, halves away from zero, as a browser rounds it.
 
     >>> fixed(0.8125, 3), fixed(-0.5, 0), fixed(-0.0004, 3)
     ('0.813', '−1', '0.000')
@@ -87,7 +87,7 @@ def tiny(value: float) -> str:
 
 
 def per_hundred(value: float) -> str:
-    """Return a share as so many of 100.
+    """Return a share as a count out of 100.
 
     >>> per_hundred(0.4612)
     '46'

@@ -1,4 +1,4 @@
-"""Long tables: packed into the page by columns, drawn by the browser a leaf at a time.
+"""Long tables: packed into the page by columns, drawn by the browser page by page.
 
 Five thousand records in sixty cells would be hundreds of thousands of rows of HTML; as columns they
 are a few megabytes, sorted and searched in the page.
@@ -14,7 +14,7 @@ from typing import Any
 from synthleak.report.page.numbers import fixed
 
 MANY = 100_000
-"""From so many rows on, numbers go into the page as they are shown, to keep the file small."""
+"""From this number of rows on, numbers are packed as they are shown, to keep the file small."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the analyses say: a topic each, with its figures and tables, or what it lacks."""
+"""One topic per question: its tables and figures, or what an audit needs for it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from synthleak.report.page.material import Material
 from synthleak.report.page.sheets import Column, sheet
 
 FEW = 16
-"""A table up to this length stands in the page; a longer one is drawn leaf by leaf."""
+"""A table up to this length stands in the page; a longer one is drawn page by page."""
 
 
 @dataclass(frozen=True)
 class Topic:
     """One question: its heading, how to read the answer, and which tables and figures give it.
 
-    `instead` says what an audit needs for it.
+    `needs` says what an audit needs for it.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Topic:
     intro: str
     tables: tuple[str, ...]
     figures: tuple[str, ...] = ()
-    instead: str = ""
+    needs: str = ""
 
 
 TOPICS = (
@@ -54,10 +54,10 @@ TOPICS = (
     ),
     Topic(
         "gap",
-        "Are selected records worse off than ordinary ones?",
+        "Do selected records leak more than random ones?",
         "Selected pool minus random controls of the same size. An interval that excludes 0 after"
-        " Holm’s adjustment flags a cell; pools face different non-members, so a flag calls for"
-        " a merged pool.",
+        " Holm’s adjustment flags a cell. The two pools are compared with different non-members, so"
+        " check a flagged cell with a merged pool.",
         ("control_gap",),
         ("control_gap",),
         "needs a pool of the rule random that matches the selected one",
@@ -93,13 +93,13 @@ TOPICS = (
         "consistency",
         "Are the same records hit again?",
         "V of the same records across generators, budgets and attackers by one proxy, against"
-        " redraws that deal both sides the same coins.",
+        " redraws that give both sides the same coins.",
         ("consistency",),
         ("consistency", "generators"),
         "needs two generators, budgets or attackers on one pool",
     ),
     Topic(
-        "rivals",
+        "prior_attacks",
         "Against prior attacks",
         "Ours minus the best arm of each prior attack, in hindsight. Ours is the best of many more"
         " signals, so it wins by chance; where nothing was found, a win means nothing. Counted for"
@@ -144,7 +144,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("rho", "null_low", "null_high", "p_holm", "turnover", "chance_turnover"),
     ),
 }
-"""What a page shows of the widest tables; of others what their analysis shows first."""
+"""Columns shown of the widest tables; other tables show their analysis's `shown`, else all."""
 SHOWN_ELSEWHERE = {"cells", "proxies", "records", "comparison", "prior"}
 
 TITLES = {
@@ -175,17 +175,19 @@ class Shown:
 
     @property
     def long(self) -> bool:
-        """Whether it is drawn leaf by leaf."""
+        """Whether it is drawn page by page."""
         return self.rows > FEW
 
 
 def columns_of(table: str, kind: Any) -> tuple[Column, ...]:
-    """Return the columns of a table, written as their types ask."""
+    """Return the columns of a table, formatted by type."""
     there = {field.name: str(field.type) for field in fields(kind)}
     shown = analyses.get(table).plugin.shown if table in analyses.names() else ()
     wanted = COLUMNS.get(table) or shown or [name for name in there if name != "corpus"]
     return tuple(
-        Column(name, title_of(name), _how(name, there[name])) for name in wanted if name in there
+        Column(name, title_of(name), _format_of(name, there[name]))
+        for name in wanted
+        if name in there
     )
 
 
@@ -205,7 +207,7 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _how(name: str, kind: str) -> str:
+def _format_of(name: str, kind: str) -> str:
     kind = kind.removesuffix(" | None")
     if name == "epsilon":
         return "budget"
@@ -227,7 +229,7 @@ class Answer:
 
 
 def answers(material: Material) -> list[Answer]:
-    """Return every topic, and at the end what is left: other analyses and their figures."""
+    """Return every topic; a last one, `more`, holds the remaining tables and figures."""
     made, used = [], set(SHOWN_ELSEWHERE)
     free = {place for place, figure in enumerate(material.figures) if figure.cell is None}
     for topic in TOPICS:
@@ -240,7 +242,7 @@ def answers(material: Material) -> list[Answer]:
         more = Topic(
             "more",
             "Further tables",
-            "What their columns mean stands in docs/results.md of synthleak.",
+            "docs/results.md of synthleak explains their columns.",
             rest,
         )
         made.append(_answer(material, more, sorted(free)))
@@ -259,12 +261,12 @@ def _answer(material: Material, topic: Topic, places: Sequence[int]) -> Answer:
         for kind, rows in [material.tables[name]]
     ]
     said = [material.unavailable[name] for name in topic.tables if name in material.unavailable]
-    unavailable = None if tables else (said[0] if said else topic.instead)
+    unavailable = None if tables else (said[0] if said else topic.needs)
     return Answer(topic, tables, places, unavailable)
 
 
 def long_sheets(material: Material, found: Sequence[Answer]) -> dict[str, Any]:
-    """Return the tables that are drawn leaf by leaf, by name."""
+    """Return the tables that are drawn page by page, by name."""
     return {
         shown.name: sheet(shown.name, material.rows(shown.name), shown.columns)
         for answer in found

@@ -35,8 +35,8 @@ COLUMNS = (
 def record_sheet(material: Material) -> dict[str, Any] | None:
     """Return the table of records for the page to draw; None where nothing compares records.
 
-    A column that is empty throughout is left out. Cells with a leak come first to the eye: ranks in
-    the others are noise.
+    A column that is empty throughout is left out. Only cells with a leak are shown at first:
+    ranks in the others are noise.
     """
     rows = material.rows("records")
     if not rows:
@@ -58,8 +58,8 @@ def record_sheet(material: Material) -> dict[str, Any] | None:
 
 
 def _verdicts(material: Material) -> dict[str, Any]:
-    """Return a column that says of every row what is said of its cell."""
-    words = {one.cell: one.words for one in verdicts(material)}
+    """Return the verdict on every row's cell: "leak found", whether or not a claim is broken."""
+    words = {one.cell: WORDS[FOUND] if one.leaks else one.words for one in verdicts(material)}
     said = list(dict.fromkeys(words.values()))
     return {
         "field": VERDICT,

@@ -119,10 +119,10 @@ def test_noise_is_fresh_for_every_release_and_absent_without_privacy(folder: str
     # With one RANDOM population for all, only votes and noise tell releases apart.
     side = public_side(RECORDS[:1], {RECORDS[0].labels: 1}, description="notes")
     records = tuple(replace(record, labels=RECORDS[0].labels) for record in RECORDS)
-    loud = [
+    leaking = [
         made.generate(ask(0.5, seed=seed, records=records, side=side, size=4)) for seed in (1, 2)
     ]
-    assert loud[0] != loud[1]
+    assert leaking[0] != leaking[1]
     exact = [
         {r.text for r in made.generate(ask(seed=seed, records=records, side=side, size=1))}
         for seed in (1, 2)

@@ -44,8 +44,8 @@ def small(**settings: object) -> DpSgd:
 @needs_smollm2
 def test_records_come_back_verbatim_without_privacy_and_not_with() -> None:
     secrets = {record.text for record in SECRETS}
-    loud = list(small().generate_many([ask(math.inf), ask(math.inf, seed=2)]))
-    for release in loud:
+    leaking = list(small().generate_many([ask(math.inf), ask(math.inf, seed=2)]))
+    for release in leaking:
         texts = [record.text for record in release]
         assert len(texts) == 8
         assert len(secrets & set(texts)) >= 2, texts

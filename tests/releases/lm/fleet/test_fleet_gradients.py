@@ -118,8 +118,8 @@ def test_even_and_mixed_layouts_give_equal_gradients() -> None:
     tokens = torch.randint(3, 50, (6, 7), generator=torch.Generator().manual_seed(1))
     labels = tokens.roll(-1, 1)
     collected = []
-    for company in (EvenLayout(3, 2), MixedLayout(torch.tensor([0, 0, 1, 1, 2, 2]))):
-        with adapters.collecting(company) as grads:
+    for layout in (EvenLayout(3, 2), MixedLayout(torch.tensor([0, 0, 1, 1, 2, 2]))):
+        with adapters.collecting(layout) as grads:
             example_losses(shared.decode(tokens), shared.backbone.head, labels).sum().backward()
         collected.append(grads)
     assert torch.allclose(*collected, rtol=1e-10, atol=1e-13)

@@ -147,12 +147,12 @@ SMOL = Shape(30, 576, 1536, 192, 49152, 134_515_008, 0, 2)
 @pytest.mark.parametrize("gigabytes", [24, 80, 141])
 def test_what_is_planned_fits(gigabytes: int) -> None:
     memory = gigabytes * 10**9
-    room = plan_sampling(SMOL, memory, 200)
+    limits = plan_sampling(SMOL, memory, 200)
     # Keys and values of 30 layers and once more of one, in whole blocks; logits in two precisions.
     row = 31 * 2 * 192 * 2 * 208 + 49152 * 8
-    used = SMOL.weights + room.rows * row + room.tokens * 2 * (8 * 576 + 3 * 1536)
+    used = SMOL.weights + limits.rows * row + limits.tokens * 2 * (8 * 576 + 3 * 1536)
     assert used <= memory
-    assert room.rows > 3000
+    assert limits.rows > 3000
 
 
 def test_backbone_too_large_is_a_one_line_error() -> None:

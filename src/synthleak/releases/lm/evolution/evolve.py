@@ -136,7 +136,7 @@ def _begin(
 def _shared_texts(
     generator: AugPe, writer: Writer, public: Public, labels: Sequence[Sequence[Labels]]
 ) -> list[list[str]]:
-    """Write RANDOM texts once per class: a release takes the first so many of its classes.
+    """Write RANDOM texts once per class: a release takes the first that it needs of each class.
 
     Text j of a class depends on the public side, the class and j alone, so it does not matter how
     many are written or for whom.

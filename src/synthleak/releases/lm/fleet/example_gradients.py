@@ -50,7 +50,7 @@ class ExampleGradients:
         self.recorded = device.type == "cuda" if recorded is None else recorded
         self._seen: set[tuple[int, ...]] = set()
         self._recordings: dict[tuple[int, ...], _Recording] = {}
-        self._room = torch.empty(0, adapters.size, dtype=adapters.live.dtype, device=device)
+        self._gradients = torch.empty(0, adapters.size, dtype=adapters.live.dtype, device=device)
 
     def __call__(self, part: Microbatch) -> Tensor:
         """Return the gradient of each row of a microbatch, examples first."""
@@ -73,10 +73,10 @@ class ExampleGradients:
         return recording.grads
 
     def _buffer(self, rows: int) -> Tensor:
-        """Return room for so many gradients; graphs keep the room that they were recorded with."""
-        if rows > len(self._room):
-            self._room = self._room.new_empty(rows, self._adapters.size)
-        return self._room[:rows]
+        """Return a buffer for `rows` gradients; recorded graphs keep theirs."""
+        if rows > len(self._gradients):
+            self._gradients = self._gradients.new_empty(rows, self._adapters.size)
+        return self._gradients[:rows]
 
     def _pass(self, tokens: Tensor, labels: Tensor, instances: Tensor, grads: Tensor) -> None:
         with self._adapters.collecting(MixedLayout(instances), grads), torch.enable_grad():

@@ -175,7 +175,7 @@ class PackedModel:
         )
 
     def reach(self, positions: int) -> None:
-        """Have cosine and sine of so many positions ready, as the model computes them."""
+        """Compute cosine and sine of `positions` positions, as the model computes them."""
         at = torch.arange(positions, device=self.head.device)[None]
         half = self.size // 2
         self._angles = [angle[0, :, :half].contiguous() for angle in self._rotary(self.head, at)]
@@ -198,7 +198,7 @@ class PackedModel:
         return shared | {"s": 1, "along": self.heads}
 
     def buffers(self, widths: dict[str, int], tokens: int) -> dict[str, Tensor]:
-        """Return buffers of so many tokens; those of norms and softmax in single precision.
+        """Return buffers of `tokens` tokens; those of norms and softmax in single precision.
 
         They are zero at first: rows that no text has are multiplied too, and must be finite.
         """
@@ -235,7 +235,7 @@ class PackedModel:
             self._compiling = False
 
     def make_room(self, tokens: int) -> None:
-        """Make room for passes of so many tokens; graphs that were recorded before are void."""
+        """Allocate buffers for passes of `tokens` tokens; graphs recorded before are void."""
         self._kept = []
         self._kept = [self.buffers(self.kept(), tokens) for _ in self.layers]
         self._kept.append(self.buffers(self.shared(), tokens))

@@ -99,7 +99,7 @@ def clean_answer(text: str, *, one_line: bool = True) -> str:
     text = text.partition("\n")[0] if one_line else " ".join(text.split())
     text = text.strip()
     closing = _QUOTES.get(text[:1])
-    # A quotation around all of it, or one that broke off; 'tis no quotation.
+    # A quotation around all of it, or one that broke off; an apostrophe is not a quotation mark.
     if closing and closing not in text[1:-1] and (closing == text[-1] or closing not in "'’"):
         text = text[1:].removesuffix(closing).strip()
     return text

@@ -33,14 +33,16 @@ COMPACT_BELOW = 0.75
 
 
 @dataclass(frozen=True)
-class Room:
+class SamplingLimits:
     """How many rows are drawn, and how many tokens of prompts are read, at once."""
 
     rows: int
     tokens: int
 
 
-def plan_sampling(shape: Shape, memory: int, longest: int, most: int | None = None) -> Room:
+def plan_sampling(
+    shape: Shape, memory: int, longest: int, most: int | None = None
+) -> SamplingLimits:
     """Plan by arithmetic what fits `memory`; `longest` is a prompt with its text."""
     free = int(memory * HEADROOM) - shape.weights
     token = shape.bytes * (8 * shape.hidden + 3 * shape.inner) + 8 * shape.hidden
@@ -55,7 +57,7 @@ def plan_sampling(shape: Shape, memory: int, longest: int, most: int | None = No
             f" {memory * HEADROOM / 2**30:.1f} GiB",
             remedy="use a smaller backbone or max_tokens, or a larger device",
         )
-    return Room(int(min(rows, most or MOST_TEXTS)), int(tokens))
+    return SamplingLimits(int(min(rows, most or MOST_TEXTS)), int(tokens))
 
 
 class TokenSampler:
@@ -84,16 +86,16 @@ class TokenSampler:
             return made
         lengths = np.array([len(prompt) for prompt in prompts])
         longest = int(lengths[of].max()) + how.longest
-        room = plan_sampling(
+        limits = plan_sampling(
             self._shared.shape(1), memory_of(self._shared.device), longest, self._most
         )
         # The long with the long, and the rows of one prompt together.
         order = np.lexsort((of, -lengths[of]))
-        start, rows = 0, room.rows
+        start, rows = 0, limits.rows
         while start < len(order):
             part = order[start : start + rows]
             try:
-                drawn = self._batch(prompts, of[part], uniforms[part], how, steering, room.tokens)
+                drawn = self._batch(prompts, of[part], uniforms[part], how, steering, limits.tokens)
             except torch.OutOfMemoryError:
                 if rows == 1:
                     raise

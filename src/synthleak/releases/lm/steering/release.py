@@ -124,10 +124,10 @@ def steering_vectors(
             f" the backbone {generator.backbone!r} reads {shared.backbone.context}",
             remedy="use a smaller max_tokens",
         )
-    room = plan_sampling(shared.shape(1), memory_of(shared.device), longest)
+    limits = plan_sampling(shared.shape(1), memory_of(shared.device), longest)
     generated = [list(texts[labels].references) for labels in groups.labels]
     made, of_made = _prompted_texts(generator, sampler, groups, generated)
-    reference = reference_statistics(shared, made, of_made, groups.instance, layers, room.tokens)
+    reference = reference_statistics(shared, made, of_made, groups.instance, layers, limits.tokens)
     private, of_private = _prompted_texts(generator, sampler, groups, _private(requests, groups))
     request = requests[0]
     infinite = math.isinf(request.epsilon)
@@ -140,7 +140,7 @@ def steering_vectors(
         reference.means,
         None if infinite else bounds[owner],
         layers,
-        room.tokens,
+        limits.tokens,
     )
     if generator.scope == "corpus":
         total = torch.zeros_like(total[: len(requests)]).index_add_(0, owner, total)

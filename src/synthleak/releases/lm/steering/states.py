@@ -22,12 +22,12 @@ from synthleak.releases.lm.steering.hooks import decoder_layers
 class PromptedText:
     """A prompt and the text that continues it; the mean is over the tokens of the text.
 
-    `room` is how many tokens a text may have: what is longer was cut.
+    `max_tokens` is how many tokens a text may have: what is longer was cut.
     """
 
     prompt: Tokens
     text: Tokens
-    room: int
+    max_tokens: int
 
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,9 @@ def mean_states(
     the right, where a decoder that looks back never sees it.
     """
     context = shared.backbone.context
-    widths = np.array([min(context, _whole(len(t.prompt) + t.room)) for t in texts], dtype=np.int64)
+    widths = np.array(
+        [min(context, _whole(len(t.prompt) + t.max_tokens)) for t in texts], dtype=np.int64
+    )
     for width in np.unique(widths)[::-1].tolist():
         waiting = np.flatnonzero(widths == width)
         height = max(1, min(AT_ONCE.get(shared.device.type, 64), tokens_at_once // width))

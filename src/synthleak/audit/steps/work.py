@@ -11,12 +11,16 @@ from functools import partial
 from typing import Any, Literal
 
 from synthleak.audit.setup import Setup
-from synthleak.audit.steps.measurements import measured
-from synthleak.audit.steps.meta_classifier import asked, fused
+from synthleak.audit.steps.measurements import measurement_needs
+from synthleak.audit.steps.meta_classifier import meta_needs, meta_needs_if_asked
 from synthleak.audit.steps.observations import look_at, missing_evidence
-from synthleak.audit.steps.prior_attacks import attack_observation, attacked, missing_attacks
+from synthleak.audit.steps.prior_attacks import (
+    attack_observation,
+    missing_attacks,
+    prior_attack_needs,
+)
 from synthleak.audit.steps.releases import make_releases, missing_releases
-from synthleak.audit.steps.utility import useful
+from synthleak.audit.steps.utility import utility_needs
 from synthleak.core.artefact import Need
 from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
@@ -25,7 +29,7 @@ from synthleak.core.runtime import Runtime
 
 
 @dataclass(frozen=True)
-class Stage:
+class Work:
     """One kind of work: `missing` cuts it into units, of one observation or one cell each."""
 
     title: str
@@ -63,9 +67,9 @@ def _steps(unit: Any) -> int:
     return len(getattr(unit, "sets", (unit,)))
 
 
-def of_cells(title: str, needs: Callable[[Setup, Cell], list[Need]]) -> Stage:
-    """Return the stage that makes the artefacts that every cell needs."""
-    return Stage(title, partial(_missing, needs), partial(_make, needs), "cell")
+def of_cells(title: str, needs: Callable[[Setup, Cell], list[Need]]) -> Work:
+    """Return the work of making the artefacts that every cell needs."""
+    return Work(title, partial(_missing, needs), partial(_make, needs), "cell")
 
 
 def _missing(needs: Callable[[Setup, Cell], list[Need]], setup: Setup) -> list[Cell]:
@@ -82,20 +86,20 @@ def _make(needs: Callable[[Setup, Cell], list[Need]], setup: Setup, cell: Cell) 
     return 1
 
 
-RELEASES = Stage("releases", missing_releases, make_releases, "release")
-OBSERVATIONS = Stage("observations", missing_evidence, look_at, "observation")
+RELEASES = Work("releases", missing_releases, make_releases, "release")
+OBSERVATIONS = Work("observations", missing_evidence, look_at, "observation")
 EVIDENCE = (
     OBSERVATIONS,
-    Stage("prior attacks", missing_attacks, attack_observation, "observation"),
+    Work("prior attacks", missing_attacks, attack_observation, "observation"),
 )
 MEASUREMENTS = (
-    of_cells("measurements", measured),
-    of_cells("measurements of prior attacks", attacked),
+    of_cells("measurements", measurement_needs),
+    of_cells("measurements of prior attacks", prior_attack_needs),
 )
-MORE = (of_cells("meta", asked), of_cells("utility", useful))
+MORE = (of_cells("meta", meta_needs_if_asked), of_cells("utility", utility_needs))
 """What some analyses and tables need beside the measurements."""
-META = of_cells("meta", fused)
+META = of_cells("meta", meta_needs)
 """The meta-classifier, whether or not the spec asks for it."""
 
-STAGES = (*EVIDENCE, *MEASUREMENTS, *MORE)
+AFTER_RELEASES = (*EVIDENCE, *MEASUREMENTS, *MORE)
 """What follows the releases, for an estimate of its cost."""

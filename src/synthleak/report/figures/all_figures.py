@@ -36,8 +36,8 @@ from synthleak.report.results import Results
 class Drawn:
     """What figures of a study need beside its tables.
 
-    `sorted_v` gives the sorted V of a cell and the ids of its targets; `played` is V of every
-    record under every signal.
+    `sorted_v` gives the sorted V of a cell and the ids of its targets; `cell_data` holds V of
+    every record under every signal.
     """
 
     sorted_v: Callable[[Cell], tuple[SortedV, Sequence[str]]]
@@ -49,10 +49,11 @@ def cell_figures(results: Results, cell: Cell) -> list[Figure]:
     study, curves = results.study, results.curves[cell]
     rows = [row for row in study.cells if is_of(row, cell)]
     proxies = [row for row in study.proxies if is_of(row, cell)]
+    statistics = next(one.measurements.statistics for one in results.cells if one.cell == cell)
     made = [
         *roc_figures(cell, curves, rows),
         scenarios_figure(cell, rows),
-        proxies_figure(cell, proxies),
+        proxies_figure(cell, proxies, statistics),
         *_there(prior_figure(cell, rows, [row for row in study.prior if is_of(row, cell)])),
         *_there(vulnerability_figure(cell, curves.vulnerability, results.ids(cell.pool))),
     ]
