@@ -323,7 +323,7 @@ def key(setup: Setup, cell: Cell) -> str:
 
 
 def expected_keys(setup: Setup, prepared: Path | None) -> dict[str, Any]:
-    """Stop before anything is spent where this machine would make other releases than prepared."""
+    """Stop before any work starts if this machine would make other releases than prepared."""
     if prepared is None:
         return {}
     content = json.loads((prepared / KEYS).read_text(encoding="utf-8"))

@@ -78,7 +78,7 @@ def headline(results: Sequence[CellResult], declared: str | None = None) -> str:
         top = max(kinds["none"], key=_strength)
         parts.append(
             f"None found at this power in {len(kinds['none'])} of {whole}; in {top.cell.name}"
-            f" {details(top)}. Nothing found does not prove that nothing leaks."
+            f" {details(top)}. Finding nothing does not prove that nothing leaks."
         )
     if kinds["cannot"]:
         reason = kinds["cannot"][0].verdict.reason
