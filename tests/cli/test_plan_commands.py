@@ -135,9 +135,7 @@ def test_a_failing_program_keeps_finished_releases(folder: Path) -> None:
     done = synthleak("run", "audit.toml", "--out", "run", "--workers", 1, cwd=folder)
     assert done.returncode == 2
     line = done.stderr.splitlines()[-1]
-    assert line.endswith(
-        "command sh: the program failed with exit code 4; its stderr ends: seed too small"
-    )
+    assert "command sh: " in line and "exit code 4" in line
     assert "Traceback" not in done.stderr
     kept = list((folder / "run/store").glob("release/*.json"))
     assert 0 < len(kept) < 16
