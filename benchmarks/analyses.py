@@ -38,7 +38,7 @@ from synthleak.audit.steps.observations import evidence_keys, observations
 from synthleak.audit.steps.profiles import ATTRIBUTES, PROFILE
 from synthleak.audit.steps.releases import claim_of, release_name, wanted_sets
 from synthleak.audit.steps.scores import scores_of
-from synthleak.audit.steps.stages import META
+from synthleak.audit.steps.work import META
 from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Silent

@@ -25,9 +25,9 @@ from scipy.stats import binom
 from analyses import put_figures
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.result import Audit
-from synthleak.audit.run import fill
+from synthleak.audit.run import make_missing_releases
 from synthleak.audit.setup import set_up
-from synthleak.audit.steps.stages import STAGES
+from synthleak.audit.steps.work import EVIDENCE
 from synthleak.core.engine.progress import Silent
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
@@ -65,8 +65,10 @@ def audited(loaded: LoadedSpec, folder: Path) -> Audit:
     """Run an audit up to its evidence; its figures, which analyses only quote, with few redraws."""
     run = RunFolder(folder)
     setup = set_up(loaded, run.store)
-    looks = [stage for stage in STAGES if stage.of == "observation"]
-    fill(setup, Runtime(workers=1), Silent(), [], looks)
+    runtime, progress = Runtime(workers=1), Silent()
+    make_missing_releases(setup, runtime, progress)
+    for work in EVIDENCE:
+        work.make(setup, runtime, progress)
     for cell in setup.cells:
         put_figures(setup, cell)
     return Audit(setup, run)

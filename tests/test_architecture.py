@@ -20,7 +20,7 @@ it, in code that runs as well as for type checkers:
 | checks       | the audit of a release that already exists                       |
 | explanations | why a record scored as it did: opens the releases of an audit    |
 | paper        | the study's tables and readers                                   |
-| preflight    | what is known before anything is spent                           |
+| preflight    | what is known before any work starts                             |
 | selftest     | audits whose truth is known                                      |
 | testing      | contracts for plug-ins of others                                 |
 | cli          | the command line                                                 |

@@ -152,18 +152,19 @@ def account(setup: Setup, cells: Sequence[Cell]) -> None:
 
 def score(setup: Setup, cell: Cell, args: argparse.Namespace) -> None:
     """Compute the evidence of one cell on the cores of this machine, and pack it."""
-    from synthleak.audit.steps.stages import STAGES
-
-    from synthleak.audit.run import fill
+    from synthleak.audit.run import make_missing_releases
+    from synthleak.audit.steps.work import EVIDENCE
 
     start, before = time.monotonic(), set(setup.store.list("evidence/"))
-    stages = [stage for stage in STAGES if stage.of == "observation"]
     alone = replace(setup, only=(cell,))
     headers = [header_of(setup, cell, item) for _, item in wanted_sets(setup, cell)]
     if not all(setup.store.exists(name_of("text", header.text)) for header in headers):
         print(f"{title(cell)}: some releases were made elsewhere, so they are not scored here")
         return
-    fill(alone, Runtime(workers=args.workers), Lines(), [], stages)
+    runtime, progress = Runtime(workers=args.workers), Lines()
+    make_missing_releases(alone, runtime, progress)
+    for work in EVIDENCE:
+        work.make(alone, runtime, progress)
     row = {"spec": args.spec.stem, "cell": title(cell), "stage": "evidence"}
     note(row | {"seconds": round(time.monotonic() - start, 1)}, args.run, args.pack)
     if args.pack:
@@ -323,7 +324,7 @@ def key(setup: Setup, cell: Cell) -> str:
 
 
 def expected_keys(setup: Setup, prepared: Path | None) -> dict[str, Any]:
-    """Stop before anything is spent where this machine would make other releases than prepared."""
+    """Stop before any work starts if this machine would make other releases than prepared."""
     if prepared is None:
         return {}
     content = json.loads((prepared / KEYS).read_text(encoding="utf-8"))

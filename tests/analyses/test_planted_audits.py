@@ -17,9 +17,9 @@ from synthleak import Audit, Runtime, analyse, open_run
 from synthleak import run as walk
 from synthleak.analyses.cells import RecordRow
 from synthleak.audit.folder import RunFolder
-from synthleak.audit.run import fill
+from synthleak.audit.run import make_missing_releases
 from synthleak.audit.setup import set_up
-from synthleak.audit.steps.stages import MEASUREMENTS, STAGES
+from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS
 from synthleak.cli.main import cli
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import SpecError, UserError
@@ -73,8 +73,10 @@ def run(loaded: LoadedSpec, folder: Path) -> Audit:
 def audited(loaded: LoadedSpec) -> Audit:
     """Do what analyses need of an audit, in memory, and write nothing."""
     setup = set_up(loaded, MemoryStore())
-    looks = [stage for stage in STAGES if stage.of == "observation"]
-    fill(setup, Runtime(workers=1), Silent(), [], [*looks, *MEASUREMENTS])
+    runtime, progress = Runtime(workers=1), Silent()
+    make_missing_releases(setup, runtime, progress)
+    for work in (*EVIDENCE, *MEASUREMENTS):
+        work.make(setup, runtime, progress)
     return Audit(setup, RunFolder(Path("nowhere")))
 
 

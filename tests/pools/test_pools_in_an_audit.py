@@ -1,4 +1,4 @@
-"""Pools of every kind walk the whole corridor, and a run folder remembers them."""
+"""Pools of every kind pass through the whole pipeline, and a run folder keeps them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from synthleak.cli.power import power
 
 @click.group()
 def plan() -> None:
-    """Show what an audit will do, cost and find, before anything is spent on it.
+    """Show what an audit will do, cost and find, before any work starts.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ from synthleak.core.errors import UserError
 @quiet_option
 @json_option
 def power(spec: Path, auc: float | None, power: float, quiet: bool, as_json: bool) -> None:
-    """Show the smallest leaks that SPEC's design would find, before anything is spent.
+    """Show the smallest leaks that SPEC's design would find, before any work starts.
 
     The game is played with releases that know nothing of the targets (records of R), and leaks of
     known size are planted: an AUC raised in one signal, or members that are copied. Each row shows

@@ -28,7 +28,7 @@ class Encoder(Plugin):
         return False
 
     def check(self) -> None:
-        """Say what is missing, an extra or a file, before anything is spent."""
+        """Say what is missing, an extra or a file, before any work starts."""
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> Vectors:

@@ -1,1 +1,1 @@
-"""What is known before anything is spent: cost, power, preview, export."""
+"""What is known before any work starts: cost, power, preview, export."""

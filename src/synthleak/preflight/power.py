@@ -1,4 +1,4 @@
-"""What a spec's design finds, before anything is spent: `synthleak plan power`.
+"""What a spec's design finds, before any work starts: `synthleak plan power`.
 
 Nothing is generated. The audit is played with `bystander`, whose releases are records of R and know
 nothing of the targets, so that the scores are those of this corpus, pool, encoder and game without

@@ -1,4 +1,4 @@
-"""What an audit will do, before anything is spent: `synthleak plan show`."""
+"""What an audit will do, before any work starts: `synthleak plan show`."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Command(StatedGenerator):
         return f"program {section}"
 
     def check(self) -> None:
-        """Find the program before anything is spent."""
+        """Find the program before any work starts."""
         program = self.argv[0]
         if shutil.which(program) is None:
             there = _is(Path(program), "file")
