@@ -21,6 +21,11 @@ time.sleep(60)
 """
 
 
+def _heed_hangups() -> None:
+    """Undo `nohup`, under which the tests may run: a run leaves an ignored signal ignored."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Running:
     """An audit whose generator is a program that takes a minute."""
 
@@ -60,6 +65,7 @@ class Running:
             env={**os.environ, "TMPDIR": str(self.temporary)},
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=_heed_hangups,  # noqa: PLW1509
         )
         self.wait(lambda: len(list(self.pids.iterdir())) >= workers)
 

@@ -233,8 +233,9 @@ def test_the_command_and_its_spec_give_the_same_tables(files: Path) -> None:
     options = ("--release-text", "output", "--encoder", "hashing", "--seed", "1", "--workers", "1")
     done = cli(*COMMAND, "synthetic.jsonl", *options, "--random-split", "--out", "one", cwd=files)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Copies in synthetic: 12 of 70 members and 0 of 70 holdout")
-    assert "leak found" in done.stdout and MEMBERS[0]["text"] not in done.stdout
+    assert done.stdout.startswith("Leak found. 12 of 70 members are copied word for word.")
+    assert "Copies in synthetic: 12 of 70 members and 0 of 70 holdout" in done.stdout
+    assert MEMBERS[0]["text"] not in done.stdout
     gate = ("--random-split", "--out", "one", "--quiet", "--fail-if", "copied_members > 0")
     failed = cli(*COMMAND, "synthetic.jsonl", *options, *gate, cwd=files)
     assert failed.returncode == 1 and "--fail-if holds in synthetic" in failed.stderr

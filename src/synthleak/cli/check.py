@@ -89,8 +89,8 @@ def check(
     if how.as_json:
         print_json(_summary(audit))
     elif not how.quiet:
-        _show_copies(audit, show_text)
         show(audit, how)
+        _show_copies(audit, show_text)
     apply_gate(gate, audit)
 
 

@@ -88,10 +88,9 @@ def apply_gate(gate: Predicate | None, audit: Audit) -> None:
 
 
 def show(audit: Audit, how: How) -> None:
-    """Print the cells of an audit, each number with its chance limit, and the verdict."""
-
+    """Print the verdict, then the cells of an audit, each number with its chance limit."""
     if how.as_json:
         print_table([asdict(row) for row in audit.cells], as_json=True)
     elif not how.quiet:
-        print_table(columns_of(audit.cells, SHOWN))
         click.echo(audit.headline)
+        print_table(columns_of(audit.cells, SHOWN))
