@@ -86,8 +86,8 @@ def whole_study(design: str) -> Study:
 def test_rows_of_every_analysis_survive_csv_and_parquet(design: str, tmp_path: Path) -> None:
     study = whole_study(design)
     outcomes = {outcome.name: outcome for outcome in outcomes_of(study)}
-    lacking = {name for name, outcome in outcomes.items() if outcome.unavailable is not None}
-    assert lacking == {"merged", "prior_attacks"}
+    unavailable = {name for name, outcome in outcomes.items() if outcome.unavailable is not None}
+    assert unavailable == {"merged", "prior_attacks"}
     for name, outcome in outcomes.items():
         plugin = analyses.get(name).plugin
         assert plugin.outcome(replace(study)) == outcome

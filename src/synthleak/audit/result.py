@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -28,6 +27,7 @@ from synthleak.analyses.prior import (
 from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
+from synthleak.audit.facts import check_facts, corpus_facts, facts_of, size_facts
 from synthleak.audit.folder import CONFIDENTIAL, REPORT, RESULTS, RunFolder
 from synthleak.audit.remarks import Remark, remarks_on
 from synthleak.audit.setup import Setup, identity_of, set_up
@@ -68,7 +68,7 @@ from synthleak.report.compare.comparison import Compared
 from synthleak.report.compare.comparison import compare as compare_results
 from synthleak.report.html import render
 from synthleak.report.notebook import notebook
-from synthleak.report.results import CellResult, Facts, Results, Table
+from synthleak.report.results import CellResult, Results, Table
 from synthleak.report.tables import RESULTS_VERSION, has_columns, read_parquet
 from synthleak.report.verdict import headline
 
@@ -129,11 +129,13 @@ class Audit:
         With `include_text` it holds the texts of the pools' records, says so, and goes to a file of
         its own.
         """
-        folder, name = self.folder.root, CONFIDENTIAL if include_text else REPORT
-        if path is not None:
-            folder, name = Path(path).parent, Path(path).name
-        RunFolder(folder).write(name, render(self.results, include_text=include_text))
-        return folder / name
+        page = render(self.results, include_text=include_text)
+        if path is None and not include_text:
+            self.folder.rewrite_report(page)
+            return self.folder.root / REPORT
+        target = self.folder.root / CONFIDENTIAL if path is None else Path(path)
+        RunFolder(target.parent).write(target.name, page)
+        return target
 
     def evidence(self, cell: Cell) -> Evidence:
         """Return what every proxy saw of every target on every set of a cell."""
@@ -385,47 +387,17 @@ class Audit:
     @cached_property
     def results(self) -> Results:
         """All results as plain data: what tables, page, figures and comparisons are made from."""
-        setup, plugins = self.setup, self.setup.plugins
-        corpus = setup.corpus
+        setup = self.setup
         return Results(
             folder=str(self.folder.root),
-            fingerprint=corpus.fingerprint,
-            corpus={
-                "name": corpus.name,
-                "records": len(corpus),
-                "duplicates_dropped": corpus.duplicates,
-                "label_combinations": len(corpus.combinations),
-            },
-            pools={
-                name: {
-                    "targets": len(pool.targets),
-                    "candidates": len(pool.candidates),
-                    "auxiliary": len(pool.auxiliary),
-                    "records": setup.plans[name].nominal,
-                    "release_size": self.release_size(name),
-                    "expressible": setup.publics[name].expresses(setup.records(pool.targets)),
-                }
-                for name, pool in setup.pools.items()
-            },
+            fingerprint=setup.corpus.fingerprint,
+            corpus=corpus_facts(setup),
+            pools={name: size_facts(setup, name, self.release_size(name)) for name in setup.pools},
             game=setup.spec.game,
-            facts=Facts(
-                description=corpus.description,
-                rules={order.name: order.rule.kind for order in plugins.orders},
-                pool_encoder=plugins.pool_encoder.kind,
-                encoder=plugins.encoder.kind,
-                same_encoder=plugins.encoder == plugins.pool_encoder,
-                proxies=len(setup.proxies),
-                grouped=any(record.group is not None for record in corpus.records),
-                kinds={section.name: section.kind for section, _ in plugins.generators},
-                private_priors=[
-                    section.name
-                    for section, _ in plugins.generators
-                    if section.label_prior == "private"
-                ],
-            ),
+            facts=facts_of(setup),
             attackers={
-                "encoder": plugins.encoder.identity(),
-                "proxies": [family.name for family in plugins.families],
+                "encoder": setup.plugins.encoder.identity(),
+                "proxies": [family.name for family in setup.plugins.families],
             },
             plans=setup.plans,
             cells=self.cell_results,
@@ -433,7 +405,7 @@ class Audit:
             tables=self._all_tables,
             outcomes=tuple(self.outcomes),
             curves={cell: self.curves(cell) for cell in setup.cells},
-            check=self._check(),
+            check=check_facts(setup, self.preconditions, self.copies, self.remarks),
             texts={
                 record.id: record.text
                 for pool in setup.pools.values()
@@ -459,22 +431,6 @@ class Audit:
             name: table
             for name, table in tables.items()
             if table[1] or name in ("cells", "proxies")
-        }
-
-    def _check(self) -> dict[str, Any] | None:
-        """Return what was asked before the verdict on an existing release."""
-        split = self.setup.corpus.split
-        if self.preconditions is None or split is None:
-            return None
-        return {
-            "declared": self.preconditions.declared,
-            "members": len(split.positions("members")),
-            "holdout": len(split.positions("holdout")),
-            "reference": len(split.positions("reference")),
-            "blind": asdict(self.preconditions.blind),
-            "findings": [asdict(finding) for finding in self.preconditions.findings],
-            "copies": dict(Counter(f"{row.side}, {row.kind}" for row in self.copies)),
-            "remarks": [asdict(remark) for remark in self.remarks],
         }
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcomes_of
-from synthleak.audit.folder import CONFIDENTIAL, MANIFEST, REPORT, RESULTS, RunFolder
+from synthleak.audit.folder import MANIFEST, REPORT, RESULTS, RunFolder
 from synthleak.audit.result import Audit, open_run, results_key
 from synthleak.audit.setup import Setup, draw, read, select
 from synthleak.audit.status import open_finished
@@ -36,6 +36,9 @@ from synthleak.core.store import StagedStore, damaged_in, discard
 from synthleak.report.html import render
 from synthleak.report.results import Results
 from synthleak.report.tables import result_files
+
+NAMED_FILES = 5
+"""Altered files that are named one by one."""
 
 log = logging.getLogger("synthleak.store")
 
@@ -93,8 +96,11 @@ def check_folder(folder: RunFolder) -> list[str]:
         log.warning("%s is damaged: it is rebuilt from the spec", folder.root / MANIFEST)
     if folder.manifest() is None:
         return []
-    for name in folder.altered():
+    altered = folder.altered()
+    for name in altered[:NAMED_FILES]:
         log.warning("%s was altered or is missing: it is made again", folder.root / name)
+    if len(altered) > NAMED_FILES:
+        log.warning("and %d more files of %s", len(altered) - NAMED_FILES, folder.root)
     found = damaged_in(folder.store)
     for name in found:
         discard(folder.store, name)
@@ -167,14 +173,7 @@ def write_report(
     With `include_text` it holds the texts of the pools' records and goes to a file of its own.
     """
     audit = open_finished(out, but=[REPORT])  # the page itself is written again
-    page = render(audit.results, include_text=include_text)
-    if path is None and not include_text:
-        audit.folder.rewrite_report(page)
-        return audit.folder.root / REPORT
-    folder = audit.folder.root if path is None else Path(path).parent
-    name = CONFIDENTIAL if path is None else Path(path).name
-    RunFolder(folder).write(name, page)
-    return folder / name
+    return audit.write_report(path, include_text=include_text)
 
 
 def _loaded(spec: Spec | LoadedSpec | Path | str) -> LoadedSpec:

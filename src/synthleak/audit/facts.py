@@ -1,0 +1,78 @@
+"""What the report says of an audit beside its tables: corpus, pools, plug-ins, a check's files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from synthleak.analyses.copies import CopyRow
+from synthleak.audit.remarks import Remark
+from synthleak.audit.setup import Setup
+from synthleak.audit.steps.preconditions import Preconditions
+from synthleak.report.results import Facts
+
+
+def corpus_facts(setup: Setup) -> dict[str, Any]:
+    """Return the name and the counts of the corpus."""
+    corpus = setup.corpus
+    return {
+        "name": corpus.name,
+        "records": len(corpus),
+        "duplicates_dropped": corpus.duplicates,
+        "label_combinations": len(corpus.combinations),
+    }
+
+
+def size_facts(setup: Setup, name: str, release_size: int) -> dict[str, Any]:
+    """Return how many records a pool has for each purpose, and whether labels can be asked for."""
+    pool = setup.pools[name]
+    return {
+        "targets": len(pool.targets),
+        "candidates": len(pool.candidates),
+        "auxiliary": len(pool.auxiliary),
+        "records": setup.plans[name].nominal,
+        "release_size": release_size,
+        "expressible": setup.publics[name].expresses(setup.records(pool.targets)),
+    }
+
+
+def facts_of(setup: Setup) -> Facts:
+    """Return the plug-ins and settings that the page names."""
+    corpus, plugins = setup.corpus, setup.plugins
+    return Facts(
+        description=corpus.description,
+        rules={order.name: order.rule.kind for order in plugins.orders},
+        pool_encoder=plugins.pool_encoder.kind,
+        encoder=plugins.encoder.kind,
+        same_encoder=plugins.encoder == plugins.pool_encoder,
+        proxies=len(setup.proxies),
+        grouped=any(record.group is not None for record in corpus.records),
+        kinds={section.name: section.kind for section, _ in plugins.generators},
+        private_priors=[
+            section.name for section, _ in plugins.generators if section.label_prior == "private"
+        ],
+    )
+
+
+def check_facts(
+    setup: Setup,
+    preconditions: Preconditions | None,
+    copies: Sequence[CopyRow],
+    remarks: Sequence[Remark],
+) -> dict[str, Any] | None:
+    """Return what was asked before the verdict on an existing release; None for a game."""
+    split = setup.corpus.split
+    if preconditions is None or split is None:
+        return None
+    return {
+        "declared": preconditions.declared,
+        "members": len(split.positions("members")),
+        "holdout": len(split.positions("holdout")),
+        "reference": len(split.positions("reference")),
+        "blind": asdict(preconditions.blind),
+        "findings": [asdict(finding) for finding in preconditions.findings],
+        "copies": dict(Counter(f"{row.side}, {row.kind}" for row in copies)),
+        "remarks": [asdict(remark) for remark in remarks],
+    }
