@@ -18,7 +18,7 @@ from support.command_line import synthleak as type_in
 from support.specs import tiny_spec
 from synthleak import open_run, run
 from synthleak.audit.gate import failing, parse_gate
-from synthleak.audit.run import write_report
+from synthleak.audit.run import NAMED_FILES, write_report
 from synthleak.audit.status import open_finished, status
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.runtime import Runtime
@@ -132,7 +132,11 @@ def test_no_flipped_byte_alters_anything(out: Path, caplog: pytest.LogCaptureFix
     run(SPEC, out, runtime=ONE)
     assert contents(out) == before
     said = " ".join(caplog.messages)
-    assert [name for name in chosen if name.removeprefix("store/") not in said] == []
+    unnamed = [name for name in chosen if name.removeprefix("store/") not in said]
+    results = sum(not name.startswith("store/") for name in chosen)
+    assert len(unnamed) == max(0, results - NAMED_FILES)
+    assert all(not name.startswith("store/") for name in unnamed)
+    assert not unnamed or f"and {len(unnamed)} more files of" in said
     assert damaged_in(open_run(out).setup.store) == [] and status(out).finished
 
 
@@ -246,6 +250,14 @@ def test_an_edited_page_is_noticed_and_written_again(out: Path) -> None:
     assert "report.html" in status(out).summary
     write_report(out)
     assert page.read_bytes() == whole and status(out).finished
+
+
+def test_a_page_of_another_version_is_not_taken_for_damage(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("synthleak.audit.result.render", lambda results, include_text: b"newer")
+    assert open_run(out).write_report().read_bytes() == b"newer"
+    assert status(out).finished
 
 
 def test_results_are_replaced_as_a_whole(out: Path) -> None:
