@@ -15,6 +15,7 @@ import pytest
 
 from support.paper_material import BUDGETS, CORPORA, GENERATORS, invented
 from synthleak.core.errors import UserError
+from synthleak.evidence.family import families
 from synthleak.paper.tables import latex, markdown, sheet
 from synthleak.paper.tables.latex_text import escape
 from synthleak.paper.tables.layout import Entry, Printed
@@ -61,6 +62,15 @@ def test_csv_has_unique_headings_and_every_row(name: str) -> None:
     assert all(len(row) == len(head) for row in rows)
     filled = sum(cell not in ("", "–") for row in rows for cell in row)
     assert filled >= len(rows) * len(item.parts[0].stubs)
+
+
+def test_the_proxy_families_are_those_of_the_catalogue() -> None:
+    rows = list(csv.DictReader(io.StringIO(sheet.table(made("proxy_families")))))
+    assert [row["Proxy family"] for row in rows] == [entry.name for entry in families]
+    assert sum(int(row["Proxies proxies"]) for row in rows) == 32
+    likely = {row["Proxy family"] for row in rows if row["Probability-like probability"] == "True"}
+    assert likely == {"bigram_logprob", "gaussian_loglik"}
+    assert all(row["What it measures measures"].endswith(".") for row in rows)
 
 
 def test_the_main_table_holds_the_figures_of_its_rows() -> None:

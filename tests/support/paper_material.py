@@ -22,6 +22,7 @@ from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.analyses.selection_rules import SelectionRow
 from synthleak.analyses.vulnerability import VulnerabilityRow
 from synthleak.corpus.statistics import Statistics
+from synthleak.evidence.family import families
 from synthleak.paper.tables.source import CorpusFacts, PoolLine, Source, rule_words
 
 CORPORA = ("PsyTAR", "N2C2'08", "EurLex")
@@ -317,4 +318,5 @@ def invented(
             row(PriorRow, family="domias", arm="pg", view="embedding"),
         ),
         adjudicated=tuple(merged_rows(corpora[0], generators[0])),
+        families=tuple(families),
     )

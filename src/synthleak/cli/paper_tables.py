@@ -30,9 +30,9 @@ def tables(
 
     Main tables per generator with and without intervals, rare pools, prior attacks, control gap,
     merged pools, distribution of vulnerability, attributes, selection rules, consistency across
-    generators, the meta-classifier, corpora and pools. Each number stands next to its null. A table
-    whose inputs are missing says in one line what it needs. With LaTeX comes tables.tex, a whole
-    document of all tables.
+    generators, the meta-classifier, corpora, pools and proxy families. Each number stands next to
+    its null. A table whose inputs are missing says in one line what it needs. With LaTeX comes
+    tables.tex, a whole document of all tables.
 
     \b
     Examples:

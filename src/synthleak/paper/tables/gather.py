@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthleak.analyses.analysis import Outcome, Study, Unavailable, analyses, join_studies
 from synthleak.audit.adjudicate import settled
+from synthleak.evidence.family import families
 from synthleak.paper.tables.source import Source, corpus_facts, pool_lines
 from synthleak.report.tables import read_parquet
 
@@ -18,6 +19,7 @@ def source_of(audits: Sequence[Audit]) -> Source:
     """Return what printed tables look at: joined tables, corpora, pools, analyses on demand."""
     study = join_studies([(str(audit.folder.root), audit.study) for audit in audits])
     corpora = {audit.setup.corpus.name: corpus_facts(audit) for audit in audits}
+    used = {member.name for audit in audits for member in audit.setup.plugins.families}
     pools = {(line.corpus, line.name): line for audit in audits for line in pool_lines(audit)}
     return Source(
         cells=study.cells,
@@ -27,6 +29,7 @@ def source_of(audits: Sequence[Audit]) -> Source:
         comparison=study.comparison,
         prior=study.prior,
         adjudicated=tuple(row for audit in audits for row in settled(audit)[1]),
+        families=tuple(entry for entry in families if entry.name in used),
     )
 
 

@@ -10,7 +10,9 @@ from synthleak.analyses.analysis import Unavailable
 from synthleak.analyses.cells import CellRow
 from synthleak.analyses.merged import MergedRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
+from synthleak.core.registry import Entry
 from synthleak.corpus.statistics import TOKENIZER, Statistics, statistics_of
+from synthleak.evidence.family import Family
 from synthleak.paper.tables.layout import Piece, Words, words
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class Source:
     comparison: tuple[ComparisonRow, ...] = ()
     prior: tuple[PriorRow, ...] = ()
     adjudicated: tuple[MergedRow, ...] = ()
+    families: tuple[Entry[Family], ...] = ()
 
     def rule(self, corpus: str, pool: str) -> str:
         """Return the rule that selected a pool; nothing for one that is not known."""

@@ -20,6 +20,7 @@ from synthleak.paper.tables.main import main, main_intervals, rare, rare_interva
 from synthleak.paper.tables.merged import merged
 from synthleak.paper.tables.meta import meta_outlier, meta_rare
 from synthleak.paper.tables.prior import prior
+from synthleak.paper.tables.proxies import proxy_families
 from synthleak.paper.tables.source import Source
 
 TABLES: Mapping[str, Callable[[Source], Printed]] = MappingProxyType(
@@ -28,6 +29,7 @@ TABLES: Mapping[str, Callable[[Source], Printed]] = MappingProxyType(
         for make in (
             corpora,
             pools,
+            proxy_families,
             main,
             main_intervals,
             rare,
