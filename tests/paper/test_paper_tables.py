@@ -67,10 +67,10 @@ def test_csv_has_unique_headings_and_every_row(name: str) -> None:
 def test_the_proxy_families_are_those_of_the_catalogue() -> None:
     rows = list(csv.DictReader(io.StringIO(sheet.table(made("proxy_families")))))
     assert [row["Proxy family"] for row in rows] == [entry.name for entry in families]
-    assert sum(int(row["Proxies proxies"]) for row in rows) == 32
-    likely = {row["Proxy family"] for row in rows if row["Probability-like probability"] == "True"}
+    assert sum(int(row["Proxies count"]) for row in rows) == 32
+    likely = {row["Proxy family"] for row in rows if row["Probability-like answer"] == "yes"}
     assert likely == {"bigram_logprob", "gaussian_loglik"}
-    assert all(row["What it measures measures"].endswith(".") for row in rows)
+    assert all(row["What it measures what"].endswith(".") for row in rows)
 
 
 def test_the_main_table_holds_the_figures_of_its_rows() -> None:

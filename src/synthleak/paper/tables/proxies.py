@@ -16,7 +16,7 @@ def proxy_families(source: Source) -> lay.Printed:
             (entry.name,),
             (
                 lay.entry(entry.plugin.view.capitalize(), view=entry.plugin.view),
-                lay.entry(entry.summary, measures=entry.summary),
+                lay.entry(entry.summary, what=entry.summary),
                 _proxies([proxy.name for proxy in entry.plugin.proxies]),
                 _yes(entry.plugin.proxies[0].scale == "log"),
             ),
@@ -40,8 +40,8 @@ def proxy_families(source: Source) -> lay.Printed:
 
 
 def _proxies(names: list[str]) -> lay.Entry:
-    return lay.entry(", ".join(names), proxies=len(names))
+    return lay.entry(", ".join(names), count=len(names))
 
 
 def _yes(answer: bool) -> lay.Entry:
-    return lay.entry("yes" if answer else "no", probability=answer)
+    return lay.entry("yes" if answer else "no", answer=answer)
