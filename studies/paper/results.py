@@ -1,0 +1,166 @@
+"""Put the audited cells beside the paper's: `python results.py RUN... --to results`.
+
+Writes `beside.csv` (a row per cell and attacker: our AUC and TPR, what chance stays below, the
+verdict, and the paper's figures for the corpus that ours stands in for), `beside.md` (the same to
+read), and the printed tables of `synthleak tables`. Cells that are not made are listed as missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+STANDS_FOR = {"goemotions": "psytar", "mts_dialog": "n2c2"}
+"""Which of the paper's corpora ours takes the place of; others are the paper's own."""
+TABLES = {"outlier": "tab:main_", "rare": "tab:main_rare", "control": "tab:control-dpgen-or"}
+REQUIRED = {
+    "goemotions-dpsgd": (("outlier", "rand0", "rand1", "rand2", "rare"), ("inf", "4", "1")),
+    "dmsafn-dpsgd": (("outlier", "rand0", "rand1", "rand2"), ("inf", "4", "1")),
+    "goemotions-epsvec": (("outlier", "rand0", "rand1", "rand2", "rare"), ("inf", "4", "1")),
+    "dmsafn-epsvec": (("outlier", "rand0", "rand1", "rand2"), ("inf", "4", "1")),
+    "goemotions-dpsgd-cohort": (("outlier",), ("inf", "16", "4", "1")),
+    "dmsafn-dpsgd-cohort": (("outlier",), ("inf", "16", "4", "1")),
+    "goemotions-augpe": (("outlier", "rand0"), ("inf", "4", "1")),
+    "dmsafn-augpe": (("outlier", "rand0"), ("inf", "4", "1")),
+    "eurlex-dpsgd": (("outlier", "rand0"), ("inf", "4")),
+    "mts_dialog-dpsgd": (("outlier", "rand0"), ("inf", "4")),
+}
+"""The cells that the study asks for, by spec."""
+Row = dict[str, Any]
+
+
+def published() -> dict[tuple[str, ...], Row]:
+    """Return the paper's rows by table, corpus, pool, generator, ε, attacker and column."""
+    with (HERE / "published.csv").open(encoding="utf-8", newline="") as file:
+        keys = ("table", "corpus", "pool", "generator", "epsilon", "scenario", "column")
+        return {tuple(row[key] for key in keys): row for row in csv.DictReader(file)}
+
+
+def theirs(rows: Mapping[tuple[str, ...], Row], cell: Row, column: str) -> str:
+    """Return the paper's figure for the cell nearest to ours, or nothing."""
+    pool = "control" if cell["pool"].startswith("rand") else cell["pool"]
+    table = TABLES.get(pool, "")
+    if table == "tab:main_":
+        table += {"dpsgd": "dpgen"}.get(cell["generator"], cell["generator"])
+    corpus = STANDS_FOR.get(cell["corpus"], cell["corpus"])
+    key = (table, corpus, pool, cell["generator"], cell["epsilon"], cell["scenario"], column)
+    return str(rows[key]["value"]) if key in rows else ""
+
+
+def cells_of(run: Path) -> list[Row]:
+    """Return the rows of a finished audit's cells.csv, the run's name first."""
+    with (run / "results/cells.csv").open(encoding="utf-8", newline="") as file:
+        rows = [{"run": run.name, **row} for row in csv.DictReader(file)]
+    for row in rows:
+        row["epsilon"] = f"{float(row['epsilon']):g}"
+    return rows
+
+
+def beside(rows: Iterable[Row]) -> list[Row]:
+    """Return our figures, chance's and the paper's, a row per cell and attacker."""
+    paper = published()
+    return [
+        {
+            "run": row["run"],
+            "corpus": row["corpus"],
+            "pool": row["pool"],
+            "generator": row["generator"],
+            "epsilon": row["epsilon"],
+            "scenario": row["scenario"],
+            "proxy": row["proxy"],
+            "auc": row["auc"],
+            "chance_auc": row["null_auc95"],
+            "tpr": row["tpr_at_fpr05"],
+            "chance_tpr": row["null_tpr95"],
+            "p_holm": row["p_holm"],
+            "verdict": row["verdict"],
+            "paper_corpus": STANDS_FOR.get(row["corpus"], row["corpus"]),
+            "paper_auc": theirs(paper, row, "auc"),
+            "paper_tpr": theirs(paper, row, "tpr"),
+        }
+        for row in rows
+    ]
+
+
+def missing(rows: Sequence[Row]) -> list[str]:
+    """Return the cells that the study asks for and no run holds."""
+    made = {(row["run"], row["pool"], row["epsilon"]) for row in rows}
+    return [
+        f"{run} {pool} ε = {epsilon}"
+        for run, (pools, budgets) in REQUIRED.items()
+        for pool in pools
+        for epsilon in budgets
+        if (run, pool, epsilon) not in made
+    ]
+
+
+def page(rows: Sequence[Row], gone: Sequence[str]) -> str:
+    """Write the comparison as Markdown, one table per run."""
+    lines = ["# Our cells beside the paper's", ""]
+    lines += [
+        "AUC [what chance stays below in 95% of redraws] of the best proxy of each attacker. The"
+        " paper's figure is for the corpus that ours stands in for, and its best proxy is chosen"
+        " in hindsight as ours is; it prints no chance limit. p is Holm-adjusted over the cells of"
+        " the run.",
+        "",
+    ]
+    for run in dict.fromkeys(row["run"] for row in rows):
+        lines += [f"## {run}", "", "| pool | ε | S1 | S2 | S3 | p | verdict | paper S1/S2/S3 |"]
+        lines.append("|---|---|---|---|---|---|---|---|")
+        mine = [row for row in rows if row["run"] == run]
+        for pool, epsilon in dict.fromkeys((row["pool"], row["epsilon"]) for row in mine):
+            some = {
+                row["scenario"]: row
+                for row in mine
+                if (row["pool"], row["epsilon"]) == (pool, epsilon)
+            }
+            ours = [
+                f"{float(row['auc']):.2f} [{float(row['chance_auc']):.2f}]" if row else "–"
+                for row in (some.get(f"S{n}") for n in (1, 2, 3))
+            ]
+            first = next(iter(some.values()))
+            printed = [
+                f"{float(row['paper_auc']):.2f}" if row["paper_auc"] else "–"
+                for row in some.values()
+            ]
+            budget = "∞" if math.isinf(float(epsilon)) else epsilon
+            lines.append(
+                f"| {pool} | {budget} | {' | '.join(ours)} | {float(first['p_holm']):.3f} |"
+                f" {first['verdict']} | {'/'.join(printed)} |"
+            )
+        lines.append("")
+    lines += ["## Missing", "", *(f"- {name}" for name in gone)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the comparison of the runs named."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--to", type=Path, default=HERE / "results")
+    given = parser.parse_args()
+    rows = [row for run in given.runs for row in cells_of(run)]
+    given.to.mkdir(parents=True, exist_ok=True)
+    made, gone = beside(rows), missing(rows)
+    with (given.to / "beside.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(made[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(made)
+    (given.to / "beside.md").write_text(page(made, gone), encoding="utf-8")
+    command = [sys.executable, "-m", "synthleak", "tables", *map(str, given.runs)]
+    subprocess.run([*command, "--out", str(given.to / "tables")], check=True)
+    print(json.dumps({"rows": len(made), "missing": len(gone)}))
+
+
+if __name__ == "__main__":
+    main()
