@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from synthleak.analyses.analysis import NO_CELL, Study, Unavailable, analysis
 from synthleak.analyses.cell_data import ATTRIBUTES, UNION, Signal
+from synthleak.analyses.cells import known
 from synthleak.analyses.chosen import RULES, SPLIT, TOO_FEW, Group, groups_of
 from synthleak.core.seeds import stream
 from synthleak.evidence.observation import Floats
@@ -161,7 +162,7 @@ def attribute_tests(study: Study, rule: str) -> list[AttributeTest]:
             view=matrix.signal.view,
             budgets=len(matrix.group.cells),
             records=matrix.records,
-            rho=float(matrix.rho[place]) if np.isfinite(matrix.rho[place]) else None,
+            rho=known(matrix.rho[place]),
             p_value=matrix.p(place),
             p_holm=None,
             floor=detection_floor(matrix.records),

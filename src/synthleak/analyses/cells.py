@@ -5,6 +5,7 @@ Every number is shown next to what chance alone would give (docs/method.md §8; 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -124,6 +125,11 @@ class RecordRow(CellColumns):
     v_paper: float | None = None
     nearest_row: int | None = None
     similarity: float | None = None
+
+
+def known(value: float) -> float | None:
+    """Return a value for a table; None if it is not finite."""
+    return float(value) if math.isfinite(value) else None
 
 
 @dataclass(frozen=True)

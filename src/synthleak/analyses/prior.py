@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.cells import CellRow
+from synthleak.analyses.cells import CellRow, known
 from synthleak.calibration import TINY, Scores, expectation, rounded
 from synthleak.core.cell import Cell, CellColumns
 from synthleak.evidence.attack import Arm, Attack, Rule
@@ -196,13 +196,9 @@ def measure_attack(
             )
             for position, arm in enumerate(arms)
         ),
-        null_auc95=_finite(upper_point(statistics.auc[1:].max(axis=1))),
+        null_auc95=known(upper_point(statistics.auc[1:].max(axis=1))),
         p=None if test is None else test.p,
     )
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def prior_rows(cell: Cell, attacks: Sequence[AttackMeasurements]) -> list[PriorRow]:

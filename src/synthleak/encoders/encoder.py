@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -36,6 +38,13 @@ class Encoder(Plugin):
 
 
 encoders: PluginRegistry[Encoder] = PluginRegistry("encoder", "synthleak.encoders.builtin")
+
+
+def package_folder(package: str, *files: str) -> Path | None:
+    """Return the folder of an installed package that holds these files, without importing it."""
+    spec = importlib.util.find_spec(package)
+    folders = map(Path, (spec.submodule_search_locations or []) if spec else [])
+    return next((f for f in folders if all((f / name).is_file() for name in files)), None)
 
 
 def encode_once(encoder: Encoder, texts: Sequence[str], store: Store) -> Vectors:
