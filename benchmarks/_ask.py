@@ -1,4 +1,4 @@
-"""Asks other tools, in the Pythons that have them, for their own figures (`_peers.py`)."""
+"""Runs other tools, in the Pythons that have them, for their own measurements (`_peers.py`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 
 class Peer:
-    """Another tool in the Python that has it, asked release by release."""
+    """Another tool, run in the Python that has it, release by release."""
 
     def __init__(self, name: str, python: str) -> None:
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
@@ -46,7 +46,7 @@ class Peer:
             self.source = f"by its definition, because: {self._why()}"
         else:
             version = f"{self.about['package']} {self.about['version']}"
-            kind = "by its definition, held against" if name == "canary" else "from its package,"
+            kind = "by its definition, compared with" if name == "canary" else "from its package,"
             self.source = f"{kind} {version}, {HOW[name]}"
 
     def ask(self, folder: Path) -> Row | None:
@@ -70,16 +70,16 @@ class Peer:
         return (self.errors.read().strip().splitlines() or ["no message"])[-1]
 
 
-def peers_of(asked: Sequence[str]) -> dict[str, Peer]:
+def peers_of(options: Sequence[str]) -> dict[str, Peer]:
     pythons: dict[str, str] = {}
-    for item in asked:
+    for item in options:
         name, _, python = item.rpartition("=")
         pythons |= {name: python} if name else dict.fromkeys(NAMES, python)
     return {name: Peer(name, python) for name, python in pythons.items()}
 
 
 def lay_out(case: Case, folder: Path) -> None:
-    """Write what `_peers.py` reads."""
+    """Write the input files of `_peers.py`."""
     sides = {"members": np.flatnonzero(case.member), "holdout": np.flatnonzero(~case.member)}
     texts = {side: [case.records[i] for i in places] for side, places in sides.items()}
     texts["release"] = list(case.release)

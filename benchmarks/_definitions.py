@@ -1,7 +1,7 @@
-"""What other tools compute on members, holdout and release, by definition, and a test of each.
+"""The measures of other tools on members, holdout and release, by definition, with a test of each.
 
-None of them tests: shares, grades and AUCs come without a null. Each is held here against the same
-figure on permuted splits, one-sided, so that `check.py` compares like with like.
+The tools themselves test nothing: their shares, grades and AUCs have no null. Here each is compared
+with the same measure on permuted splits, one-sided, so that `check.py` compares like with like.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RUNS = 10
 
 @dataclass(frozen=True)
 class Case:
-    """One release with the records it may have come from; which of them did."""
+    """One release, the records that it may come from, and which of them are members."""
 
     records: Sequence[str]
     release: Sequence[str]
@@ -56,7 +56,7 @@ class Case:
 def permuted(
     figure: Callable[[np.ndarray], float], member: np.ndarray, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Test a figure that is large where members leak."""
+    """Test a measure that is large where members leak."""
     null = np.array([figure(rng.permutation(member)) for _ in range(PERMUTATIONS)])
     return {"figure": figure(member), "p": p_value(figure(member), null)}
 
@@ -74,7 +74,7 @@ def closest(
     """Test mostlyai-qa's share of synthetic texts nearer to a member: the largest of all groups.
 
     `pairs` are vectors of release and records, in one group of columns each. The nearest record of
-    all decides, so that it is looked for once; where members and holdout tie, a text counts half.
+    all decides, so it is searched for once; where members and holdout tie, a text counts half.
     """
     nearest = []
     for theirs, own in pairs:
@@ -96,13 +96,13 @@ def closest(
 def identical(
     theirs: np.ndarray, own: np.ndarray, member: np.ndarray, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Test mostlyai-qa's share of synthetic texts that stand where a member stands."""
+    """Test mostlyai-qa's share of synthetic texts with the vector of a member."""
     same = csr_array(cdist(theirs, own) <= IDENTICAL, dtype=np.int64)
     return permuted(lambda inside: float((same @ inside > 0).mean()), member, rng)
 
 
 def ranged(case: Case, rng: np.random.Generator) -> dict[str, Any]:
-    """Test SDMetrics' share: differences by column, each over the range of the side looked at."""
+    """Test SDMetrics' share: differences by column, each divided by the range of that side."""
     own, theirs, _ = case.reduced(16, by_reference=False)
 
     def share(inside: np.ndarray) -> float:

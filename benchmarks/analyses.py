@@ -2,14 +2,14 @@
 
 Four pools of 60 records (one selected, three random controls), three generators, five budgets, 100
 instances, 32 proxies in three scenarios: 60 cells. The evidence is noise with a leak planted in
-members, put straight into a store, so that nothing is generated or looked at; figures are made
-beforehand with few redraws, as a finished audit has them. Timed are the profiles (V(x), both bands,
+members, put straight into a store, so that nothing is generated or observed; measurements are made
+beforehand with few redraws, as in a finished audit. Timed are the profiles (V(x), both bands,
 bootstrap draws, attributes), the tables that an unfinished audit would still have to write, all
 analyses but the meta-classifier, and that one on some cells. Bounds: 3 and 20 minutes on 2 cores.
 
     python benchmarks/analyses.py [--meta 60] [--design lone] [--workers 2] [--out FILE]
 
-On a busy machine --workers 1 tells what it costs: all work is then CPU time of one process.
+On a busy machine use --workers 1: all work is then CPU time of one process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from synthleak.analyses.analysis import analyses
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.result import Audit
 from synthleak.audit.setup import Setup, set_up
-from synthleak.audit.steps.measurements import measurements_key
+from synthleak.audit.steps.measurements import MEASUREMENTS, measurements_key
 from synthleak.audit.steps.observations import evidence_keys, observations
 from synthleak.audit.steps.profiles import ATTRIBUTES, PROFILE
 from synthleak.audit.steps.releases import claim_of, release_name, wanted_sets
@@ -80,11 +80,11 @@ def spec_of(design: str) -> LoadedSpec:
 
 def prepare(setup: Setup, cell: Cell) -> None:
     put_evidence_of(setup, cell)
-    put_figures(setup, cell)
+    put_measurements(setup, cell)
 
 
 def put_evidence_of(setup: Setup, cell: Cell) -> None:
-    """Put releases that nobody made, and evidence on them: noise, and more for members."""
+    """Store invented releases, and evidence on them: noise, raised for members."""
     plan, targets = setup.plans[cell.pool], setup.targets(cell.pool)
     for _, item in wanted_sets(setup, cell):
         claim = setup.generator_of(cell)[1].claim(setup.request(cell, item))
@@ -104,8 +104,8 @@ def put_evidence_of(setup: Setup, cell: Cell) -> None:
             put_evidence(setup.store, key, np.exp(0.3 * (common + noise)))
 
 
-def put_figures(setup: Setup, cell: Cell) -> None:
-    """Make the figures of a cell with few redraws, and put them where a finished audit has them."""
+def put_measurements(setup: Setup, cell: Cell) -> None:
+    """Measure a cell with few redraws, and store the result as a finished audit does."""
     plan = setup.plans[cell.pool]
     name = (1, cell.pool, cell.generator, repr(cell.epsilon))
     design = designs.get(plan.design).plugin
@@ -116,20 +116,20 @@ def put_figures(setup: Setup, cell: Cell) -> None:
         crossfit_redraws=1,
         spreads=False,
     )
-    setup.store.put(name_of("figures", measurements_key(setup, cell)), made.to_bytes())
+    setup.store.put(name_of("figures", measurements_key(setup, cell)), MEASUREMENTS.dump(made))
 
 
 def at_work(
     setup: Setup, task: Callable[[Setup, Any], int], units: list[Any], workers: int
 ) -> tuple[float, float]:
-    """Do the units, and return the seconds that passed and those of this process alone."""
+    """Do the units, and return wall-clock seconds and CPU seconds of this process."""
     started, own = time.perf_counter(), time.process_time()
     run_units(task, setup, units, workers=workers, progress=Silent(), title="-", steps=len(units))
     return time.perf_counter() - started, time.process_time() - own
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, float]:
-    """Return the seconds that a call took, and those that this process worked."""
+    """Return the wall-clock and CPU seconds of a call."""
     started, own = time.perf_counter(), time.process_time()
     call()
     return time.perf_counter() - started, time.process_time() - own

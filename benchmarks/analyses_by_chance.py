@@ -1,9 +1,9 @@
-"""How often the analyses cry wolf: whole audits of generators that never look at their data.
+"""False alarms of the analyses: whole audits of generators that ignore their data.
 
 Each audit has a selected pool, three random controls and two generators that ignore their private
-sets (`bystander`, and an `echo` that copies nothing), so that nothing that any analysis may find is
-there. Counted are alarms at 5%: shares of cells for what is said per cell, shares of audits for
-what Holm adjusts over a study. None may lie above the 99.9% point of the binomial.
+sets (`bystander`, and an `echo` that copies nothing), so there is nothing for any analysis to find.
+Alarms at 5% are counted: shares of cells for tests per cell, shares of audits for tests that Holm
+adjusts over a study. None may lie above the 99.9% point of the binomial.
 
     python benchmarks/analyses_by_chance.py [--audits 40] [--design lone] [--out FILE]
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from scipy.stats import binom
 
-from analyses import put_figures
+from analyses import put_measurements
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.result import Audit
 from synthleak.audit.run import make_missing_releases
@@ -62,7 +62,7 @@ def spec_of(design: str, seed: int) -> LoadedSpec:
 
 
 def audited(loaded: LoadedSpec, folder: Path) -> Audit:
-    """Run an audit up to its evidence; its figures, which analyses only quote, with few redraws."""
+    """Run an audit up to its evidence; measure with few redraws, since analyses only copy these."""
     run = RunFolder(folder)
     setup = set_up(loaded, run.store)
     runtime, progress = Runtime(workers=1), Silent()
@@ -70,12 +70,12 @@ def audited(loaded: LoadedSpec, folder: Path) -> Audit:
     for work in EVIDENCE:
         work.make(setup, runtime, progress)
     for cell in setup.cells:
-        put_figures(setup, cell)
+        put_measurements(setup, cell)
     return Audit(setup, run)
 
 
 def alarms(audit: Audit) -> tuple[Counter[str], Counter[str]]:
-    """Return what was said in an audit, and of how many things it was asked."""
+    """Return the alarms of an audit, and the number of tests."""
     rows = {outcome.name: outcome.rows for outcome in audit.outcomes}
     found: Counter[str] = Counter()
     asked: Counter[str] = Counter()

@@ -1,13 +1,13 @@
-"""`synthleak check` beside what people use on text otherwise: who finds what, and in what time.
+"""`synthleak check` beside other tools for text: what each finds, and how long it takes.
 
     python benchmarks/check.py [--corpus FILE] [--repeats 8] [--peers PYTHON]...
 
 The same members, holdout and release go to each, as texts or as vectors of the encoder static.
 --peers names a Python that has the other tools (or NAME=PYTHON, once for each): their own functions
-run there (`_peers.py`), once per release, for their figure and time. `_definitions.py`
-computes each figure by its definition, is held against the package's, and carries the test: each is
-compared with permuted splits at 5%, as ours is; that is the column `found`. What a peer that has no
-package here is computed by, and why, stands in the result.
+run there (`_peers.py`), once per release, for their measure and time. `_definitions.py` computes
+each measure by its definition, which is compared with the package's value, and adds the test: each
+measure is compared with permuted splits at 5%, as ours is; that is the column `found`. The result
+says how a peer without a package was computed, and why.
 
 - SDMetrics: share of synthetic records nearer to a member, on 16 principal components;
 - mostlyai-qa: the same in all dimensions and six groups of them, the largest; and its report's way
@@ -63,7 +63,7 @@ def timed(make: Callable[[], Row]) -> Row:
 
 
 def ours(case: Case, made: Any) -> dict[str, Row]:
-    """Return our verdict, and what our list of copies says with its own control."""
+    """Return our verdict, and the test of our list of copies."""
     copies: Row = {}
 
     def verdict() -> Row:
@@ -80,7 +80,7 @@ def ours(case: Case, made: Any) -> dict[str, Row]:
 
 
 def peer_rows(case: Case, answers: dict[str, Row | None]) -> dict[str, Row]:
-    """Return each peer's measurement by definition, tested, beside its package's answer."""
+    """Return each peer's measure by definition, tested, beside the value of its package."""
     member, rng = case.member, stream("rivals", len(case.release))
     own, theirs, _ = case.vectors
     mostly, domias = answers.get("mostlyai") or {}, answers.get("domias")

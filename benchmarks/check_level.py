@@ -1,10 +1,10 @@
-"""How often `synthleak check` cries wolf, and how often it finds copies.
+"""False alarms of `synthleak check`, and how often it finds copies.
 
     python benchmarks/check_level.py [--corpus FILE] [--splits 200] [--plants 40]
 
 Level: a release that is independent of members and holdout, over many random splits; false alarms
 must not be significantly above 5%. Power: 5% of 1,000 members copied once into a release of 1,000
-records, word for word, or with word order and words changed; and 1% of them, to see where it ends.
+records, word for word, or with word order and words changed; and 1% of them, to see the limit.
 Evidence, calibration, choice and permutations are those of a check; without --corpus the invented
 messages are used.
 """
@@ -124,7 +124,7 @@ def plan_of(evidence: Evidence, member: np.ndarray) -> Plan:
 
 
 def level(texts: Sequence[str], splits: int, releases: int) -> dict[str, Any]:
-    """Split the same records again and again beside releases that know none of them."""
+    """Split the same records many times; the releases are independent of all of them."""
     alarms, done = 0, 0
     for draw in range(releases):
         made = ground(texts, draw)
@@ -147,7 +147,7 @@ def level(texts: Sequence[str], splits: int, releases: int) -> dict[str, Any]:
 
 
 def blind(texts: Sequence[str], splits: int) -> dict[str, Any]:
-    """Ask of fair splits whether they are: how many are stopped, at an asked 1%."""
+    """Test uniform splits for exchangeability: how many are rejected at a level of 1%."""
     began, values = time.perf_counter(), []
     for draw in range(splits):
         made, rng = ground(texts, draw), stream("level", "blind", draw)
@@ -205,7 +205,7 @@ def power(
 
 
 def paraphraser(texts: Sequence[str], share: float) -> Callable[[str, Any], str]:
-    """Return what replaces this share of words by near ones, and moves the rest around.
+    """Return a function that replaces this share of words by similar ones and reorders the rest.
 
     Near words are those with the nearest vectors among the corpus's own words. Then the text is cut
     in two or three, and the parts change places.

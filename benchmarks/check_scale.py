@@ -2,8 +2,8 @@
 
     python benchmarks/check_scale.py [--records 10000] [--synthetic 10000] [--workers 2]
 
-Records are invented messages of 30 words. What is asked for: 10,000 members, holdout and synthetic
-records within 4 minutes and 4 GiB on 2 cores; 100,000 synthetic records within 8 GiB.
+Records are invented messages of 30 words. The bounds: 10,000 members, holdout and synthetic records
+within 4 minutes and 4 GiB on 2 cores; 100,000 synthetic records within 8 GiB.
 """
 
 from __future__ import annotations

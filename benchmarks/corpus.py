@@ -1,6 +1,6 @@
-"""How long 100,000 records of 30 words take to be read, encoded and pooled, and in what memory.
+"""Time and memory of reading, encoding and pooling 100,000 records of 30 words.
 
-The bound is 2 minutes and 3 GiB on 2 cores, for the default encoder and the dearest rule (LOF
+The bound is 2 minutes and 3 GiB on 2 cores, for the default encoder and the slowest rule (LOF
 compares every pair of records). The records are two messages of the demo corpus joined and cut.
 
     python benchmarks/corpus.py [--records 100000] [--words 30]
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 def write_corpus(path: Path, records: int, words: int) -> None:
-    """Write records of exactly so many words, no two alike."""
+    """Write records of exactly this many words, all different."""
     heads = list(write_demo(records, seed=1))
     tails = write_demo(records, seed=2)
     with path.open("w", encoding="utf-8") as file:
@@ -59,7 +59,7 @@ def pool_all(corpus: Corpus, store: MemoryStore, vectors: Callable[[], Any]) -> 
 
 
 def measure(records: int, words: int) -> dict[str, Any]:
-    """Time each stage on a file of its own, and the memory of them all."""
+    """Time each stage, and measure the memory of all."""
     seconds: dict[str, float] = {}
     cpu: dict[str, float] = {}
 

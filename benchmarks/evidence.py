@@ -78,7 +78,7 @@ class Cell:
     targets: int
 
     def texts(self, *name: int | str) -> list[str]:
-        """Write records of exactly so many words, the same for the same name."""
+        """Write records of exactly this many words, the same for the same name."""
         rng = stream("benchmark", self.length, *name)
         needed = self.length // 8 + 1  # a message has at least 8 words
         picks = rng.integers(len(messages()), size=(RECORDS, needed))
@@ -91,7 +91,7 @@ class Cell:
         return Targets(chosen, encode, self.texts("auxiliary"))
 
     def observation(self, number: int) -> Observation:
-        """Return fresh records, in every other case with a target among them, encoded."""
+        """Return new encoded records, every other time with a target among them."""
         texts = self.texts("observation", number)
         if number % 2:
             texts[0] = self.texts("targets")[number % self.targets]
@@ -130,7 +130,7 @@ def prepared(cell: Cell) -> Targets:
 
 
 def ours(cell: Cell, number: int) -> Measured:
-    """Look at one observation with every family; shared structures are timed apart."""
+    """Observe with every family; shared structures are timed separately."""
     targets, observation, clock = prepared(cell), cell.observation(number), Clock()
     clock.time("shared: fold, tokens", lambda: (observation.folded, observation.tokens))
     clock.time("shared: numbered words", lambda: words(targets, observation))
@@ -145,7 +145,7 @@ def ours(cell: Cell, number: int) -> Measured:
 
 
 def floor(cell: Cell, number: int) -> Measured:
-    """Time what cannot be saved: each text read once, each pair compared once in compiled code."""
+    """Time the least work: each text read, and each pair compared in compiled code, once."""
     targets, observation, clock = prepared(cell), cell.observation(number), Clock()
     texts, vectors = observation.texts, observation.vectors
     clock.time("fold, tokens", lambda: [(fold(text), tokens(text)) for text in texts])
@@ -220,7 +220,7 @@ def library_embedding(targets: Targets, observation: Observation) -> None:
 
 
 def memory() -> Measured:
-    """Return the most memory that this process has needed so far."""
+    """Return the peak memory of this process so far."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"process": os.getpid(), "mib": most}
 
@@ -232,7 +232,7 @@ def alone(task: Callable[[Cell, int], Measured], cell: Cell, number: int) -> Mea
 
 
 class Workers:
-    """Two processes that keep what they have learned of the targets."""
+    """Two processes that keep what they derived from the targets."""
 
     def __init__(self) -> None:
         self._pool = ProcessPoolExecutor(WORKERS, mp_context=get_context("fork"))

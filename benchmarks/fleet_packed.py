@@ -1,4 +1,4 @@
-"""The packed pass on a GPU: is it right, how fast is it, and where does its time go.
+"""The packed pass on a GPU: whether it is right, its speed, and a profile of its time.
 
 python benchmarks/fleet_packed.py [--minutes 2.8]
 """

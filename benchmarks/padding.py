@@ -1,10 +1,10 @@
-"""What one record does to the others' gradients in DP-SGD, through padding and kernel shapes.
+"""The effect of one record on the others' gradients in DP-SGD, through padding and kernel shapes.
 
     python benchmarks/padding.py
 
 Kernels may add up in an order that depends on the shape of a batch, so a record that changes the
-shape may change the bits of the others' gradients. The claim of `dpsgd` bounds how far a record
-moves the sum, so what it does to the *others* counts (design/claim-dpsgd.md).
+shape may change the bits of the others' gradients. The claim of `dpsgd` bounds how much a record
+changes the sum, so its effect on the *others* counts (design/claim-dpsgd.md).
 
 Poisson batches of a fleet are computed with SmolLM2 on invented messages, then with one record more
 in the first instance: longer than all others, shorter, or typical. The clipped gradients of all
@@ -16,8 +16,8 @@ others are compared bit by bit, and the sums, less the record's own contribution
 | plain | microbatches of texts of one width, by their own length: what it does elsewhere |
 | by longest | microbatches as wide as their longest text: what it once did, on a CPU |
 
-A packed gradient is never written down: what it is computed from is compared, all inputs and
-gradients of all layers, token by token. Controls: the same batch again, replayed from a recorded
+A packed gradient is never stored, so its inputs are compared instead: all inputs and gradients of
+all layers, token by token. Controls: the same batch again, replayed from a recorded
 graph, and in packs of the next size.
 """
 
@@ -269,16 +269,16 @@ class Before:
 
     @property
     def first(self) -> int:
-        """Return how many tokens the first instance has."""
+        """Return the number of tokens of the first instance."""
         return int(self.pack.spans[1])
 
     @property
     def used(self) -> int:
-        """Return how many tokens all have."""
+        """Return the number of tokens of all."""
         return int(self.pack.spans[-1])
 
     def texts(self, tokens: int) -> int:
-        """Return how many texts so many tokens are."""
+        """Return the number of texts in this many tokens."""
         return int(self.pack.text[tokens - 1]) + 1 if tokens else 0
 
     def rows(self, text: int) -> slice:

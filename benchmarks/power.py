@@ -1,10 +1,10 @@
-"""Level and power of the verdict, beside the statistic that it replaced.
+"""Level and power of the verdict, compared with the statistic that it replaced.
 
 Scores are simulated: 32 related signals (correlation 0.5) without a leak, and leaks planted into
 the members of the observed assignment. Each audit is judged twice on the same redraws: by the
 verdict (largest signal within a statistic, smallest tail probability over statistics), and by the
-former one (one maximum over the AUCs and the 5% tails of all signals). `designs` asks `plan power`
-and whole audits of the same spec about the same planted leak.
+former one (one maximum over the AUCs and the 5% tails of all signals). `designs` compares `plan
+power` with whole audits of the same spec for the same planted leak.
 
     python benchmarks/power.py [--audits 400] [--out FILE]
     python benchmarks/power.py designs [--audits 100] [--out FILE]

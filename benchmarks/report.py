@@ -1,10 +1,10 @@
 """How fast a large report is in a real browser, and how big its file.
 
-A small audit is played, and its page's material multiplied to 60 cells of 96 signals and 5,000
-records, with noise on every number so that nothing compresses better than it would. Each record is
+A small audit is run, and the data of its page multiplied to 60 cells of 96 signals and 5,000
+records, with noise on every number so that it compresses no better than real data. Each record is
 in one of four pools, hence in 15 cells: 75,000 rows; then all are put into every pool: 300,000. The
 bounds are 2 seconds until a square of the map has been clicked and its cell is open, and 8 MB.
-Peers that leave a web page show summary numbers only, so there is none to race.
+Other tools' pages show summary numbers only, so there is no peer to compare with.
 
     python benchmarks/report.py [--runs 5] [--out FILE]
 """

@@ -101,12 +101,10 @@ def run_python(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_importing_synthleak_is_fast_and_loads_nothing_heavy() -> None:
-    code = (
-        "import sys, time; start = time.perf_counter(); import synthleak;"
-        "print(time.perf_counter() - start < 1, 'numpy' in sys.modules, 'sklearn' in sys.modules)"
-    )
-    assert run_python(code) == "True False False"
+def test_importing_synthleak_loads_nothing_heavy() -> None:
+    heavy = ("numpy", "scipy", "sklearn", "pandas", "pyarrow", "torch", "transformers")
+    code = f"import sys, synthleak; print([n for n in {heavy} if n in sys.modules])"
+    assert run_python(code) == "[]"
 
 
 def test_listing_plugins_loads_no_torch() -> None:

@@ -8,6 +8,7 @@ import pytest
 from synthleak.analyses.copies import NEAR, Copies, find_copies, surplus_p
 from synthleak.core.seeds import stream
 from synthleak.core.text import char_grams
+from synthleak.metrics.stored import as_json
 
 TEXTS = [
     "The nurse at Dunnock Vale wrote down 40 mg twice a day.",
@@ -42,7 +43,8 @@ def test_verbatim_and_near_copies_with_their_rows() -> None:
     assert NEAR <= found.found[1].similarity < 1
     assert found.found[1].similarity == pytest.approx(overlap()[1])
     assert (found.verbatim, found.near) == ((1, 1), (1, 0))
-    assert found.looked and Copies.from_bytes(found.to_bytes()) == found
+    dump, load = as_json(Copies)
+    assert found.looked and load(dump(found)) == found
 
 
 def test_without_the_proxy_only_verbatim_copies_are_found() -> None:

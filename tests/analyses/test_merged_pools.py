@@ -81,7 +81,7 @@ def test_records_that_are_copied_twice_as_often_stand_out(design: str) -> None:
 
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])
-def test_different_looking_records_are_told_from_leaking_ones(design: str) -> None:
+def test_distinctive_records_do_not_count_as_leaking(design: str) -> None:
     """Odd records score higher in or out: Δ is large, inside its band, and 0 to their own."""
     row = by_measure(rows_of(design, 2, level=3.0, redraws=199))["auc"]
     assert row.delta > 0.3
@@ -101,7 +101,7 @@ def test_an_even_leak_shows_no_difference_to_their_own() -> None:
 
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])
-def test_without_a_leak_the_difference_keeps_to_its_band(design: str) -> None:
+def test_difference_stays_in_its_band_without_a_leak(design: str) -> None:
     runs = 60
     outside = {"auc": 0, "tpr_at_fpr05": 0}
     for seed in range(runs):

@@ -19,6 +19,7 @@ from synthleak.analyses.prior import (
 from synthleak.core.cell import Cell
 from synthleak.evidence.prior.canary import Canary
 from synthleak.evidence.prior.domias import Domias
+from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import Baseline
 
 NONE = np.zeros((3, 5), dtype=np.bool_)
@@ -71,7 +72,7 @@ def test_long_documents_do_not_underflow() -> None:
     assert np.isfinite(log_mean_probability(log_p, Baseline("S2", LAST_TWO))).all()
 
 
-def test_a_mean_cosine_below_nothing_gives_no_negative_ratio() -> None:
+def test_a_negative_mean_cosine_counts_as_zero() -> None:
     values = np.full((5, 3, 2), 0.5)
     values[3:, :, 1] = -0.1
     scores, _ = attack_scores(Canary(), values, [Baseline("S2", LAST_TWO)])
@@ -131,7 +132,8 @@ def test_tied_arms_are_ordered_by_tpr() -> None:
 
 def test_prior_measurements_survive_the_store() -> None:
     made = figures("canary", 0.6, 0.7)
-    assert AttackMeasurements.from_bytes(made.to_bytes()) == made
+    dump, load = as_json(AttackMeasurements)
+    assert load(dump(made)) == made
     rows = prior_rows(CELL, [made, figures("domias", 0.5)])
     assert [(row.family, row.arm, row.auc) for row in rows] == [
         ("canary", "canary0", 0.6),

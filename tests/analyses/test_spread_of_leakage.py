@@ -14,8 +14,9 @@ from scipy.stats import spearmanr
 
 from support.oracles import analyses as oracle
 from support.oracles.planted import Ground, Planted, controlled, nothing, raised
-from synthleak.analyses.analysis import Analyse, Study, Unavailable
+from synthleak.analyses.analysis import NO_CELL, Analyse, Study, Unavailable
 from synthleak.analyses.cell_data import POOLS
+from synthleak.analyses.chosen import TOO_FEW
 from synthleak.analyses.pool_overlap import pool_overlap
 from synthleak.analyses.prior import ComparisonRow
 from synthleak.analyses.prior_attacks import prior_attacks
@@ -236,19 +237,19 @@ def test_wins_are_counted_against_each_prior_attack() -> None:
     assert boards["canary"].rival_found == 0
 
 
-def test_each_says_what_it_needs() -> None:
+def test_unavailable_analyses_name_what_is_missing() -> None:
     one = Planted(Ground(instances=24, records=16, scenarios=("S1",))).add("odd").study()
     few = Planted(Ground(design="lone", instances=4, records=3)).add("odd").study()
     empty = Study((), ())
     for call, which, said in (
-        (vulnerability, empty, "no cell was played"),
-        (vulnerability, few, "needs 4 records per pool"),
-        (vulnerability_summary, few, "needs 4 records per pool"),
+        (vulnerability, empty, NO_CELL),
+        (vulnerability, few, TOO_FEW),
+        (vulnerability_summary, few, TOO_FEW),
         (scenario_scaling, one, "two scenarios"),
         (pool_overlap, one, "two pools"),
         (prior_attacks, one, "prior"),
-        (proxy_correlations, empty, "no cell"),
-        (proxy_groups, empty, "no cell"),
+        (proxy_correlations, empty, NO_CELL),
+        (proxy_groups, empty, NO_CELL),
     ):
         with pytest.raises(Unavailable, match=said):
             call(which)

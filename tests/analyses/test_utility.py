@@ -21,6 +21,7 @@ from synthleak.analyses.utility import (
 from synthleak.audit.run import run
 from synthleak.core.spec import LoadedSpec
 from synthleak.encoders.builtin.hashing import Hashing
+from synthleak.metrics.stored import as_json
 from synthleak.testing import tiny_corpus
 
 LABELLED = [(record.text, record.labels) for record in tiny_corpus(240).records]
@@ -98,7 +99,8 @@ def test_utility_of_real_copied_and_repeated_texts() -> None:
     assert stuck.words == len(LABELLED[0][0].split()) or stuck.words > 0
     wrong = [(text, ("nonsense",)) for text, _ in LABELLED[:100]]
     assert measure(wrong, LABELLED[100:], Hashing().encode).label_accuracy == 0.0
-    assert Measures.from_bytes(real.to_bytes()) == real
+    dump, load = as_json(Measures)
+    assert load(dump(real)) == real
     empty = measure([("", ())] * 3, LABELLED[100:], Hashing().encode)
     assert (empty.score, empty.words, empty.distinct_2) == (None, 0.0, None)
 
@@ -127,7 +129,7 @@ def test_echo_releases_are_as_useful_as_real_records(
     assert audit.utility == run(loaded, tmp_path / "run").utility
 
 
-def test_which_releases_are_measured_depends_on_no_coin(
+def test_measured_releases_do_not_depend_on_coins(
     tiny: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
     audit = run(tiny(generator=[{"kind": "constant"}]), tmp_path / "run")

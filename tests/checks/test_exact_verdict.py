@@ -69,7 +69,7 @@ def randomised_response(epsilon: float) -> tuple[list[str], list[str], list[str]
     return members, [text for text in texts if text not in set(members)], released
 
 
-def test_a_claim_below_the_true_epsilon_is_shouted() -> None:
+def test_a_claim_below_the_true_epsilon_is_broken() -> None:
     """A coin without a partner is add/remove: 1 is compared as 1, not as 2."""
     made = checked(*randomised_response(1.73), coins=True, epsilon=1.0, delta=1e-6)
     row = made.cells[0]
@@ -78,7 +78,7 @@ def test_a_claim_below_the_true_epsilon_is_shouted() -> None:
     assert row.verdict.startswith("CLAIM BROKEN") and "CLAIM BROKEN" in made.headline
 
 
-def test_a_claim_that_is_honoured_is_not_shouted() -> None:
+def test_a_claim_that_holds_is_not_broken() -> None:
     made = checked(*randomised_response(1.73), coins=True, epsilon=1.73, delta=1e-6)
     assert "CLAIM BROKEN" not in made.cells[0].verdict
 

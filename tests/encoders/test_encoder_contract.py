@@ -48,7 +48,7 @@ def test_a_float32_row_per_text(encoder: Encoder) -> None:
     assert len({vector.tobytes() for vector in vectors}) > 3
 
 
-def test_no_text_gives_no_row_of_the_same_width(encoder: Encoder) -> None:
+def test_no_texts_give_an_empty_array_of_the_same_width(encoder: Encoder) -> None:
     assert encoder.encode([]).shape == (0, encoder.encode(["x"]).shape[1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.errors import raises_at
 from support.model_folder import write_model
 from synthleak.core.errors import MissingExtra, SpecError, UserError
 from synthleak.encoders.encoder import Encoder, encoders
@@ -27,7 +29,7 @@ def build(base: Path | None = None, **settings: Any) -> Encoder:
     )
 
 
-def test_a_folder_counts_by_its_content_wherever_it_lies(tiny_model: Path, tmp_path: Path) -> None:
+def test_a_model_folder_is_identified_by_content(tiny_model: Path, tmp_path: Path) -> None:
     copy = tmp_path / "elsewhere"
     shutil.copytree(tiny_model, copy)
     (copy / "README.md").write_text("other words")
@@ -40,7 +42,7 @@ def test_a_folder_counts_by_its_content_wherever_it_lies(tiny_model: Path, tmp_p
     assert one.identity() != two.identity()
 
 
-def test_batch_and_device_are_no_part_of_identity(tiny_model: Path) -> None:
+def test_batch_and_device_are_not_part_of_identity(tiny_model: Path) -> None:
     plain = build(model=str(tiny_model))
     quick = build(model=str(tiny_model), batch=1, device="cpu")
     assert plain.identity() == quick.identity()
@@ -69,19 +71,15 @@ def test_a_name_is_its_own_identity() -> None:
 
 
 def test_a_path_must_be_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(
-        SpecError, match=r"encoders\.pools\.model: './gone': there is no such folder"
-    ):
+    with raises_at(SpecError, "encoders.pools.model", "'./gone'"):
         build(base=tmp_path, model="./gone")
 
 
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
-    with pytest.raises(
-        UserError, match=r"the model '.*' cannot be loaded .*; name a folder"
-    ) as caught:
+    with pytest.raises(UserError, match=re.escape(repr(str(tmp_path)))) as caught:
         build(model=str(tmp_path)).encode(["x"])
-    assert "\n" not in str(caught.value)
+    assert caught.value.remedy and "\n" not in str(caught.value)
 
 
 def test_minilm_knows_what_is_alike() -> None:
@@ -112,7 +110,7 @@ def test_a_missing_extra_names_the_pip_command(
     )
     monkeypatch.setitem(sys.modules, package, None)
     encoder = encoders.build(kind, settings, key="kind", where=("encoders",))
-    with pytest.raises(MissingExtra, match=rf"needs .*; pip install 'synthleak\[{extra}\]'"):
+    with pytest.raises(MissingExtra, match=rf"pip install 'synthleak\[{extra}\]'"):
         encoder.check()
-    with pytest.raises(MissingExtra, match=rf"needs .*; pip install 'synthleak\[{extra}\]'"):
+    with pytest.raises(MissingExtra, match=rf"pip install 'synthleak\[{extra}\]'"):
         encoder.encode(["x"])

@@ -101,7 +101,7 @@ def test_an_unrelated_text_never_raises_an_overlap(target, texts, unrelated) -> 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 40), st.integers(0, 10_000))
-def test_a_text_that_points_elsewhere_never_raises_cos_max(count, seed) -> None:
+def test_a_dissimilar_text_never_raises_cos_max(count, seed) -> None:
     rng = np.random.default_rng(seed)
     vectors = rng.normal(size=(count + 2, 6)).astype(np.float32)
     vectors[1] = -vectors[0]

@@ -54,7 +54,7 @@ def test_wide_alphabets_are_exact() -> None:
             assert shared[target, place] == len(grams(text) & grams(observation.texts[row]))
 
 
-def test_longer_grams_are_looked_for_only_when_asked_for() -> None:
+def test_longer_grams_are_found_only_when_needed() -> None:
     text = "the quick brown fox jumps over the lazy dog and runs"
     targets, observation = Targets([text], read_vectors), Observation([text], read_vectors)
     levels = iter(text_grams(targets, observation))

@@ -123,7 +123,7 @@ def test_difflib_finds_the_same_substring() -> None:
             assert match.size == length
 
 
-def test_ties_are_broken_by_content_and_not_by_place() -> None:
+def test_ties_are_broken_by_content_not_position() -> None:
     texts = [f"unrelated {number}" for number in range(80)]
     first = retrieve(Targets(["other words"], read_vectors), Observation(texts, read_vectors))
     again = Observation(texts[::-1], read_vectors)
@@ -153,7 +153,7 @@ def rare(target: str, texts: Sequence[str]) -> float:
     return seen([target], texts)[0]["rare_ngram_max"]
 
 
-def test_rare_is_what_few_texts_of_the_release_have() -> None:
+def test_rare_pairs_occur_in_few_texts_of_the_release() -> None:
     others = [f"other {number}" for number in range(400)]
     assert rare("the red fox", ["the red fox"] * 2 + others[:90]) == 1
     assert rare("the red fox", ["the red fox"] * 3 + others[:90]) == 0

@@ -77,7 +77,7 @@ def test_the_bootstrap_keeps_the_trials_of_a_record_together() -> None:
         assert one.p is None
 
 
-def test_a_redraw_without_one_kind_counts_against_the_finding() -> None:
+def test_a_redraw_without_one_origin_counts_as_extreme() -> None:
     assert against_redraws(np.array([9.0, *np.zeros(19)]))[2] == pytest.approx(0.1)
     assert against_redraws(np.array([9.0, np.nan, *np.zeros(18)]))[2] == pytest.approx(0.2)
     assert against_redraws(np.array([9.0, np.nan])) == (None, None, None)

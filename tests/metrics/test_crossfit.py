@@ -23,12 +23,12 @@ from synthleak.metrics.crossfit.pool import (
     wins_of,
 )
 from synthleak.metrics.crossfit.within_records import (
+    aucs_per_record,
     choose_folds,
     fold_measurements,
     folds_of,
     held_auc,
     held_tpr,
-    per_record_figures,
     resampled_instances,
     resampled_records,
 )
@@ -182,7 +182,7 @@ def test_a_record_drawn_twice_equals_two_copies_within_records() -> None:
     inside = folds_of(12, TARGETS, stream(6), 1)
     assert inside is not None
     times = np.array([2, 0, 1, 1, 3, 0, 1, 0])
-    rest, held = per_record_figures(values, coins[None], inside)
+    rest, held = aucs_per_record(values, coins[None], inside)
     copies = np.repeat(np.arange(TARGETS), times)
     figures = fold_measurements(values[:, copies], coins[None][:, :, copies], inside)
     assert rest.resampled(times[None] * 1.0) == pytest.approx(figures.rest)

@@ -16,7 +16,7 @@ SCORES = st.lists(st.integers(0, 12), min_size=1, max_size=30)
 
 @settings(deadline=None)
 @given(SCORES, SCORES)
-def test_points_area_and_height_are_those_of_counting(one: list[int], other: list[int]) -> None:
+def test_roc_points_area_and_height_equal_counting(one: list[int], other: list[int]) -> None:
     members, others = np.array(one, dtype=float), np.array(other, dtype=float)
     fpr, tpr = roc_curve(members, others)
     points = roc_points(members.tolist(), others.tolist())

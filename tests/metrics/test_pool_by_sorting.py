@@ -46,7 +46,7 @@ def test_fold_figures_are_those_of_all_pairs() -> None:
             assert np.allclose(found.held[0], held[place].ravel(), atol=1e-6)
 
 
-def test_the_deployable_figure_is_that_of_all_pairs() -> None:
+def test_deployable_auc_equals_that_of_all_pairs() -> None:
     values, assignment = material()
     large, small = SortedPoolComparison(values), PoolComparison(values)
     found = large.deployable([assignment], GROUPS, stream("deploy"))

@@ -73,7 +73,7 @@ def test_larger_leaks_are_found_more_often(design: str) -> None:
     assert planted.power_for_auc(high, 0.05, 100) > 0.9
 
 
-def test_nothing_is_promised_where_nothing_could_be_found() -> None:
+def test_power_is_none_where_nothing_could_be_found() -> None:
     made = estimated("lone", 2)
     assert made.auc is None and made.confirmed is None and made.copied is None
     assert smallest_found(0.5, 0.2, 3.0) is None
@@ -81,7 +81,7 @@ def test_nothing_is_promised_where_nothing_could_be_found() -> None:
     assert smallest_found(0.5, 0.05, np.inf) is None
 
 
-def test_instances_grow_with_the_square_of_what_is_wished() -> None:
+def test_instances_needed_grow_quadratically() -> None:
     def guess(instances: int) -> PowerEstimate:
         return PowerEstimate(instances, 8, 0.6, 0.5 + 2 / np.sqrt(instances))
 

@@ -53,7 +53,7 @@ def test_statistics_are_mean_and_largest_tenth() -> None:
     assert made.values[1] == pytest.approx(np.sort(shares, axis=1)[:, -3:].mean(axis=1))
 
 
-def test_a_record_whose_coins_all_agree_leaves_the_mean() -> None:
+def test_a_record_with_equal_coins_is_left_out_of_the_mean() -> None:
     values = np.arange(8.0).reshape(4, 2, 1)
     coins = np.array([[True, True], [True, False], [True, True], [True, False]])
     found = record_aucs(doubled_ranks(values), coins[None])

@@ -18,14 +18,14 @@ from synthleak.core.errors import UserError
 from synthleak.evidence.family import families
 from synthleak.paper.tables import latex, markdown, sheet
 from synthleak.paper.tables.latex_text import escape
-from synthleak.paper.tables.layout import Entry, Printed
-from synthleak.paper.tables.write import TABLES, Prints, check_names, files, print_all
+from synthleak.paper.tables.layout import Entry, Table
+from synthleak.paper.tables.write import TABLES, Tables, check_names, files, make_tables
 
 HOSTILE = ("a_b&c%d#e$f", r"{g}~h^i\input{/etc/passwd}", "|<j>*`k` [l] “m” é 你🙂")
 EVERYTHING = tuple(TABLES)
 
 
-def entries(item: Printed) -> list[Entry]:
+def entries(item: Table) -> list[Entry]:
     return [
         made
         for part in item.parts
@@ -35,12 +35,12 @@ def entries(item: Printed) -> list[Entry]:
     ]
 
 
-def made(name: str) -> Printed:
-    return print_all(invented(), [name]).tables[0]
+def made(name: str) -> Table:
+    return make_tables(invented(), [name]).tables[0]
 
 
 def test_every_table_fits_its_columns() -> None:
-    prints = print_all(invented())
+    prints = make_tables(invented())
     assert prints.unavailable == {}
     assert [item.name for item in prints.tables] == list(EVERYTHING)
     for item in prints.tables:
@@ -73,7 +73,7 @@ def test_the_proxy_families_are_those_of_the_catalogue() -> None:
     assert all(row["What it measures what"].endswith(".") for row in rows)
 
 
-def test_the_main_table_holds_the_figures_of_its_rows() -> None:
+def test_main_table_shows_the_values_of_its_rows() -> None:
     source = invented()
     rows = list(csv.DictReader(io.StringIO(sheet.table(made("main")))))
     for cell in source.cells:
@@ -164,14 +164,16 @@ def test_markdown_tells_shaded_from_concentrated_entries() -> None:
 
 def test_tables_of_controls_alone_are_not_called_selected() -> None:
     source = invented()
-    whole = print_all(source, ["main", "prior"]).tables
-    assert all("elected pools" in markdown.table(item) for item in whole)
+    whole = make_tables(source, ["main", "prior"]).tables
+    assert ["elected pools" in markdown.table(item) for item in whole] == [True, True]
     controls = replace(
         source,
         cells=tuple(row for row in source.cells if row.pool.startswith("random")),
         comparison=tuple(replace(row, pool="random0") for row in source.comparison),
     )
-    for item in print_all(controls, ["main", "main_intervals", "prior"]).tables:
+    tables = make_tables(controls, ["main", "main_intervals", "prior"]).tables
+    assert len(tables) == 3
+    for item in tables:
         text = markdown.table(item)
         assert "andom controls" in text
         assert "elected pools" not in text
@@ -185,7 +187,7 @@ def test_merged_difference_inside_its_band_is_grey() -> None:
 
 def test_unavailable_table_is_named_and_others_are_made() -> None:
     source = replace(invented(without=["control_gap", "meta"]), comparison=(), adjudicated=())
-    prints = print_all(source)
+    prints = make_tables(source)
     assert set(prints.unavailable) == {
         "prior",
         "control_gap",
@@ -196,7 +198,7 @@ def test_unavailable_table_is_named_and_others_are_made() -> None:
     assert all("\n" not in reason and reason for reason in prints.unavailable.values())
     assert len(prints.tables) == len(EVERYTHING) - 5
     bare = replace(source, cells=(), pools=(), corpora=(), rows=lambda name: [])
-    assert set(print_all(bare).unavailable) >= {
+    assert set(make_tables(bare).unavailable) >= {
         "corpora",
         "pools",
         "main",
@@ -205,13 +207,13 @@ def test_unavailable_table_is_named_and_others_are_made() -> None:
     }
 
 
-def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+def test_an_unknown_table_suggests_the_nearest_name() -> None:
     with pytest.raises(UserError, match="did you mean 'main'"):
         check_names(["mian"])
 
 
 def test_hostile_names_are_text_in_every_format() -> None:
-    item = print_all(invented(HOSTILE, HOSTILE), ["main"]).tables[0]
+    item = make_tables(invented(HOSTILE, HOSTILE), ["main"]).tables[0]
     tex = latex.table(item)
     assert r"\input" not in tex
     assert r"a\_b\&c\%d\#e\$f" in tex
@@ -229,7 +231,7 @@ def test_no_printable_character_reaches_latex_as_a_command(character: str) -> No
     assert "\n" not in escape(f"{character}\n")
 
 
-def compile_latex(folder: Path, prints: Prints) -> str:
+def compile_latex(folder: Path, prints: Tables) -> str:
     for name, text in files(prints, ["latex"]).items():
         (folder / name).write_text(text, encoding="utf-8")
     done = subprocess.run(
@@ -246,8 +248,8 @@ def compile_latex(folder: Path, prints: Prints) -> str:
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX is installed")
-def test_latex_compiles_and_nothing_runs_over_the_margin(tmp_path: Path) -> None:
-    log = compile_latex(tmp_path, print_all(invented()))
+def test_latex_compiles_without_overfull_boxes(tmp_path: Path) -> None:
+    log = compile_latex(tmp_path, make_tables(invented()))
     assert (tmp_path / "tables.pdf").read_bytes().startswith(b"%PDF")
     assert re.search(r"Output written on tables.pdf \(\d+ pages", log)
     assert "Overfull \\hbox" not in log
@@ -256,5 +258,5 @@ def test_latex_compiles_and_nothing_runs_over_the_margin(tmp_path: Path) -> None
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX is installed")
 def test_latex_of_hostile_names_compiles(tmp_path: Path) -> None:
     every = "".join(chr(code) for code in [*range(32, 127), *range(0xA0, 0x250), 0x3B5, 0x221E])
-    log = compile_latex(tmp_path, print_all(invented((*HOSTILE, every), HOSTILE[:2])))
+    log = compile_latex(tmp_path, make_tables(invented((*HOSTILE, every), HOSTILE[:2])))
     assert "passwd" not in [line.strip("() ") for line in log.splitlines()]

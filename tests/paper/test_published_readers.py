@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.errors import raises_at
 from synthleak.core.errors import CorpusError, MissingExtra, SpecError
 from synthleak.corpus.corpus import Record, assemble, readers
 
@@ -74,20 +76,17 @@ def test_psytar_at_full_size_gives_the_studys_split(tmp_path: Path) -> None:
 
 def test_psytar_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = psytar(tmp_path / "a.xlsx", [["id", "drug_id", "sentences", "ADR"]])
-    with pytest.raises(CorpusError, match=r"sheet Sentence_Labeling: there is no column 'WD'"):
+    with raises_at(CorpusError, f"{path}, sheet Sentence_Labeling", "'WD'"):
         read("psytar", path=str(path))
     path = psytar(tmp_path / "b.xlsx", [], sheet="Other")
-    with pytest.raises(CorpusError, match=r"no sheet 'Sentence_Labeling'; it holds: Sample, Other"):
+    with raises_at(CorpusError, path, "'Sentence_Labeling'", "Sample, Other"):
         read("psytar", path=str(path))
     (tmp_path / "c.xlsx").write_bytes(b"not a workbook")
-    with pytest.raises(CorpusError, match=r"not a whole \.xlsx workbook; fetch it again"):
-        read("psytar", path=str(tmp_path / "c.xlsx"))
-    with pytest.raises(CorpusError, match="no such file"):
-        read("psytar", path=str(tmp_path / "d.xlsx"))
+    for name in ("c.xlsx", "gone.xlsx"):
+        with raises_at(CorpusError, tmp_path / name):
+            read("psytar", path=str(tmp_path / name))
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(
-        MissingExtra, match=r"needs the package openpyxl; pip install 'synthleak\[xlsx"
-    ):
+    with pytest.raises(MissingExtra, match=r"openpyxl.*pip install 'synthleak\[xlsx\]'"):
         read("psytar", path=str(path))
 
 
@@ -116,14 +115,13 @@ def test_dmsafn_is_latin_1_without_a_header(tmp_path: Path) -> None:
 def test_dmsafn_mistakes(tmp_path: Path) -> None:
     path = tmp_path / "all-data.csv"
     path.write_text("label,text\nneutral,secret\n")
-    with pytest.raises(
-        CorpusError, match="line 1: the first cell is not a sentiment; a row holds one"
-    ):
+    with raises_at(CorpusError, f"{path}, line 1", "negative, neutral, positive") as caught:
         read("dmsafn", path=str(path))
+    assert "label,text" not in str(caught.value)
     path.write_text('neutral,""\n')
-    with pytest.raises(CorpusError, match="line 1: the second cell holds no text"):
+    with raises_at(CorpusError, f"{path}, line 1"):
         read("dmsafn", path=str(path))
-    with pytest.raises(SpecError, match=r"corpus\.split: 1\.5: should be less than or equal to 1"):
+    with raises_at(SpecError, "corpus.split", "1.5"):
         read("dmsafn", path=str(path), split=1.5)
 
 
@@ -185,19 +183,18 @@ def test_eurlex_folds_concepts(tmp_path: Path, form: str) -> None:
 
 
 def test_eurlex_mistakes(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="no such folder"):
+    with raises_at(CorpusError, tmp_path / "gone", "corpus.path"):
         read("eurlex57k", path=str(tmp_path / "gone"))
-    with pytest.raises(CorpusError, match=r"the folder holds no \.json file"):
+    with raises_at(CorpusError, tmp_path, ".json", "corpus.path"):
         read("eurlex57k", path=str(tmp_path))
-    (tmp_path / "x.json").write_text('{"title": "t", "concepts": "10"}')
-    with pytest.raises(CorpusError, match=r"x\.json: 'concepts' is not a list of concepts"):
-        read("eurlex57k", path=str(tmp_path))
-    (tmp_path / "x.json").write_text('{"concepts": ["10"]}')
-    with pytest.raises(CorpusError, match=r"x\.json: none of title, header, recitals, main_body"):
-        read("eurlex57k", path=str(tmp_path))
-    (tmp_path / "x.json").write_text("{")
-    with pytest.raises(CorpusError, match=r"x\.json: not a JSON object"):
-        read("eurlex57k", path=str(tmp_path))
+    for content, named in (
+        ('{"title": "t", "concepts": "10"}', "'concepts'"),
+        ('{"concepts": ["10"]}', "title, header, recitals, main_body"),
+        ("{", "JSON"),
+    ):
+        (tmp_path / "x.json").write_text(content)
+        with raises_at(CorpusError, tmp_path / "x.json", named):
+            read("eurlex57k", path=str(tmp_path))
 
 
 RECORDS = """<?xml version="1.0" encoding="UTF-8"?>
@@ -256,16 +253,19 @@ def test_n2c2_source_and_judgments_are_settings(tmp_path: Path) -> None:
 
 def test_n2c2_mistakes(tmp_path: Path) -> None:
     files = n2c2(tmp_path)
-    with pytest.raises(CorpusError, match="no textual judgment is there; sources there: intuitive"):
-        read("n2c2", **{**files, "annotations": files["annotations"][1]}, source="textual")
-    (tmp_path / "records.xml").write_text(RECORDS[:120])
-    with pytest.raises(CorpusError, match=r"records\.xml, line \d+: not valid XML at column \d+"):
+    annotations = files["annotations"][1]
+    with raises_at(CorpusError, annotations, "textual", "intuitive", "corpus.source"):
+        read("n2c2", **{**files, "annotations": annotations}, source="textual")
+    records = tmp_path / "records.xml"
+    records.write_text(RECORDS[:120])
+    with pytest.raises(CorpusError) as caught:
         read("n2c2", **files)
-    (tmp_path / "records.xml").write_text('<root><docs><doc id="1"/></docs></root>')
-    with pytest.raises(CorpusError, match="the document '1' has no text; a document is"):
+    assert re.fullmatch(rf"{re.escape(str(records))}, line \d+", caught.value.where or "")
+    records.write_text('<root><docs><doc id="1"/></docs></root>')
+    with raises_at(CorpusError, records, "'1'"):
         read("n2c2", **files)
-    (tmp_path / "records.xml").unlink()
-    with pytest.raises(CorpusError, match="no such file"):
+    records.unlink()
+    with raises_at(CorpusError, records):
         read("n2c2", **files)
 
 

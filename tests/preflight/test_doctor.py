@@ -7,6 +7,7 @@ import importlib.util
 import json
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,10 +24,12 @@ def examine() -> dict[str, Any]:
     return found
 
 
-def test_it_says_what_is_there() -> None:
+def test_doctor_lists_machine_packages_and_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "available_cores", lambda: 7)
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda path: SimpleNamespace(free=5 << 30))
     found = examine()
-    assert found["machine"]["cores"] >= 1
-    assert found["machine"]["disk_free_gib"] >= 0
+    assert found["machine"]["cores"] == 7
+    assert found["machine"]["disk_free_gib"] == 5.0
     packages = {row["package"]: row for row in found["packages"]}
     assert packages["numpy"]["state"] == "ok" and packages["numpy"]["remedy"] == ""
     assert packages["numpy"]["version"].count(".") == 2

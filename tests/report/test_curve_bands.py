@@ -14,6 +14,7 @@ from synthleak.core.seeds import stream
 from synthleak.metrics.curves import BAND, GRID, Curves, trace
 from synthleak.metrics.epsilon.claims import claim_roc
 from synthleak.metrics.scored_cell import ScoredCell
+from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import EVERY_ROUND, Trials, designs
 
 
@@ -52,7 +53,8 @@ def test_band_comes_from_redraws_with_own_choice(audit: Audit) -> None:
         low, high = np.quantile(heights, BAND, axis=0)
         assert curve.low == pytest.approx(low.tolist(), abs=2e-5)
         assert curve.high == pytest.approx(high.tolist(), abs=2e-5)
-    assert Curves.from_bytes(made.to_bytes()) == made
+    dump, load = as_json(Curves)
+    assert load(dump(made)) == made
 
 
 def test_the_line_is_that_of_the_best_proxy(audit: Audit) -> None:

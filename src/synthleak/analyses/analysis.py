@@ -1,20 +1,20 @@
-"""Analyses: what the tables of an audit say, each a pure function from tables to rows
-(docs/method.md §10).
+"""What an analysis is: a pure function from the tables of an audit to rows (docs/method.md §10).
 
-An analysis sees tables and nothing else, so it runs from stored results in seconds, and one from
-another package is held to the same. Its rows become `results/<name>.csv`. An analysis that a study
-has too little for raises `Unavailable` with what it needs, and the others go on.
+An analysis sees tables and nothing else, so it runs from stored results in seconds. Its rows become
+`results/<name>.csv`. If the tables are not enough for it, it raises `Unavailable` and says what it
+needs; the other analyses still run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from synthleak.analyses.cell_data import (
     CONTROLS,
     EVERY,
+    POOLS,
     RANDOM,
     SELECTED,
     UNION,
@@ -24,7 +24,7 @@ from synthleak.analyses.cell_data import (
 )
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
-from synthleak.core.cell import Cell
+from synthleak.core.cell import Cell, CellColumns
 from synthleak.core.errors import ContractError, UserError
 from synthleak.core.registry import Registry
 
@@ -33,14 +33,15 @@ if TYPE_CHECKING:
 
 Row = type["DataclassInstance"]
 T = TypeVar("T")
+R = TypeVar("R", bound=CellColumns)
 
 
 @dataclass(frozen=True)
 class Study:
     """What an analysis may look at: the tables of one audit, or of several joined.
 
-    `cell_data` holds the plan, coins and V of every cell, in the order of `cells`; `attributes`
-    what every record of every pool is like; `pools` by which rule each pool was made.
+    `cell_data` holds the plan, coins and V of every cell, in the order of `cells`; `attributes` the
+    attributes of every record of every pool; `pools` the rule that selected each pool.
     """
 
     cells: tuple[CellRow, ...]
@@ -51,14 +52,14 @@ class Study:
     cell_data: tuple[CellData, ...] = ()
     attributes: tuple[AttributeRow, ...] = ()
     pools: tuple[PoolFacts, ...] = ()
-    _made: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _cache: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """Return what several analyses of this study share, made when the first one asks."""
-        if name not in self._made:
-            self._made[name] = make()
-        made: T = self._made[name]
-        return made
+        """Return what several analyses of this study share; the first call computes it."""
+        if name not in self._cache:
+            self._cache[name] = make()
+        value: T = self._cache[name]
+        return value
 
     def groups(self, corpus: str, pool: str) -> tuple[str, ...]:
         """Return which of `selected`, `controls` and `all` a pool counts in."""
@@ -68,9 +69,20 @@ class Study:
             return (EVERY,)
         return (CONTROLS if rule == RANDOM else SELECTED, EVERY)
 
+    def grouped(self, rows: Sequence[R]) -> Iterator[tuple[str, str, list[R]]]:
+        """Yield (pools, generator, rows): each group of pools with each generator, and with all.
+
+        Generators are taken together, under the name `all`, where there are several.
+        """
+        names = list(dict.fromkeys(row.generator for row in rows))
+        for pools in POOLS:
+            inside = [row for row in rows if pools in self.groups(row.corpus, row.pool)]
+            for name in ["all", *names] if len(names) > 1 else names:
+                yield pools, name, [row for row in inside if name in ("all", row.generator)]
+
 
 class Unavailable(Exception):  # noqa: N818 - reads as what it is
-    """The study does not hold what an analysis needs; the message says what, in one line."""
+    """The study does not hold what an analysis needs; the message names it, in one line."""
 
 
 Analyse = Callable[[Study], Sequence[Any]]
@@ -89,8 +101,8 @@ class Outcome:
 class Analysis:
     """One analysis: its rows are of type `row`, a dataclass of strings, numbers and None.
 
-    One that is `opt_in` takes long: it runs where it is asked for by name. `shown` are the columns
-    that a person reads first, all where it is empty.
+    An `opt_in` analysis takes long and runs only if it is named. `shown` are the columns that
+    terminal and page show; empty means all.
     """
 
     name: str
@@ -101,60 +113,59 @@ class Analysis:
     shown: tuple[str, ...] = ()
 
     def rows(self, study: Study) -> list[DataclassInstance]:
-        """Run it and return its rows: none if something it needs is missing."""
+        """Run it and return its rows; none if something it needs is missing."""
         return list(self.outcome(study).rows)
 
     def outcome(self, study: Study) -> Outcome:
-        """Run it, hold it to its word (rows of its own kind), and say what it needs."""
+        """Run it and check the type of its rows; return them, or what it needs."""
         try:
-            found = list(self.analyse(study))
+            rows = tuple(self.analyse(study))
         except Unavailable as reason:
             return Outcome(self.name, (), str(reason))
-        for item in found:
-            if type(item) is not self.row:
+        for row in rows:
+            if type(row) is not self.row:
                 raise ContractError(
-                    f"the analysis {self.name!r} gave {type(item).__name__},"
-                    f" not {self.row.__name__}"
+                    f"the analysis {self.name!r} returned a {type(row).__name__},"
+                    f" not a {self.row.__name__}"
                 )
-        return Outcome(self.name, tuple(found))
+        return Outcome(self.name, rows)
 
 
 analyses: Registry[Analysis] = Registry("analysis", "synthleak.analyses")
 
 RESERVED = (
-    "cells",
-    "proxies",
-    "prior",
-    "comparison",
-    "records",
-    "summary",
-    "utility",
-    "adjudication",
+    *("cells", "proxies", "prior", "comparison"),
+    *("records", "summary", "utility", "adjudication"),
 )
-"""Names of tables that every audit leaves."""
+"""Names of tables that every audit writes."""
+NO_CELL = "needs at least one finished cell"
 
 
 def analysis(
-    name: str, *, version: int, row: Row, opt_in: bool = False, shown: Sequence[str] = ()
+    name: str, *, version: int, row: Row, opt_in: bool = False, shown: str | Sequence[str] = ()
 ) -> Callable[[Analyse], Analyse]:
-    """Register the decorated function; its rows become `results/<name>.csv`."""
+    """Register the decorated function; its rows become `results/<name>.csv`.
 
-    def put(analyse: Analyse) -> Analyse:
+    `shown` names columns, in a sequence or in one string with spaces between them.
+    """
+    columns = shown.split() if isinstance(shown, str) else shown
+
+    def register(analyse: Analyse) -> Analyse:
         if name in RESERVED:
             raise ContractError(f"an analysis cannot be called {name!r}: a table has that name")
         if not is_dataclass(row):
             raise ContractError(f"the rows of the analysis {name!r} must be a dataclass")
-        made = Analysis(name, version, row, analyse, opt_in, tuple(shown))
-        analyses.add(name, made, version=version, described_by=analyse)
+        entry = Analysis(name, version, row, analyse, opt_in, tuple(columns))
+        analyses.add(name, entry, version=version, described_by=analyse)
         return analyse
 
-    return put
+    return register
 
 
 def outcomes_of(
     study: Study, *, only: Sequence[str] = (), also: Sequence[str] = ()
 ) -> list[Outcome]:
-    """Run the analyses on a study: all that take seconds, and `also` some; or `only` some."""
+    """Run all analyses but the opt-in ones, and those named in `also`; or those in `only` alone."""
     return [
         entry.plugin.outcome(study)
         for entry in sorted(analyses, key=lambda entry: entry.name)
@@ -163,9 +174,9 @@ def outcomes_of(
 
 
 def join_studies(studies: Sequence[tuple[str, Study]]) -> Study:
-    """Join the studies of several run folders, each with its folder's name.
+    """Join the studies of several run folders, each given with its folder's name.
 
-    A cell that two of them hold would count twice, and a pool of one name must be one pool.
+    Two folders must not hold the same cell, which would count twice, nor two pools of one name.
     """
     owner: dict[Cell, str] = {}
     pools: dict[tuple[str, str], tuple[str, PoolFacts]] = {}
@@ -173,7 +184,7 @@ def join_studies(studies: Sequence[tuple[str, Study]]) -> Study:
         for cell in dict.fromkeys(Cell.of(row) for row in study.cells):
             if cell in owner:
                 raise UserError(
-                    f"{cell.name} of {cell.corpus} is in {owner[cell]} too",
+                    f"{cell.name} of {cell.corpus} is also in {owner[cell]}",
                     folder,
                     "leave one of the two folders out",
                 )
@@ -187,10 +198,10 @@ def join_studies(studies: Sequence[tuple[str, Study]]) -> Study:
                     folder,
                     "join audits of the same corpus and seed, or give the pool its own name",
                 )
-    columns = [column.name for column in fields(Study) if not column.name.startswith("_")]
-    parts = {name: [getattr(study, name) for _, study in studies] for name in columns}
     joined: dict[str, Any] = {
-        name: tuple(row for part in found for row in part) for name, found in parts.items()
+        table.name: tuple(row for _, study in studies for row in getattr(study, table.name))
+        for table in fields(Study)
+        if table.init
     }
     for name in ("attributes", "pools"):
         joined[name] = tuple(dict.fromkeys(joined[name]))

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.analyses.analysis import Study, Unavailable, analysis
+from synthleak.analyses.analysis import NO_CELL, Study, Unavailable, analysis
 from synthleak.analyses.cell_data import ATTRIBUTES, UNION, Signal
+from synthleak.analyses.cells import known
 from synthleak.analyses.chosen import RULES, SPLIT, TOO_FEW, Group, groups_of
 from synthleak.core.seeds import stream
 from synthleak.evidence.observation import Floats
@@ -18,9 +19,9 @@ from synthleak.metrics.records.vulnerability import FEWEST
 
 PERMUTATIONS = 9_999
 SLACK = 1e-6
-"""Permutations are kept in single precision; one this close counts against the finding."""
+"""Permutations are kept in single precision; a ρ this close counts as equal."""
 SELECTED_ON = {"outlier": "outlierness"}
-"""Rules that look at an attribute when they select: within such a pool its range is restricted."""
+"""Rules that select by an attribute: within such a pool its range is restricted."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class AttributeTest:
 
     V is pooled over budgets under one (scenario, proxy) per pool and generator, chosen on 80% of
     the instances. `block` is the rule that selected the pool; `selected_on` is `†` where that rule
-    looked at this very attribute. `floor` is the smallest |ρ| that `records` could show at
-    5%. `p_holm` is over all attribute–pool tests.
+    selects by this attribute. `floor` is the smallest |ρ| that is significant at 5% with `records`
+    records. `p_holm` adjusts for all attribute–pool tests.
     """
 
     corpus: str
@@ -52,9 +53,9 @@ class AttributeTest:
 
 @dataclass(frozen=True)
 class Matrix:
-    """The correlations of one pool and generator under one rule: `rho[attribute]`, and by chance.
+    """The correlations of one pool and generator under one rule: `rho[attribute]`, and their null.
 
-    `null[attribute, permutation]` is what ρ is when attributes are permuted over records.
+    `null[attribute, permutation]` is ρ with attributes permuted over records.
     """
 
     group: Group
@@ -64,19 +65,19 @@ class Matrix:
     null: NDArray[np.float32]
 
     def p(self, attribute: int) -> float | None:
-        """Return the two-sided p of one attribute; None where a correlation means nothing."""
+        """Return the two-sided p of one attribute; None where ρ is not defined."""
         return two_sided(float(self.rho[attribute]), self.null[attribute])
 
 
 def two_sided(value: float, null: Floats | NDArray[np.float32]) -> float | None:
-    """Return the share of permutations, this one included, that are as far from 0."""
+    """Return the share of permutations, the observed one included, that are as far from 0."""
     if not np.isfinite(value):
         return None
     return (1 + int((np.abs(null) >= abs(value) - SLACK).sum())) / (len(null) + 1)
 
 
 def matrices(study: Study) -> dict[str, list[Matrix]]:
-    """Return the attribute–pool matrix under each of the four rules, made once per study."""
+    """Return the attribute–pool matrices under each of the four rules, computed once per study."""
     return study.once("attribute matrices", lambda: _matrices(study))
 
 
@@ -87,18 +88,18 @@ def _matrices(study: Study) -> dict[str, list[Matrix]]:
     }
     groups = [group for group in groups_of(study) if group.pool.rule != UNION]
     permutations = max(PERMUTATIONS, 25 * len(ATTRIBUTES) * len(groups))
-    made: dict[str, list[Matrix]] = {rule: [] for rule in RULES}
+    found: dict[str, list[Matrix]] = {rule: [] for rule in RULES}
     for group in groups:
-        known = [(group.pool.corpus, group.pool.name, record) for record in group.pool.records]
-        if any(key not in table for key in known):
-            continue
-        for rule, matrix in _of_group(group, np.array([table[key] for key in known]), permutations):
-            made[rule].append(matrix)
-    return made
+        keys = [(group.pool.corpus, group.pool.name, record) for record in group.pool.records]
+        if all(key in table for key in keys):
+            rows = np.array([table[key] for key in keys])
+            for rule, matrix in _of_group(group, rows, permutations):
+                found[rule].append(matrix)
+    return found
 
 
 def _of_group(group: Group, attributes: Floats, permutations: int) -> Iterator[tuple[str, Matrix]]:
-    """Yield the correlations under each rule; who qualifies depends on the coins alone."""
+    """Yield the correlations under each rule; which records qualify depends on the coins alone."""
     chosen = {rule: signal for rule in RULES if (signal := group.choose(rule)) is not None}
     vs = {rule: group.v(signal) for rule, signal in chosen.items()}
     qualify = np.isfinite(next(iter(vs.values())))
@@ -140,17 +141,7 @@ def detection_floor(records: int) -> float:
     "attributes",
     version=1,
     row=AttributeTest,
-    shown=(
-        "pool",
-        "generator",
-        "attribute",
-        "records",
-        "rho",
-        "p_value",
-        "p_holm",
-        "floor",
-        "selected_on",
-    ),
+    shown="pool generator attribute records rho p_value p_holm floor selected_on",
 )
 def attributes(study: Study) -> Sequence[AttributeTest]:
     """Whether length, outlierness, near-duplication, rare bigrams or entities predict V(x)."""
@@ -171,7 +162,7 @@ def attribute_tests(study: Study, rule: str) -> list[AttributeTest]:
             view=matrix.signal.view,
             budgets=len(matrix.group.cells),
             records=matrix.records,
-            rho=float(matrix.rho[place]) if np.isfinite(matrix.rho[place]) else None,
+            rho=known(matrix.rho[place]),
             p_value=matrix.p(place),
             p_holm=None,
             floor=detection_floor(matrix.records),
@@ -185,9 +176,9 @@ def attribute_tests(study: Study, rule: str) -> list[AttributeTest]:
 
 
 def known_matrices(study: Study, rule: str) -> list[Matrix]:
-    """Return the correlations under a rule, or say what the study is missing for them."""
+    """Return the correlations under a rule; raise `Unavailable` where the study has none."""
     if not study.cell_data:
-        raise Unavailable("no cell was played")
+        raise Unavailable(NO_CELL)
     found = matrices(study)[rule]
     if not found and rule == SPLIT:
         raise Unavailable(TOO_FEW)

@@ -44,18 +44,7 @@ class CombinedRow:
     "attributes_combined",
     version=1,
     row=CombinedRow,
-    shown=(
-        "selection",
-        "generator",
-        "block",
-        "corpus",
-        "attribute",
-        "pools",
-        "records",
-        "rho",
-        "p_value",
-        "p_holm",
-    ),
+    shown="selection generator block corpus attribute pools records rho p_value p_holm",
 )
 def attributes_combined(study: Study) -> Sequence[CombinedRow]:
     """Attribute correlations over the disjoint pools of a block, by Fisher's z, under each rule."""
@@ -66,7 +55,7 @@ def attributes_combined(study: Study) -> Sequence[CombinedRow]:
         for matrix in matrices(study)[rule]:
             key = (matrix.group.generator, matrix.group.pool.rule)
             blocks.setdefault(key, []).append(matrix)
-        # The random pools stand first: they are the ones that were chosen for nothing.
+        # Random pools come first: no property of their records selected them.
         for (generator, block), members in sorted(
             blocks.items(), key=lambda item: item[0][1] != RANDOM
         ):
@@ -75,13 +64,12 @@ def attributes_combined(study: Study) -> Sequence[CombinedRow]:
 
 
 def _block(rule: str, generator: str, block: str, members: Sequence[Matrix]) -> list[CombinedRow]:
-    apart = _disjoint(members)
-    corpora = list(dict.fromkeys(matrix.group.pool.corpus for matrix in apart))
+    disjoint = _disjoint(members)
+    corpora = list(dict.fromkeys(matrix.group.pool.corpus for matrix in disjoint))
     rows = []
     for corpus in ("all", *corpora):
-        some = [matrix for matrix in apart if corpus in ("all", matrix.group.pool.corpus)]
-        tested = corpus == "all"
-        made = [
+        some = [matrix for matrix in disjoint if corpus in ("all", matrix.group.pool.corpus)]
+        of_corpus = [
             CombinedRow(
                 selection=rule,
                 generator=generator,
@@ -91,30 +79,30 @@ def _block(rule: str, generator: str, block: str, members: Sequence[Matrix]) -> 
                 pools=len(some),
                 records=sum(matrix.records for matrix in some),
                 positive_pools=sum(bool(matrix.rho[place] > 0) for matrix in some),
-                **fisher(some, place, tested=tested),
+                **fisher(some, place, tested=corpus == "all"),
                 p_holm=None,
             )
             for place, attribute in enumerate(ATTRIBUTES)
         ]
-        adjusted = holm([row.p_value for row in made])
-        rows += [replace(row, p_holm=p) for row, p in zip(made, adjusted, strict=True)]
+        adjusted = holm([row.p_value for row in of_corpus])
+        rows += [replace(row, p_holm=p) for row, p in zip(of_corpus, adjusted, strict=True)]
     return rows
 
 
 def _disjoint(members: Sequence[Matrix]) -> list[Matrix]:
-    """Return the pools that share no record with one before them."""
+    """Return the pools that share no record with an earlier one."""
     taken: set[tuple[str, str]] = set()
-    apart = []
+    disjoint = []
     for matrix in members:
         records = {(matrix.group.pool.corpus, record) for record in matrix.group.pool.records}
         if not records & taken:
-            apart.append(matrix)
+            disjoint.append(matrix)
             taken |= records
-    return apart
+    return disjoint
 
 
 def fisher(members: Sequence[Matrix], place: int, *, tested: bool) -> dict[str, float | None]:
-    """Combine the ρ of disjoint pools by Fisher's z, each weighing its records minus 3.
+    """Combine the ρ of disjoint pools by Fisher's z, each weighted by its records minus 3.
 
     The test permutes attributes over records within every pool, so it needs no normal theory.
     """
@@ -134,5 +122,5 @@ def fisher(members: Sequence[Matrix], place: int, *, tested: bool) -> dict[str, 
 
 
 def _z(rho: ArrayLike) -> Floats:
-    """Return Fisher's z, finite even where two rankings agree wholly."""
+    """Return Fisher's z, finite even where two rankings are equal."""
     return np.arctanh(np.clip(np.asarray(rho, dtype=np.float64), -0.999999, 0.999999))

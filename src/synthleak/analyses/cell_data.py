@@ -1,8 +1,8 @@
 """Per-cell data that the analyses need beyond the tables (docs/method.md §10).
 
-An analysis that asks about records looks here: the plan with its coins, who the targets are, V(x)
-of every record under every signal, and draws that its differences can be paired with. All of it is
-kept in the store, so that an analysis only reads and counts.
+This is what analyses of records read: the plan with its coins, the targets, V(x) of every record
+under every signal, and bootstrap draws for paired differences. All of it comes from the store, so
+an analysis computes little.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from synthleak.metrics.records.profile import Profile
 from synthleak.plan.plan import Design, Plan, designs
 
 RANDOM, UNION = "random", "union"
-"""Rules whose pools are controls, and merged pools; every other pool was selected."""
+"""The rules of control pools and of merged pools; every other pool counts as selected."""
 
 SELECTED, CONTROLS, EVERY = "selected", "controls", "all"
 POOLS = (SELECTED, CONTROLS, EVERY)
-"""An aggregate over cells is given for each of these, since controls would dilute what selected
+"""The groups of pools that aggregates over cells are given for: controls would dilute what selected
 pools show (docs/method.md §10). Merged pools count in `all` only."""
 
 
 @dataclass(frozen=True)
 class PoolFacts:
-    """A pool of one corpus: its records by id, in the order of its plan, and the rule it is due to.
+    """A pool of one corpus: the ids of its records in the order of its plan, and its rule.
 
-    `section` is the name that the spec gives (several draws of a control share it), `match` the
+    `section` is the pool's name in the spec (several draws of a control share it), `match` the
     pool that a control takes its size from.
     """
 
@@ -47,7 +47,7 @@ class PoolFacts:
 
 @dataclass(frozen=True)
 class Signal:
-    """One proxy in one scenario; its place among a cell's signals is its column everywhere."""
+    """One proxy in one scenario; its position among a cell's signals is its column everywhere."""
 
     scenario: str
     proxy: str
@@ -56,7 +56,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class AttributeRow:
-    """A row of `attributes_of_records`: what a record of a pool is like, before any release."""
+    """A row of `attributes_of_records`: the attributes of a record, known before any release."""
 
     corpus: str
     pool: str
@@ -69,14 +69,14 @@ class AttributeRow:
 
 
 ATTRIBUTES = ("length", "outlierness", "near_duplication", "rare_bigrams", "entities")
-"""The five attributes, as they are called in every table."""
+"""The five attributes, by their names in every table."""
 
 
 @dataclass(frozen=True)
 class CellData:
-    """One cell as it was played: coins, targets, figures, and V(x) under every signal.
+    """One cell: its coins, targets, measurements, and V(x) under every signal.
 
-    `meta` holds the meta-classifier's figures, one per scenario; None where it was not asked for.
+    `meta` holds the meta-classifier's measurements, one per scenario; None where it was not run.
     """
 
     cell: Cell
@@ -93,7 +93,7 @@ class CellData:
 
     @property
     def design(self) -> Design:
-        """The design that drew the coins, and can redraw them."""
+        """The design that drew the coins and can redraw them."""
         return designs.get(self.plan.design).plugin
 
     @cached_property
@@ -102,15 +102,13 @@ class CellData:
         return tuple(dict.fromkeys(signal.scenario for signal in self.signals))
 
     def scores(self) -> Floats:
-        """Load the normal scores of ranks within the cell: `[set, target, signal]`, all trials."""
+        """Load the normal scores of ranks within the cell, as `[set, target, signal]`."""
         return self.load_scores()
 
     def place(self, scenario: str, proxy: str) -> int | None:
-        """Return the column of a signal, or None if this cell has no such."""
-        for column, signal in enumerate(self.signals):
-            if (signal.scenario, signal.proxy) == (scenario, proxy):
-                return column
-        return None
+        """Return the column of a signal; None if this cell does not have it."""
+        names = [(signal.scenario, signal.proxy) for signal in self.signals]
+        return names.index((scenario, proxy)) if (scenario, proxy) in names else None
 
     @property
     def epsilon(self) -> float:

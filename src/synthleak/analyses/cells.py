@@ -1,15 +1,16 @@
-"""The tables that every audit leaves: the best proxy per scenario, every proxy, every record.
+"""The tables that every audit writes: the best proxy per scenario, every proxy, every record.
 
 Every number is shown next to what chance alone would give (docs/method.md §8; docs/metrics.md).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from synthleak.core.cell import Cell
+from synthleak.core.cell import Cell, CellColumns
 from synthleak.core.verdict import LEVEL, Verdict, judge_cell
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.estimate import Estimate
@@ -29,13 +30,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ProxyRow:
+class ProxyRow(CellColumns):
     """A row of `proxies.csv`: one proxy in one scenario of one cell."""
 
-    corpus: str
-    pool: str
-    generator: str
-    epsilon: float
     scenario: str
     proxy: str
     family: str
@@ -56,13 +53,9 @@ class ProxyRow:
 
 
 @dataclass(frozen=True)
-class CellRow:
+class CellRow(CellColumns):
     """A row of `cells.csv`: the best proxy of one scenario of one cell, with its nulls."""
 
-    corpus: str
-    pool: str
-    generator: str
-    epsilon: float
     scenario: str
     proxy: str
     view: str
@@ -109,19 +102,15 @@ class CellRow:
 
 
 @dataclass(frozen=True)
-class RecordRow:
+class RecordRow(CellColumns):
     """A row of `records.csv`: one record of a pool in one cell, by the cell's best proxy.
 
-    `auc`, `p_value` and `q_value` are there where a record is compared with itself (`cohort`).
-    `v` is empty where the record never took part, or always did; `v_rank` counts from the largest.
+    `auc`, `p_value` and `q_value` are filled where a record is compared with itself (`cohort`).
+    `v` is empty where the record was in no release, or in all; `v_rank` counts from the largest.
     In a check `proxy` is the signal that scores the record, and `nearest_row` the most similar
     row of the release, from 1, with its Jaccard `similarity` (character 5-grams).
     """
 
-    corpus: str
-    pool: str
-    generator: str
-    epsilon: float
     record: str
     auc: float | None
     p_value: float | None
@@ -138,9 +127,14 @@ class RecordRow:
     similarity: float | None = None
 
 
+def known(value: float) -> float | None:
+    """Return a value for a table; None if it is not finite."""
+    return float(value) if math.isfinite(value) else None
+
+
 @dataclass(frozen=True)
 class CellVerdict:
-    """What is said of a cell as a whole, beside its rows."""
+    """The verdict on a whole cell, with the p-value that it rests on."""
 
     p_holm: float | None
     verdict: Verdict
@@ -151,12 +145,12 @@ class CellVerdict:
         return str(self.verdict)
 
 
-def judge(figures: Sequence[CellMeasurements], withheld: str | None = None) -> list[CellVerdict]:
+def judge(cells: Sequence[CellMeasurements], withheld: str | None = None) -> list[CellVerdict]:
     """Adjust p over cells by Holm, and judge every cell.
 
-    `withheld` is a reason for which nothing can be said of any cell, whatever its figures.
+    `withheld` is a reason why no cell can have a verdict, whatever was measured.
     """
-    adjusted = holm([cell.p for cell in figures])
+    adjusted = holm([cell.p for cell in cells])
     return [
         CellVerdict(
             p,
@@ -167,15 +161,15 @@ def judge(figures: Sequence[CellMeasurements], withheld: str | None = None) -> l
                 cell.epsilon_claim,
             ),
         )
-        for p, cell in zip(adjusted, figures, strict=True)
+        for p, cell in zip(adjusted, cells, strict=True)
     ]
 
 
-def power_of(figures: CellMeasurements, row: ScenarioMeasurements, cells: int) -> float | None:
-    """Return the smallest AUC of a row's proxy that Holm over `cells` finds 4 times in 5."""
-    if figures.null is None:
+def power_of(cell: CellMeasurements, row: ScenarioMeasurements, cells: int) -> float | None:
+    """Return the smallest AUC of a row's proxy that is found 4 times in 5, Holm over `cells`."""
+    if cell.null is None:
         return None
-    return smallest_found(row.centre, row.scale, figures.null.critical(LEVEL / cells))
+    return smallest_found(row.centre, row.scale, cell.null.critical(LEVEL / cells))
 
 
 def evaluate(
@@ -183,25 +177,25 @@ def evaluate(
     proxies: Sequence[Proxy],
     rounds: Sequence[RoundMeasurements],
     plan: Plan,
-    figures: CellMeasurements,
+    measured: CellMeasurements,
     judged: CellVerdict,
     cells: int,
     copies: Copies | None = None,
 ) -> tuple[list[CellRow], list[ProxyRow]]:
-    """Write the figures of a cell as rows; `cells` is how many Holm adjusts for.
+    """Write the measurements of a cell as rows; Holm adjusts for `cells` cells.
 
     `copies` are those in the release of a check; a game has none.
     """
-    signals = iter(figures.signals)
+    signals = iter(measured.signals)
     details = [
-        _proxy_row(cell, made.scenario, proxy, next(signals), figures.statistics, means, column)
-        for made, means in zip(figures.rows, rounds, strict=True)
+        _proxy_row(cell, row.scenario, proxy, next(signals), measured.statistics, means, column)
+        for row, means in zip(measured.rows, rounds, strict=True)
         for column, proxy in enumerate(proxies)
     ]
-    deciding = None if figures.deciding is None else details[figures.deciding.signal]
+    deciding = None if measured.deciding is None else details[measured.deciding.signal]
     rows = [
-        _cell_row(details[made.signal], plan, figures, made, judged, cells, deciding, copies)
-        for made in figures.rows
+        _cell_row(details[row.signal], plan, measured, row, judged, cells, deciding, copies)
+        for row in measured.rows
     ]
     return rows, details
 
@@ -249,16 +243,16 @@ def _tails(signal: SignalMeasurements, statistics: Sequence[str]) -> dict[str, A
 def _cell_row(
     best: ProxyRow,
     plan: Plan,
-    figures: CellMeasurements,
-    made: ScenarioMeasurements,
+    measured: CellMeasurements,
+    row: ScenarioMeasurements,
     judged: CellVerdict,
     cells: int,
     deciding: ProxyRow | None,
     copies: Copies | None,
 ) -> CellRow:
     nothing = Estimate(value=0.0, n=0, method="")
-    fitted, rate = made.crossfit or nothing, made.crossfit_tpr or nothing
-    bound = figures.epsilon
+    fitted, rate = row.crossfit or nothing, row.crossfit_tpr or nothing
+    bound = measured.epsilon
     members, holdout = copies.copied if copies else (None, None)
     return CellRow(
         **Cell.of(best).columns,
@@ -270,39 +264,39 @@ def _cell_row(
         tpr_at_fpr05=best.tpr_at_fpr05,
         n_positive=best.n_positive,
         n_negative=best.n_negative,
-        auc_low=made.auc.low,
-        auc_high=made.auc.high,
-        null_auc95=made.auc.null,
-        null_tpr95=made.tpr.null,
-        p_value=made.auc.p,
-        p_cell=figures.p,
+        auc_low=row.auc.low,
+        auc_high=row.auc.high,
+        null_auc95=row.auc.null,
+        null_tpr95=row.tpr.null,
+        p_value=row.auc.p,
+        p_cell=measured.p,
         p_holm=judged.p_holm,
-        crossfit_auc=fitted.value if made.crossfit else None,
+        crossfit_auc=fitted.value if row.crossfit else None,
         crossfit_low=fitted.low,
         crossfit_high=fitted.high,
-        crossfit_tpr=rate.value if made.crossfit_tpr else None,
+        crossfit_tpr=rate.value if row.crossfit_tpr else None,
         crossfit_p=fitted.p,
-        power_auc=power_of(figures, made, cells),
+        power_auc=power_of(measured, row, cells),
         epsilon_lower=bound.lower if bound else None,
         epsilon_max=bound.largest if bound else None,
-        epsilon_claim=figures.epsilon_claim,
+        epsilon_claim=measured.epsilon_claim,
         delta_claim=bound.delta if bound else None,
         adjacency=plan.adjacency,
         design=plan.design,
         verdict=judged.words,
         null_crossfit95=fitted.null,
         null_crossfit_tpr95=rate.null,
-        crossfit_records_low=made.records_low,
-        crossfit_records_high=made.records_high,
-        pooled_auc=made.pooled.value,
-        null_pooled95=made.pooled.null,
+        crossfit_records_low=row.records_low,
+        crossfit_records_high=row.records_high,
+        pooled_auc=row.pooled.value,
+        null_pooled95=row.pooled.null,
         deciding_scenario=deciding.scenario if deciding else "",
         deciding_proxy=deciding.proxy if deciding else "",
-        deciding_statistic=figures.deciding.statistic if figures.deciding else "",
-        deciding_value=figures.deciding.value if figures.deciding else None,
-        deciding_ceiling=figures.deciding.ceiling if figures.deciding else None,
+        deciding_statistic=measured.deciding.statistic if measured.deciding else "",
+        deciding_value=measured.deciding.value if measured.deciding else None,
+        deciding_ceiling=measured.deciding.ceiling if measured.deciding else None,
         copied_members=members,
         copied_holdout=holdout,
         copied_p=copies.p_all if copies else None,
-        named=figures.named,
+        named=measured.named,
     )

@@ -1,7 +1,7 @@
 """One (scenario, proxy) per pool and generator, and V pooled over budgets (docs/method.md §10).
 
-Four rules choose. The 80% split is the conservative one and stands for all where none is named;
-`all` chooses in hindsight; two rules are fixed in advance and choose nothing.
+Four rules choose the pair. The 80% split is conservative, and the default; `all` chooses in
+hindsight; two rules are fixed in advance.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Group:
     def v(self, signal: Signal) -> Floats:
         """Return V under one signal, over all episodes of all budgets; NaN where none qualifies.
 
-        Budgets of one plan have the same coins, so that the mean over episodes is the mean over
+        All budgets of a plan have the same coins, so the mean over episodes is the mean over
         budgets.
         """
         place = self.cells[0].signals.index(signal)
@@ -57,7 +57,7 @@ def _levels(cell: CellData, rule: str) -> Floats:
 
 
 def groups_of(study: Study) -> list[Group]:
-    """Return the cells by pool and generator; what shares a name but no plan stays apart."""
+    """Group the cells by pool and generator; cells with different plans are never grouped."""
     found: dict[tuple[object, ...], list[CellData]] = {}
     for cell in study.cell_data:
         key = (cell.pool, cell.cell.generator, cell.plan.fingerprint, cell.signals)

@@ -1,4 +1,4 @@
-"""Whether the same records are hit again: V across generators, budgets and scenarios."""
+"""Whether the same records leak again: V across generators, budgets and scenarios."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from synthleak.metrics.statistics.table import tenth
 
 REDRAWS = 400
 FIRST_KIND = "dpsgd"
-"""Generators of this kind lend their pair to the others (the paper's DP-Gen)."""
+"""The proxy of a generator of this kind is used for the others too (the paper's DP-Gen)."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class ConsistencyRow:
     """A row of `consistency.csv`: V of the same records in two settings, by one proxy.
 
     `across` is `generators` (`one` and `other` are names; V pooled over the budgets of both, under
-    the first one's pair), `budgets` (ε of one generator) or `scenarios` (the same proxy). The band
-    and `p_value` come from redraws that give both sides the same coins, once each record's own V is
-    taken out: what is left is how far noise that both sides share makes V agree. `turnover` is the
-    share of one's top tenth that is not in the other's, `chance_turnover` that of unrelated ranks.
+    the first one's proxy), `budgets` (ε of one generator) or `scenarios` (the same proxy). The band
+    and `p_value` come from redraws that give both sides the same coins, after each record's own V
+    was subtracted: they show how far shared noise makes V agree. `turnover` is the share of one's
+    top tenth that is not in the other's, `chance_turnover` that of unrelated ranks.
     """
 
     across: str
@@ -61,36 +61,24 @@ class ConsistencyRow:
     "consistency",
     version=1,
     row=ConsistencyRow,
-    shown=(
-        "across",
-        "pool",
-        "generator",
-        "one",
-        "other",
-        "records",
-        "rho",
-        "null_low",
-        "null_high",
-        "p_holm",
-        "turnover",
-        "chance_turnover",
-    ),
+    shown="across pool generator one other records rho null_low null_high p_holm turnover "
+    "chance_turnover",
 )
 def consistency(study: Study) -> Sequence[ConsistencyRow]:
-    """Whether the same records are hit under another generator, budget or scenario."""
+    """Whether the same records leak under another generator, budget or scenario."""
     groups = [group for group in groups_of(study) if group.pool.rule != UNION]
     rows = [row for same in by_pool(groups) for row in _pool(same)]
     if not rows:
-        raise Unavailable(_why(groups))
-    made: list[ConsistencyRow] = []
+        raise Unavailable(_missing(groups))
+    tested: list[ConsistencyRow] = []
     for across in dict.fromkeys(row.across for row in rows):
         some = [row for row in rows if row.across == across]
         adjusted = holm([row.p_value for row in some])
-        made += [replace(row, p_holm=p) for row, p in zip(some, adjusted, strict=True)]
-    return made
+        tested += [replace(row, p_holm=p) for row, p in zip(some, adjusted, strict=True)]
+    return tested
 
 
-def _why(groups: Sequence[Group]) -> str:
+def _missing(groups: Sequence[Group]) -> str:
     several = any(len(group.cells) > 1 or len(group.cells[0].scenarios) > 1 for group in groups)
     if not several and len(by_pool(groups)) == len(groups):
         return "needs a second generator, budget or scenario on the same pool and plan"
@@ -101,8 +89,8 @@ def _why(groups: Sequence[Group]) -> str:
 class _Setting:
     """V of one setting as `[assignment, target]`, the observed assignment first.
 
-    `ranks` are centred and of length 1 in each assignment, so that two settings' product is ρ;
-    `top` says who is in the top tenth; `records` counts who qualifies.
+    `ranks` are centred and of length 1 in each assignment, so the product of two settings is ρ;
+    `top` says which records are in the top tenth; `records` counts those that qualify.
     """
 
     name: str
@@ -116,13 +104,13 @@ def _setting(name: str, v: Floats) -> _Setting:
 
     known = np.isfinite(v)
     records = known.sum(axis=1)
-    # Who does not qualify ranks last, and is taken out again.
+    # Records that do not qualify rank last, and are then set to 0.
     ranks = rankdata(np.where(known, v, np.inf), axis=1) - (records[:, None] + 1) / 2
     ranks = np.where(known, ranks, 0.0)
     length = np.linalg.norm(ranks, axis=1, keepdims=True)
     enough = (records[:, None] >= FEWEST) & (length > 0)
     units = np.divide(ranks, length, out=np.full_like(ranks, np.nan), where=enough)
-    # Ties in a drawn order, another one for each setting: a shared one would look like agreement.
+    # Ties are broken at random, apart in each setting: a shared order would look like agreement.
     drawn = stream("consistency", name).random(v.shape)
     order = np.lexsort((drawn, np.where(known, -v, np.inf)), axis=1)
     first = np.arange(v.shape[1]) < np.array([tenth(n) for n in records])[:, None]
@@ -138,8 +126,11 @@ def _pool(groups: Sequence[Group]) -> Iterator[ConsistencyRow]:
         return
     chosen = [(group, signal) for group in groups if (signal := group.choose()) is not None]
     chosen.sort(key=lambda pair: pair[0].cells[0].generator_kind != FIRST_KIND)
-    wanted = _columns(chosen)
-    if len(chosen) < 2 and all(len(made) < 2 for made in wanted.values()):
+    by_scenario = {
+        group.generator: [s for s in group.cells[0].signals if s.proxy == signal.proxy]
+        for group, signal in chosen
+    }
+    if len(chosen) < 2 and all(len(signals) < 2 for signals in by_scenario.values()):
         return
     sides = _assignments(first)
     scores = {cell.cell: cell.scores() for group in groups for cell in group.cells}
@@ -148,9 +139,9 @@ def _pool(groups: Sequence[Group]) -> Iterator[ConsistencyRow]:
         place = cells[0].signals.index(signal)
         mean = np.mean([scores[cell.cell][:, :, place] for cell in cells], axis=0)
         v = redrawn(mean, sides[:1])
-        # Redraws would take a leaked score for noise, wherever it fell: so it goes first.
-        quiet = mean - np.nan_to_num(v) * sides[0].joined
-        return _setting(name, np.concatenate([v, redrawn(quiet, sides[1:])]))
+        # The leak is subtracted first: in a redraw it would count as noise.
+        without_leak = mean - np.nan_to_num(v) * sides[0].joined
+        return _setting(name, np.concatenate([v, redrawn(without_leak, sides[1:])]))
 
     for (one, signal), (other, _) in combinations(chosen, 2):
         pair = [setting(group.generator, group.cells, signal) for group in (one, other)]
@@ -159,21 +150,13 @@ def _pool(groups: Sequence[Group]) -> Iterator[ConsistencyRow]:
         budgets = [setting(f"{cell.epsilon:g}", [cell], signal) for cell in group.cells]
         for a, b in combinations(budgets, 2):
             yield _row("budgets", group, signal, a, b)
-        ladder = [setting(s.scenario, group.cells, s) for s in wanted[group.generator]]
-        for a, b in combinations(ladder, 2):
+        scenarios = [setting(s.scenario, group.cells, s) for s in by_scenario[group.generator]]
+        for a, b in combinations(scenarios, 2):
             yield _row("scenarios", group, signal, a, b)
 
 
-def _columns(chosen: Sequence[tuple[Group, Signal]]) -> dict[str, list[Signal]]:
-    """Return, for each generator, its proxy in every scenario."""
-    return {
-        group.generator: [s for s in group.cells[0].signals if s.proxy == signal.proxy]
-        for group, signal in chosen
-    }
-
-
 def _assignments(cell: CellData) -> list[Sides]:
-    """Return IN and OUT as they were drawn, and in redraws that all cells of a plan share."""
+    """Return IN and OUT as drawn, then in redraws that all cells of the plan share."""
     plan, targets = cell.plan, len(cell.plan.targets)
     sets = int(plan.trials.set.max()) + 1
     within = cell.design.within_records(plan)

@@ -1,9 +1,9 @@
-"""Whether a selected pool is worse off than ordinary records: the gap to its random controls."""
+"""Whether a selected pool leaks more than ordinary records: the gap to its random controls."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,29 +15,25 @@ from synthleak.analyses.gaps import (
     Difference,
     combine,
     controls_of,
-    figure,
+    deployable_auc,
     holm_levels,
     is_selected,
 )
+from synthleak.core.cell import Cell, CellColumns
 
 
 @dataclass(frozen=True)
-class GapRow:
+class GapRow(CellColumns):
     """A row of `control_gap.csv`: a selected pool minus its random controls in one scenario.
 
-    `scenario` is `all` for the figure of the whole cell. `auc` … `gap_spread` are the paper's:
-    best proxies in hindsight, the control's chosen on all its draws together, and
-    1.96·√(se² + se²) over rounds. The more trials a side has, the less it gains by choosing, so
-    that by chance alone this gap lies above 0. `crossfit…` … `p_value` are of the deployable
-    figures, with a bootstrap over instances on both sides that chooses again. `flagged` says
-    whether the interval at Holm's level, `holm_low` to `holm_high`, excludes 0; one row per cell
-    counts.
+    `scenario` is `all` for the whole cell. `auc` … `gap_spread` are the paper's: best proxies in
+    hindsight, the control's chosen on all its draws together, and 1.96·√(se² + se²) over rounds.
+    The more trials a side has, the less it gains by choosing, so this gap lies above 0 by chance
+    alone. `crossfit…` … `p_value` compare the deployable AUCs, with a bootstrap over instances on
+    both sides that chooses again. `flagged` says whether the interval at Holm's level, `holm_low`
+    to `holm_high`, excludes 0; one row per cell is tested.
     """
 
-    corpus: str
-    pool: str
-    generator: str
-    epsilon: float
     scenario: str
     controls: int
     control_pools: str
@@ -65,31 +61,19 @@ class GapRow:
     "control_gap",
     version=1,
     row=GapRow,
-    shown=(
-        "pool",
-        "generator",
-        "epsilon",
-        "scenario",
-        "gap",
-        "gap_spread",
-        "crossfit_gap",
-        "low",
-        "high",
-        "p_holm",
-        "flagged",
-    ),
+    shown="pool generator epsilon scenario gap gap_spread crossfit_gap low high p_holm flagged",
 )
 def control_gap(study: Study) -> Sequence[GapRow]:
     """Whether a selected pool is easier to tell apart than its random controls, per scenario."""
-    tables: dict[tuple[object, ...], list[ProxyRow]] = {}
+    tables: dict[Cell, list[ProxyRow]] = {}
     for row in study.proxies:
-        tables.setdefault((row.corpus, row.pool, row.generator, row.epsilon), []).append(row)
+        tables.setdefault(Cell.of(row), []).append(row)
     selected = [cell for cell in study.cell_data if is_selected(cell)]
     if not selected:
-        raise Unavailable("needs a pool that was selected for what its records are like")
+        raise Unavailable("needs a pool of a rule other than random or union")
     found = [(cell, controls) for cell in selected if (controls := controls_of(study, cell))]
     if not found:
-        raise Unavailable(_why(study))
+        raise Unavailable(_missing_controls(study))
     rows, gaps = [], []
     for cell, controls in found:
         for scenario in (*cell.scenarios, WHOLE):
@@ -101,10 +85,10 @@ def control_gap(study: Study) -> Sequence[GapRow]:
     return [_flag(*item) for item in zip(rows, gaps, levels, strict=True)]
 
 
-def _why(study: Study) -> str:
+def _missing_controls(study: Study) -> str:
     if not any(cell.pool.rule == RANDOM for cell in study.cell_data):
         return 'needs random pools to compare with: add a pool of the rule "random"'
-    return "no random pool shares corpus, generator and budget with a selected one, and no record"
+    return "needs a random pool without a selected record, of the same corpus, generator and budget"
 
 
 def _row(
@@ -112,18 +96,21 @@ def _row(
     controls: Sequence[CellData],
     scenario: str,
     gap: Difference | None,
-    tables: dict[tuple[object, ...], list[ProxyRow]],
+    tables: dict[Cell, list[ProxyRow]],
 ) -> GapRow:
-    rows = [_rows_of(one, scenario, tables) for one in (cell, *controls)]
+    rows = [
+        [row for row in tables[data.cell] if scenario in (WHOLE, row.scenario)]
+        for data in (cell, *controls)
+    ]
     rounds = cell.game.rounds if cell.plan.trials.rounds > 1 else 1
     auc, view, error = _best([rows[0]], rounds)
     usual, usual_view, usual_error = _best(rows[1:], rounds)
     spread = None if error is None or usual_error is None else 1.96 * np.hypot(error, usual_error)
     low, high = gap.interval() if gap else (None, None)
-    own = figure(cell, scenario)
-    theirs = [value for control in controls if (value := figure(control, scenario)) is not None]
+    of_controls = [deployable_auc(control, scenario) for control in controls]
+    known = [value for value in of_controls if value is not None]
     return GapRow(
-        **asdict(cell.cell),
+        **cell.cell.columns,
         scenario=scenario,
         controls=len(controls),
         control_pools=" ".join(control.cell.pool for control in controls),
@@ -135,12 +122,12 @@ def _row(
         control_spread=None if usual_error is None else 1.96 * usual_error,
         gap=auc - usual,
         gap_spread=None if spread is None else float(spread),
-        crossfit_auc=own,
-        control_crossfit=float(np.mean(theirs)) if len(theirs) == len(controls) else None,
+        crossfit_auc=deployable_auc(cell, scenario),
+        control_crossfit=float(np.mean(known)) if len(known) == len(controls) else None,
         crossfit_gap=gap.value if gap else None,
         low=low,
         high=high,
-        # One test per cell: scenarios are views of the same releases.
+        # One test per cell: its scenarios look at the same releases.
         p_value=gap.p if gap and scenario == WHOLE else None,
         p_holm=None,
         holm_low=None,
@@ -149,19 +136,11 @@ def _row(
     )
 
 
-def _rows_of(
-    cell: CellData, scenario: str, tables: dict[tuple[object, ...], list[ProxyRow]]
-) -> list[ProxyRow]:
-    own = cell.cell
-    rows = tables[own.corpus, own.pool, own.generator, own.epsilon]
-    return [row for row in rows if scenario in (WHOLE, row.scenario)]
-
-
 def _best(pools: Sequence[Sequence[ProxyRow]], rounds: int) -> tuple[float, str, float | None]:
     """Return AUC, view and standard error of the proxy that is best over some pools together.
 
-    The error is that of the mean over all rounds of all pools, so that it holds the difference
-    between draws of a control. With one round there is none.
+    The error is that of the mean over all rounds of all pools, so it includes the difference
+    between draws of a control. There is none for a single round.
     """
     aucs = np.array([[row.auc for row in rows] for rows in pools])
     rates = np.array([[row.tpr_at_fpr05 for row in rows] for rows in pools])

@@ -1,19 +1,19 @@
-"""Copies: which records stand in the release word for word, or nearly (docs/method.md §11).
+"""Copies: which records the release repeats word for word, or nearly (docs/method.md §11).
 
-Nobody needs statistics to worry about a verbatim copy, so copies come first. The holdout is the
-control: what stands there by coincidence or by habit (a form letter, a greeting) is copied from
-members and holdout alike, and only a surplus among members says that the release gives them away.
+A verbatim copy is worrying without any statistics, so copies come first. The holdout is the
+control: texts that repeat by coincidence or by habit (a form letter, a greeting) are copied from
+members and holdout alike; only a surplus among members shows that the release copies them.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.core.cell import CellColumns
 from synthleak.core.text import fold
 from synthleak.evidence.fast.grams import distinct_grams
 from synthleak.evidence.fast.overlap import shared_grams
@@ -29,17 +29,13 @@ COPIES_VERSION = 1
 
 
 @dataclass(frozen=True)
-class CopyRow:
+class CopyRow(CellColumns):
     """A row of `copies.csv`: a record that the release repeats, and the row that repeats it.
 
     `side` is members or holdout; `row` counts the records of the release from 1, and is the most
     similar of them; `similarity` is the Jaccard similarity of character 5-grams.
     """
 
-    corpus: str
-    pool: str
-    generator: str
-    epsilon: float
     side: str
     record: str
     row: int
@@ -61,8 +57,8 @@ class Copy:
 class Copies:
     """The copies in one release, counted on both sides.
 
-    `p` is the chance of at least this surplus of copied members under a random split, of
-    verbatim copies and of all; `looked` says whether near-verbatim ones were looked for.
+    `p_…` is the probability of at least this surplus of copied members under a random split, for
+    verbatim copies and for all; `looked` says whether near-verbatim copies were searched for.
     """
 
     found: tuple[Copy, ...]
@@ -76,25 +72,8 @@ class Copies:
 
     @property
     def copied(self) -> tuple[int, int]:
-        """Return how many members and how many holdout records are copied, nearly or verbatim."""
+        """How many members and how many holdout records are copied, verbatim or nearly."""
         return self.verbatim[0] + self.near[0], self.verbatim[1] + self.near[1]
-
-    def to_bytes(self) -> bytes:
-        """Write the copies for the store."""
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Copies:
-        """Read copies from the store."""
-        content = json.loads(data)
-        return cls(
-            **{
-                **content,
-                "found": tuple(Copy(**item) for item in content["found"]),
-                "verbatim": tuple(content["verbatim"]),
-                "near": tuple(content["near"]),
-            }
-        )
 
 
 def find_copies(
@@ -107,8 +86,8 @@ def find_copies(
 ) -> Copies:
     """Return the copies of targets in a release, in the targets' order.
 
-    `overlap` is the proxy jaccard_max of each target: only those that it shows to be near are
-    searched for. Without it, verbatim copies are all that is found.
+    `overlap` is the proxy jaccard_max of each target; near copies are searched for among targets
+    with a high value. Without it only verbatim copies are found.
     """
     first: dict[str, int] = {}
     for number, text in enumerate(release, start=1):

@@ -1,29 +1,27 @@
-"""How much leakage a budget removes, from a selected pool and from its random controls."""
+"""How much leakage a privacy budget removes, from a selected pool and from its controls."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from synthleak.analyses.analysis import Study, Unavailable, analysis
 from synthleak.analyses.cell_data import CellData
 from synthleak.analyses.gaps import WHOLE, combine, controls_of, is_selected
+from synthleak.core.cell import CellColumns
 from synthleak.metrics.null import holm
 
 
 @dataclass(frozen=True)
-class RemovalRow:
+class RemovalRow(CellColumns):
     """A row of `dp_removal.csv`: AUC(∞) − AUC(ε) of one pool, beside that of its controls.
 
-    Without a suffix, of the deployable figure, with a bootstrap over instances that pairs the two
-    budgets; `best_…` of the best proxy in hindsight. `difference` is this pool minus its controls.
+    Columns without prefix are for the deployable AUC, with a bootstrap over instances that pairs
+    the two budgets; `best_…` is for the best proxy in hindsight. `difference` is this pool minus
+    its controls.
     """
 
-    corpus: str
-    pool: str
-    generator: str
-    epsilon: float
     scenario: str
     removed: float | None
     removed_low: float | None
@@ -44,28 +42,16 @@ class RemovalRow:
     "dp_removal",
     version=1,
     row=RemovalRow,
-    shown=(
-        "pool",
-        "generator",
-        "epsilon",
-        "scenario",
-        "removed",
-        "removed_low",
-        "removed_high",
-        "control_removed",
-        "difference",
-        "low",
-        "high",
-        "p_holm",
-    ),
+    shown="pool generator epsilon scenario removed removed_low removed_high control_removed "
+    "difference low high p_holm",
 )
 def dp_removal(study: Study) -> Sequence[RemovalRow]:
     """How much AUC a budget removes, and whether it removes more from a selected pool."""
     rows = [
         row
         for cell in study.cell_data
-        if math.isfinite(cell.epsilon) and (bare := _without_privacy(study, cell)) is not None
-        for row in _rows(study, cell, bare)
+        if math.isfinite(cell.epsilon) and (without := _without_privacy(study, cell)) is not None
+        for row in _rows(study, cell, without)
     ]
     if not rows:
         raise Unavailable("needs a generator that was audited both at ε = ∞ and at a finite ε")
@@ -77,47 +63,47 @@ def _without_privacy(study: Study, cell: CellData) -> CellData | None:
     """Return the same pool and generator at ε = ∞."""
     wanted = replace(cell.cell, epsilon=math.inf)
     found = (other for other in study.cell_data if other.cell == wanted)
-    return next((bare for bare in found if bare.scenarios == cell.scenarios), None)
+    return next((other for other in found if other.scenarios == cell.scenarios), None)
 
 
-def _rows(study: Study, cell: CellData, bare: CellData) -> Iterator[RemovalRow]:
-    pairs = []
-    if is_selected(cell):
-        for control in controls_of(study, cell):
-            open_one = _without_privacy(study, control)
-            if open_one is not None:
-                pairs.append((open_one, control))
-    parts = [(1.0, bare), (-1.0, cell)]
-    ordinary = [
-        (sign / len(pairs), one)
-        for pair in pairs
-        for sign, one in zip((1.0, -1.0), pair, strict=True)
+def _rows(study: Study, cell: CellData, without: CellData) -> Iterator[RemovalRow]:
+    controls = controls_of(study, cell) if is_selected(cell) else []
+    pairs = [
+        (other, control)
+        for control in controls
+        if (other := _without_privacy(study, control)) is not None
     ]
+    parts = [(1.0, without), (-1.0, cell)]
+    control_parts = [
+        (sign / len(pairs), data)
+        for pair in pairs
+        for sign, data in zip((1.0, -1.0), pair, strict=True)
+    ]
+    minus = [(-weight, data) for weight, data in control_parts]
     for scenario in (*cell.scenarios, WHOLE):
-        own = combine(parts, scenario)
-        low, high = own.interval() if own else (None, None)
-        theirs = combine(ordinary, scenario) if pairs else None
-        minus = [(-weight, one) for weight, one in ordinary]
+        removed = combine(parts, scenario)
+        low, high = removed.interval() if removed else (None, None)
+        of_controls = combine(control_parts, scenario) if pairs else None
         gap = combine([*parts, *minus], scenario) if pairs else None
         gap_low, gap_high = gap.interval() if gap else (None, None)
-        removed = _best(bare, scenario) - _best(cell, scenario)
-        usual = sum(w * _best(one, scenario) for w, one in ordinary) if pairs else None
+        best = _best(without, scenario) - _best(cell, scenario)
+        usual = sum(w * _best(data, scenario) for w, data in control_parts) if pairs else None
         yield RemovalRow(
-            **asdict(cell.cell),
+            **cell.cell.columns,
             scenario=scenario,
-            removed=own.value if own else None,
+            removed=removed.value if removed else None,
             removed_low=low,
             removed_high=high,
             controls=len(pairs),
-            control_removed=theirs.value if theirs else None,
+            control_removed=of_controls.value if of_controls else None,
             difference=gap.value if gap else None,
             low=gap_low,
             high=gap_high,
             p_value=gap.p if gap and scenario == WHOLE else None,
             p_holm=None,
-            best_removed=removed,
+            best_removed=best,
             best_control_removed=usual,
-            best_difference=None if usual is None else removed - usual,
+            best_difference=None if usual is None else best - usual,
         )
 
 

@@ -1,4 +1,4 @@
-"""Differences between cells: who controls whom, paired draws, intervals at Holm's level."""
+"""Differences between cells: their controls, paired bootstrap draws, intervals at Holm's level."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WHOLE = "all"
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of deployable figures, with a bootstrap standard error."""
+    """A difference of deployable AUCs, with a bootstrap standard error."""
 
     value: float
     error: float
 
     @property
     def p(self) -> float:
-        """Two-sided, against no difference."""
+        """The two-sided p-value against no difference."""
         from scipy.stats import norm
 
         if self.error <= 0:
@@ -42,14 +42,14 @@ class Difference:
 
 
 def is_selected(cell: CellData) -> bool:
-    """Say whether a cell's pool was chosen for what its records are like."""
+    """Say whether a cell's pool was selected by a property of its records."""
     return cell.pool.rule not in (RANDOM, UNION)
 
 
 def controls_of(study: Study, cell: CellData) -> list[CellData]:
     """Return the random controls of a cell: same corpus, generator and budget, no shared record.
 
-    Controls that take their size from this very pool stand before all others.
+    Controls that take their size from this pool are used alone if there are any.
     """
     found = [
         other
@@ -65,13 +65,12 @@ def controls_of(study: Study, cell: CellData) -> list[CellData]:
     return matched or found
 
 
-def figure(cell: CellData, scenario: str) -> float | None:
+def deployable_auc(cell: CellData, scenario: str) -> float | None:
     """Return the deployable AUC of a scenario, or of the whole cell."""
-    if scenario == WHOLE:
-        made = cell.measurements.crossfit
-    else:
-        made = cell.measurements.rows[cell.scenarios.index(scenario)].crossfit
-    return None if made is None else made.value
+    measured = cell.measurements
+    whole = scenario == WHOLE
+    crossfit = (measured if whole else measured.rows[cell.scenarios.index(scenario)]).crossfit
+    return None if crossfit is None else crossfit.value
 
 
 def draws(cell: CellData, scenario: str) -> Floats:
@@ -82,12 +81,12 @@ def draws(cell: CellData, scenario: str) -> Floats:
 
 
 def combine(parts: Sequence[tuple[float, CellData]], scenario: str) -> Difference | None:
-    """Return Σ weight · figure with its standard error, or None where a figure is missing.
+    """Return Σ weight · AUC with its standard error; None where a deployable AUC is missing.
 
-    Draws of cells that share a plan are the same instances, so they are subtracted draw by draw;
-    those of different plans are independent, and subtracting them so does no harm.
+    Cells that share a plan draw the same instances, so their draws are subtracted one by one; draws
+    of different plans are independent, and subtracting them in the same way does no harm.
     """
-    values = [figure(cell, scenario) for _, cell in parts]
+    values = [deployable_auc(cell, scenario) for _, cell in parts]
     drawn = [draws(cell, scenario) for _, cell in parts]
     if any(value is None for value in values) or min(map(len, drawn)) < 2:
         return None
@@ -97,10 +96,10 @@ def combine(parts: Sequence[tuple[float, CellData]], scenario: str) -> Differenc
 
 
 def holm_levels(p_values: Sequence[float | None]) -> list[tuple[float | None, float | None]]:
-    """Return Holm's adjusted p, and the level at which its interval is drawn, for each test.
+    """Return, for each test, Holm's adjusted p and the level of its confidence interval.
 
-    The k-th smallest of m is held to 0.05 / (m − k + 1), up to the first that fails; all after it
-    are held to the same as that one. So an interval excludes 0 exactly where Holm rejects.
+    The k-th smallest of m p-values is compared with 0.05 / (m − k + 1), up to the first that fails;
+    all later ones use the level of that one. So an interval excludes 0 exactly where Holm rejects.
 
     >>> holm_levels([0.04, None, 0.001])
     [(0.04, 0.05), (None, None), (0.002, 0.025)]

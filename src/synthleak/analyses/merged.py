@@ -1,10 +1,10 @@
 """Merged pools: two kinds of records against the same non-members (docs/method.md §10).
 
-Within-pool figures of two pools cannot be compared record by record: each is relative to its own
-non-members. In a merged pool both kinds face the same ones, so `delta`, first origin minus second,
-says whose members stand out more. Read `delta` with two others. `null_low` to `null_high` is what
-redraws give if nothing leaks; it need not be centred at 0. `own_delta` compares each kind with its
-own non-members and is 0 if both leak alike.
+The AUCs of two pools cannot be compared: each is relative to its own non-members. In a merged pool
+both kinds of records face the same ones, so `delta`, first origin minus second, says whose members
+stand out more. Read `delta` with two other columns: `null_low` to `null_high` is what redraws give
+if nothing leaks, and need not be centred at 0; `own_delta` compares each kind with its own
+non-members, and is 0 if both leak alike.
 """
 
 from __future__ import annotations
@@ -16,18 +16,13 @@ import numpy as np
 
 from synthleak.analyses.analysis import Study, Unavailable, analysis
 from synthleak.analyses.cell_data import RANDOM, UNION, Signal
-from synthleak.core.cell import Cell
+from synthleak.core.cell import Cell, CellColumns
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import assignment_of, redraw_assignments
 from synthleak.metrics.comparison import comparison_of
-from synthleak.metrics.records.by_origin import (
-    DRAWS,
-    OriginMeasurements,
-    Sides,
-    origin_measurements,
-)
+from synthleak.metrics.records.by_origin import DRAWS, Sides, origin_measurements
 from synthleak.metrics.selection import choose
 from synthleak.plan.plan import Design, Plan
 
@@ -35,19 +30,15 @@ REDRAWS = 999
 
 
 @dataclass(frozen=True)
-class MergedRow:
+class MergedRow(CellColumns):
     """A row of `merged.csv`: one measure in one scenario of a cell whose pool is merged.
 
-    `delta` is the first origin minus the second, `low` and `high` its 95% bootstrap over member
-    records. `null_low`, `null_high` and `p` are what redraws give where nothing leaks, the proxy
-    chosen again in each. `own_…` holds each origin against its own non-members. `pool_auc` is the
-    figure by which the proxy was chosen.
+    `delta` is the first origin minus the second, `low` and `high` its 95% bootstrap interval over
+    member records. `null_low`, `null_high` and `p` come from redraws without a leak, the proxy
+    chosen again in each. `own_…` compares each origin with its own non-members. `pool_auc` is the
+    AUC by which the proxy was chosen.
     """
 
-    corpus: str
-    pool: str
-    generator: str
-    epsilon: float
     scenario: str
     proxy: str
     view: str
@@ -76,26 +67,23 @@ SHOWN = (
     *("pool", "generator", "epsilon", "scenario", "proxy", "measure", "first_value"),
     *("second_value", "delta", "low", "high", "null_low", "null_high", "p", "own_delta"),
 )
-"""Columns that a terminal shows."""
+"""The columns that `synthleak adjudicate` and `analyse` print."""
 
 
 @analysis("merged", version=1, row=MergedRow, shown=("corpus", *SHOWN))
 def merged(study: Study) -> Sequence[MergedRow]:
     """Which of two kinds of records stands out more in a pool of the rule `union`."""
-    union_cells = [cell_data for cell_data in study.cell_data if cell_data.pool.rule == UNION]
-    if not union_cells:
-        raise Unavailable('needs a pool of the rule "union", of two pools that are to be compared')
-    rules = {(p.cell.corpus, p.pool.name): p.pool.rule for p in study.cell_data}
+    merged_cells = [data for data in study.cell_data if data.pool.rule == UNION]
+    if not merged_cells:
+        raise Unavailable('needs a pool of the rule "union", of the two pools to compare')
+    rules = {(data.cell.corpus, data.pool.name): data.pool.rule for data in study.cell_data}
     rows: list[MergedRow] = []
-    for cell_data in union_cells:
-        kinds = sorted(
-            dict.fromkeys(cell_data.pool.origins),
-            key=lambda kind: rules.get((cell_data.cell.corpus, kind)) == RANDOM,
-        )
-        if len(kinds) == 2:
-            order = (kinds[0], kinds[1])
-            game = (cell_data.design, cell_data.plan, cell_data.game)
-            rows += merged_rows(cell_data.cell, cell_data.scores(), cell_data.signals, *game, order)
+    for data in merged_cells:
+        origins = list(dict.fromkeys(data.pool.origins))
+        origins.sort(key=lambda origin: rules.get((data.cell.corpus, origin)) == RANDOM)
+        if len(origins) == 2:
+            order, game = (origins[0], origins[1]), (data.design, data.plan, data.game)
+            rows += merged_rows(data.cell, data.scores(), data.signals, *game, order)
     return rows
 
 
@@ -113,7 +101,7 @@ def merged_rows(
 ) -> list[MergedRow]:
     """Return the rows of a merged cell from `scores[set, target, signal]`, origins in `order`.
 
-    There are none where no record of an origin ever joined: then nothing can be compared.
+    There are none where no record of an origin was ever a member: nothing can be compared then.
     """
     observed = assignment_of(plan.trials, len(plan.targets))
     first = np.asarray([origin == order[0] for origin in plan.origins])
@@ -137,43 +125,22 @@ def merged_rows(
         ]
         best, counts = chosen[0], (int(of_first.sum()), int((~of_first).sum()))
         pool_auc = float(level[0, best])
-        rows += [
-            _row(cell, signals[best], pool_auc, order, counts, found)
-            for found in origin_measurements(sides, stream(*name, "bootstrap", scenario), draws)
-        ]
+        for measured in origin_measurements(sides, stream(*name, "bootstrap", scenario), draws):
+            values = asdict(measured)
+            rows.append(
+                MergedRow(
+                    **cell.columns,
+                    **asdict(signals[best]),
+                    pool_auc=pool_auc,
+                    first=order[0],
+                    second=order[1],
+                    first_members=counts[0],
+                    second_members=counts[1],
+                    first_value=values.pop("first"),
+                    second_value=values.pop("second"),
+                    delta=measured.delta,
+                    own_delta=measured.own_delta,
+                    **values,
+                )
+            )
     return rows
-
-
-def _row(
-    cell: Cell,
-    signal: Signal,
-    pool_auc: float,
-    kinds: tuple[str, str],
-    counts: tuple[int, int],
-    found: OriginMeasurements,
-) -> MergedRow:
-    return MergedRow(
-        **asdict(cell),
-        scenario=signal.scenario,
-        proxy=signal.proxy,
-        view=signal.view,
-        pool_auc=pool_auc,
-        measure=found.measure,
-        first=kinds[0],
-        second=kinds[1],
-        first_members=counts[0],
-        second_members=counts[1],
-        first_value=found.first,
-        second_value=found.second,
-        delta=found.delta,
-        low=found.low,
-        high=found.high,
-        null_low=found.null_low,
-        null_high=found.null_high,
-        p=found.p,
-        own_first=found.own_first,
-        own_second=found.own_second,
-        own_delta=found.own_delta,
-        own_low=found.own_low,
-        own_high=found.own_high,
-    )

@@ -1,21 +1,20 @@
 """Prior attacks in the same game: every arm, and the best beside ours (docs/method.md §9).
 
-Each attack collapses to its best arm per cell, as ours does over proxies and scenarios, and is
-compared with redraws of the same coins (docs/method.md §8).
+Each attack is represented by its best arm per cell, as ours is by its best proxy and scenario, and
+is compared with redraws of the same coins (docs/method.md §8).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
+from synthleak.analyses.cells import CellRow, known
 from synthleak.calibration import TINY, Scores, expectation, rounded
-from synthleak.core.cell import Cell
+from synthleak.core.cell import Cell, CellColumns
 from synthleak.evidence.attack import Arm, Attack, Rule
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Floats
@@ -55,26 +54,11 @@ class AttackMeasurements:
         """The best arm by AUC, ties by TPR, then in the order in which the attack names them."""
         return max(self.arms, key=lambda arm: (arm.auc, arm.tpr))
 
-    def to_bytes(self) -> bytes:
-        """Write the figures for the store."""
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> AttackMeasurements:
-        """Read figures from the store."""
-        content = json.loads(data)
-        arms = tuple(ArmMeasurements(**arm) for arm in content["arms"])
-        return cls(**{**content, "arms": arms})
-
 
 @dataclass(frozen=True)
-class PriorRow:
+class PriorRow(CellColumns):
     """A row of `prior.csv`: one arm of a prior attack in one scenario of one cell."""
 
-    corpus: str
-    pool: str
-    generator: str
-    epsilon: float
     family: str
     arm: str
     scenario: str
@@ -85,17 +69,13 @@ class PriorRow:
 
 
 @dataclass(frozen=True)
-class ComparisonRow:
+class ComparisonRow(CellColumns):
     """A row of `comparison.csv`: ours beside the two prior families, each at its best.
 
-    `delta` is ours minus the better prior, `prior_arm` the arm that it is due to. Ours is the best
-    of many more signals: by chance alone `delta` lies above 0.
+    `delta` is ours minus the better prior attack, whose arm is `prior_arm`. Ours is the best of
+    many more signals, so `delta` lies above 0 by chance alone.
     """
 
-    corpus: str
-    pool: str
-    generator: str
-    epsilon: float
     ours_auc: float
     ours_tpr: float
     ours_proxy: str
@@ -147,16 +127,16 @@ def _as_it_is(column: Floats, baseline: Baseline) -> Floats:
 
 
 def _ratio(column: Floats, baseline: Baseline) -> Floats:
-    """Divide by the references' mean; a mean below 0, where a ratio means nothing, counts as 0."""
+    """Divide by the references' mean; a mean below 0, which allows no ratio, counts as 0."""
     expected = expectation(column[:, :, None], baseline)[:, :, 0]
     ratio: Floats = column / (np.maximum(expected, 0.0) + TINY)
     return ratio
 
 
 def log_mean_probability(column: Floats, baseline: Baseline) -> Floats:
-    """Return the log of the mean probability over the sets that calibrate, all in log space.
+    """Return the log of the mean probability over the calibrating sets, computed in log space.
 
-    As half of them hold the target, this is log ½(mean IN + mean OUT). A set never calibrates
+    Half of them hold the target, so this is log ½(mean IN + mean OUT). A set never calibrates
     itself.
 
     >>> uses = np.array([[False, True, True]])
@@ -192,7 +172,7 @@ RULES: Mapping[Rule, Callable[[Floats, Baseline], Floats]] = {
 def measure_attack(
     attack: Attack, values: Floats, design: Design, plan: Plan, assignments: Sequence[Assignment]
 ) -> AttackMeasurements:
-    """Return the figures of every arm of an attack on one cell, with their nulls.
+    """Measure every arm of an attack on one cell, with their nulls.
 
     `assignments` are the coins as drawn, then redraws.
     """
@@ -216,20 +196,16 @@ def measure_attack(
             )
             for position, arm in enumerate(arms)
         ),
-        null_auc95=_finite(upper_point(statistics.auc[1:].max(axis=1))),
+        null_auc95=known(upper_point(statistics.auc[1:].max(axis=1))),
         p=None if test is None else test.p,
     )
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def prior_rows(cell: Cell, figures: Sequence[AttackMeasurements]) -> list[PriorRow]:
+def prior_rows(cell: Cell, attacks: Sequence[AttackMeasurements]) -> list[PriorRow]:
     """Write the arms of all attacks on a cell as rows."""
     return [
         PriorRow(
-            **asdict(cell),
+            **cell.columns,
             family=attack.attack,
             arm=arm.name,
             scenario=arm.scenario,
@@ -238,33 +214,33 @@ def prior_rows(cell: Cell, figures: Sequence[AttackMeasurements]) -> list[PriorR
             view=arm.view,
             auc_ceiling=arm.auc_ceiling,
         )
-        for attack in figures
+        for attack in attacks
         for arm in attack.arms
     ]
 
 
-def is_of(row: CellRow | ProxyRow | PriorRow | RecordRow, cell: Cell) -> bool:
+def is_of(row: CellColumns, cell: Cell) -> bool:
     """Say whether a row belongs to a cell."""
     return Cell.of(row) == cell
 
 
 def compare(
-    cell: Cell, ours: Sequence[CellRow], figures: Sequence[AttackMeasurements]
+    cell: Cell, ours: Sequence[CellRow], attacks: Sequence[AttackMeasurements]
 ) -> ComparisonRow:
-    """Put our best row of a cell beside the best arm of every prior attack."""
+    """Compare our best row of a cell with the best arm of every prior attack."""
     best = max(ours, key=lambda row: (row.auc, row.tpr_at_fpr05))
-    by_name = {attack.attack: attack for attack in figures}
-    prior = max(figures, key=lambda attack: (attack.best.auc, attack.best.tpr), default=None)
+    by_name = {attack.attack: attack for attack in attacks}
+    prior = max(attacks, key=lambda attack: (attack.best.auc, attack.best.tpr), default=None)
     delta = None if prior is None else best.auc - prior.best.auc
     return ComparisonRow(
-        **asdict(cell),
+        **cell.columns,
         ours_auc=best.auc,
         ours_tpr=best.tpr_at_fpr05,
         ours_proxy=best.proxy,
         ours_scenario=best.scenario,
         ours_p=best.p_cell,
-        **_beside("canary", by_name),
-        **_beside("domias", by_name),
+        **_columns("canary", by_name),
+        **_columns("domias", by_name),
         delta=delta,
         prior_arm=None if prior is None else f"{prior.attack} {prior.best.name}",
         winner=_winner(prior, delta),
@@ -277,7 +253,7 @@ def _winner(prior: AttackMeasurements | None, delta: float | None) -> str:
     return prior.attack if delta < 0 else "tie"
 
 
-def _beside(name: str, by_name: Mapping[str, AttackMeasurements]) -> dict[str, Any]:
+def _columns(name: str, by_name: Mapping[str, AttackMeasurements]) -> dict[str, Any]:
     """Return the columns of one prior attack; empty where the audit left it out."""
     columns = ("auc", "tpr", "arm", "scenario", "null95", "p")
     if name not in by_name:

@@ -1,14 +1,12 @@
-"""What a record is like before any release: five attributes, from the record and its pool alone.
+"""Five attributes of a record, computed from the record and its pool before any release.
 
-They are what a data holder could know without an audit (docs/method.md §10). C and R are those of
-the pool, and hold none of its targets.
+A data holder can know them without an audit (docs/method.md §10). The candidates C and the
+auxiliary records R are those of the pool, and hold none of its targets.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 
 import numpy as np
 
@@ -87,7 +85,7 @@ def rare_bigram_density(texts: Sequence[Sequence[str]], known: Sequence[Sequence
 
 
 def _bigrams(rows: Ragged, size: int) -> tuple[Ints, Ints]:
-    """Return every pair of neighbouring words as one number, and the row it stands in."""
+    """Return every pair of neighbouring words as one number, and the row that it is in."""
     owners = rows.owners
     inside = np.flatnonzero(owners[:-1] == owners[1:])
     return rows.values[inside] * size + rows.values[inside + 1], owners[inside]
@@ -99,13 +97,3 @@ def _occurrence_quantile(frequencies: Ints) -> int:
         return 0
     place = max(0, int(np.ceil(RARE_QUANTILE * len(frequencies))) - 1)
     return int(np.partition(frequencies, place)[place])
-
-
-def dump_attributes(rows: Sequence[AttributeRow]) -> bytes:
-    """Write attributes for the store."""
-    return json.dumps([asdict(row) for row in rows]).encode()
-
-
-def load_attributes(data: bytes) -> list[AttributeRow]:
-    """Read attributes from the store."""
-    return [AttributeRow(**row) for row in json.loads(data)]

@@ -1,23 +1,24 @@
-"""What more knowledge buys an attacker, step by step (docs/method.md §10)."""
+"""How much an attacker gains from knowing more, scenario by scenario (docs/method.md §10)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
 from synthleak.analyses.analysis import Study, Unavailable, analysis
-from synthleak.analyses.cell_data import EVERY, POOLS
+from synthleak.analyses.cell_data import EVERY
 from synthleak.analyses.gaps import mean_interval
+from synthleak.core.cell import Cell, CellColumns
 
 
 @dataclass(frozen=True)
 class ScalingRow:
     """A row of `scenario_scaling.csv`: one step, for one view and one kind of proxy.
 
-    `proxy` is `best` or `median` (of a view, or of `any`), or `crossfit`: the deployable figure.
+    `proxy` is `best` or `median` (of a view, or of `any`), or `crossfit`: the deployable AUC.
     The interval is over cells; cells that share a plan are not independent. `pools` says which
     cells: those of `selected` pools, of `controls`, or `all`.
     """
@@ -33,78 +34,53 @@ class ScalingRow:
     pools: str = EVERY
 
 
-Figures = dict[tuple[str, str], dict[str, float]]
-"""By (view, proxy): the figure of a cell in each scenario."""
+@dataclass(frozen=True)
+class _CellAucs(CellColumns):
+    """The AUCs of a cell: `of[view, proxy][scenario]`."""
+
+    of: dict[tuple[str, str], dict[str, float]]
 
 
 @analysis(
     "scenario_scaling",
     version=2,
     row=ScalingRow,
-    shown=("pools", "generator", "step", "view", "proxy", "cells", "change", "low", "high"),
+    shown="pools generator step view proxy cells change low high",
 )
 def scenario_scaling(study: Study) -> Sequence[ScalingRow]:
-    """What more knowledge buys an attacker: change of best and median proxy at each step."""
-    cells = _by_cell(study)
+    """How much AUC an attacker gains at each step: change of the best and the median proxy."""
     scenarios = sorted({row.scenario for row in study.cells})
     if len(scenarios) < 2:
         raise Unavailable("needs two scenarios or more")
-    generators = list(dict.fromkeys(generator for generator, _, _ in cells))
-    wanted = ["all", *generators] if len(generators) > 1 else generators
-    return [
-        row
-        for pools in POOLS
-        for generator in wanted
-        for one, other in combinations(scenarios, 2)
-        for row in _steps(
-            (pools, generator),
-            (one, other),
-            [
-                found
-                for name, groups, found in cells
-                if generator in ("all", name) and pools in groups
-            ],
-        )
-    ]
+    rows = []
+    for pools, generator, cells in study.grouped(_aucs_by_cell(study)):
+        for one, other in combinations(scenarios, 2):
+            for view, proxy in dict.fromkeys(key for cell in cells for key in cell.of):
+                known = [cell.of.get((view, proxy), {}) for cell in cells]
+                changes = [aucs[other] - aucs[one] for aucs in known if {one, other} <= set(aucs)]
+                if changes:
+                    step, spread = f"{one} to {other}", mean_interval(changes)
+                    count = len(changes)
+                    rows.append(ScalingRow(generator, step, view, proxy, count, *spread, pools))
+    return rows
 
 
-def _by_cell(study: Study) -> list[tuple[str, tuple[str, ...], Figures]]:
-    """Return each cell's generator, its groups, and best and median AUC per view and scenario."""
-    every: dict[tuple[str, str, str, float], dict[tuple[str, str], list[float]]] = {}
+def _aucs_by_cell(study: Study) -> list[_CellAucs]:
+    """Return best and median AUC per view and scenario, and the deployable AUC, of each cell."""
+    by_cell: dict[Cell, dict[tuple[str, str], list[float]]] = {}
     for row in study.proxies:
-        key = (row.corpus, row.pool, row.generator, row.epsilon)
-        found = every.setdefault(key, defaultdict(list))
-        found[row.view, row.scenario].append(row.auc)
-        found["any", row.scenario].append(row.auc)
-    chosen = {
-        (row.corpus, row.pool, row.generator, row.epsilon, row.scenario): row.crossfit_auc
-        for row in study.cells
-    }
-    made = []
-    for key, found in every.items():
-        figures: Figures = defaultdict(dict)
-        for (view, scenario), values in found.items():
-            figures[view, "best"][scenario] = max(values)
-            figures[view, "median"][scenario] = median(values)
-            fitted = chosen.get((*key, scenario))
-            if fitted is not None:
-                figures["any", "crossfit"][scenario] = fitted
-        made.append((key[2], study.groups(key[0], key[1]), figures))
-    return made
-
-
-def _steps(
-    whose: tuple[str, str], step: tuple[str, str], cells: Sequence[Figures]
-) -> Iterator[ScalingRow]:
-    pools, generator = whose
-    one, other = step
-    for view, proxy in dict.fromkeys(key for figures in cells for key in figures):
-        changes = [
-            known[other] - known[one]
-            for figures in cells
-            if one in (known := figures.get((view, proxy), {})) and other in known
-        ]
-        if changes:
-            change, low, high = mean_interval(changes)
-            words = f"{one} to {other}"
-            yield ScalingRow(generator, words, view, proxy, len(changes), change, low, high, pools)
+        aucs = by_cell.setdefault(Cell.of(row), defaultdict(list))
+        aucs[row.view, row.scenario].append(row.auc)
+        aucs["any", row.scenario].append(row.auc)
+    crossfit = {(Cell.of(row), row.scenario): row.crossfit_auc for row in study.cells}
+    cells = []
+    for cell, aucs in by_cell.items():
+        of: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+        for (view, scenario), values in aucs.items():
+            of[view, "best"][scenario] = max(values)
+            of[view, "median"][scenario] = median(values)
+            deployable = crossfit.get((cell, scenario))
+            if deployable is not None:
+                of["any", "crossfit"][scenario] = deployable
+        cells.append(_CellAucs(**cell.columns, of=of))
+    return cells

@@ -1,4 +1,4 @@
-"""How far the attribute correlations hang on the rule that chose the proxy (docs/method.md §10)."""
+"""How much attribute correlations depend on the rule that chose the proxy (docs/method.md §10)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _row(
         if row.rho is not None and (before := usual.get(_key(row))) is not None
     ]
     adjusted = [row.p_holm for row in known if row.p_holm is not None]
-    compared = moves and rule != SPLIT
+    compared = bool(moves) and rule != SPLIT
     return SelectionRow(
         generator=generator,
         selection=rule,

@@ -1,22 +1,21 @@
-"""What releases are good for: privacy without utility is empty.
+"""How useful releases are: privacy without utility is worth little.
 
-A release is measured by what it is there for. Real records that were in no training set of it are
-the test. Every figure of a release has its twin: the same figure of the private set itself,
-measured as if it were the release, which is what a perfect release would reach.
+The test set are real records that were in no training set of the release. Every measure of a
+release stands beside the same measure of its private set, measured as if it were the release: what
+a perfect release would reach.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.core.cell import Cell
+from synthleak.core.cell import Cell, CellColumns
 from synthleak.core.text import fold, tokens
 from synthleak.corpus.corpus import Labels
 from synthleak.encoders.encoder import Vectors
@@ -40,11 +39,11 @@ Encode = Callable[[Sequence[str]], Vectors]
 class Measures:
     """One set of records against real ones; None where there are no labels, or too few records.
 
-    `score`: a bag-of-words classifier trained on the set; share of real records whose likeliest
-    label is one of theirs. `label_accuracy`: the other way round, trained on real records, share of
-    the set's records whose likeliest label is one of theirs. `words`: mean length. `distinct_1` and
-    `distinct_2`: different words and pairs of words per occurrence. `different`: share of texts
-    that are not repetitions. `frontier`: see `frontier`.
+    `score`: accuracy, on real records, of a bag-of-words classifier trained on the set.
+    `label_accuracy`: accuracy, on the set, of one trained on real records. A prediction is right if
+    it is one of the record's labels. `words`: mean length. `distinct_1` and `distinct_2`: different
+    words and pairs of words per occurrence. `different`: share of texts that are not repetitions.
+    `frontier`: see the function `frontier`.
     """
 
     score: float | None
@@ -55,24 +54,11 @@ class Measures:
     different: float
     frontier: float | None
 
-    def to_bytes(self) -> bytes:
-        """Write the measures for the store."""
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Measures:
-        """Read measures from the store."""
-        return cls(**json.loads(data))
-
 
 @dataclass(frozen=True)
-class UtilityRow:
+class UtilityRow(CellColumns):
     """A row of `utility.csv`: means over some releases of a cell, and over their private sets."""
 
-    corpus: str
-    pool: str
-    generator: str
-    epsilon: float
     releases: int
     score: float | None
     score_real: float | None
@@ -112,9 +98,9 @@ def _distinct(texts: Sequence[Sequence[Any]]) -> float | None:
 
 
 def top_label_accuracy(train: Sequence[Labelled], test: Sequence[Labelled]) -> float | None:
-    """Return the share of `test` whose likeliest label, by a model of `train`, is one of theirs.
+    """Return the share of `test` for which a model of `train` predicts one of the record's labels.
 
-    The model is naive Bayes on counts of words. A record with several labels counts once for each.
+    The model is naive Bayes on counts of words. A training record counts once for each label.
 
     >>> train = [("good fine", ("up",)), ("bad poor", ("down",))]
     >>> top_label_accuracy(train, [("fine day", ("up",)), ("poor day", ("down", "sad"))])
@@ -124,8 +110,8 @@ def top_label_accuracy(train: Sequence[Labelled], test: Sequence[Labelled]) -> f
     from sklearn.naive_bayes import MultinomialNB
 
     known = [(text, label) for text, labels in train for label in labels]
-    asked = [(text, labels) for text, labels in test if labels]
-    if not known or not asked:
+    labelled = [(text, labels) for text, labels in test if labels]
+    if not known or not labelled:
         return None
     counter = CountVectorizer(analyzer=tokens)
     try:
@@ -133,16 +119,16 @@ def top_label_accuracy(train: Sequence[Labelled], test: Sequence[Labelled]) -> f
     except ValueError:  # no text has a word
         return None
     model = MultinomialNB(alpha=0.1).fit(table, [label for _, label in known])
-    said = model.predict(counter.transform([text for text, _ in asked]))
-    return float(np.mean([s in labels for s, (_, labels) in zip(said, asked, strict=True)]))
+    predicted = model.predict(counter.transform([text for text, _ in labelled]))
+    return float(np.mean([p in labels for p, (_, labels) in zip(predicted, labelled, strict=True)]))
 
 
 def frontier(sample: Vectors, real: Vectors) -> float | None:
-    """Return how near two sets of vectors are: 1 for the same distribution, 0 for none in common.
+    """Return how similar two sets of vectors are: 1 for equal distributions, 0 for disjoint ones.
 
-    The area under the divergence frontier that MAUVE is known for, in a small form of our own:
-    clusters of about 20 vectors (k-means on both sets together), counts plus one half, mixtures at
-    25 places. Compare it with its twin for real records, not with published MAUVE figures.
+    It is the area under a divergence frontier, as in MAUVE, but simplified: clusters of about 20
+    vectors (k-means on both sets together), counts plus one half, 25 mixtures. Compare it with its
+    value for real records, not with published MAUVE scores.
     """
     if min(len(sample), len(real)) < 2 * _CLUSTER:
         return None
@@ -176,17 +162,13 @@ def frontier_area(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
     return float((np.diff(across) * (up[1:] + up[:-1]) / 2).sum())
 
 
-def utility_row(cell: Cell, made: Sequence[Measures], real: Sequence[Measures]) -> UtilityRow:
+def utility_row(cell: Cell, releases: Sequence[Measures], real: Sequence[Measures]) -> UtilityRow:
     """Average the measures of some releases of a cell, and those of their private sets."""
     columns: dict[str, Any] = {}
     for column in fields(Measures):
-        columns[column.name] = _mean([getattr(one, column.name) for one in made])
+        columns[column.name] = _mean([getattr(one, column.name) for one in releases])
         columns[f"{column.name}_real"] = _mean([getattr(one, column.name) for one in real])
-    return UtilityRow(
-        **asdict(cell),
-        releases=len(made),
-        **columns,
-    )
+    return UtilityRow(**cell.columns, releases=len(releases), **columns)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -1,4 +1,4 @@
-"""Which view wins where: how often the best proxy is lexical, and how often embedding."""
+"""How often the best proxy is lexical, and how often it is an embedding proxy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from synthleak.analyses.cell_data import EVERY, POOLS
 
 @dataclass(frozen=True)
 class ViewRow:
-    """One generator and scenario: in how many cells each view holds the best proxy.
+    """A row of `views.csv`: in how many cells of a generator and scenario each view has the best.
 
     `pools` says which cells are counted: those of `selected` pools, of `controls`, or `all`.
     """
@@ -29,7 +29,7 @@ class ViewRow:
     "views",
     version=2,
     row=ViewRow,
-    shown=("pools", "generator", "scenario", "cells", "lexical", "embedding"),
+    shown="pools generator scenario cells lexical embedding",
 )
 def views(study: Study) -> Sequence[ViewRow]:
     """How often the best proxy of a cell is lexical or embedding, by generator and scenario."""
@@ -37,9 +37,8 @@ def views(study: Study) -> Sequence[ViewRow]:
     for pools in POOLS:
         for row in study.cells:
             if pools in study.groups(row.corpus, row.pool):
-                found = counts.setdefault((pools, row.generator, row.scenario), Counter())
-                found[row.view] += 1
+                counts.setdefault((pools, row.generator, row.scenario), Counter())[row.view] += 1
     return [
-        ViewRow(generator, scenario, found.total(), found["lexical"], found["embedding"], pools)
-        for (pools, generator, scenario), found in counts.items()
+        ViewRow(generator, scenario, count.total(), count["lexical"], count["embedding"], pools)
+        for (pools, generator, scenario), count in counts.items()
     ]

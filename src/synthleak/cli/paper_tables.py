@@ -41,10 +41,10 @@ def tables(
     """
     from synthleak.audit.status import open_finished
     from synthleak.paper.tables.gather import source_of
-    from synthleak.paper.tables.write import check_names, files, print_all
+    from synthleak.paper.tables.write import check_names, files, make_tables
 
     check_names(only)
-    made = print_all(source_of([open_finished(folder) for folder in folders]), only)
+    made = make_tables(source_of([open_finished(folder) for folder in folders]), only)
     for name, reason in made.unavailable.items():
         click.echo(f"{name}: {reason}", err=True)
     texts = files(made, formats or (FORMATS if out is not None else ("md",)))

@@ -9,22 +9,27 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One combination that is audited."""
+class CellColumns:
+    """The columns by which the rows of every table name their cell."""
 
     corpus: str
     pool: str
     generator: str
     epsilon: float
 
+
+@dataclass(frozen=True)
+class Cell(CellColumns):
+    """One combination that is audited."""
+
     @classmethod
-    def of(cls, row: Any) -> Cell:
+    def of(cls, row: CellColumns) -> Cell:
         """Return the cell that a row of any table belongs to."""
         return cls(row.corpus, row.pool, row.generator, row.epsilon)
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The columns by which the rows of every table name their cell."""
+        """The cell as the first columns of a row."""
         return asdict(self)
 
     @property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from synthleak.encoders.packs import Vectors, dump_array, load_array, packs_of, 
 __all__ = ["Encoder", "Vectors", "dump_array", "encode_once", "encoders", "load_array"]
 
 _PACK = 4096
-"""Texts in a pack: what an interruption can lose, and what is read to find one vector."""
+"""Texts in a pack: the most that an interruption loses, and that is read to find one vector."""
 
 
 class Encoder(Plugin):
@@ -28,7 +30,7 @@ class Encoder(Plugin):
         return False
 
     def check(self) -> None:
-        """Say what is missing, an extra or a file, before any work starts."""
+        """Raise an error if an extra or a file is missing, before any work starts."""
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -38,11 +40,18 @@ class Encoder(Plugin):
 encoders: PluginRegistry[Encoder] = PluginRegistry("encoder", "synthleak.encoders.builtin")
 
 
-def encode_once(encoder: Encoder, texts: Sequence[str], store: Store) -> Vectors:
-    """Encode texts; an expensive encoder sees only those it never saw before (docs/method.md §2).
+def package_folder(package: str, *files: str) -> Path | None:
+    """Return the folder of an installed package that holds these files, without importing it."""
+    spec = importlib.util.find_spec(package)
+    folders = map(Path, (spec.submodule_search_locations or []) if spec else [])
+    return next((f for f in folders if all((f / name).is_file() for name in files)), None)
 
-    Vectors are kept by the content of a text, not of a call, so that a record met in the corpus, in
-    a pool and in a release is encoded once. What is missing is encoded and kept pack by pack.
+
+def encode_once(encoder: Encoder, texts: Sequence[str], store: Store) -> Vectors:
+    """Encode texts; an expensive encoder is run on new texts only (docs/method.md §2).
+
+    Vectors are stored by the content of each text, so a text that is in the corpus, in a pool and
+    in a release is encoded once. Missing vectors are encoded and stored pack by pack.
     """
     if encoder.cheap or not texts:
         return _encode(encoder, texts)
@@ -60,13 +69,13 @@ def encode_once(encoder: Encoder, texts: Sequence[str], store: Store) -> Vectors
 
 
 def _encode(encoder: Encoder, texts: Sequence[str]) -> Vectors:
-    """Encode, and hold the encoder to its contract: a finite float32 row per text."""
+    """Encode, and check the encoder's contract: a finite float32 row per text."""
     vectors = encoder.encode(texts)
     if vectors.ndim != 2 or len(vectors) != len(texts) or vectors.dtype != np.float32:
         raise ContractError(
-            f"the encoder {encoder.kind!r} gave {vectors.dtype} {vectors.shape} for {len(texts)}"
-            f" texts, not float32 ({len(texts)}, d)"
+            f"the encoder {encoder.kind!r} returned {vectors.dtype} {vectors.shape} for"
+            f" {len(texts)} texts, not float32 ({len(texts)}, d)"
         )
     if not np.isfinite(vectors).all():
-        raise ContractError(f"the encoder {encoder.kind!r} gave a value that is not finite")
+        raise ContractError(f"the encoder {encoder.kind!r} returned a value that is not finite")
     return vectors

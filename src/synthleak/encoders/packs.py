@@ -1,9 +1,8 @@
-"""Vectors kept by content, so that a text is encoded once per encoder, ever (docs/method.md §2).
+"""Vectors stored by content, so that each encoder encodes a text only once (docs/method.md §2).
 
-A store takes whole artefacts only, so vectors lie in packs: the vectors of the texts that were
-missing when somebody asked, and beside them the keys of those texts, put last. A pack without keys
-was not finished and does not count; nor does one with an empty list of keys, which is what becomes
-of a damaged pack.
+A store holds whole artefacts only, so vectors are stored in packs: the vectors of the texts that
+were missing in one call, and then the keys of those texts. A pack without keys was not finished and
+does not count; nor does one with an empty list of keys, which marks a damaged pack.
 """
 
 from __future__ import annotations
@@ -38,20 +37,20 @@ class Packs:
         self._open: dict[str, Vectors] = {}
 
     def missing(self, keys: Sequence[bytes]) -> list[bytes]:
-        """Return the keys that no pack holds, each once; packs of other processes are noticed."""
+        """Return the keys that no pack holds, each once, after reading packs of other processes."""
         if any(key not in self._places for key in keys):
-            self._notice()
+            self._read_new_packs()
         return [key for key in dict.fromkeys(keys) if key not in self._places]
 
     def add(self, keys: Sequence[bytes], vectors: Vectors) -> None:
-        """Keep the vectors of these keys as one pack."""
+        """Store the vectors of these keys as one pack."""
         pack = f"{self._encoder}/{digest('pack', [key.hex() for key in keys])}"
         self._store.put(name_of("vectors", pack), dump_array(vectors))
         self._store.put(name_of("vector_keys", pack), b"".join(keys))
         self._enter(pack, keys)
 
     def get(self, keys: Sequence[bytes]) -> Vectors | None:
-        """Return the vectors of keys, or none if a pack that held some turns out to be damaged."""
+        """Return the vectors of keys; None if one of their packs turns out to be damaged."""
         rows: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for position, key in enumerate(keys):
             pack, row = self._places[key]
@@ -68,10 +67,10 @@ class Packs:
             positions, places = zip(*pairs, strict=True)
             found[list(positions)] = vectors[list(places)]
         if found is None:
-            raise ValueError("no vector was asked for")
+            raise ValueError("no keys were given")
         return found
 
-    def _notice(self) -> None:
+    def _read_new_packs(self) -> None:
         there = set(self._store.list(f"vectors/{self._encoder}/"))
         for name in sorted(there - self._known):
             pack = name.removeprefix("vectors/").rpartition(".")[0]
@@ -82,7 +81,7 @@ class Packs:
                     self.give_up(pack, error.name)
 
     def give_up(self, pack: str, damaged: str) -> None:
-        """Forget a pack of which a part is damaged, here and in the store."""
+        """Remove a damaged pack, here and in the store."""
         discard(self._store, damaged)
         self._store.put(name_of("vector_keys", pack), b"")
         self._known.add(name_of("vector_keys", pack))

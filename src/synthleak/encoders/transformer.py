@@ -21,8 +21,8 @@ _UNUSED = {".md", ".onnx", ".png", ".h5", ".msgpack", ".ot"}
 class TransformerEncoder(Encoder):
     """An encoder that runs a sentence-transformers model.
 
-    `batch` and `device` change how fast vectors come, not which ones (but for the last bits of a
-    float), so they are no part of an encoder's identity.
+    `batch` and `device` change the speed, not the vectors (but for the last bits of a float), so
+    they are not part of an encoder's identity.
     """
 
     extra: ClassVar[str]
@@ -33,12 +33,12 @@ class TransformerEncoder(Encoder):
     )
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the vectors: never the batch, the device or a location."""
+        """Return what decides the vectors; batch, device and location do not."""
         settings = super().identity()
         return {key: value for key, value in settings.items() if key not in ("batch", "device")}
 
     def check(self) -> None:
-        """Say at once if sentence-transformers is missing, without the seconds its import takes."""
+        """Raise an error if sentence-transformers is missing, without importing it (seconds)."""
         if importlib.util.find_spec("sentence_transformers") is None:
             raise MissingExtra(
                 f"the encoder {self.kind!r} needs the package sentence-transformers",
@@ -53,7 +53,7 @@ class TransformerEncoder(Encoder):
         model = load_model(library, source, self.device, tuple(sorted(settings.items())))
         if not texts:
             return self.run(source, [""], **settings)[:0]
-        # Progress is told by the engine, and a bar here would be one per observation.
+        # The engine shows progress; a bar here would be one per observation.
         vectors = model.encode(list(texts), batch_size=self.batch, show_progress_bar=False)
         return np.ascontiguousarray(vectors, dtype=np.float32)
 
@@ -84,7 +84,7 @@ def load_model(
 
 
 def folder_digest(folder: Path) -> str:
-    """Return the content hash of a model folder, wherever it lies."""
+    """Return the content hash of a model folder, independent of its location."""
     files = sorted(
         path
         for path in folder.rglob("*")
@@ -98,7 +98,7 @@ def folder_digest(folder: Path) -> str:
 
 @lru_cache(maxsize=16)
 def _digest(folder: str, files: tuple[tuple[str, int, int], ...]) -> str:
-    """Hash the files; sizes and times are there to notice that one has changed."""
+    """Hash the files; sizes and times make the cache notice a changed file."""
     whole = hashlib.sha256()
     for name, _, _ in files:
         path = Path(name)

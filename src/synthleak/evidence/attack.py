@@ -1,7 +1,7 @@
-"""Prior attacks: what others proposed for releases, under our protocol (docs/method.md §9).
+"""Prior attacks: published attacks on releases, under our protocol (docs/method.md §9).
 
 An attack reads an observation as a proxy does, and returns a few columns per target. Its arms say
-which column counts in which scenario, and how it is calibrated there. They are not among the 32
+which column is used in which scenario, and how it is calibrated there. They are not among the 32
 proxies.
 """
 
@@ -34,10 +34,10 @@ class Arm:
 
 
 class Attack(Plugin):
-    """A family of earlier attacks: its best arm counts per cell, as our best proxy per scenario.
+    """A family of published attacks; its best arm per cell counts, as our best proxy does.
 
-    An attack that `scores_only` is not needed on the references themselves; one that
-    `uses_references` is given their texts together, or None where the plan has none.
+    An attack with `scores_only` is not run on the references themselves; one that `uses_references`
+    gets their texts together, or None where the plan has none.
     """
 
     arms: ClassVar[tuple[Arm, ...]]

@@ -45,14 +45,14 @@ class Family:
 
     @property
     def view(self) -> View:
-        """The view that the family looks through."""
+        """The view of the family: lexical or embedding."""
         return self.proxies[0].view
 
     def identity(self, encoder: dict[str, Any]) -> dict[str, Any]:
-        """Return what decides the family's values beside target and observation texts.
+        """Return what decides the family's values besides the texts of targets and observation.
 
-        Lexical evidence does not depend on the encoder, and none on R: `auxiliary` is always empty,
-        and stays part of the key so that kept evidence is found again.
+        Lexical evidence does not depend on the encoder. No evidence depends on R: `auxiliary` is
+        always empty, and stays in the key so that stored evidence is found again.
         """
         return {
             "family": self.name,
@@ -80,13 +80,11 @@ def family(
     `proxies` gives names and meanings, in the order of the columns that the function returns;
     `order` is for the families of the method's table.
     """
+    members = tuple(Proxy(proxy, name, view, scale, meaning) for proxy, meaning in proxies.items())
 
-    def put(look: Look) -> Look:
-        members = tuple(
-            Proxy(proxy, name, view, scale, meaning) for proxy, meaning in proxies.items()
-        )
-        made = Family(name, edition(version, look), members, look, order)
-        families.add(name, made, version=version, described_by=look)
+    def register(look: Look) -> Look:
+        entry = Family(name, edition(version, look), members, look, order)
+        families.add(name, entry, version=version, described_by=look)
         return look
 
-    return put
+    return register

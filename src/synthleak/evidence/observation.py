@@ -1,15 +1,15 @@
 """Observations and targets: all that a proxy ever sees (docs/method.md §6).
 
-An observation is a release or a raw reference; a proxy cannot tell which, nor who asks. Its texts
-are opened in canonical order (by folded text), so that their order in the file never matters, and
-what several proxies derive from them is computed once.
+An observation is a release or a raw reference; a proxy cannot tell which. Its texts are read in
+canonical order (by folded text), so their order in the file never matters, and what several proxies
+derive from them is computed once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import TypeVar
+from functools import cached_property, wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,15 @@ from synthleak.core.text import fold, tokens
 from synthleak.encoders.encoder import Vectors
 
 T = TypeVar("T")
+P = ParamSpec("P")
+S = TypeVar("S", bound="TextSet")
 Floats = NDArray[np.float64]
 BLOCK = 512
-"""Targets that are observed together: beside 100,000 texts a table of them takes 400 MB."""
+"""Targets that are observed together: a table of them and 100,000 texts takes 400 MB."""
 
 
 class TextSet:
-    """Texts with what is derived from them, each derivation computed once and on demand."""
+    """Texts and what is derived from them; each derivation is computed once, when it is needed."""
 
     def __init__(self, texts: Sequence[str], encode: Callable[[Sequence[str]], Vectors]) -> None:
         self.texts = tuple(texts)
@@ -55,7 +57,7 @@ class TextSet:
     def vectors(self) -> Floats:
         """The encoder's vectors in double precision, one row per text.
 
-        Equal texts are encoded once, so that no rounding can tell them apart; half a surrogate
+        Equal texts are encoded once, so that rounding cannot make them differ. Half a surrogate
         pair, which no encoder can read, becomes a question mark.
         """
         readable = [text.encode(errors="replace").decode() for text in self.texts]
@@ -73,13 +75,13 @@ class TextSet:
         return unit
 
     def remember(self, name: str, make: Callable[[], T]) -> T:
-        """Return what `make` derived from these texts, made once for all proxies."""
+        """Return what `make` derives from these texts; it is called once for all proxies."""
         if name not in self._memory:
             self._memory[name] = make()
         return self._memory[name]  # type: ignore[return-value]
 
     def forget(self) -> None:
-        """Drop all that was derived; it is computed again when asked for."""
+        """Drop everything derived; it is computed again when needed."""
         self._memory.clear()
         for name in ("folded", "tokens", "vectors", "directions"):
             self.__dict__.pop(name, None)
@@ -88,8 +90,8 @@ class TextSet:
 class Targets(TextSet):
     """The pool's records, as the attacker knows them.
 
-    `auxiliary` holds the texts of R for prior attacks, whose S2 reads them (docs/method.md §9). No
-    proxy does: a proxy sees a target and an observation.
+    `auxiliary` holds the texts of R, which prior attacks use in S2 (docs/method.md §9). Proxies do
+    not: a proxy sees a target and an observation.
     """
 
     def __init__(
@@ -102,29 +104,28 @@ class Targets(TextSet):
         self.auxiliary = TextSet(auxiliary, encode)
 
     def blocks(self) -> list[Targets]:
-        """Cut many targets into blocks that are observed one after another; few are one block.
+        """Split many targets into blocks that are observed one after another; few are one block.
 
-        The other targets of a block change no value. The cuts are fixed, so that keys and the last
-        digits do not depend on the number of workers.
+        No value depends on the other targets of a block. The blocks are fixed, so that keys and the
+        last digits do not depend on the number of workers.
         """
-        if len(self) <= BLOCK:
-            return [self]
-        return self.remember("blocks", self._cut)
 
-    def _cut(self) -> list[Targets]:
-        made = [
-            Targets(self.texts[start : start + BLOCK], self._encode)
-            for start in range(0, len(self), BLOCK)
-        ]
-        for block in made:
-            block.auxiliary = self.auxiliary
-        return made
+        def split() -> list[Targets]:
+            blocks = [
+                Targets(self.texts[start : start + BLOCK], self._encode)
+                for start in range(0, len(self), BLOCK)
+            ]
+            for block in blocks:
+                block.auxiliary = self.auxiliary
+            return blocks
+
+        return [self] if len(self) <= BLOCK else self.remember("blocks", split)
 
 
 class Observation(TextSet):
     """What is observed: the texts of a release or of a raw reference, in canonical order.
 
-    An empty release is opened as one empty text, so that it can be scored like any other.
+    An empty release counts as one empty text, so that it can be scored like any other.
     """
 
     def __init__(self, texts: Sequence[str], encode: Callable[[Sequence[str]], Vectors]) -> None:
@@ -132,9 +133,9 @@ class Observation(TextSet):
         self._beside: dict[str, dict[str, object]] = {}
 
     def beside(self, targets: Targets, name: str, make: Callable[[], T]) -> T:
-        """Return what `make` derived from these texts and the targets, made once.
+        """Return what `make` derives from these texts and the targets; it is called once.
 
-        What was derived for other targets is forgotten: many of them come block by block.
+        What was derived for other targets is dropped: targets come block by block.
         """
         if targets.key not in self._beside:
             self._beside.clear()
@@ -148,8 +149,32 @@ class Observation(TextSet):
         self._beside.clear()
 
 
+def remembered(derive: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Call the decorated function once per text set and arguments (`TextSet.remember`)."""
+
+    @wraps(derive)
+    def derived(texts: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        name = repr((derive.__module__, derive.__qualname__, args, kwargs))
+        return texts.remember(name, lambda: derive(texts, *args, **kwargs))
+
+    return derived
+
+
+def remembered_beside(
+    derive: Callable[[Targets, Observation], T],
+) -> Callable[[Targets, Observation], T]:
+    """Call the decorated function once per observation and targets (`Observation.beside`)."""
+
+    @wraps(derive)
+    def derived(targets: Targets, observation: Observation) -> T:
+        name = f"{derive.__module__}.{derive.__qualname__}"
+        return observation.beside(targets, name, lambda: derive(targets, observation))
+
+    return derived
+
+
 def check_values(who: str, values: Floats, shape: tuple[int, int]) -> Floats:
-    """Return one finite value per target and column, or say which plug-in broke its contract."""
+    """Return finite values of this shape; a plug-in that returns others breaks its contract."""
     values = np.asarray(values, dtype=np.float64)
     if values.shape != shape:
         raise ContractError(f"{who} returned {values.shape} values, not {shape}")
@@ -159,7 +184,7 @@ def check_values(who: str, values: Floats, shape: tuple[int, int]) -> Floats:
 
 
 def canonical(texts: Sequence[str]) -> list[str]:
-    """Put texts into the one order in which observations are opened.
+    """Sort texts into the order in which observations are read.
 
     >>> canonical(["b", "A", "a "])
     ['A', 'a ', 'b']

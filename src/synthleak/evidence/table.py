@@ -25,7 +25,7 @@ class Evidence:
 
 
 def chosen_families(names: str | Sequence[str]) -> list[Family]:
-    """Return the families that the spec asks for, in catalogue order."""
+    """Return the families that the spec names, in catalogue order."""
     available = [entry.plugin for entry in families]
     if names == "all":
         return available

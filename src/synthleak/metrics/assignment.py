@@ -1,4 +1,4 @@
-"""Who is a member, as cells of the score table: the only form in which statistics see the coins.
+"""Which records are members, as cells of the score table: the form in which statistics see coins.
 
 A cell is one target on one set, numbered ``set · targets + target``. An assignment names the cells
 of members, and for each round the cells of non-members that they are compared with. The observed
@@ -19,14 +19,14 @@ from synthleak.plan.plan import EVERY_ROUND, Design, Plan, Trials
 
 @dataclass(frozen=True)
 class Assignment:
-    """`members[k]` are cells; `others[round, j]` too, and column j stays on one set or record."""
+    """Cells `members[k]` and `others[round, j]`; column j is always the same set or record."""
 
     members: Ints
     others: Ints
 
     @property
     def trials(self) -> int:
-        """How many members and others are compared in a round."""
+        """The number of members and others compared in a round."""
         return len(self.members) + int(self.others.shape[1])
 
 

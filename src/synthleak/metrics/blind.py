@@ -1,8 +1,8 @@
 """A test of the split: can members be told from the holdout by text alone (docs/method.md §11)?
 
-A classifier that sees words, characters and labels, never the release, learns on four folds who was
-in and scores the fifth. If the split was uniform, any other split of the same sizes is as likely,
-so everything, learning included, is repeated on permuted splits: the p-value is exact. The
+A classifier that sees words, characters and labels, but not the release, learns membership on four
+folds and scores the fifth. If the split was uniform, any other split of the same sizes is as
+likely, so training and scoring are repeated on permuted splits: the p-value is exact. The
 classifier is naive Bayes, which learns a hundred permuted splits by one matrix product.
 """
 
@@ -22,7 +22,7 @@ from synthleak.metrics.types import Bools, Rng
 from synthleak.plan.given import permuted
 
 UNFAIR = 0.01
-"""At or below this p a split counts as not exchangeable; an even one is stopped 1 time in 100."""
+"""At or below this p a split counts as not exchangeable; 1 uniform split in 100 is rejected."""
 PERMUTATIONS = 499
 FOLDS = 5
 MOST_WORDS = 50_000
@@ -41,7 +41,7 @@ class BlindTest:
 
     @property
     def unfair(self) -> bool:
-        """Whether the split cannot have been a uniform one."""
+        """Whether the split is unlikely to have been uniform."""
         return self.p <= UNFAIR
 
 
@@ -76,8 +76,8 @@ def blind_test(
 def _bag(texts: Sequence[str], labels: Sequence[Sequence[str]]) -> Any:
     """Return which words, characters, labels and lengths each text has, as a sparse 0 and 1.
 
-    Characters as they are tell capitals, punctuation, and topics in languages without spaces. What
-    a single text has cannot help to tell another; of more than 50,000 words the rarest go.
+    Single characters show capitals, punctuation, and topics in languages without spaces. What only
+    one text has cannot help to classify another; of more than 50,000 words the rarest are dropped.
     """
     from scipy.sparse import csr_matrix
 
@@ -98,7 +98,7 @@ def _bag(texts: Sequence[str], labels: Sequence[Sequence[str]]) -> Any:
 
 
 def _size(length: int) -> int:
-    """Return a length in steps of a fifth or so."""
+    """Return a length on a logarithmic scale, in steps of about a fifth."""
     return int(4 * np.log2(length + 1))
 
 
@@ -107,7 +107,7 @@ def _validated(words: Any, member: Bools, fold: NDArray[np.integer]) -> Floats:
     inside = member.astype(np.float32)
     total = words.T @ inside
     everybody = np.asarray(words.sum(axis=0), dtype=np.float32).reshape(-1, 1)
-    made = []
+    aucs = []
     for number in np.unique(fold):
         here = fold == number
         held = words[here]
@@ -115,8 +115,8 @@ def _validated(words: Any, member: Bools, fold: NDArray[np.integer]) -> Floats:
         absent = everybody - np.asarray(held.sum(axis=0)).reshape(-1, 1) - joined
         weight = np.log((joined + 1) / (joined + 1).sum(axis=0))
         weight -= np.log((absent + 1) / (absent + 1).sum(axis=0))
-        made.append(_aucs(held @ weight, member[here]))
-    mean: Floats = np.mean(made, axis=0)
+        aucs.append(_aucs(held @ weight, member[here]))
+    mean: Floats = np.mean(aucs, axis=0)
     return mean
 
 
@@ -126,7 +126,7 @@ def _aucs(scores: Floats, member: Bools) -> Floats:
 
     joined = member.sum(axis=0).astype(np.float64)
     pairs = joined * (len(member) - joined)
-    # Rounded, so that the order in which a sum was added up cannot decide a tie.
+    # Rounded, so that the order of summation cannot decide a tie.
     ranks = rankdata(np.round(scores.astype(np.float64), 4), axis=0)
     wins = (ranks * member).sum(axis=0) - joined * (joined + 1) / 2
     share: Floats = np.divide(wins, pairs, out=np.full_like(pairs, 0.5), where=pairs > 0)

@@ -20,7 +20,6 @@ from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.records.vulnerability import Sides, redrawn, sides_of
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.metrics.selection import choose
-from synthleak.metrics.stored import from_json, to_json
 from synthleak.metrics.types import Ints
 from synthleak.releases.claim import Claim
 
@@ -65,42 +64,42 @@ def read_curve(fpr: Floats, tpr: Floats, at: Floats) -> Floats:
     following = np.minimum(last + 1, len(fpr) - 1)
     width = fpr[following] - fpr[last]
     share = np.divide(at - fpr[last], width, out=np.zeros_like(at), where=width > 0)
-    made: Floats = tpr[last] + share * (tpr[following] - tpr[last])
-    return made
+    result: Floats = tpr[last] + share * (tpr[following] - tpr[last])
+    return result
 
 
-def thinned(x: Floats, y: Floats, tolerance: float = TOLERANCE) -> Ints:
-    """Return which points to keep so that the line moves by no more than `tolerance`.
+def thinned(x: Floats, y: Floats) -> Ints:
+    """Return which points to keep so that the line moves by no more than the tolerance.
 
-    Douglas and Peucker's rule: a stretch is drawn as one line if all its points lie close to it.
+    The rule of Douglas and Peucker: a section becomes one line if all its points are close to it.
     """
     keep = np.zeros(len(x), dtype=np.bool_)
     keep[[0, -1]] = True
-    open_stretches = [(0, len(x) - 1)]
-    while open_stretches:
-        start, end = open_stretches.pop()
+    sections = [(0, len(x) - 1)]
+    while sections:
+        start, end = sections.pop()
         if end - start < 2:
             continue
         far = _distances(x[start : end + 1], y[start : end + 1])
         place = int(far.argmax())
-        if far[place] > tolerance:
+        if far[place] > TOLERANCE:
             keep[start + place] = True
-            open_stretches += [(start, start + place), (start + place, end)]
+            sections += [(start, start + place), (start + place, end)]
     return np.flatnonzero(keep)
 
 
 def _distances(x: Floats, y: Floats) -> Floats:
-    """Return how far each point lies from the stretch between the first and the last."""
+    """Return the distance of each point from the line between the first and the last."""
     dx, dy = x[-1] - x[0], y[-1] - y[0]
     length = dx**2 + dy**2
     along = ((x - x[0]) * dx + (y - y[0]) * dy) / length if length > 0 else np.zeros_like(x)
     along = np.clip(along, 0.0, 1.0)
-    made: Floats = np.hypot(x - x[0] - along * dx, y - y[0] - along * dy)
-    return made
+    result: Floats = np.hypot(x - x[0] - along * dx, y - y[0] - along * dy)
+    return result
 
 
 def drawable(fpr: Floats, tpr: Floats) -> tuple[Floats, Floats]:
-    """Thin a ROC curve so that neither the linear nor the logarithmic picture changes."""
+    """Thin a ROC curve so that it looks the same on linear and logarithmic axes."""
     decades = np.log10(np.maximum(fpr, LOWEST)) / -np.log10(LOWEST)
     kept = np.union1d(thinned(fpr, tpr), thinned(decades, tpr))
     return fpr[kept], tpr[kept]
@@ -108,9 +107,9 @@ def drawable(fpr: Floats, tpr: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class RocCurve:
-    """The best proxy of a scenario: its curve, and the band of redraws that choose again.
+    """The ROC curve of a scenario's best proxy, and the band of redraws that choose again.
 
-    `low` and `high` are at the rates of `GRID`; empty where there is nothing to redraw.
+    `low` and `high` are at the rates of `GRID`; empty where there are no redraws.
     """
 
     scenario: str
@@ -125,7 +124,7 @@ class RocCurve:
 class SortedV:
     """V(x) of the cell's best proxy from the largest down, with both bands at the same places.
 
-    `target` says whose V it is. `null_…` is "no leak", `even_…` a leak that hits all alike.
+    `target` says whose V it is. `null_…` is the band without a leak, `even_…` that of an even leak.
     """
 
     signal: int
@@ -139,22 +138,13 @@ class SortedV:
 
 @dataclass(frozen=True)
 class Curves:
-    """All curves of a cell. `allowed_…` is the most that the claim allows; empty without one."""
+    """All curves of a cell. `allowed_…` is the ROC that the claim allows; empty without a claim."""
 
     roc: tuple[RocCurve, ...]
     vulnerability: SortedV
     redraws: int
     allowed_fpr: tuple[float, ...] = ()
     allowed_tpr: tuple[float, ...] = ()
-
-    def to_bytes(self) -> bytes:
-        """Write the curves for the store."""
-        return to_json(self)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Curves:
-        """Read curves from the store."""
-        return from_json(cls, data)
 
 
 def trace(cell: ScoredCell, claim: Claim, *, redraws: int = REDRAWS) -> Curves:
@@ -163,7 +153,7 @@ def trace(cell: ScoredCell, claim: Claim, *, redraws: int = REDRAWS) -> Curves:
     assignments = [cell.observed, *cell.redraws("curves", redraws)]
     level = cell.comparison.statistics(assignments).auc
     chosen = [choose(ranks, assignments, level, group).signal for group in cell.groups]
-    # One at a time: a large pool's redraws would fill the memory.
+    # One at a time: all redraws of a large pool would fill the memory.
     sides = (sides_of(a, *shape, within_records=cell.within_records) for a in assignments)
     return Curves(
         tuple(
@@ -177,9 +167,9 @@ def trace(cell: ScoredCell, claim: Claim, *, redraws: int = REDRAWS) -> Curves:
 
 
 def allowed(claim: Claim, adjacency: Adjacency) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the trade-off curve of a claim, ready to be drawn; nothing where nothing is claimed.
+    """Return the trade-off curve of a claim, for drawing; empty where nothing is claimed.
 
-    It is kept with the other curves: accounting takes seconds.
+    It is stored with the other curves, since accounting takes seconds.
     """
     if not claim.promises:
         return (), ()
@@ -216,7 +206,7 @@ def _sorted_v(ranks: Ranks, sides: Iterator[Sides], best: Ints, shape: tuple[int
     known = np.flatnonzero(np.isfinite(v))
     order = known[np.argsort(-v[known], kind="stable")]
     mean = float(v[known].mean()) if len(known) else 0.0
-    # The mean is taken from the members and given to the redrawn ones: all records leak alike.
+    # The mean is moved from the members to the redrawn members, as if all records leaked alike.
     levelled = scores(shown) - mean * observed.joined
     free, even = [], []
     for signal, side in zip(best[1:].tolist(), sides, strict=True):

@@ -31,9 +31,9 @@ def interval(value: float, error: float, sides: tuple[float, float]) -> tuple[fl
     on the logit scale: with few units the standard error is itself uncertain, and an AUC far from
     0.5 errs further towards 0.5 (docs/method.md §8; coverage: benchmarks/coverage.py).
 
-    At exactly 0 or 1 every resample agrees and the standard error is 0, which proves little: then
-    the limit is the rate of misordered pairs that as many separate pairs as the smaller side has
-    units would still all have missed with probability 2.5%.
+    At exactly 0 or 1 every resample agrees and the standard error is 0, which proves little. Then
+    the limit is the rate of misordered pairs at which n separate pairs, n the units of the smaller
+    side, would all be ordered correctly with probability 2.5%.
 
     >>> [round(limit, 3) for limit in interval(0.7, 0.05, (50, 50))]
     [0.591, 0.79]
@@ -57,10 +57,10 @@ def _expit(logit: float) -> float:
 
 
 def _multiplier(sides: tuple[float, float]) -> float:
-    """Return how many bootstrap standard errors an interval reaches to either side.
+    """Return the half-width of an interval in bootstrap standard errors.
 
-    A bootstrap of n units takes their variance for (n − 1)/n of what it is, and Student's t answers
-    for estimating it. Degrees of freedom are Satterthwaite's for two sides of equal variance a
+    A bootstrap of n units gives (n − 1)/n of their variance, and Student's t accounts for
+    estimating it. Degrees of freedom are Satterthwaite's for two sides with equal variance per
     unit: 2(n − 1) for equal sides, those of the smaller side where the other is much larger.
     """
     from scipy.stats import t

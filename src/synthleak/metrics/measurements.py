@@ -10,7 +10,6 @@ from synthleak.core.verdict import NAMED
 from synthleak.metrics.epsilon.bounds import EpsilonBound
 from synthleak.metrics.estimate import Estimate
 from synthleak.metrics.null import critical_value
-from synthleak.metrics.stored import from_json, to_json
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Null:
 
 @dataclass(frozen=True)
 class Deciding:
-    """The statistic and the signal with the smallest p-value: what the verdict rests on."""
+    """The statistic and the signal with the smallest p-value, on which the verdict rests."""
 
     statistic: str
     signal: int
@@ -73,8 +72,8 @@ class ScenarioMeasurements:
     """One scenario of a cell. `signal` is the best by AUC; `centre` and `scale` are its null's.
 
     The interval of `auc` is that of a proxy fixed in advance; its chance limit is that of the best
-    of the scenario. `crossfit` is None where there was too little to fold; its interval is for this
-    pool, `records_low` and `records_high` are for records like these.
+    of the scenario. `crossfit` is None where there were too few units to fold; its interval is for
+    this pool, `records_low` and `records_high` are for records like these.
     """
 
     scenario: str
@@ -92,9 +91,10 @@ class ScenarioMeasurements:
 
 @dataclass(frozen=True)
 class RecordMeasurements:
-    """One record of a pool: its releases with and without it were compared.
+    """One record of a pool, compared over its releases with and without it.
 
-    Where there is one release, a member: `auc` is the share of the holdout that it outscores.
+    Where there is one release, the record is a member, and `auc` is the share of the holdout that
+    it outscores.
     """
 
     target: int
@@ -105,7 +105,7 @@ class RecordMeasurements:
 
 @dataclass(frozen=True)
 class CellMeasurements:
-    """One cell: a row per scenario, and what concerns all signals together.
+    """One cell: a row per scenario, and the measurements over all signals.
 
     `p` is p_cell; `reason` says why no verdict is possible; `statistics` names the values of every
     signal. Where nothing varies there is no `null` and nothing was `deciding`.
@@ -130,14 +130,5 @@ class CellMeasurements:
 
     @property
     def named(self) -> int | None:
-        """How many records are named at the false-discovery rate; None if none was tested alone."""
+        """The number of records named at the false-discovery rate; None if none was tested."""
         return sum(row.q <= NAMED for row in self.records) if self.records else None
-
-    def to_bytes(self) -> bytes:
-        """Write the measurements for the store."""
-        return to_json(self)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> CellMeasurements:
-        """Read measurements from the store."""
-        return from_json(cls, data)

@@ -1,18 +1,16 @@
 """The meta-classifier: logistic regression on all proxies of a scenario (docs/method.md §10).
 
-Five folds of records: a record is scored, on every release, by a model that never saw a trial of
-it, neither as a member nor as a candidate. How many proxies the model may use and how strong its
-ridge is are chosen by five folds more within the other records. All rounds train one model, a
-non-member weighing as many rounds as it was drawn in: the rounds share their members, and one model
-per round would only see fewer non-members.
+Records are split into five folds: each record is scored, on every release, by a model that never
+saw a trial of it, as a member or as a candidate. The number of proxies and the ridge penalty are
+chosen by five inner folds of the other records. All rounds train one model, in which a non-member
+is weighted by the number of rounds that drew it: the rounds share their members, and one model per
+round would only see fewer non-members.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -52,19 +50,9 @@ class MetaMeasurements:
     records: int
 
 
-def dump_meta(made: Sequence[MetaMeasurements]) -> bytes:
-    """Write the figures of a cell for the store."""
-    return json.dumps([asdict(row) for row in made]).encode()
-
-
-def load_meta(data: bytes) -> tuple[MetaMeasurements, ...]:
-    """Read the figures of a cell from the store."""
-    return tuple(MetaMeasurements(**row) for row in json.loads(data))
-
-
 @dataclass(frozen=True)
 class Rows:
-    """Trials to learn from: features, truth, what each weighs, and which record it is about."""
+    """Trials to learn from: features, membership, weight and record of each."""
 
     x: Floats
     member: Bools
@@ -114,7 +102,7 @@ def fuse(scenario: str, scores: Floats, design: Design, plan: Plan, rng: Rng) ->
 
 
 def learning_rows(scores: Floats, assignment: Assignment) -> Rows:
-    """Return the trials of an assignment, a non-member that several rounds drew only once."""
+    """Return the trials of an assignment; a non-member drawn in several rounds is one row."""
     targets, flat = scores.shape[1], scores.reshape(-1, scores.shape[2])
     others, drawn = np.unique(assignment.others, return_counts=True)
     cells = np.concatenate([assignment.members, others])
@@ -128,7 +116,7 @@ def _folds(targets: int, rng: Rng) -> list[Ints]:
 
 
 def _choose(rows: Rows, rng: Rng) -> Choice:
-    """Return what has the best mean AUC over inner folds of records; on ties, the simplest."""
+    """Return the setting with the best mean AUC over inner folds; on ties, the simplest."""
     records = np.unique(rows.record)
     choices = [
         (features, penalty)
@@ -145,20 +133,20 @@ def _choose(rows: Rows, rng: Rng) -> Choice:
 
 
 class Model:
-    """A fitted meta-classifier: standardises, takes its proxies, and returns log-odds."""
+    """A fitted meta-classifier: standardises, selects proxies, and returns log-odds."""
 
     def __init__(self, centre: Floats, scale: Floats, used: Ints, linear: Floats):
         self._centre, self._scale, self._used, self._linear = centre, scale, used, linear
 
     def __call__(self, x: Floats) -> Floats:
         """Return the log-odds of membership."""
-        made: Floats = ((x - self._centre) / self._scale)[:, self._used] @ self._linear[1:]
-        made += self._linear[0]
-        return made
+        log_odds: Floats = ((x - self._centre) / self._scale)[:, self._used] @ self._linear[1:]
+        log_odds += self._linear[0]
+        return log_odds
 
 
 def fit(rows: Rows, choice: Choice) -> Model:
-    """Fit a class-balanced, standardised logistic regression on the proxies that differ most."""
+    """Fit a class-balanced, standardised logistic regression on the most separating proxies."""
     from sklearn.linear_model import LogisticRegression
 
     features, penalty = choice
@@ -171,9 +159,9 @@ def fit(rows: Rows, choice: Choice) -> Model:
     if not rows.both:
         return Model(centre, scale, np.arange(x.shape[1]), np.zeros(x.shape[1] + 1))
     used = np.sort(np.argsort(-_separation(x, rows, weight), kind="stable")[: features or None])
-    made = LogisticRegression(C=penalty, solver="newton-cholesky", max_iter=50)
-    made.fit(x[:, used], rows.member, sample_weight=weight)
-    return Model(centre, scale, used, np.concatenate([made.intercept_, made.coef_[0]]))
+    fitted = LogisticRegression(C=penalty, solver="newton-cholesky", max_iter=50)
+    fitted.fit(x[:, used], rows.member, sample_weight=weight)
+    return Model(centre, scale, used, np.concatenate([fitted.intercept_, fitted.coef_[0]]))
 
 
 def balanced(rows: Rows) -> Floats:
@@ -186,7 +174,7 @@ def balanced(rows: Rows) -> Floats:
 
 
 def _separation(x: Floats, rows: Rows, weight: Floats) -> Floats:
-    """Return how far the classes lie apart in each proxy, in units of their spread within."""
+    """Return how far apart the class means are in each proxy, in units of the spread within."""
     means, within = [], np.zeros(x.shape[1])
     for side in (rows.member, ~rows.member):
         share = weight[side] / weight[side].sum()

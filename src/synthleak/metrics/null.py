@@ -94,17 +94,17 @@ def min_p_test(values: Floats) -> MinPTest | None:
 
 
 def _as_large(largest: Floats) -> Ints:
-    """Return for each assignment how many, itself included, have a T as large."""
+    """Return, for each assignment, the number of assignments with a T as large, itself included."""
     below = np.searchsorted(np.sort(largest), largest - SLACK, side="left")
     return np.asarray(len(largest) - below, dtype=np.int64)
 
 
 def critical_value(falling: Floats, rising: Ints, count: int, level: float) -> float:
-    """Return the T that an assignment must exceed for p ≤ `level`; ∞ where none will do.
+    """Return the T that an assignment must exceed for p ≤ `level`; ∞ where none suffices.
 
     α* is the largest U that at most a share `level` of all `count` assignments reaches. The
-    critical value is the largest T that more than α* assignments reach: exceeding it by a rounding
-    error is not enough. The upper part of T and the lower part of U will do, as long as both hold
+    critical value is the largest T that more than α* assignments reach; exceeding it by a rounding
+    error is not enough. The upper part of T and the lower part of U suffice, as long as both hold
     more than that share.
 
     >>> round(critical_value(np.arange(40.0, 0.0, -1), np.arange(1, 41), 40, 0.05), 6)
@@ -125,7 +125,7 @@ def p_value(statistic: float, null: Floats) -> float:
 
 
 def upper_point(null: Floats, level: float = LEVEL) -> float:
-    """Return the smallest redraw that a figure must exceed for p ≤ `level`; ∞ if none will do.
+    """Return the smallest redraw that a value must exceed for p ≤ `level`; ∞ if none suffices.
 
     >>> upper_point(np.arange(1.0, 20.0))
     19.0

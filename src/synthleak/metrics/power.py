@@ -1,10 +1,10 @@
 """Power: the smallest leak that would be found four times in five (docs/method.md §8).
 
 A signal is found by its AUC alone when it passes the chance limit m + q·s. With a standard error s,
-an AUC of m + q·s + 0.84·s passes it with probability 0.8. Planted leaks confirm it: the members of
-a redraw are raised in one signal, and the whole test is repeated with all redraws and statistics. A
-second kind of leak hardly moves an AUC: a few members are copied and score highest of all. The
-smallest share of copied members that is found is searched for by planting too.
+an AUC of m + q·s + 0.84·s passes it with probability 0.8. Planted leaks confirm this: the members
+of a redraw are raised in one signal, and the whole test is repeated with all redraws and
+statistics. A second kind of leak hardly moves an AUC: a few members are copied and score highest of
+all. The smallest share of copied members that is found is also searched for by planting.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class PowerEstimate:
     `ceiling` is the chance limit of an AUC, `auc` the smallest one found with the given power,
     `confirmed` the share of planted leaks of that size that were found, `copied` the smallest share
     of members (of records, where records are compared with themselves) that is found when they are
-    copied. None where no leak would be found, or where it was not asked for.
+    copied. None where no leak would be found, or where it was not computed.
     """
 
     instances: int
@@ -78,11 +78,11 @@ class PowerEstimate:
 
 
 class PlantedLeaks:
-    """Leaks planted into scores without a leak, each put to the whole test.
+    """Leaks planted into scores without a leak, each tested by the whole test.
 
-    `values[set, target, signal]` are scores without a leak: of releases that hold no target, for
-    example. A planted leak raises the members of one redraw in one signal; the other redraws see
-    the same scores, as they would in an audit.
+    `values[set, target, signal]` are scores without a leak, such as those of releases that were
+    made without the targets. A planted leak raises the members of one redraw in one signal; the
+    other redraws use the same scores, as in an audit.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class PlantedLeaks:
         return int(np.median([len(assignment.members) for assignment in self._assignments]))
 
     def power_for_auc(self, auc: float, level: float, trials: int = PLANTED) -> float:
-        """Return how often members raised to this AUC in one signal are found."""
+        """Return the share of trials that find members raised to this AUC in one signal."""
         shifts: dict[int, float] = {}
 
         def plant(scores: Floats, assignment: Assignment, signal: int) -> Floats:
@@ -128,16 +128,16 @@ class PlantedLeaks:
                 chosen = assignment.members[np.isin(assignment.members % targets, copied)]
             else:
                 chosen = self._rng.permutation(assignment.members)[:count]
-            made = scores.copy()
-            made.ravel()[chosen] = scores.max() + 1.0
-            return made
+            planted = scores.copy()
+            planted.ravel()[chosen] = scores.max() + 1.0
+            return planted
 
         return self._found(plant, level, trials)
 
     def _found(
         self, plant: Callable[[Floats, Assignment, int], Floats], level: float, trials: int
     ) -> float:
-        """Return how often a leak is found that `plant` puts into a signal's `[set, target]`."""
+        """Return the share of trials that find the leak which `plant` puts into a signal."""
         varying = np.flatnonzero(self.statistics.auc.std(axis=0) > 1e-9)
         chosen = self._rng.permutation(varying).tolist()[:trials]
         normal = {signal: self._normal(signal) for signal in chosen}
@@ -186,9 +186,9 @@ class PlantedLeaks:
 
 
 def _raised(scores: Floats, assignment: Assignment, shift: float) -> Floats:
-    made = scores.copy()
-    made.ravel()[assignment.members] += shift
-    return made
+    planted = scores.copy()
+    planted.ravel()[assignment.members] += shift
+    return planted
 
 
 def estimate_power(
@@ -239,7 +239,7 @@ def _smallest_share(leaks: PlantedLeaks, level: float, power: float) -> float | 
 def instances_needed(
     estimated: Callable[[int], PowerEstimate], auc: float, start: int
 ) -> int | None:
-    """Return about how many instances find this AUC; None if the design could never.
+    """Return roughly how many instances find this AUC; None if no number does.
 
     The smallest AUC found approaches 0.5 as 1/sqrt(instances); `estimated(n)` simulates n
     instances, at most LARGEST_PLAYED, to correct this.

@@ -21,8 +21,8 @@ Small = NDArray[np.int32]
 class Ranks:
     """`low[signal, cell]`: how many cells score lower; `high`: how many score no higher.
 
-    `place` is a position in sorted order of its own for every cell, ties in cell order.
-    `same[signal]` is the first signal that ranks all cells alike: only such need computing.
+    `place` is each cell's position in sorted order, ties in cell order. `same[signal]` is the first
+    signal with the same ranks: only such signals need computing.
     """
 
     place: Small

@@ -16,7 +16,7 @@ from synthleak.plan.plan import EVERY_ROUND, Trials
 class RoundMeasurements:
     """Per proxy: AUC and TPR at 5% FPR, with `1.96 σ/√T` over rounds.
 
-    The spread is that of sampling negatives only, not an interval for the leakage.
+    The spread covers the sampling of negatives only; it is not an interval for the leakage.
     """
 
     auc: Floats

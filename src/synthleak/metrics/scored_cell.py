@@ -1,6 +1,6 @@
-"""The scores of a cell beside the plan that says who was a member.
+"""The scores of a cell with the plan that says which records were members.
 
-Labels meet scores here for the measurements, curves and profile of a cell. They also do in
+Labels are joined to scores here for the measurements, curves and profile of a cell; also in
 `metrics/rounds.py`, `metrics/meta_classifier.py`, and in the analyses of prior attacks, merged
 pools and consistency.
 """

@@ -15,7 +15,7 @@ from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.null import SLACK
 from synthleak.metrics.ranks import Ranks
-from synthleak.metrics.roc import FPR_LIMIT, allowed_alarms
+from synthleak.metrics.roc import allowed_alarms
 from synthleak.metrics.types import Ints, Signals
 
 
@@ -48,21 +48,21 @@ def choose(
     )
 
 
-def mean_tpr(ranks: Ranks, assignment: Assignment, signal: int, limit: float = FPR_LIMIT) -> float:
-    """Return TPR at an FPR of at most `limit` in every round, averaged over rounds."""
+def mean_tpr(ranks: Ranks, assignment: Assignment, signal: int) -> float:
+    """Return TPR at an FPR of at most 5% in every round, averaged over rounds."""
     low = ranks.low[signal]
     others = low[assignment.others]
     if not others.size or not assignment.members.size:
         return 0.0
-    place = others.shape[1] - 1 - allowed_alarms(others.shape[1], limit)
+    place = others.shape[1] - 1 - allowed_alarms(others.shape[1])
     threshold = np.partition(others, place, axis=1)[:, place]
     return float((low[assignment.members][:, None] > threshold).mean())
 
 
 def pooled_auc(ranks: Ranks, assignment: Assignment, signal: int) -> float:
-    """Return the AUC of all members against all non-members of all rounds: the attacker's figure.
+    """Return the AUC of all members against all non-members of all rounds.
 
-    Members and others are ranked among themselves: the cells that no trial uses play no part.
+    Cells that no trial uses do not count.
     """
     low = ranks.low[signal]
     others = np.sort(low[assignment.others], axis=None)

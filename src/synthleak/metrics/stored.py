@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -12,18 +13,18 @@ from pydantic import TypeAdapter
 T = TypeVar("T")
 
 
-def to_json(made: Any) -> bytes:
-    """Write a dataclass."""
-    return json.dumps(asdict(made)).encode()
+def as_json(kind: type[T]) -> tuple[Callable[[T], bytes], Callable[[bytes], T]]:
+    """Return how a dataclass, or a list or tuple of one, is written and read.
 
+    JSON that does not fit the types raises a ValueError.
+    """
 
-def from_json(kind: type[T], data: bytes) -> T:
-    """Read what `to_json` wrote; JSON that does not fit the types raises a ValueError."""
-    hashable: Any = kind
-    made: T = _adapter(hashable).validate_json(data)
-    return made
+    @cache
+    def adapter() -> TypeAdapter[T]:
+        return TypeAdapter(kind)
 
+    def dump(value: Any) -> bytes:
+        rows = isinstance(value, list | tuple)
+        return json.dumps([asdict(row) for row in value] if rows else asdict(value)).encode()
 
-@lru_cache
-def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    return dump, lambda data: adapter().validate_json(data)

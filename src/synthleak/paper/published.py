@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from pathlib import Path
 
 from pydantic import Field
 
-from synthleak.core.errors import CorpusError
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Reader, Record
 
@@ -38,9 +36,3 @@ class Published(Reader):
         size = int(len(records) * self.split + 1e-9)
         part = stream(self.split_seed, "split", self.kind).permutation(len(records))[:size]
         return iter([records[position] for position in sorted(part)])
-
-
-def must_be_folder(path: Path, key: str = "corpus.path") -> None:
-    """Refuse a path that is not a folder."""
-    if not path.is_dir():
-        raise CorpusError("no such folder", str(path), f"check {key}")

@@ -1,9 +1,9 @@
 """What an audit will cost, from a timed probe on this machine: `synthleak plan cost`.
 
-A few releases of every generator and budget are made in a store that is thrown away; they then
-stand for all releases of their cells, and every later stage does a part of its work on them. What a
-worker pays once (imports, calibrated noise, the tables of a pool) is told apart from what it pays
-for every release.
+A few releases of every generator and budget are made in a temporary store; they then stand for all
+releases of their cells, and every later stage does a part of its work on them. What a worker does
+once (imports, calibrated noise, the tables of a pool) is separated from what it does for every
+release.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from synthleak.preflight.probe import (
 )
 
 BLOCK = 4096
-"""Bytes that a file takes at least on most disks."""
+"""The least space in bytes that a file takes on most disks."""
 
 MOST_PROBE_WORKERS = 4
 
@@ -75,7 +75,7 @@ class Cost:
 def estimate(
     loaded: LoadedSpec, runtime: Runtime | None = None, progress: Progress | None = None
 ) -> Cost:
-    """Probe what a spec would cost on this machine, with the workers that `runtime` names."""
+    """Estimate the cost of a spec on this machine, with the workers of `runtime`."""
     runtime, progress = runtime or Runtime(), progress or Silent()
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="synthleak-cost-") as name:
@@ -104,7 +104,7 @@ def estimate(
 
 
 def _start() -> float:
-    """Time how long Python takes before an audit begins."""
+    """Return the seconds that Python takes to start and to import the package."""
     code = "import synthleak.cli.main, synthleak.audit.run"
     return seconds(lambda: subprocess.run([sys.executable, "-c", code], check=True))
 
@@ -131,7 +131,7 @@ class _Trial:
         )
 
     def stages(self, folder: Path) -> dict[str, float]:
-        """Do the work of the probe and return the estimated seconds of each stage."""
+        """Run the probes and return the estimated seconds of each stage."""
         started = seconds(
             lambda: self._run(start_worker, range(self.probe_workers), "starting workers")
         )
@@ -149,13 +149,13 @@ class _Trial:
         return found
 
     def _releases(self) -> float:
-        """Estimate the seconds of the releases, and choose with what other pools are tried."""
+        """Estimate the seconds of the releases, and choose what to probe other pools with."""
         made = [cell for cell in self.every if cell not in self.elsewhere]
         costliest = self.every[0]
         scan = 2 * seconds(lambda: missing_releases(self.setup))
         if made:
             self._make(made)
-            # Other pools are tried with what costs most to start: it builds tables per pool.
+            # Other pools are probed with the generator that costs most to start.
             table = release_timings(read_notes(self.setup.store, "releases"))
             costliest = max(made, key=lambda cell: table[replace(cell, corpus="")].once)
         self.others = [replace(costliest, pool=p) for p in self.setup.pools if p != costliest.pool]
@@ -175,7 +175,7 @@ class _Trial:
             self._run(time_releases, probes, "probing releases", workers=1 if alone else None)
 
     def _cell(self, table: dict[Cell, Timing], cell: Cell, costliest: Cell) -> float:
-        """Return the seconds that the releases of a cell take: work is shared among workers."""
+        """Return the seconds for the releases of a cell, shared among workers."""
         timing = table.get(Cell("", self.every[0].pool, cell.generator, cell.epsilon))
         if timing is None:
             return 0.0
@@ -213,7 +213,7 @@ class _Trial:
         return amount, work / self.busy + sum(once for _, once in timings.values())
 
     def _per_cell(self, stage: Work, setup: Setup) -> tuple[int, float]:
-        """Cells are few: they are done in rounds, one cell per worker."""
+        """Return units and seconds of a stage whose units are cells: workers do them in rounds."""
         notes = read_notes(self.setup.store, stage.title)
         amount = len(notes) * len(self.setup.cells) // len(setup.cells)
         kinds = [math.isfinite(cell.epsilon) for cell in self.setup.cells]

@@ -1,4 +1,4 @@
-"""What this machine offers: packages, cores, memory, disk, devices (`synthleak doctor`)."""
+"""Packages, cores, memory, disk and devices of this machine: `synthleak doctor`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def examine(folder: Path) -> dict[str, Any]:
 
 
 def machine(folder: Path) -> Row:
-    """Return what a run can spend here."""
+    """Return the resources that a run can use."""
     memory = available_memory()
     return {
         "python": platform.python_version(),
@@ -47,7 +47,7 @@ def machine(folder: Path) -> Row:
 
 
 def available_memory() -> int | None:
-    """Return the bytes that this process may use: of the machine, or of its control group."""
+    """Return the memory limit in bytes: that of the machine, or of the control group."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -61,7 +61,7 @@ def available_memory() -> int | None:
 
 
 def peak_memory() -> int:
-    """Return the most bytes that this process has held."""
+    """Return the peak memory of this process in bytes."""
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -71,13 +71,8 @@ def peak_memory() -> int:
 def device() -> Row:
     """Return the device for language models; torch is imported only if it is installed."""
     if importlib.util.find_spec("torch") is None:
-        return {
-            "device": "cpu",
-            "name": "",
-            "memory_gib": None,
-            "note": "torch is not installed; generators that use language models need it",
-            "remedy": "pip install torch",
-        }
+        note = "torch is not installed; generators that use language models need it"
+        return _device("cpu", note, remedy="pip install torch")
     import torch
 
     if torch.cuda.is_available():
@@ -85,24 +80,21 @@ def device() -> Row:
         more = torch.cuda.device_count() - 1
         note = f"torch {torch.__version__}" + (f", and {more} more like it" if more else "")
         memory = round(facts.total_memory / GIB, 1)
-        return {
-            "device": "cuda",
-            "name": facts.name,
-            "memory_gib": memory,
-            "note": note,
-            "remedy": "",
-        }
-    note = f"torch {torch.__version__} sees no GPU"
-    return {"device": "cpu", "name": "", "memory_gib": None, "note": note, "remedy": ""}
+        return _device("cuda", note, name=facts.name, memory_gib=memory)
+    return _device("cpu", f"torch {torch.__version__} sees no GPU")
+
+
+def _device(kind: str, note: str, **more: Any) -> Row:
+    return {"device": kind, "name": "", "memory_gib": None, "note": note, "remedy": "", **more}
 
 
 def packages() -> list[Row]:
-    """Return what synthleak always needs."""
+    """Return the packages that synthleak requires."""
     return [_package(wanted) for extra, wanted in _requirements() if extra is None]
 
 
 def extras() -> list[Row]:
-    """Return what synthleak can use, by the extra that brings it."""
+    """Return the optional packages, by extra."""
     groups: dict[str, list[Row]] = {}
     for extra, wanted in _requirements():
         if extra is not None:
@@ -119,7 +111,7 @@ def extras() -> list[Row]:
 
 
 def _requirements() -> Iterator[tuple[str | None, Requirement]]:
-    """Yield what synthleak requires, each with its extra; what this system never needs is left out.
+    """Yield the requirements of synthleak that apply to this system, each with its extra.
 
     The extra is the one that makes the requirement's marker true.
     """

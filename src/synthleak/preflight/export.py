@@ -1,11 +1,11 @@
-"""`synthleak plan export`: the training files of a plan, for releases that are made elsewhere.
+"""`synthleak plan export`: the training files of a plan, for releases made by other programs.
 
-    DIR/manifest.json                       every set, every release that is asked for
+    DIR/manifest.json                       every set, and every release to make
     DIR/tasks.tsv                           the same releases, a line each, for a shell loop
     DIR/<pool>/set-0001/train.jsonl         private records: text and labels
-    DIR/<pool>/set-0001/release-4.jsonl     yours to put there: the release at ε = 4
+    DIR/<pool>/set-0001/release-4.jsonl     the release at ε = 4, which you put here
 
-Sets stand in a seeded order under neutral names; membership is written nowhere
+Sets are in a seeded order under neutral names; membership is not written anywhere
 (docs/method.md §5.1).
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -52,16 +52,19 @@ def export_plan(loaded: LoadedSpec, folder: Path, generator: str | None = None) 
     slots, trains = [], {}
     for name, plan in setup.plans.items():
         for label, item in _neutral(plan, setup.spec.seed):
-            made = _slots(setup, section, plugin, name, label, item)
-            slots += made
-            trains[made[0].train] = dump_training(setup.records(item.records))
+            of_set = _slots(setup, section, plugin, name, label, item)
+            slots += of_set
+            trains[of_set[0].train] = dump_training(setup.records(item.records))
     files = {MANIFEST: dump_manifest(slots, section.name), TASKS: _tasks(slots)}
-    _guarded(folder, lambda: _write(folder, slots, trains, files))
+    try:
+        _write(folder, slots, trains, files)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
     return Exported(folder, len(trains), len(slots))
 
 
 def _chosen(setup: Setup, folder: Path, name: str | None) -> tuple[GeneratorSection, Generator]:
-    """Return the generator whose budgets and seeds are written out."""
+    """Return the generator whose budgets and seeds are exported."""
     pairs = setup.plugins.generators
     names = [section.name for section, _ in pairs]
     if name is not None:
@@ -76,14 +79,14 @@ def _chosen(setup: Setup, folder: Path, name: str | None) -> tuple[GeneratorSect
     if len(own) == 1 or len(pairs) == 1:
         return (own or list(pairs))[0]
     raise UserError(
-        f"{len(own or pairs)} generators could be meant: {', '.join(names)}",
+        f"the spec has {len(own or pairs)} generators to export: {', '.join(names)}",
         "plan export",
         "choose one with --generator NAME",
     )
 
 
 def _neutral(plan: Plan, seed: int) -> list[tuple[str, RecordSet]]:
-    """Name the sets by a seeded order that says nothing of what they are for."""
+    """Name the sets by a seeded order, which does not show what they are for."""
     sets = [item for item in plan.sets if item.form == "release"]
     order = stream(seed, "export", plan.pool).permutation(len(sets))
     width = max(4, len(str(len(sets))))
@@ -106,7 +109,7 @@ def _slots(
         if (cell.pool, cell.generator) != (pool, section.name):
             continue
         request = setup.request(cell, item)
-        told = release_seed(item, f"program {section.name}", cell.epsilon)
+        seed = release_seed(item, f"program {section.name}", cell.epsilon)
         known = replace(request, seed=release_seed(item, SEED_NAME, cell.epsilon))
         slots.append(
             Slot(
@@ -117,7 +120,7 @@ def _slots(
                 size=request.size,
                 epsilon=request.epsilon,
                 delta=request.delta,
-                seed=program_seed(told),
+                seed=program_seed(seed),
                 ticket=ticket_of(known),
             )
         )
@@ -133,13 +136,6 @@ def _tasks(slots: Sequence[Slot]) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _guarded(folder: Path, write: Callable[[], None]) -> None:
-    try:
-        write()
-    except OSError as error:
-        raise cannot_write(folder, error) from None
-
-
 def _write(
     folder: Path, slots: Sequence[Slot], trains: dict[str, bytes], files: dict[str, bytes]
 ) -> None:
@@ -152,7 +148,7 @@ def _write(
             "the folder is not empty and holds no export", str(folder), "choose another folder"
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Made aside and moved into place (mkdtemp: for the owner's eyes only), so whole or not at all.
+    # Written next to it (mkdtemp: readable by the owner only) and renamed: whole or not at all.
     aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         _write_files(aside, trains, files)

@@ -1,8 +1,9 @@
 """What a spec's design finds, before any work starts: `synthleak plan power`.
 
-Nothing is generated. The audit is played with `bystander`, whose releases are records of R and know
-nothing of the targets, so that the scores are those of this corpus, pool, encoder and game without
-a leak; leaks of known size are then planted. An existing release is observed itself.
+The generators of the spec are not run. The audit uses `bystander` instead, whose releases are
+records of R and independent of the targets: the scores are those of this corpus, pool, encoder and
+game without a leak. Leaks of known size are then planted. In a check, the release itself is
+observed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from synthleak.releases.release import generators
 
 Row = dict[str, Any]
 PLAYED = 100
-"""Instances that are played; a larger design draws its scores from them."""
+"""Instances that are scored; a larger design resamples its scores from them."""
 
 
 def power_table(
@@ -51,7 +52,7 @@ def power_table(
 
 
 def scores_without_leak(setup: Setup, pool: str, progress: Progress) -> Floats:
-    """Return the scores `[set, target, signal]` of a pool when releases know nothing of it."""
+    """Return the scores `[set, target, signal]` of a pool whose releases do not depend on it."""
     plan = _shortened(setup.plans[pool])
     section, generator = setup.plugins.generators[0]
     if not designs.get(plan.design).plugin.given:
@@ -83,7 +84,7 @@ def scores_without_leak(setup: Setup, pool: str, progress: Progress) -> Floats:
 
 
 def _shortened(plan: Plan) -> Plan:
-    """Return a plan with the first instances and all references: a hundred show the scores."""
+    """Return a plan with the first hundred instances and all references."""
     sets = int(plan.trials.set.max()) + 1
     kept = [place for place in range(len(plan.sets)) if place < PLAYED or place >= sets]
     return replace(
@@ -118,8 +119,8 @@ def _row(setup: Setup, name: str, progress: Progress, auc: float | None, power: 
         return game.model_copy(update={"instances": instances})
 
     instances = int(plan.trials.set.max()) + 1
-    cell_data = min(instances, LARGEST_PLAYED)
-    alone = estimated(cell_data, LEVEL, True)
+    simulated = min(instances, LARGEST_PLAYED)
+    alone = estimated(simulated, LEVEL, True)
     row: Row = {
         "pool": name,
         "design": plan.design,
@@ -133,7 +134,7 @@ def _row(setup: Setup, name: str, progress: Progress, auc: float | None, power: 
         "largest ε": largest_epsilon(plan, instances, 1 / plan.nominal**2),
     }
     if cells > 1:
-        row[f"smallest AUC of {cells} cells"] = estimated(cell_data, LEVEL / cells, False).auc
+        row[f"smallest AUC of {cells} cells"] = estimated(simulated, LEVEL / cells, False).auc
     if auc is not None:
         row[f"instances for {auc:g}"] = (
             None

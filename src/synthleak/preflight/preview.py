@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Preview:
-    """Four tables: whom the audit asks about, what the attackers know, what is made, how much."""
+    """Four tables: the pools, what the attackers know, the cells, and totals."""
 
     pools: list[Row]
     attackers: list[Row]
@@ -37,20 +37,20 @@ def preview(setup: Setup) -> Preview:
 
 
 def count_releases(setup: Setup) -> int:
-    """Return how many releases the whole audit is made of."""
+    """Return the number of releases of the whole audit."""
     return sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
 
 
 def count_observations(setup: Setup) -> int:
-    """Return how many observations are looked at: every release, and each raw set once."""
+    """Return the number of observations: every release, and each raw set once."""
     raw = sum(item.form == "raw" for plan in setup.plans.values() for item in plan.sets)
     return count_releases(setup) + raw
 
 
 def _pool(setup: Setup, name: str) -> Row:
     pool, plan = setup.pools[name], setup.plans[name]
-    cell_data = len(np.unique(plan.trials.set))
-    made = sum(item.form == "release" for item in plan.sets)
+    games = len(np.unique(plan.trials.set))
+    releases = sum(item.form == "release" for item in plan.sets)
     return {
         "pool": name,
         "targets": len(pool.targets),
@@ -60,9 +60,9 @@ def _pool(setup: Setup, name: str) -> Row:
         "adjacency": plan.adjacency,
         "N": plan.nominal,
         "release size": plan.release_size,
-        "games": cell_data,
-        "references": made - cell_data,
-        "raw sets": len(plan.sets) - made,
+        "games": games,
+        "references": releases - games,
+        "raw sets": len(plan.sets) - releases,
     }
 
 

@@ -1,17 +1,16 @@
-"""The timed probe behind `synthleak plan cost`: a little of every kind of work, done and timed.
+"""The timed probes behind `synthleak plan cost`: a little of every kind of work.
 
-Probes run in workers like the audit's own, several at a time, so that their effect on each other is
-measured too.
+Probes run in workers, as the audit does, and several at a time, so that the workers' effect on each
+other is measured too.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from statistics import mean
 from typing import Any
@@ -28,21 +27,22 @@ from synthleak.audit.steps.releases import (
 from synthleak.audit.steps.work import AFTER_RELEASES
 from synthleak.core.cell import Cell
 from synthleak.core.store import Store, name_of
+from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import RecordSet
 from synthleak.preflight.doctor import peak_memory
 from synthleak.releases.release import Header, Synthetic, dump_texts
 
 NOTES = "probe/"
 STANDING_IN = 4
-"""How many different releases stand in for all releases of a cell that is tried."""
+"""The number of different releases that stand in for all releases of a probed cell."""
 
 SMALL_BATCH = 8
-"""Up to here a batch is taken to cost what its releases cost one by one."""
+"""Up to this size, a batch is assumed to cost as much as its releases one by one."""
 
 
 @dataclass(frozen=True)
 class ReleaseProbe:
-    """Releases to make: of one set first, of one more, and of two at once."""
+    """Releases to make in three calls: one, one more, then two at once."""
 
     cell: Cell
     sets: tuple[int, int, int, int]
@@ -77,9 +77,12 @@ class Note:
     gpu: bool
 
 
+_dump, _load = as_json(Note)
+
+
 @dataclass(frozen=True)
 class Timing:
-    """Seconds for the first release in a process, for one more, for two at once."""
+    """Seconds for the first release in a process, for one more, and for two at once."""
 
     first: float
     one: float
@@ -92,11 +95,11 @@ class Timing:
 
     @property
     def once(self) -> float:
-        """What a process pays before its first."""
+        """The start-up cost of a process."""
         return max(0.0, self.first - self.each)
 
     def batch(self, size: int) -> float:
-        """Return the cost of a batch: the members of a fleet share most of a step.
+        """Return the cost of a batch; the models of a fleet share most of the work.
 
         >>> Timing(first=9, one=2, two=4).batch(5), Timing(first=9, one=2, two=2.5).batch(21)
         (10.0, 12.0)
@@ -118,12 +121,12 @@ def choose(setup: Setup, cells: Iterable[Cell], copies: int) -> list[ReleaseProb
 
 
 def start_worker(setup: Setup, number: int) -> int:
-    """Do nothing: the time is that of starting a worker."""
+    """Do nothing; this times the start of a worker."""
     return 1
 
 
 def time_releases(setup: Setup, probe: ReleaseProbe) -> int:
-    """Make releases, and note how long it took."""
+    """Make releases, and note the seconds."""
     began = time.perf_counter()
     units = [ReleaseUnit(probe.cell, sets) for sets in probe.calls]
     took = [seconds(partial(make_releases, setup, unit)) for unit in units]
@@ -132,7 +135,7 @@ def time_releases(setup: Setup, probe: ReleaseProbe) -> int:
 
 
 def time_unit(setup: Setup, probe: UnitProbe) -> int:
-    """Do a unit of a stage, and note how long it took."""
+    """Do one unit of a stage, and note the seconds."""
     stage = AFTER_RELEASES[probe.stage]
     began = time.perf_counter()
     took = seconds(lambda: stage.task(setup, probe.unit))
@@ -141,7 +144,7 @@ def time_unit(setup: Setup, probe: UnitProbe) -> int:
 
 
 def _cell_of(unit: Any) -> Cell:
-    """Return the cell of a unit; of a unit that is one observation, its pool is all there is."""
+    """Return the cell of a unit; a unit that is one observation has a pool only."""
     if isinstance(unit, Cell):
         return unit
     cell = getattr(unit, "cell", None)
@@ -170,7 +173,7 @@ def _borrowed(setup: Setup, cell: Cell, item: RecordSet) -> Header:
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """Return how long a call took."""
+    """Return the seconds that a call took."""
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
@@ -191,39 +194,36 @@ def _note(
         gpu=uses_gpu(),
     )
     name = f"{NOTES}{stage}-{cell.pool}-{cell.generator}-{cell.epsilon}-{number}.json"
-    store.put(name, json.dumps(asdict(note)).encode())
+    store.put(name, _dump(note))
 
 
 def uses_gpu() -> bool:
-    """Say whether this process has put anything on a GPU."""
+    """Say whether this process has used a GPU."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.cuda.is_available() and torch.cuda.max_memory_reserved() > 0
 
 
 def read_notes(store: Store, stage: str | None = None) -> list[Note]:
-    """Return what the probes of a stage (or all) measured."""
-    rows = [json.loads(store.get(name)) for name in store.list(NOTES)]
-    notes = [Note(**{**row, "took": tuple(row["took"])}) for row in rows]
+    """Return the measurements of the probes of a stage, or of all."""
+    notes = [_load(store.get(name)) for name in store.list(NOTES)]
     return [note for note in notes if stage in (None, note.stage)]
 
 
 def release_timings(notes: Iterable[Note]) -> dict[Cell, Timing]:
-    """Return what releases of each cell cost: the slowest first, the mean of the rest."""
-    groups: dict[tuple[str, str, float], list[tuple[float, ...]]] = {}
+    """Return the timing of each cell: the slowest first release, and means of the others."""
+    groups: dict[Cell, list[tuple[float, ...]]] = {}
     for note in notes:
-        groups.setdefault((note.pool, note.generator, note.epsilon), []).append(note.took)
+        cell = Cell("", note.pool, note.generator, note.epsilon)
+        groups.setdefault(cell, []).append(note.took)
+    columns = {cell: list(zip(*group, strict=True)) for cell, group in groups.items()}
     return {
-        Cell("", *key): Timing(
-            max(took[0] for took in group),
-            mean(took[1] for took in group),
-            mean(took[2] for took in group),
-        )
-        for key, group in groups.items()
+        cell: Timing(max(first), mean(one), mean(two))
+        for cell, (first, one, two) in columns.items()
     }
 
 
 def unit_timings(notes: Iterable[Note]) -> dict[str, tuple[float, float]]:
-    """Return, per pool, what one more unit costs and what a process pays before its first."""
+    """Return, per pool, the cost of one more unit and the start-up cost of a process."""
     groups: dict[str, list[Note]] = {}
     for note in sorted(notes, key=lambda note: note.began):
         groups.setdefault(note.pool, []).append(note)

@@ -1,4 +1,4 @@
-"""A look at the corpus and the pools of a spec, before any game is played."""
+"""A description of a spec's corpus and pools: `synthleak corpus`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from synthleak.pools.overlaps import Overlap, overlaps_of
 from synthleak.pools.pool import Pool, describe
 
 MOST_COMPARED = 150_000
-"""Records above which near-duplicates are not looked for: every pair is compared."""
+"""Number of records above which near-duplicates are not counted: every pair is compared."""
 
 
 @dataclass(frozen=True)
 class NearDuplicates:
-    """How many records another all but repeats; none where that was not looked for."""
+    """The number of records that another nearly repeats; None where they were not counted."""
 
     records: int | None
     cosine: float
@@ -39,7 +39,7 @@ class NearDuplicates:
 
 @dataclass(frozen=True)
 class Survey:
-    """What was read, and what the rules of the spec select from it."""
+    """The corpus that was read, and the pools that the spec selects from it."""
 
     name: str
     description: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -69,8 +69,7 @@ def tiny_study() -> Study:
     """Return the tables of a small audit, made by hand."""
     samples: dict[str, Any] = {"str": "x", "int": 3, "float": 0.5}
     plain = {
-        name: samples[kind.removesuffix(" | None")]
-        for name, kind in CellRow.__annotations__.items()
+        column.name: samples[str(column.type).removesuffix(" | None")] for column in fields(CellRow)
     }
     cells = [
         CellRow(**(plain | {"epsilon": epsilon, "scenario": scenario, "view": view}))

@@ -131,7 +131,7 @@ def test_noise_is_as_large_as_claimed(seen: tuple[Any, list[World]]) -> None:
     ("near", "event_field"),
     [(1, "sensitivity"), (2, "sensitivity"), (3, "replace_sensitivity")],
 )
-def test_what_is_noised_moves_and_no_more_than_claimed(
+def test_noised_sums_change_by_at_most_the_claimed_sensitivity(
     seen: tuple[Any, list[World]], near: int, event_field: str
 ) -> None:
     made, worlds = seen
@@ -148,7 +148,7 @@ def test_what_is_noised_moves_and_no_more_than_claimed(
         assert bool((moved <= getattr(events[1], event_field) + 1e-9).all())
 
 
-def test_bounds_are_clip_times_how_far_generated_texts_scatter(folder: str) -> None:
+def test_clipping_bounds_come_from_generated_texts(folder: str) -> None:
     """Twice the clip, twice the noise: what is claimed is per unit of the bound."""
     scales = []
     for clip in (0.3, 0.6):

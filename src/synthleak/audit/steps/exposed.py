@@ -6,8 +6,7 @@ one it was, and which row of the release is most similar to the record, is what 
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from synthleak.metrics.measure import EXPOSURE
 from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.records.exposure import naming_signals
 from synthleak.metrics.statistics.table import tenth
+from synthleak.metrics.stored import as_json
 
 VERSION = 1
 
@@ -34,17 +34,6 @@ class Exposed:
 
     signals: tuple[int, ...]
     nearest: dict[int, tuple[int, float]]
-
-    def to_bytes(self) -> bytes:
-        """Write it for the store."""
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Exposed:
-        """Read it from the store."""
-        content = json.loads(data)
-        nearest = {int(place): (row, value) for place, (row, value) in content["nearest"].items()}
-        return cls(tuple(content["signals"]), nearest)
 
 
 def _key(setup: Setup, cell: Cell) -> str:
@@ -65,7 +54,7 @@ def _look(setup: Setup, cell: Cell) -> Exposed:
     return Exposed(tuple(signals.tolist()), found)
 
 
-EXPOSED = Artefact("figures", _key, _look, Exposed.to_bytes, Exposed.from_bytes)
+EXPOSED = Artefact("figures", _key, _look, *as_json(Exposed))
 """What is known of each member of a check beside its p-value."""
 
 

@@ -27,6 +27,7 @@ from synthleak.metrics.measure import MEASUREMENTS_VERSION, measure, redraws_for
 from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.rounds import RoundMeasurements, round_measurements
 from synthleak.metrics.scored_cell import ScoredCell
+from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import designs
 
 
@@ -99,10 +100,8 @@ def _load_rounds(data: bytes) -> list[RoundMeasurements]:
     return [RoundMeasurements(**plain(one)) for one in json.loads(data)]
 
 
-MEASUREMENTS = Artefact(
-    "figures", measurements_key, _measure, CellMeasurements.to_bytes, CellMeasurements.from_bytes
-)
-CURVES = Artefact("figures", _curves_key, _trace, Curves.to_bytes, Curves.from_bytes)
+MEASUREMENTS = Artefact("figures", measurements_key, _measure, *as_json(CellMeasurements))
+CURVES = Artefact("figures", _curves_key, _trace, *as_json(Curves))
 """ROC and sorted V with their bands, for figures."""
 ROUNDS = Artefact("figures", _rounds_key, _rounds, _dump_rounds, _load_rounds)
 """The paper's means over rounds, one per scenario, for the table of proxies."""

@@ -17,10 +17,9 @@ from synthleak.core.seeds import stream
 from synthleak.metrics.meta_classifier import (
     META_VERSION,
     MetaMeasurements,
-    dump_meta,
     fuse,
-    load_meta,
 )
+from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import designs
 
 
@@ -45,7 +44,7 @@ def _fuse(setup: Setup, cell: Cell) -> tuple[MetaMeasurements, ...]:
     )
 
 
-META = Artefact("meta", _key, _fuse, dump_meta, load_meta)
+META = Artefact("meta", _key, _fuse, *as_json(tuple[MetaMeasurements, ...]))
 """The meta-classifier's measurements, one per scenario."""
 
 

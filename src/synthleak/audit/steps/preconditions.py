@@ -6,8 +6,7 @@ holdout, every figure would count that difference as leakage, and the check stop
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Declared
 from synthleak.metrics.blind import BlindTest, blind_test
+from synthleak.metrics.stored import as_json
 from synthleak.pools.groups import blocks_of, groups_of
 
 VERSION = 3
@@ -48,20 +48,6 @@ class Preconditions:
         if any(item.kind == TORN for item in self.findings):
             return TORN_GROUPS
         return NOT_EXCHANGEABLE if self.blind.unfair else None
-
-    def to_bytes(self) -> bytes:
-        """Write it for the store."""
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Preconditions:
-        """Read it from the store."""
-        content = json.loads(data)
-        return cls(
-            findings=tuple(Finding(**item) for item in content["findings"]),
-            blind=BlindTest(**content["blind"]),
-            declared=content["declared"],
-        )
 
 
 def _key(setup: Setup) -> str:
@@ -88,7 +74,7 @@ def _look(setup: Setup) -> Preconditions:
     )
 
 
-PRECONDITIONS = Artefact("figures", _key, _look, Preconditions.to_bytes, Preconditions.from_bytes)
+PRECONDITIONS = Artefact("figures", _key, _look, *as_json(Preconditions))
 
 
 def preconditions_of(setup: Setup) -> Preconditions | None:
@@ -151,7 +137,7 @@ def _find_copies(setup: Setup, cell: Cell) -> Copies:
     )
 
 
-COPIES = Artefact("figures", _copies_key, _find_copies, Copies.to_bytes, Copies.from_bytes)
+COPIES = Artefact("figures", _copies_key, _find_copies, *as_json(Copies))
 """The copies in the release of a cell."""
 
 

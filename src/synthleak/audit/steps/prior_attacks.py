@@ -21,6 +21,7 @@ from synthleak.evidence.attack import Attack, attack_key, observe
 from synthleak.evidence.observation import TextSet
 from synthleak.evidence.table import get_evidence, put_evidence
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
+from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import Plan, designs
 
 VERSION = 2
@@ -181,9 +182,7 @@ def _assignments(setup: Setup, cell: Cell) -> list[Assignment]:
     return setup.last("redraws", cell, draw)
 
 
-PRIOR = Artefact(
-    "figures", prior_key, _measure, AttackMeasurements.to_bytes, AttackMeasurements.from_bytes
-)
+PRIOR = Artefact("figures", prior_key, _measure, *as_json(AttackMeasurements))
 """The measurements of one prior attack on a cell."""
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from synthleak.analyses.cell_data import AttributeRow
 from synthleak.analyses.record_attributes import (
     ATTRIBUTES_VERSION,
-    dump_attributes,
-    load_attributes,
     record_attributes,
 )
 from synthleak.audit.setup import Setup, StreamName
@@ -27,6 +25,7 @@ from synthleak.metrics.records.profile import (
     unpack_scores,
 )
 from synthleak.metrics.scored_cell import ScoredCell
+from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import designs
 
 
@@ -101,5 +100,5 @@ def _attributes(setup: Setup, pool: str) -> list[AttributeRow]:
 
 
 PROFILE = Artefact("profile", profile_key, _profile, Profile.to_bytes, Profile.from_bytes)
-ATTRIBUTES = Artefact("attributes", _attributes_key, _attributes, dump_attributes, load_attributes)
+ATTRIBUTES = Artefact("attributes", _attributes_key, _attributes, *as_json(list[AttributeRow]))
 """What the records of a pool are like, made once per pool and encoder."""

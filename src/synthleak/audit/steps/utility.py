@@ -18,6 +18,7 @@ from synthleak.core.artefact import Artefact, Need
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
+from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import RecordSet
 
 
@@ -64,7 +65,7 @@ def _measure(setup: Setup, cell: Cell, item: RecordSet, real: bool) -> Measures:
     )
 
 
-UTILITY = Artefact("utility", _utility_key, _measure, Measures.to_bytes, Measures.from_bytes)
+UTILITY = Artefact("utility", _utility_key, _measure, *as_json(Measures))
 """The measures of one release, or of the real records that it was made from."""
 
 

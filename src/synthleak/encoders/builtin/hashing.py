@@ -15,7 +15,7 @@ from synthleak.encoders import Encoder, Vectors, encoders
 
 @encoders.register("hashing", version=1)
 class Hashing(Encoder):
-    """Signed feature hashing of words and letter triples: needs nothing, means little."""
+    """Signed feature hashing of words and letter triples: no model needed, little meaning."""
 
     dimensions: int = Field(default=64, ge=2, le=4096)
 

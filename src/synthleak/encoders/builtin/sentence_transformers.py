@@ -13,7 +13,7 @@ from synthleak.encoders.transformer import TransformerEncoder, folder_digest
 
 
 def _name_or_folder(value: str, info: ValidationInfo) -> str:
-    """A folder beside the spec comes first; what looks like a path must be one."""
+    """Prefer a folder beside the spec; a value that looks like a path must be one."""
     base = (info.context or {}).get("base")
     folder = Path(base or ".", Path(value).expanduser())
     if folder.is_dir():

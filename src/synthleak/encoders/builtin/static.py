@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from synthleak.core.errors import MissingExtra
 from synthleak.encoders import Encoder, Vectors, encoders
+from synthleak.encoders.encoder import package_folder
 
 DIMENSIONS = 256
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
@@ -85,12 +85,10 @@ def _load() -> tuple[Any, NDArray[np.float32]]:
 
 
 def _package_folder() -> Path:
-    spec = importlib.util.find_spec("wordllama")
-    folders = list(spec.submodule_search_locations or []) if spec else []
-    for folder in map(Path, folders):
-        if (folder / _WEIGHTS).is_file() and (folder / _TOKENIZER).is_file():
-            return folder
-    raise MissingExtra(
-        "the encoder 'static' needs the files that the package wordllama carries",
-        remedy="pip install 'wordllama>=0.3.9'",
-    )
+    folder = package_folder("wordllama", _WEIGHTS, _TOKENIZER)
+    if folder is None:
+        raise MissingExtra(
+            "the encoder 'static' needs the files that the package wordllama carries",
+            remedy="pip install 'wordllama>=0.3.9'",
+        )
+    return folder

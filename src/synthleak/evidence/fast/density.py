@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-# Here rather than where it is used: an engine limits the threads of the libraries that are loaded.
+# Imported at the top: an engine limits the threads of those libraries only that are loaded.
 from scipy.linalg import solve_triangular
 
-from synthleak.evidence.observation import Floats, TextSet
+from synthleak.evidence.observation import Floats, TextSet, remembered
 
-# What is added to every variance: this share of their mean, and this much where all are 0.
+# Added to every variance: this share of their mean, and this much where all are 0.
 _SHARE, _LEAST = 1e-9, 1e-12
 
 
@@ -23,45 +23,37 @@ class Gaussian:
     mean: Floats
     factor: Floats
 
-    @property
-    def dimensions(self) -> int:
-        """The number of dimensions."""
-        return len(self.mean)
-
     @cached_property
     def log_determinant(self) -> float:
         """The logarithm of the covariance's determinant."""
         return 2.0 * float(np.log(np.diag(self.factor)).sum())
 
     def whiten(self, vectors: Floats) -> Floats:
-        """Move vectors to where Euclidean distance is Mahalanobis distance."""
+        """Transform vectors so that Euclidean distance is Mahalanobis distance."""
         white: Floats = solve_triangular(
             self.factor, (vectors - self.mean).T, lower=True, check_finite=False
         ).T
         return white
 
-    def squared_distance(self, vectors: Floats) -> Floats:
-        """Return the squared Mahalanobis distance to the mean."""
-        squared: Floats = (self.whiten(vectors) ** 2).sum(axis=1)
-        return squared
-
     def log_density(self, vectors: Floats) -> Floats:
         """Return the logarithm of the density at each vector."""
-        constant = self.log_determinant + self.dimensions * np.log(2 * np.pi)
-        density: Floats = -0.5 * (self.squared_distance(vectors) + constant)
+        constant = self.log_determinant + len(self.mean) * np.log(2 * np.pi)
+        squared_distance = (self.whiten(vectors) ** 2).sum(axis=1)
+        density: Floats = -0.5 * (squared_distance + constant)
         return density
 
 
+@remembered
 def fit_gaussian(texts: TextSet) -> Gaussian:
-    """Fit a Gaussian with Ledoit–Wolf covariance to the vectors of an observation, once."""
-    return texts.remember("gaussian", lambda: ledoit_wolf_gaussian(texts.vectors))
+    """Fit a Gaussian with Ledoit–Wolf covariance to the vectors of an observation."""
+    return ledoit_wolf_gaussian(texts.vectors)
 
 
 def ledoit_wolf_gaussian(vectors: Floats) -> Gaussian:
     """Fit a Gaussian with Ledoit–Wolf covariance.
 
-    Its variances are raised by a tiny share of their mean, and by a tinier number should all
-    vectors coincide, so that a degenerate observation still gives finite values.
+    A tiny share of their mean is added to the variances, and a smaller constant for the case that
+    all vectors are equal, so that a degenerate observation still gives finite values.
     """
     mean = vectors.mean(axis=0)
     covariance = ledoit_wolf(vectors - mean)

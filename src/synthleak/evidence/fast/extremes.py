@@ -1,7 +1,7 @@
-"""The few largest and smallest of many numbers, row by row.
+"""The k largest and smallest of many numbers, row by row.
 
 The k largest of a row lie within the k groups whose maxima are largest. In wide rows only those
-groups are searched: one look at all numbers, where partitioning takes ten.
+groups are searched: one pass over all numbers, where partitioning takes ten.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from synthleak.evidence.fast.ragged import Ints
 from synthleak.evidence.observation import Floats
 
 WIDE = 2**14
-"""Columns from which on groups are worth their trouble."""
+"""Number of columns from which groups are faster."""
 
 GROUP = 128
 
 
 def largest(values: Floats, k: int) -> Floats:
-    """Return each row's k largest values (all, if there are fewer), in no order."""
+    """Return each row's k largest values (all, if there are fewer), unordered."""
     n = values.shape[1]
     if k >= n:
         return values
@@ -30,7 +30,7 @@ def largest(values: Floats, k: int) -> Floats:
 
 
 def smallest_places(values: Floats, k: int) -> Ints:
-    """Return the places of each row's k smallest values (of all, if there are fewer), in no order.
+    """Return the places of each row's k smallest values (of all, if there are fewer), unordered.
 
     >>> smallest_places(np.array([[3.0, 1.0, 2.0]]), 2).tolist()
     [[1, 2]]
@@ -48,13 +48,13 @@ def smallest_places(values: Floats, k: int) -> Ints:
 
 
 def _grouped(values: Floats) -> Floats:
-    """Return the columns in whole groups; those beyond the last are left out."""
+    """Return the columns in whole groups; those after the last whole group are left out."""
     groups = values.shape[1] // GROUP
     return values[:, : groups * GROUP].reshape(len(values), groups, GROUP)
 
 
 def _of_groups(values: Floats, groups: Ints) -> Ints:
-    """Return the columns of each row's groups, and those beyond the last whole one."""
+    """Return the columns of each row's groups, and those after the last whole group."""
     rows, n = values.shape
     inside = (groups[:, :, None] * GROUP + np.arange(GROUP)).reshape(rows, -1)
     rest = np.arange(n // GROUP * GROUP, n)

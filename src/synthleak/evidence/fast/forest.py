@@ -1,7 +1,8 @@
 """An isolation forest (Liu, Ting and Zhou 2008), all trees grown at once, level by level.
 
-scikit-learn's takes 90 ms for a hundred trees, more than all other proxies of a short observation
-together, most of it spent on the hundred estimators; one array per level takes a tenth.
+scikit-learn's forest takes 90 ms for a hundred trees, more than all other proxies of a short
+observation together; most of it goes into creating a hundred estimators. One array per level takes
+a tenth of that.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _DRAWS = 8
 def fit_forest(points: Floats, rng: np.random.Generator, trees: int = TREES) -> FittedForest:
     """Grow the forest of some points.
 
-    One point, or points that all coincide, cannot be told apart by cuts: all are as normal.
+    No cut separates equal points: if there is one point, or all are equal, all are as normal.
     """
     sample = min(SAMPLE, len(points))
     expected = float(expected_path(np.array([sample]))[0])
@@ -30,7 +31,7 @@ def fit_forest(points: Floats, rng: np.random.Generator, trees: int = TREES) -> 
 
 @dataclass(frozen=True)
 class FittedForest:
-    """A grown forest, and the path length that is expected in it."""
+    """A forest and its expected path length."""
 
     forest: _Forest
     expected: float
@@ -44,7 +45,7 @@ class FittedForest:
 
 
 def expected_path(size: Ints) -> Floats:
-    """Return the mean path length of a search that fails among `size` points.
+    """Return the mean path length of an unsuccessful search among `size` points.
 
     >>> expected_path(np.array([1, 2, 256])).round(3)
     array([ 0.   ,  1.   , 10.245])
@@ -58,7 +59,7 @@ def expected_path(size: Ints) -> Floats:
 class _Forest:
     """Node i of a tree has the children 2i + 1 and 2i + 2; a leaf has feature -1.
 
-    Trees lie end to end, so that one number names a node of any tree.
+    Trees are stored end to end, so one number identifies a node of any tree.
     """
 
     def __init__(self, trees: int, depth: int) -> None:
@@ -76,7 +77,7 @@ class _Forest:
         return child
 
     def path_lengths(self, queries: Floats) -> Floats:
-        """Return [tree, query]: cuts on the way to the leaf, and those expected within it."""
+        """Return [tree, query]: cuts on the path to the leaf, plus those expected within it."""
         query = np.arange(len(queries))
         node = np.repeat(self.roots[:, None], len(queries), axis=1)
         cuts = np.zeros(node.shape)
@@ -107,7 +108,7 @@ def _grow(points: Floats, sample: int, rng: np.random.Generator, trees: int) -> 
 
 
 def _kinds(points: Floats) -> Ints:
-    """Give equal points equal numbers: a node that holds one kind of point cannot be cut."""
+    """Give equal points equal numbers: a node whose points are all equal cannot be cut."""
     kinds: dict[bytes, int] = {}
     return np.array([kinds.setdefault(row.tobytes(), len(kinds)) for row in points + 0.0])
 
@@ -125,7 +126,8 @@ def _cut(
 ) -> None:
     """Give each of these nodes a random feature among those that vary in it, and a threshold.
 
-    Features are drawn blindly and again where they do not vary; what is left is searched.
+    Features are drawn at random, and drawn again where they do not vary; after 8 draws a varying
+    feature is searched for.
     """
     nodes = len(forest.size)
     here = np.bincount(node, minlength=nodes) > 0

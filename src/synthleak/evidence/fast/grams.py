@@ -1,13 +1,13 @@
 """Character grams of the targets, found exactly in the texts of an observation.
 
 A gram of length 2k is named by the names of its halves (Karp, Miller and Rosenberg 1972), so that
-naming takes look-ups of numbers only, for all texts at once and for any length. Only grams that
-occur in a target have a name, a number above 0; everything else is 0.
+naming looks up numbers only, for all texts at once and for any length. Only grams that occur in a
+target have a name, a number above 0; everything else is 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +15,13 @@ import numpy as np
 
 from synthleak.core.text import char_grams
 from synthleak.evidence.fast.ragged import Ints, Ragged
-from synthleak.evidence.observation import Observation, Targets, TextSet
+from synthleak.evidence.observation import (
+    Observation,
+    Targets,
+    TextSet,
+    remembered,
+    remembered_beside,
+)
 
 GRAM = 5
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -25,7 +31,7 @@ Step = Callable[[int, Ints, Ints], Ints]
 
 @dataclass(frozen=True)
 class Letters:
-    """Folded texts end to end as numbers, each followed by 0s that no gram reaches across."""
+    """Folded texts end to end as numbers; 0s after each keep grams within one text."""
 
     codes: Ints
     starts: Ints
@@ -46,12 +52,10 @@ class Letters:
         return Ragged(names[there], np.searchsorted(there, bounds))
 
 
+@remembered
 def letters(texts: TextSet) -> Letters:
-    """Return the folded texts as numbers, made once."""
-    return texts.remember("letters", lambda: _letters(texts.folded))
-
-
-def _letters(folded: Sequence[str]) -> Letters:
+    """Return the folded texts as numbers."""
+    folded = texts.folded
     lengths = np.array([len(text) for text in folded], dtype=np.int64)
     starts = np.cumsum(lengths + GRAM) - lengths - GRAM
     raw = np.frombuffer("".join(folded).encode("utf-32-le", "surrogatepass"), dtype="<u4")
@@ -61,12 +65,9 @@ def _letters(folded: Sequence[str]) -> Letters:
     return Letters(codes, starts, lengths)
 
 
+@remembered
 def distinct_grams(texts: TextSet) -> Ints:
     """Return how many different 5-grams each text has."""
-    return texts.remember("distinct grams", lambda: _distinct(texts))
-
-
-def _distinct(texts: TextSet) -> Ints:
     there = letters(texts)
     seen = np.zeros(int(there.codes.max(initial=0)) + 1, dtype=np.bool_)
     seen[there.codes] = True
@@ -75,7 +76,7 @@ def _distinct(texts: TextSet) -> Ints:
         return np.array([len(char_grams(text, GRAM)) for text in texts.texts], dtype=np.int64)
     packed = _packed((np.cumsum(seen) - 1)[there.codes], GRAM, alphabet)
     grams = Ragged(packed[there.windows.values], there.windows.starts)
-    return np.array([_count_distinct(grams[row]) for row in range(len(grams))], dtype=np.int64)
+    return np.array([_count_distinct(row) for row in _rows(grams)], dtype=np.int64)
 
 
 def _count_distinct(values: Ints) -> int:
@@ -99,10 +100,10 @@ def ahead(values: Ints, offset: int) -> Ints:
 
 
 class Naming:
-    """Names for pairs of numbers, each below 2^63 / `span`: for those learned, and no others.
+    """Names for the pairs of numbers that it was built from, each below 2^63 / `span`.
 
-    A hash table with open addressing in two arrays: a million look-ups take 16 ms, by binary search
-    140 ms.
+    A hash table with open addressing in two arrays: a million look-ups take 16 ms; binary search
+    takes 140 ms.
     """
 
     def __init__(self, left: Ints, right: Ints, span: int) -> None:
@@ -120,7 +121,7 @@ class Naming:
             slots[waiting] += 1
 
     def __call__(self, left: Ints, right: Ints) -> Ints:
-        """Return the names of pairs, 0 for a pair that was not learned."""
+        """Return the names of pairs, 0 for an unknown pair."""
         found = np.zeros(len(left), dtype=np.int64)
         both = np.flatnonzero((left > 0) & (right > 0))
         keys = left[both] * self._span + right[both]
@@ -148,7 +149,7 @@ class Distinct:
 
 
 class TargetGrams:
-    """What is learned from the targets once: names, and the grams of each target by length."""
+    """The names of the targets' grams, and the grams of each target by length."""
 
     def __init__(self, there: Letters) -> None:
         used = np.unique(np.append(there.codes, 0))
@@ -157,7 +158,9 @@ class TargetGrams:
         self._alphabet[used] = np.arange(1, self._span)
         self._namings: dict[int, Naming] = {}
         self.of_targets = {
-            size: [_distinct_names(row) for row in _rows(there.cut(names))]
+            size: [
+                Distinct(*np.unique(row, return_inverse=True)) for row in _rows(there.cut(names))
+            ]
             for size, names in self._climb(there, self._learn)
         }
 
@@ -193,17 +196,14 @@ def _rows(rows: Ragged) -> Iterator[Ints]:
     return (rows[row] for row in range(len(rows)))
 
 
-def _distinct_names(names: Ints) -> Distinct:
-    return Distinct(*np.unique(names, return_inverse=True))
-
-
+@remembered
 def target_grams(targets: Targets) -> TargetGrams:
-    """Learn the grams of the targets, once for all observations."""
-    return targets.remember("grams", lambda: TargetGrams(letters(targets)))
+    """Name the grams of the targets, once for all observations."""
+    return TargetGrams(letters(targets))
 
 
 class TextGrams:
-    """The grams of each text that occur in a target: longer ones are looked for when asked for."""
+    """The grams of each text that occur in a target; longer ones are found when first needed."""
 
     def __init__(self, found: Iterator[tuple[int, Ragged]]) -> None:
         self._found = found
@@ -217,8 +217,7 @@ class TextGrams:
             yield level
 
 
+@remembered_beside
 def text_grams(targets: Targets, observation: Observation) -> TextGrams:
     """Return the grams of the texts that occur in a target."""
-    return observation.beside(
-        targets, "grams", lambda: TextGrams(target_grams(targets).find(letters(observation)))
-    )
+    return TextGrams(target_grams(targets).find(letters(observation)))

@@ -1,4 +1,4 @@
-"""Densities of vectors as DOMIAS compares them: Gaussian and kernel, in whole and reduced."""
+"""The densities that DOMIAS compares: Gaussian and kernel, on all axes or on principal ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from synthleak.evidence.observation import Floats
 class Kernel:
     """A Gaussian kernel at every point, shaped by the points' covariance, width by Scott's rule.
 
-    The covariance is that of Ledoit and Wolf: that of a sample has no inverse where there are fewer
-    points than dimensions.
+    The covariance is that of Ledoit and Wolf: the sample covariance has no inverse if there are
+    fewer points than dimensions.
     """
 
     points: Floats

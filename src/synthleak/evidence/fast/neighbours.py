@@ -1,4 +1,4 @@
-"""Similarities and distances that several embedding families share, each made once."""
+"""Similarities and distances that several embedding families share, each computed once."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.fast.outlier_factor import FittedFactor, fit_factor
 from synthleak.evidence.fast.release_neighbours import (
-    NEIGHBOURS,
     ReleaseStatistics,
     release_statistics,
     top_mean,
 )
-from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.observation import (
+    Floats,
+    Observation,
+    Targets,
+    remembered,
+    remembered_beside,
+)
 
 LARGE = 4096
 """Above this number of texts of O a table of all pairs would fill the memory."""
@@ -23,34 +28,31 @@ _SLACK = 1e-9
 _FEW, _SOME = 8, 64
 
 
+@remembered_beside
 def cosines(targets: Targets, observation: Observation) -> Floats:
     """Return the cosine of every target with every text; 0 with a zero vector."""
-    return observation.beside(
-        targets, "cosines", lambda: _cut(targets.directions @ observation.directions.T)
-    )
+    return np.asarray(np.clip(targets.directions @ observation.directions.T, -1.0, 1.0))
 
 
+@remembered
 def cosines_within(observation: Observation) -> Floats:
     """Return the cosines of the texts of O with one another."""
-    return observation.remember(
-        "cosines", lambda: _cut(observation.directions @ observation.directions.T)
-    )
+    return np.asarray(np.clip(observation.directions @ observation.directions.T, -1.0, 1.0))
 
 
+@remembered_beside
 def distances(targets: Targets, observation: Observation) -> Floats:
     """Return the Euclidean distance of every target to every text: exactly 0 to itself."""
     from scipy.spatial.distance import cdist
 
-    return observation.beside(
-        targets, "distances", lambda: np.asarray(cdist(targets.vectors, observation.vectors))
-    )
+    return np.asarray(cdist(targets.vectors, observation.vectors))
 
 
 def nearest_distance(points: Floats, others: Floats) -> Floats:
     """Return each point's distance to the nearest other.
 
-    Among many, a matrix product finds the few that can be the nearest, and only those are measured
-    one by one: the same distances, three times as fast.
+    Among many others, a matrix product finds the few that can be the nearest, and only their
+    distances are computed one by one: the same distances, three times as fast.
     """
     from scipy.spatial.distance import cdist
 
@@ -66,21 +68,20 @@ def nearest_distance(points: Floats, others: Floats) -> Floats:
 
 
 def smallest(distance: Floats, k: int) -> Floats:
-    """Return each row's k smallest values, in no order (all, if there are fewer)."""
+    """Return each row's k smallest values, unordered (all, if there are fewer)."""
     if k >= distance.shape[1]:
         return distance
     few: Floats = np.partition(distance, k - 1, axis=1)[:, :k]
     return few.copy()
 
 
+@remembered
 def distances_within(observation: Observation) -> Floats:
-    """Return the Euclidean distances between the texts of O."""
-    return observation.remember("distances", lambda: _distances_within(observation.vectors))
+    """Return the Euclidean distances between the texts of O.
 
-
-def _distances_within(vectors: Floats) -> Floats:
-    """Return distances by one matrix product, which is ten times as fast as one by one."""
-    centred = vectors - vectors.mean(axis=0)
+    They come from one matrix product, which is ten times as fast as one by one.
+    """
+    centred = observation.vectors - observation.vectors.mean(axis=0)
     squares = (centred**2).sum(axis=1)
     squared = squares[:, None] + squares[None] - 2 * centred @ centred.T
     np.fill_diagonal(squared, 0.0)
@@ -88,26 +89,18 @@ def _distances_within(vectors: Floats) -> Floats:
     return between
 
 
-def _cut(cosine: Floats) -> Floats:
-    cut: Floats = np.clip(cosine, -1.0, 1.0)
-    return cut
-
-
-def loo_top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
-    """Return each row's mean over its k largest values, its own left out; 0 if it is alone."""
+def loo_top_mean(similarity: Floats) -> Floats:
+    """Return each row's mean over its 10 largest values but the diagonal; 0 for a single row."""
     n = len(similarity)
     if n == 1:
         return np.zeros(1)
     others = similarity[~np.eye(n, dtype=np.bool_)].reshape(n, n - 1)
-    return top_mean(others, k)
+    return top_mean(others)
 
 
-def different(observation: Observation) -> NDArray[np.bool_]:
-    """Say which vectors of O are the first of their kind: duplicates would shrink a radius."""
-    return observation.remember("different", lambda: _different(observation))
-
-
-def _different(observation: Observation) -> NDArray[np.bool_]:
+@remembered
+def first_vectors(observation: Observation) -> NDArray[np.bool_]:
+    """Say which vectors of O equal no earlier one: duplicates would shrink a radius."""
     scale = np.linalg.norm(observation.vectors, axis=1).max(initial=0.0)
     same = distances_within(observation) <= _SAME * scale
     first: NDArray[np.bool_] = ~np.tril(same, -1).any(axis=1)
@@ -115,63 +108,50 @@ def _different(observation: Observation) -> NDArray[np.bool_]:
 
 
 def nearest_other(values: Floats) -> Floats:
-    """Return each row's smallest value, its own (on the diagonal) left out."""
+    """Return each row's smallest value but the diagonal."""
     apart = values.copy()
     np.fill_diagonal(apart, np.inf)
     nearest: Floats = apart.min(axis=1)
     return nearest
 
 
+@remembered
 def cosine_radius(observation: Observation) -> float:
     """Return the median distance 1 - cos to the nearest other text."""
-
-    def make() -> float:
-        if len(observation) > LARGE:
-            return statistics_by_rows(observation).cosine_radius
-        # As distances, so that one notion of "near" serves cosine and Euclidean radius.
-        return median_radius(1 - cosines_within(observation), different(observation))
-
-    return observation.remember("cosine radius", make)
+    if len(observation) > LARGE:
+        return statistics_by_rows(observation).cosine_radius
+    # As distances, so that one notion of "near" serves cosine and Euclidean radius.
+    return median_radius(1 - cosines_within(observation), first_vectors(observation))
 
 
+@remembered
 def distance_radius(observation: Observation) -> float:
     """Return the median Euclidean distance to the nearest other text."""
-
-    def make() -> float:
-        if len(observation) > LARGE:
-            return statistics_by_rows(observation).distance_radius
-        return median_radius(distances_within(observation), different(observation))
-
-    return observation.remember("distance radius", make)
+    if len(observation) > LARGE:
+        return statistics_by_rows(observation).distance_radius
+    return median_radius(distances_within(observation), first_vectors(observation))
 
 
+@remembered
 def hubness(observation: Observation) -> Floats:
     """Return each text's mean cosine to its 10 nearest others."""
-
-    def make() -> Floats:
-        if len(observation) > LARGE:
-            return statistics_by_rows(observation).hubness
-        return loo_top_mean(cosines_within(observation))
-
-    return observation.remember("hubness", make)
+    if len(observation) > LARGE:
+        return statistics_by_rows(observation).hubness
+    return loo_top_mean(cosines_within(observation))
 
 
+@remembered
 def fitted_factor(observation: Observation, k: int) -> FittedFactor:
-    """Fit the local outlier factor of O, once."""
-
-    def make() -> FittedFactor:
-        if len(observation) > LARGE:
-            return statistics_by_rows(observation).factor
-        return fit_factor(distances_within(observation), k)
-
-    return observation.remember(f"outlier factor of {k}", make)
+    """Fit the local outlier factor to O."""
+    if len(observation) > LARGE:
+        return statistics_by_rows(observation).factor
+    return fit_factor(distances_within(observation), k)
 
 
+@remembered
 def statistics_by_rows(observation: Observation) -> ReleaseStatistics:
-    """Return what the texts of a large O are to one another, found row by row."""
-    return observation.remember(
-        "own", lambda: release_statistics(observation.directions, observation.vectors, _SAME)
-    )
+    """Return radii, hubness and outlier factor of a large O, computed row by row."""
+    return release_statistics(observation.directions, observation.vectors, _SAME)
 
 
 def share_within(distance: Floats, radius: float) -> Floats:
@@ -185,9 +165,9 @@ def share_within(distance: Floats, radius: float) -> Floats:
 
 
 def median_radius(distance: Floats, first: NDArray[np.bool_]) -> float:
-    """Return the median distance to the nearest other text, among the first of their kind.
+    """Return the median distance to the nearest other text, among the `first` vectors.
 
-    With a single vector there is no other: nothing but itself is near.
+    It is 0 for a single vector, which has no other.
     """
     kept = distance[np.ix_(first, first)]
     return float(np.median(nearest_other(kept))) if len(kept) > 1 else 0.0

@@ -14,7 +14,7 @@ from synthleak.evidence.observation import Floats, Observation, Targets
 
 @dataclass(frozen=True)
 class _Learned:
-    """Names of the targets' n-grams of every length up to the order, and where each has which."""
+    """Names of the targets' n-grams of every length up to the order, and those of each target."""
 
     namings: tuple[Naming, ...]
     contexts: Ragged
@@ -85,5 +85,5 @@ def _padded(rows: Ragged, known: int, order: int) -> tuple[Ints, Ragged]:
 
 
 def _count(seen: Ints, names: Ints) -> Ints:
-    """Return how often each was seen; what is beyond the counts never was."""
+    """Return how often each was seen; names beyond the counts never were."""
     return np.where(names < len(seen), seen[np.minimum(names, len(seen) - 1)], 0)

@@ -16,17 +16,17 @@ _TINY = 1e-10
 
 @dataclass(frozen=True)
 class FittedFactor:
-    """How far each fitted point reaches to its k-th neighbour, and how dense it is around it."""
+    """The distance of each fitted point to its k-th neighbour, and the density around it."""
 
     reach: Floats
     density: Floats
     k: int
 
     def of(self, new: Floats) -> Floats:
-        """Return how much less dense it is around new points than around their neighbours.
+        """Return the local outlier factor of new points, as scikit-learn in novelty mode.
 
-        `new[t, j]` are the distances of the new points to the fitted ones. As scikit-learn in
-        novelty mode; a single fitted point, which has no neighbour, gives 1.
+        `new[t, j]` are the distances of the new points to the fitted ones. A single fitted point,
+        which has no neighbour, gives 1.
         """
         if len(self.reach) == 1:
             return np.ones(len(new))

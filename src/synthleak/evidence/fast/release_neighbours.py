@@ -1,7 +1,7 @@
-"""What the texts of a large observation are to one another, without a table of all pairs.
+"""Radii, hubness and outlier factor of a large observation, without a table of all pairs.
 
-Rows are compared with all others some at a time and reduced at once: the same figures as from whole
-tables, in memory that grows with the number of texts and not with its square. Nothing is
+Blocks of rows are compared with all texts and reduced at once: the same values as from a whole
+table, in memory that grows with the number of texts and not with its square. Nothing is
 approximate.
 """
 
@@ -21,7 +21,7 @@ from synthleak.evidence.observation import Floats
 
 NEIGHBOURS = 10
 CELLS = 2**24
-"""Pairs that are compared at a time: 128 MB."""
+"""Pairs compared at a time: 128 MB."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
     >>> top_mean(np.array([[1.0, 3.0, 2.0]]), k=2)
     array([2.5])
     """
-    # Sorted before it is added up: equal neighbours give equal means, in whatever order they came.
+    # Sorted before summation: equal neighbours give equal means, whatever their order.
     mean: Floats = np.sort(largest(similarity, k), axis=1).mean(axis=1)
     return mean
 
@@ -71,7 +71,7 @@ def release_statistics(
 def _row_blocks(
     directions: Floats, vectors: Floats, height: int
 ) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Yield (rows, cosines, squared distances) to all texts, their own place out of reach."""
+    """Yield (rows, cosines, squared distances) to all texts, excluding a text itself (±∞)."""
     centred = vectors - vectors.mean(axis=0)
     squares = (centred**2).sum(axis=1)
     for start in range(0, len(vectors), height):
@@ -92,8 +92,7 @@ def _row_blocks(
 def first_of_kind(vectors: Floats, tolerance: float) -> NDArray[np.bool_]:
     """Say which vectors are within the tolerance of no earlier one.
 
-    Vectors that are near have near projections on any axis: those that are neighbours on one axis
-    are compared, others cannot be the same.
+    Near vectors have near projections on any axis, so only neighbours on one axis are compared.
 
     >>> first_of_kind(np.array([[0.0, 0], [5, 5], [0, 0], [0, 1e-9]]), 1e-6).tolist()
     [True, True, False, False]
@@ -103,11 +102,11 @@ def first_of_kind(vectors: Floats, tolerance: float) -> NDArray[np.bool_]:
     first: NDArray[np.bool_] = kept == np.arange(len(vectors))
     places = np.flatnonzero(first)
     axis = stream("first of kind").normal(size=vectors.shape[1])
-    shadow = vectors[places] @ (axis / np.linalg.norm(axis))
-    order = np.argsort(shadow, kind="stable")
-    places, shadow = places[order], shadow[order]
+    projection = vectors[places] @ (axis / np.linalg.norm(axis))
+    order = np.argsort(projection, kind="stable")
+    places, projection = places[order], projection[order]
     for step in range(1, len(places)):
-        near = np.flatnonzero(shadow[step:] - shadow[:-step] <= tolerance)
+        near = np.flatnonzero(projection[step:] - projection[:-step] <= tolerance)
         if not len(near):
             break
         pair = np.stack([places[near], places[near + step]])

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.fast.ragged import Ints
 from synthleak.evidence.fast.words import Words, words
-from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.observation import (
+    Floats,
+    Observation,
+    Targets,
+    remembered,
+    remembered_beside,
+)
 
 TOP = 50
 K1 = 1.5
@@ -26,22 +32,19 @@ class Retrieved:
     scores: Floats
 
 
+@remembered_beside
 def retrieve(targets: Targets, observation: Observation) -> Retrieved:
     """Return the top min(50, |O|) texts of O for each target, zero scores included."""
-    return observation.beside(targets, "retrieved", lambda: _retrieve(targets, observation))
-
-
-def _retrieve(targets: Targets, observation: Observation) -> Retrieved:
     scores = bm25(words(targets, observation))
-    by_hash = observation.remember("by content hash", lambda: _by_content_hash(observation))
-    # Rounded, so that the order in which a sum was added up cannot decide a tie.
+    by_hash = _by_content_hash(observation)
+    # Rounded, so that the order of summation cannot decide a tie.
     ranked = np.stack([first_ranked(-np.round(row[by_hash], _DIGITS), TOP) for row in scores])
     rows = by_hash[ranked]
     return Retrieved(rows, np.take_along_axis(scores, rows, axis=1))
 
 
 def first_ranked(values: Floats, count: int) -> Ints:
-    """Return the places of the `count` smallest values, ties in their order: a stable sort's start.
+    """Return the places of the `count` smallest values, as a stable sort orders them.
 
     >>> first_ranked(np.array([2.0, 0.0, 1.0, 0.0, 0.0]), 2).tolist()
     [1, 3]
@@ -77,29 +80,30 @@ def inverse_frequency(n: int, frequency: NDArray[np.integer]) -> Floats:
 def bm25(numbered: Words) -> Floats:
     """Return the BM25 score of every text of O for every target, statistics from O alone.
 
-    A word that no target has adds to the length of a text and to nothing else.
+    A word that no target has counts in the length of a text only.
     """
     from scipy.sparse import csr_matrix
 
     texts, n, known = numbered.of_texts, len(numbered.of_texts), numbered.known
     mean = texts.lengths.mean() or 1.0
     damping = K1 * (1 - B + B * texts.lengths / mean)
-    asked = texts.values < known
-    cells = texts.owners[asked] * known + texts.values[asked]
+    shared = texts.values < known
+    cells = texts.owners[shared] * known + texts.values[shared]
     cells, counts = np.unique(cells, return_counts=True)
     row, word = np.divmod(cells, max(known, 1))
     idf = inverse_frequency(n, np.bincount(word, minlength=known))
     weight = idf[word] * counts * (K1 + 1) / (counts + damping[row])
     by_word = csr_matrix((weight, (word, row)), shape=(known, n))
     queries = numbered.of_targets
-    asking = csr_matrix(
+    by_query = csr_matrix(
         (np.ones(len(queries.values)), queries.values, queries.starts), shape=(len(queries), known)
     )
-    return np.asarray((asking @ by_word).todense(), dtype=np.float64)
+    return np.asarray((by_query @ by_word).todense(), dtype=np.float64)
 
 
+@remembered
 def _by_content_hash(observation: Observation) -> Ints:
-    """Order the texts by content hash: an order that no reordering of O can change."""
+    """Order the texts by content hash: an order that does not depend on the order of O."""
     hashes = [
         hashlib.sha256(text.encode(errors="surrogatepass")).digest() for text in observation.texts
     ]

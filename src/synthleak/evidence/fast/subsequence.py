@@ -10,17 +10,14 @@ import numpy as np
 from synthleak.evidence.fast.ragged import Ragged
 from synthleak.evidence.fast.retrieval import retrieve
 from synthleak.evidence.fast.words import words
-from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.observation import Floats, Observation, Targets, remembered_beside
 
 _CHARACTERS = 0x110000
 
 
+@remembered_beside
 def common_words(targets: Targets, observation: Observation) -> Floats:
     """Return the LCS length in words of each target with each of its candidates."""
-    return observation.beside(targets, "LCS", lambda: _common(targets, observation))
-
-
-def _common(targets: Targets, observation: Observation) -> Floats:
     from rapidfuzz.distance import LCSseq
     from rapidfuzz.process import cdist
 
@@ -32,13 +29,9 @@ def _common(targets: Targets, observation: Observation) -> Floats:
     rows = retrieve(targets, observation).rows
     common = np.zeros(rows.shape)
     for target, candidates in enumerate(rows.tolist()):
-        candidate_texts = [texts[row] for row in candidates]
+        others = [texts[row] for row in candidates]
         common[target] = cdist(
-            [sequences[target]],
-            candidate_texts,
-            scorer=LCSseq.similarity,
-            dtype=np.int64,
-            workers=1,
+            [sequences[target]], others, scorer=LCSseq.similarity, dtype=np.int64, workers=1
         )[0]
     return common
 

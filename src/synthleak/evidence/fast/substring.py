@@ -1,8 +1,9 @@
 """Longest common substring of every target and its candidates, exactly.
 
-The grams of a target that occur in a candidate form runs, and no common substring reaches beyond a
-run. The longest run often is one, which a single search of the candidate shows. Where it is not,
-grams of twice the length leave shorter runs, until there are none; then the last runs are walked.
+The grams of a target that occur in a candidate form runs, and every common substring lies within a
+run. Often the longest run is itself a common substring; one search of the candidate tells. If it is
+not, grams of twice the length leave shorter runs, until there are none; then the last runs are
+searched character by character.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ class Runs:
         begins, ends = np.zeros((2, len(self.bounds) - 1), dtype=np.int64)
         some = np.flatnonzero(np.diff(self.bounds))
         if len(some):
-            # Length and place in one number: the largest names the longest stretch, the first.
+            # Length and place in one number: the largest is the first of the longest stretches.
             ranked = (self.ends - self.begins) * count + np.arange(count)[::-1]
             best = count - 1 - np.maximum.reduceat(ranked, self.bounds[some]) % count
             begins[some], ends[some] = self.begins[best], self.ends[best]
         return zip(begins.tolist(), ends.tolist(), strict=True)
 
     def walk(self, row: int, text: str, other: str) -> int:
-        """Return the longest common substring, at least `size`, along all stretches of a row."""
+        """Return the longest common substring's length, at least `size`, in a row's stretches."""
         here = slice(self.bounds[row], self.bounds[row + 1])
         begins, ends = self.begins[here], self.ends[here]
         order = np.argsort(begins - ends, kind="stable")
@@ -58,7 +59,7 @@ class Runs:
 
 
 def runs_of(hits: Hits, size: int) -> Runs:
-    """Return where grams of this size were hit in succession, row by row.
+    """Return where consecutive grams of this size occur, row by row.
 
     >>> runs_of(np.array([[True, True, False, True], [False] * 4]), size=5)
     Runs(size=5, begins=array([0, 3]), ends=array([6, 8]), bounds=array([0, 2, 2]))
@@ -106,9 +107,9 @@ def _settle(
     levels: Iterable[Callable[[Sequence[int]], Runs]],
     pieces: Pieces,
 ) -> list[int]:
-    """Return the longest common substring of a text with each of the others.
+    """Return the length of the longest common substring of a text with each of the others.
 
-    A level gives the runs for those others that are not settled yet.
+    A level gives the runs for those others whose length is not known yet.
     """
     lengths = [0] * len(others)
     last: dict[int, tuple[Runs, int]] = {}
@@ -136,7 +137,7 @@ def _settle(
 
 
 def _walk(text: str, other: str, begin: int, end: int, longest: int) -> int:
-    """Return the longest substring of `other` in `text[begin:end]`, if above `longest`."""
+    """Return the length of the longest substring of `other` in `text[begin:end]`, or `longest`."""
     while end - begin > longest:
         if text[begin : begin + longest + 1] in other:
             longest += 1
@@ -152,7 +153,7 @@ class Pieces:
         self._sets: dict[tuple[str, int], set[str]] = {}
 
     def of(self, text: str, size: int) -> set[str]:
-        """Return the pieces of a text, made once."""
+        """Return the pieces of a text."""
         if (text, size) not in self._sets:
             ends = range(size, len(text) + 1)
             self._sets[text, size] = {text[end - size : end] for end in ends}

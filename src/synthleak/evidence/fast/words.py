@@ -1,4 +1,4 @@
-"""Numbered words and word pairs of targets and texts, made once for all lexical proxies."""
+"""Words and word pairs of targets and texts as numbers, once for all lexical proxies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import chain, count
 import numpy as np
 
 from synthleak.evidence.fast.ragged import Ints, Ragged
-from synthleak.evidence.observation import Observation, Targets
+from synthleak.evidence.observation import Observation, Targets, remembered, remembered_beside
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Words:
 
 @dataclass(frozen=True)
 class TargetPairs:
-    """Neighbouring words of the targets, the two ends of a text counting as words.
+    """Neighbouring words of the targets; the begin and the end of a text count as words.
 
-    `keys[p]` is what `pair_keys` makes of pair p, sorted; `rows` holds the pairs of each target.
+    `keys[p]` is the key of pair p (`pair_keys`), sorted; `rows` holds the pairs of each target.
     """
 
     keys: Ints
@@ -46,47 +46,35 @@ class TargetPairs:
         return np.asarray((first >= self.known) | (second >= self.known))
 
 
+@remembered_beside
 def words(targets: Targets, observation: Observation) -> Words:
     """Number the words of targets and texts."""
-
-    def make() -> Words:
-        vocabulary, of_targets = target_words(targets)
-        of_texts, size = number(observation.tokens, vocabulary)
-        return Words(of_targets, of_texts, len(vocabulary), size)
-
-    return observation.beside(targets, "words", make)
+    vocabulary, of_targets = target_words(targets)
+    of_texts, size = number(observation.tokens, vocabulary)
+    return Words(of_targets, of_texts, len(vocabulary), size)
 
 
+@remembered_beside
 def text_pairs(targets: Targets, observation: Observation) -> Ragged:
-    """Return the word pairs of each text that occur in a target, by their place in it."""
-    return observation.beside(
-        targets,
-        "word pairs",
-        lambda: target_pairs(targets).find(words(targets, observation).of_texts),
-    )
+    """Return the word pairs of each text that occur in a target, in the order of the text."""
+    return target_pairs(targets).find(words(targets, observation).of_texts)
 
 
+@remembered
 def target_words(targets: Targets) -> tuple[Mapping[str, int], Ragged]:
     """Return the vocabulary of the targets, and their words as numbers."""
-
-    def make() -> tuple[Mapping[str, int], Ragged]:
-        vocabulary: defaultdict[str, int] = defaultdict(count().__next__)
-        rows = _flatten(targets.tokens, vocabulary)
-        return dict(vocabulary), rows
-
-    return targets.remember("words", make)
+    vocabulary: defaultdict[str, int] = defaultdict(count().__next__)
+    rows = _flatten(targets.tokens, vocabulary)
+    return dict(vocabulary), rows
 
 
+@remembered
 def target_pairs(targets: Targets) -> TargetPairs:
     """Return the word pairs of the targets."""
-
-    def make() -> TargetPairs:
-        vocabulary, rows = target_words(targets)
-        keys = pair_keys(rows, len(vocabulary))
-        names, inverse = np.unique(keys.values, return_inverse=True)
-        return TargetPairs(names, Ragged(inverse.astype(np.int64), keys.starts), len(vocabulary))
-
-    return targets.remember("word pairs", make)
+    vocabulary, rows = target_words(targets)
+    keys = pair_keys(rows, len(vocabulary))
+    names, inverse = np.unique(keys.values, return_inverse=True)
+    return TargetPairs(names, Ragged(inverse.astype(np.int64), keys.starts), len(vocabulary))
 
 
 def number(tokens: Sequence[Sequence[str]], vocabulary: Mapping[str, int]) -> tuple[Ragged, int]:

@@ -1,7 +1,7 @@
 """Canary's Echo (Meeus et al. 2025): n-gram support and embedding similarity.
 
-The published figures are for canaries that were inserted 12 to 16 times; ours for natural records
-that were inserted once. They cannot be compared.
+The published results are for canaries that were inserted 12 to 16 times; ours are for natural
+records that were inserted once. They cannot be compared.
 """
 
 from __future__ import annotations

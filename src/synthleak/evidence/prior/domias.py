@@ -1,6 +1,6 @@
 """DOMIAS (van Breugel et al. 2023): where the release is denser than the domain.
 
-Its published settings have at least 78 records per dimension, ours often fewer than one: hence four
+Its published settings have at least 78 records per dimension, ours often fewer than one; hence four
 estimators, two of them on 32 principal axes.
 """
 

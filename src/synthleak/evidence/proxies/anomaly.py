@@ -1,4 +1,4 @@
-"""Anomaly scores, turned round: how normal the target looks among the texts."""
+"""Inverted anomaly scores: how normal the target is among the texts."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MOST = 10.0
 def anomaly(targets: Targets, observation: Observation) -> Floats:
     """Isolation-forest normality and inverse local outlier factor, both fitted on O.
 
-    The forest's seed is the content of the observation. An inverse factor above 10 means that the
-    neighbours coincide and tells no more.
+    The forest's seed is the content of the observation. The inverse factor is capped at 10, since
+    larger values only mean that the neighbours coincide.
 
     >>> from synthleak.evidence.examples import observe_texts
     >>> inside, outside = observe_texts(anomaly, ["0 0", "9 9"], ["0 1", "1 0", "0 -1", "-1 0"])

@@ -1,4 +1,4 @@
-"""Character n-gram overlap: how much of the target's wording turns up in one text."""
+"""Character n-gram overlap: how much of the target's wording occurs in one text."""
 
 from __future__ import annotations
 

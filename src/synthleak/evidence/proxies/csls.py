@@ -21,9 +21,9 @@ from synthleak.evidence.fast.release_neighbours import top_mean
     },
 )
 def csls(targets: Targets, observation: Observation) -> Floats:
-    """Twice the cosine, less how near both are to their 10 neighbours; brought into [0, 1].
+    """Twice the cosine, less the mean cosine of both to their 10 neighbours, scaled to [0, 1].
 
-    A text is not its own neighbour; the neighbours of the only text are at 0.
+    A text is not its own neighbour; a single text has a mean of 0.
 
     >>> from synthleak.evidence.examples import observe_texts
     >>> observe_texts(csls, ["1 0"], ["1 0", "0 1"])  # r(x) = 1/2, r(c) = 0
@@ -31,7 +31,7 @@ def csls(targets: Targets, observation: Observation) -> Floats:
     """
     similarity = cosines(targets, observation)
     of_targets = top_mean(similarity)[:, None]
-    # In place: beside a large observation every table more is hundreds of megabytes.
+    # In place: with a large observation each further table takes hundreds of megabytes.
     corrected = 2 * similarity
     corrected -= of_targets
     corrected -= hubness(observation)

@@ -1,4 +1,4 @@
-"""Dot product: raw affinity to the nearest texts, lengths included."""
+"""Dot product with the nearest texts: similarity that includes the vectors' lengths."""
 
 from __future__ import annotations
 

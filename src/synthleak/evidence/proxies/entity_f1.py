@@ -8,6 +8,7 @@ from synthleak.core.text import entities
 from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.ragged import Ragged, found, ragged
 from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
+from synthleak.evidence.observation import remembered
 
 
 @family(
@@ -29,7 +30,7 @@ def entity_f1(targets: Targets, observation: Observation) -> Floats:
     array([[0.667, 0.333]])
     """
     rows = retrieve(targets, observation).rows
-    number, own = targets.remember("entities", lambda: _number(targets))
+    number, own = _number(targets)
     spans = observation.remember(
         "entities", lambda: [set(entities(text)) for text in observation.texts]
     )
@@ -45,6 +46,7 @@ def entity_f1(targets: Targets, observation: Observation) -> Floats:
     return max_and_mean(2 * shared / np.maximum(either, 1))
 
 
+@remembered
 def _number(targets: Targets) -> tuple[dict[str, int], Ragged]:
     """Number the spans of the targets."""
     number: dict[str, int] = {}

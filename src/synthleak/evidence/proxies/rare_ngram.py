@@ -1,4 +1,4 @@
-"""Rare phrase overlap: which of the target's rare word pairs turn up in one text."""
+"""Rare phrase overlap: which of the target's rare word pairs occur in one text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.ragged import Ints, found
 from synthleak.evidence.fast.retrieval import inverse_frequency, max_and_mean, retrieve
 from synthleak.evidence.fast.words import target_pairs, text_pairs
+from synthleak.evidence.observation import remembered
 
 
 @family(
@@ -25,9 +26,9 @@ from synthleak.evidence.fast.words import target_pairs, text_pairs
 def rare_ngram(targets: Targets, observation: Observation) -> Floats:
     """Share of the target's rare word bigrams found in a retrieved text, weighted by idf.
 
-    Frequencies come from the observation alone, so that S1 needs nothing but the release
-    (docs/method.md §6). A bigram that no text of O has is rare too, with the largest idf: it lowers
-    the share.
+    Frequencies come from the observation alone, so S1 needs nothing but the release
+    (docs/method.md §6). A bigram that no text of O has is rare too and has the largest idf: it
+    lowers the share.
 
     >>> from synthleak.evidence.examples import observe_texts
     >>> observe_texts(rare_ngram, ["the red fox"], ["red fox", "the red"])
@@ -56,15 +57,12 @@ def rare_limit(texts: int) -> int:
     return max(2, texts // 100)
 
 
+@remembered
 def _own_pairs(targets: Targets) -> list[Ints]:
     """Return the different word pairs of each target, without the two ends of a text."""
-
-    def make() -> list[Ints]:
-        known = target_pairs(targets)
-        own = [np.unique(known.rows[target]) for target in range(len(targets))]
-        return [pairs[~known.has_end(pairs)] for pairs in own]
-
-    return targets.remember("own word pairs", make)
+    known = target_pairs(targets)
+    own = [np.unique(known.rows[target]) for target in range(len(targets))]
+    return [pairs[~known.has_end(pairs)] for pairs in own]
 
 
 def _document_frequency(targets: Targets, observation: Observation) -> Ints:
@@ -77,9 +75,9 @@ def _document_frequency(targets: Targets, observation: Observation) -> Ints:
 def _weighted_share(there: NDArray[np.bool_], frequency: Ints, idf: Floats) -> Floats:
     """Return the idf-weighted share of the pairs that are `there`, in each candidate.
 
-    `frequency` is sorted: pairs of one frequency weigh the same, so they are counted, and only the
-    counts are weighted and added up. The order of the pairs, which depends on the other targets,
-    never matters: equal texts have equal values to the last digit.
+    `frequency` is sorted. Pairs of one frequency weigh the same, so their counts are weighted and
+    added up. So the order of the pairs, which depends on the other targets, does not matter: equal
+    texts have equal values to the last digit.
     """
     levels, starts, whole = np.unique(frequency, return_index=True, return_counts=True)
     counts = np.add.reduceat(there, starts, axis=1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Sequence overlap: how long the stretches are that the target shares with one text."""
+"""Sequence overlap: how long the sequences are that the target shares with one text."""
 
 from __future__ import annotations
 

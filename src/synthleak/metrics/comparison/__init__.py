@@ -22,13 +22,13 @@ __all__ = ["Comparison", "comparison_of", "statistics_of"]
 
 
 def comparison_of(design: Design, plan: Plan, values: Floats) -> Comparison:
-    """Return how `values[set, target, signal]` of the plan's trial sets are compared."""
+    """Return the comparison of a design for `values[set, target, signal]` of the plan's trials."""
     if design.within_records(plan):
         return WithinRecords(values)
     group = np.asarray(plan.blocks) if plan.blocks else None
     many = len(values) == 1 and values.shape[1] > MANY
-    made = SortedPoolComparison if many else PoolComparison
-    return made(values, group, _pool_statistics(design, plan))
+    kind = SortedPoolComparison if many else PoolComparison
+    return kind(values, group, _pool_statistics(design, plan))
 
 
 def statistics_of(design: Design, plan: Plan) -> tuple[Statistic, ...]:

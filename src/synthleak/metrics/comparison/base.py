@@ -1,8 +1,8 @@
-"""What every comparison offers: the one place where the designs' statistics differ.
+"""The interface of a comparison: the only place where the statistics of the designs differ.
 
 `PoolComparison` compares members with non-members of the pool; `WithinRecords` compares each
-record's releases with and without it. What is built on them (verdict, deployable AUC, intervals,
-power) is written once.
+record's releases with and without it. Verdict, deployable AUC, intervals and power are built on
+this interface.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Spreads:
 
 
 class Comparison(ABC):
-    """The scores of one cell, `values[set, target, signal]`, under one way of comparing."""
+    """The scores of one cell, `values[set, target, signal]`, and how they are compared."""
 
     repeats: int = REPEATS
-    """How often the deployable figure folds again."""
+    """How many foldings the deployable AUC is averaged over."""
 
     def __init__(self, values: Floats) -> None:
         self.values = values
@@ -50,17 +50,17 @@ class Comparison(ABC):
 
     @abstractmethod
     def sides(self, assignment: Assignment) -> tuple[float, float]:
-        """Return how many independent units members and others of an assignment are worth."""
+        """Return the effective numbers of independent units of members and of others."""
 
     @abstractmethod
     def deployable(
         self, assignments: Sequence[Assignment], groups: Groups, rng: Rng
     ) -> Deployable | None:
-        """Cross-fit every assignment; None where there is too little to fold."""
+        """Cross-fit every assignment; None where there are too few units to fold."""
 
     @abstractmethod
     def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
-        """Return the bootstrap standard error of one signal's level, named before the data."""
+        """Return the bootstrap standard error of the AUC of one signal, fixed in advance."""
 
     @abstractmethod
     def spreads(self, assignment: Assignment, groups: Groups, rng: Rng) -> Spreads | None:
@@ -72,17 +72,17 @@ class Comparison(ABC):
     ) -> Floats | None:
         """Return the deployable AUC in bootstrap draws as [group, draw], choosing again in each.
 
-        What is drawn depends on the plan and `rng` alone: two cells of one plan, given the same
-        stream, draw the same instances, so that their difference is paired.
+        The draws depend on the plan and `rng` alone: two cells of one plan with the same stream
+        draw the same instances, so their difference is paired.
         """
 
 
 def normal_scores(low: Floats, high: Floats) -> Floats:
-    """Return normal scores of mid-ranks: what needs magnitudes uses these (docs/method.md §7)."""
+    """Return normal scores of mid-ranks, for whatever needs magnitudes (docs/method.md §7)."""
     from scipy.stats import norm
 
-    made: Floats = norm.ppf((low + high) / (2 * low.shape[-1]))
-    return made
+    scores: Floats = norm.ppf((low + high) / (2 * low.shape[-1]))
+    return scores
 
 
 def resample(units: int, draws: int, rng: Rng, group: Ints | None = None) -> Floats:

@@ -50,21 +50,22 @@ class PoolComparison(Comparison):
         return pool_statistics(self.ranks, assignments, self._wanted)
 
     def groups(self, assignment: Assignment) -> tuple[Ints | None, Ints | None]:
-        """Return the group of each member and of each other unit; none where all are apart."""
+        """Return the group of each member and of each other unit; None without groups."""
         if self._group is None:
             return None, None
         return self._group[assignment.members], self._group[assignment.others[0]]
 
     def sides(self, assignment: Assignment) -> tuple[float, float]:
-        """Return how many units either side has; where there are groups, their effective number.
+        """Return the number of units of either side; for groups, their effective number.
 
-        Groups of n₁, n₂, … records are worth (Σn)²/Σn² groups of one size: a few large ones decide.
+        Groups of n₁, n₂, … records count as (Σn)²/Σn² groups of equal size: a few large ones
+        dominate.
         """
         members, others = (self._sizes(assignment, side) for side in (0, 1))
         return _effective(members), _effective(others)
 
     def _sizes(self, assignment: Assignment, side: int) -> Ints:
-        """Return how many records each unit of a side has."""
+        """Return the number of records in each unit of a side."""
         group = self.groups(assignment)[side]
         if group is None:
             units = len(assignment.members) if side == 0 else assignment.others.shape[1]
@@ -74,7 +75,7 @@ class PoolComparison(Comparison):
     def folds(
         self, assignment: Assignment, rng: Rng, repeats: int
     ) -> tuple[Singles, Singles] | None:
-        """Place members and other units into folds; None where there are too few."""
+        """Assign members and other units to folds; None where there are too few."""
         folds = fold_count(*(len(self._sizes(assignment, side)) for side in (0, 1)))
         if folds < 2:
             return None
@@ -85,7 +86,7 @@ class PoolComparison(Comparison):
         )
 
     def drawn(self, assignment: Assignment, draws: int, rng: Rng) -> tuple[Floats, Floats]:
-        """Draw members and other units again, each from its own side."""
+        """Resample members and other units, each within its side."""
         members, others = self.groups(assignment)
         return (
             resample(len(assignment.members), draws, rng, members),
@@ -110,14 +111,14 @@ class PoolComparison(Comparison):
             return None
         # A redraw that cannot be folded counts against the finding.
         worst = Deployable(np.ones(len(groups)), np.ones(len(groups)))
-        made = [first, *(item or worst for item in redrawn)]
+        results = [first, *(item or worst for item in redrawn)]
         return Deployable(
-            np.stack([item.auc for item in made], axis=1),
-            np.stack([item.tpr for item in made], axis=1),
+            np.stack([item.auc for item in results], axis=1),
+            np.stack([item.tpr for item in results], axis=1),
         )
 
     def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
-        """Draw members and other units again, each from its own side."""
+        """Resample members and other units, each within its side."""
         if not assignment.members.size or not assignment.others.size:
             return 0.0
         wins = wins_of(self.ranks, assignment, self.targets)
@@ -148,7 +149,7 @@ class PoolComparison(Comparison):
     def resampled(
         self, assignment: Assignment, groups: Groups, rng: Rng, draws: int
     ) -> Floats | None:
-        """Draw units again within each side, and choose again."""
+        """Resample units within each side, and choose again."""
         inside = self.folds(assignment, rng, RESELECTING_REPEATS)
         if inside is None:
             return None
@@ -164,7 +165,7 @@ class PoolComparison(Comparison):
         rng: Rng,
         draws: int,
     ) -> Floats:
-        """Return the deployable AUC as [group, draw, repeat], both sides drawn apart."""
+        """Return the deployable AUC as [group, draw, repeat], each side resampled on its own."""
         weights = zip(*self.drawn(assignment, draws, rng), strict=True)
         return np.stack([self._refit(wins, inside, weight, groups) for weight in weights], axis=1)
 
@@ -177,27 +178,27 @@ class PoolComparison(Comparison):
     ) -> Floats:
         """Return the deployable AUC of one draw as [group, repeat]."""
         rest, held = fold_aucs(wins, inside, weight)
-        made = []
+        results = []
         for group in groups:
             chosen = choose_in_folds(rest, wins.signals, self.ranks, group)
-            made.append(mean_known(take_chosen(held, chosen)))
-        return np.asarray(made)
+            results.append(mean_known(take_chosen(held, chosen)))
+        return np.asarray(results)
 
 
-def _spread(figures: Floats, repeats: int) -> Floats:
-    """Return the standard error per group, from `figures[group, draw, repeat]` with fewer repeats.
+def _spread(aucs: Floats, repeats: int) -> Floats:
+    """Return the standard error per group, from `aucs[group, draw, repeat]` with fewer repeats.
 
-    A mean over few repeats differs more between draws, because each repeat chooses in its own way.
-    That part, the interaction of draws and repeats, is scaled to as many `repeats` as the
-    deployable figure is a mean of.
+    A mean over few repeats varies more between draws, because each repeat chooses for itself. This
+    part, the interaction of draws and repeats, is scaled to the number of `repeats` that the
+    deployable AUC is averaged over.
     """
-    figures = figures[:, np.isfinite(figures).all(axis=(0, 2))]
-    _, draws, own = figures.shape
+    aucs = aucs[:, np.isfinite(aucs).all(axis=(0, 2))]
+    _, draws, own = aucs.shape
     if draws < 2:
-        return np.full(len(figures), np.nan)
-    by_draw = figures.mean(axis=2, keepdims=True)
-    apart = figures - by_draw - figures.mean(axis=1, keepdims=True)
-    apart += figures.mean(axis=(1, 2), keepdims=True)
+        return np.full(len(aucs), np.nan)
+    by_draw = aucs.mean(axis=2, keepdims=True)
+    apart = aucs - by_draw - aucs.mean(axis=1, keepdims=True)
+    apart += aucs.mean(axis=(1, 2), keepdims=True)
     interaction = (apart**2).sum(axis=(1, 2)) / ((draws - 1) * max(own - 1, 1))
     variance = by_draw[..., 0].var(axis=1) - interaction * (1 / own - 1 / repeats)
     error: Floats = np.sqrt(np.maximum(variance, 0.0))

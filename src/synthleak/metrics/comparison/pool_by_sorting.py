@@ -1,10 +1,11 @@
 """Many records of one release, compared without a table of all pairs (docs/method.md §11).
 
-Ten thousand members against ten thousand others make a hundred million pairs per signal. But wins
-need no pairs: in sorted order a running sum of the others tells how many each member outscores.
-Sorted by fold first, one running sum serves all folds, and what remains without a fold follows from
-the sums over everybody; so time grows with the number of records. Values are those of
-`PoolComparison` with 4 repeats of the folding: with many records the folding hardly matters.
+Ten thousand members against ten thousand others make a hundred million pairs per signal. But
+counting wins needs no pairs: in sorted order, a running sum of the others gives the number that
+each member outscores. Sorted by fold first, one running sum serves all folds, and the values
+without a fold follow from the sums over all records; so time grows with the number of records.
+Values are those of `PoolComparison` with 4 repeats of the folding: with many records the folding
+hardly matters.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _CHUNK = 50
 
 @dataclass(frozen=True)
 class FoldMeasurements:
-    """Of one signal: AUC without each fold, AUC and TPR at 5% FPR in it, as [draw, fold].
+    """One signal: AUC without each fold, AUC and TPR at 5% FPR within it, as [draw, fold].
 
-    The folds of all repeats follow one another.
+    The folds of all repeats are in one axis, repeat after repeat.
     """
 
     rest: Floats
@@ -46,10 +47,10 @@ class FoldMeasurements:
 
 @dataclass(frozen=True)
 class Folded:
-    """Where each record is evaluated: `fold[target, repeat]`, of `folds` in each repeat.
+    """The fold of each record, `fold[target, repeat]`, of `folds` in each repeat.
 
-    `members` and `others` hold how often each record was drawn, as [draw, target]; a record of the
-    other side counts 0.
+    `members` and `others` hold how often each record was drawn, as [draw, target]; 0 for records of
+    the other side.
     """
 
     fold: NDArray[np.int8]
@@ -77,7 +78,7 @@ def folded(
 
 
 class _Sorted:
-    """Records in the order of one signal, perhaps fold by fold: ties and folds are runs."""
+    """Records in the order of one signal, or fold by fold: ties within a fold form a run."""
 
     def __init__(self, order: Ints, score: NDArray[np.int32], fold: NDArray[np.int8]) -> None:
         self.order = order
@@ -90,7 +91,7 @@ class _Sorted:
     def counts(self, weight: Floats) -> tuple[Floats, Floats]:
         """Return, per record, the weight of all that score lower, and of all that score no higher.
 
-        `weight[draw, target]`; the answer is in sorted order.
+        `weight` is [draw, target]; the results are in sorted order.
         """
         sums = np.zeros((len(weight), len(self.order) + 1))
         np.cumsum(weight[:, self.order], axis=1, out=sums[:, 1:])
@@ -105,7 +106,7 @@ def fold_measurements(ranks: Ranks, signal: int, where: Folded) -> FoldMeasureme
     everybody = _Sorted(order, score, np.zeros(len(score), dtype=np.int8))
     sizes = members.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
     below, upto = everybody.counts(others)
-    won = np.zeros_like(members)  # of each record, twice the wins that its side takes part in
+    won = np.zeros_like(members)  # twice the wins of members over others that involve each record
     won[:, order] = members[:, order] * (below + upto)
     total = won.sum(axis=1, keepdims=True)
     below, upto = everybody.counts(members)
@@ -139,7 +140,7 @@ def _by_fold(values: Floats, fold: NDArray[np.int8], folds: int) -> Floats:
 
 
 class SortedPoolComparison(PoolComparison):
-    """Records are the units: each is a member or another, once."""
+    """Records are the units: each is either a member or a non-member."""
 
     repeats: int = REPEATS
 
@@ -147,15 +148,15 @@ class SortedPoolComparison(PoolComparison):
         self, assignments: Sequence[Assignment], groups: Groups, rng: Rng
     ) -> Deployable | None:
         """Cross-fit over records."""
-        made = [
+        results = [
             self._fitted(assignment, groups, self.folds(assignment, rng, self.repeats))
             for assignment in assignments
         ]
-        if made[0] is None:
+        if results[0] is None:
             return None
         # A redraw that cannot be folded counts against the finding.
         worst = np.ones((2, len(groups), 1))
-        together = np.concatenate([worst if item is None else item for item in made], axis=2)
+        together = np.concatenate([worst if item is None else item for item in results], axis=2)
         return Deployable(together[0], together[1])
 
     def _fitted(
@@ -165,7 +166,7 @@ class SortedPoolComparison(PoolComparison):
         inside: tuple[Singles, Singles] | None,
         weight: tuple[Floats, Floats] | None = None,
     ) -> Floats | None:
-        """Return AUC and TPR as [2, group, draw]; None where there is too little to fold."""
+        """Return AUC and TPR as [2, group, draw]; None where there are too few records to fold."""
         if inside is None:
             return None
         where = folded(assignment, self.targets, inside, weight)
@@ -174,34 +175,34 @@ class SortedPoolComparison(PoolComparison):
         rest, held, rate = (
             np.stack([getattr(item, name) for item in every]) for name in ("rest", "held", "rate")
         )
-        made = []
+        results = []
         for group in groups:
             places = np.unique(np.searchsorted(distinct, self.ranks.same[group]))
             best = np.nan_to_num(rest[places], nan=-1.0).round(9).argmax(axis=0)
             chosen = places[best][None]
-            made.append(
+            results.append(
                 [mean_known(np.take_along_axis(side, chosen, axis=0)[0]) for side in (held, rate)]
             )
-        return np.array(made).transpose(1, 0, 2)
+        return np.array(results).transpose(1, 0, 2)
 
     def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
-        """Draw members and others again, each from its own side."""
+        """Resample members and others, each within its side."""
         if not assignment.members.size or not assignment.others.size:
             return 0.0
         members, others = assignment.members, assignment.others[0]
         low, high = self.ranks.low[signal, members], self.ranks.high[signal, members]
-        made = []
+        results = []
         for start in range(0, DRAWS, _CHUNK):
             rows, columns = self.drawn(assignment, min(_CHUNK, DRAWS - start), rng)
             running = np.zeros((len(rows), self.ranks.low.shape[1] + 1))
             running[:, self.ranks.place[signal, others] + 1] = columns
             np.cumsum(running, axis=1, out=running)
             wins = (rows * (running[:, low] + running[:, high])).sum(axis=1)
-            made.append(wins / (2 * rows.sum(axis=1) * columns.sum(axis=1)))
-        return float(np.concatenate(made).std())
+            results.append(wins / (2 * rows.sum(axis=1) * columns.sum(axis=1)))
+        return float(np.concatenate(results).std())
 
     def spreads(self, assignment: Assignment, groups: Groups, rng: Rng) -> Spreads | None:
-        """Resample records: members and others apart for this pool, all together beyond it."""
+        """Resample records: within each side for this pool, all together for records like these."""
         pool = self.resampled(assignment, groups, rng, RESELECTING_DRAWS)
         if pool is None:
             return None
@@ -214,7 +215,7 @@ class SortedPoolComparison(PoolComparison):
     def resampled(
         self, assignment: Assignment, groups: Groups, rng: Rng, draws: int
     ) -> Floats | None:
-        """Draw records again within each side, and choose again."""
+        """Resample records within each side, and choose again."""
         inside = self.folds(assignment, rng, self.repeats)
         if inside is None:
             return None
@@ -227,10 +228,10 @@ class SortedPoolComparison(PoolComparison):
         inside: tuple[Singles, Singles] | None,
         weight: tuple[Floats, Floats],
     ) -> Floats:
-        made = []
+        results = []
         for start in range(0, len(weight[0]), _CHUNK):
             part = slice(start, start + _CHUNK)
             fitted = self._fitted(assignment, groups, inside, (weight[0][part], weight[1][part]))
             assert fitted is not None
-            made.append(fitted[0])
-        return np.concatenate(made, axis=1)
+            results.append(fitted[0])
+        return np.concatenate(results, axis=1)

@@ -13,13 +13,13 @@ from synthleak.metrics.comparison.base import Comparison, Spreads, resample
 from synthleak.metrics.crossfit.folds import Deployable
 from synthleak.metrics.crossfit.within_records import (
     FEW_INSTANCES,
+    aucs_per_record,
     choose_folds,
     doubled_wins,
     fold_measurements,
     folds_of,
     held_auc,
     held_tpr,
-    per_record_figures,
     resampled_instances,
     resampled_records,
     resampled_shares,
@@ -53,26 +53,26 @@ class WithinRecords(Comparison):
         return record_statistics(self.values, assignments)
 
     def sides(self, assignment: Assignment) -> tuple[float, float]:
-        """Return how many coins came out either way."""
+        """Return the numbers of coins that came out either way."""
         return float(len(assignment.members)), float(assignment.others.shape[1])
 
     def deployable(
         self, assignments: Sequence[Assignment], groups: Groups, rng: Rng
     ) -> Deployable | None:
-        """Cross-fit over instances, or over records where instances are few."""
+        """Cross-fit over instances, or over records where there are few instances."""
         inside = folds_of(self.sets, self.targets, rng)
         if inside is None:
             return None
         coins = self.coins(assignments)
-        figures = fold_measurements(self.values, coins, inside)
-        choices = [choose_folds(figures, group) for group in groups]
+        measured = fold_measurements(self.values, coins, inside)
+        choices = [choose_folds(measured, group) for group in groups]
         return Deployable(
-            np.stack([held_auc(figures, chosen) for chosen in choices]),
+            np.stack([held_auc(measured, chosen) for chosen in choices]),
             held_tpr(self.ranks, coins, inside, choices),
         )
 
     def standard_error(self, assignment: Assignment, signal: int, rng: Rng) -> float:
-        """Draw instances again with all their coins; records where instances are few."""
+        """Resample instances with all their coins; records where there are few instances."""
         coins = self.coins([assignment])[0]
         if self.sets < FEW_INSTANCES:
             shares = record_aucs(doubled_ranks(self.values[..., [signal]]), coins[None])[0, :, 0]
@@ -97,9 +97,9 @@ class WithinRecords(Comparison):
         coins = self.coins([assignment])
         records = resample(self.targets, RESELECTING_DRAWS, rng)
         if self.sets < FEW_INSTANCES:
-            made = np.nanstd(self._few_instances(coins, inside, groups, records), axis=1)
-            return Spreads(made, made, "records")
-        rest, held = per_record_figures(self.values, coins, inside)
+            errors = np.nanstd(self._few_instances(coins, inside, groups, records), axis=1)
+            return Spreads(errors, errors, "records")
+        rest, held = aucs_per_record(self.values, coins, inside)
         drawn = resampled_records(rest, held, records, groups)
         level = rest.share.mean(axis=(1, 2))
         weight = resample(self.sets, RESELECTING_DRAWS, rng)
@@ -112,7 +112,7 @@ class WithinRecords(Comparison):
     def resampled(
         self, assignment: Assignment, groups: Groups, rng: Rng, draws: int
     ) -> Floats | None:
-        """Draw instances again with all their coins; records where instances are few."""
+        """Resample instances with all their coins; records where there are few instances."""
         inside = folds_of(self.sets, self.targets, rng, RESELECTING_REPEATS)
         if inside is None:
             return None
@@ -133,15 +133,15 @@ class WithinRecords(Comparison):
     def _over_instances(
         self, coins: Bools, inside: Singles, groups: Groups, level: Floats, weight: Floats
     ) -> Floats:
-        """Choose among each group's leading signals: the others hardly ever win a fold."""
+        """Choose among each group's best signals only: the others hardly ever win a fold."""
         leading = [
             np.sort(group[np.argsort(-level[group], kind="stable")[:FINALISTS]]) for group in groups
         ]
         finalists = np.unique(np.concatenate(leading))
-        figures = resampled_instances(self.values, coins, inside, weight, finalists)
+        measured = resampled_instances(self.values, coins, inside, weight, finalists)
         return np.stack(
             [
-                held_auc(figures, choose_folds(figures, np.searchsorted(finalists, some)))
+                held_auc(measured, choose_folds(measured, np.searchsorted(finalists, some)))
                 for some in leading
             ]
         )

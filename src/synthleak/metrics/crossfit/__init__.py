@@ -1,1 +1,1 @@
-"""The deployable figure: choose on some folds, evaluate on another (docs/method.md §8)."""
+"""The deployable AUC: choose on some folds, evaluate on another (docs/method.md §8)."""

@@ -22,7 +22,7 @@ class Deployable:
 
 
 def fold_count(*sizes: int) -> int:
-    """Return how many folds units of these sizes allow; fewer than 2 means none."""
+    """Return how many folds sides with these numbers of units allow; fewer than 2 means none."""
     return min(FOLDS, *sizes)
 
 

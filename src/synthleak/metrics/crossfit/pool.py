@@ -1,9 +1,9 @@
-"""The deployable figure: choose on four folds, evaluate on the fifth (docs/method.md §8).
+"""The deployable AUC: choose on four folds, evaluate on the fifth (docs/method.md §8).
 
-Scores of different proxies are never pooled: each fold has its own AUC, by the proxy chosen without
-it, and the figure is their mean. For a pool, a fold is a share of the members and of the others
-(instances; records where there is one release). All that any fold needs are the wins of each member
-over each other unit, so they are counted once per assignment and summed by blocks.
+Scores of different proxies are never pooled: each fold has its own AUC, by the proxy chosen on the
+other folds, and the deployable AUC is their mean. For a pool, a fold is a part of the members and
+of the others (instances; records where there is one release). Every fold needs only the wins of
+each member over each other unit, so they are counted once per assignment and summed by blocks.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from synthleak.metrics.types import Groups, Ints, Signals, Singles
 class Wins:
     """`doubled[signal, member, other]`: twice the rounds a member outscores a unit, ties once.
 
-    Whole numbers, so that sums over folds are exact. `mass[other]` is what all rounds of a unit
-    weigh together, `signals` the distinct signals that were counted.
+    Whole numbers, so that sums over folds are exact. `mass[other]` is the total weight of a unit's
+    rounds, `signals` the distinct signals that were counted.
     """
 
     doubled: Singles
@@ -58,11 +58,11 @@ def wins_of(
 
 
 def _distinct_others(assignment: Assignment) -> tuple[Ints, NDArray[np.uint16]]:
-    """Return each unit's different cells, padded, and in how many rounds each was drawn."""
+    """Return each unit's distinct cells, padded, and the number of rounds that drew each."""
     ordered = np.sort(assignment.others.T, axis=1)
-    fresh = np.ones_like(ordered, dtype=np.bool_)
-    fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    slot = fresh.cumsum(axis=1) - 1
+    changed = np.ones_like(ordered, dtype=np.bool_)
+    changed[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    slot = changed.cumsum(axis=1) - 1
     width = int(slot.max()) + 1
     cells = np.repeat(ordered[:, :1], width, axis=1)
     counts = np.zeros((len(ordered), width), dtype=np.uint16)
@@ -78,7 +78,7 @@ def fold_aucs(
     """Return (AUC without the fold, AUC in the fold) as [signal, repeat, fold].
 
     `inside` places members and other units into folds; `weight` is how often each was drawn.
-    A fold that nobody was drawn into is NaN.
+    An empty fold is NaN.
     """
     rows, columns = inside
     row_weight, column_weight = weight or (np.ones(len(rows)), np.ones(len(columns)))
@@ -102,14 +102,14 @@ def fold_aucs(
 
 def ratio(part: Floats, whole: Floats) -> Floats:
     """Return part / whole, NaN where there is nothing to divide by."""
-    made: Floats = np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 1e-12)
-    return made
+    result: Floats = np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 1e-12)
+    return result
 
 
-def mean_known(figures: Floats) -> Floats:
-    """Return the mean over the last axis; folds that nobody was drawn into (NaN) do not count."""
-    known = np.isfinite(figures)
-    return ratio(np.where(known, figures, 0.0).sum(axis=-1), known.sum(axis=-1).astype(np.float64))
+def mean_known(values: Floats) -> Floats:
+    """Return the mean over the last axis; empty folds (NaN) do not count."""
+    known = np.isfinite(values)
+    return ratio(np.where(known, values, 0.0).sum(axis=-1), known.sum(axis=-1).astype(np.float64))
 
 
 def crossfit(
@@ -139,7 +139,7 @@ def choose_in_folds(rest: Floats, signals: Signals, ranks: Ranks, group: Signals
 
 
 def take_chosen(held: Floats, chosen: Signals) -> Floats:
-    """Return the held-out figure of each fold's chosen signal."""
+    """Return the held-out value of each fold's chosen signal."""
     taken: Floats = np.take_along_axis(held, chosen[None], axis=0)[0]
     return taken
 
@@ -151,7 +151,7 @@ def _held_tpr(
     choices: Sequence[Signals],
     inside: tuple[Singles, Singles],
 ) -> Floats:
-    """Return TPR at 5% FPR within folds: rounds pooled, since a fold holds few units a round."""
+    """Return TPR at 5% FPR within folds, rounds pooled, since a fold has few units per round."""
     rows, columns = inside
     cells, weight = _distinct_others(assignment)
     share = weight / np.float32(len(assignment.others))
@@ -163,5 +163,5 @@ def _held_tpr(
         rate = (reached @ columns.reshape(len(columns), -1)).reshape(-1, *hits.shape[1:])
         found = ((rate <= (FPR_LIMIT + 1e-6) * columns.sum(axis=0)) * rows).sum(axis=0)
         hits += np.where(np.stack(choices) == place, found, 0.0)
-    made: Floats = (hits / rows.sum(axis=0)).mean(axis=(1, 2))
-    return made
+    result: Floats = (hits / rows.sum(axis=0)).mean(axis=(1, 2))
+    return result

@@ -1,9 +1,10 @@
 """Cross-fitting where each record is compared with itself (docs/method.md §8; design `cohort`).
 
-Folds are shares of the instances, drawn without the coins; with fewer than ten instances they are
-shares of the records. A fold's value is the mean over records of AUC_x within it. For a record, the
-wins of members over others inside a fold are a rank sum: ``Σ_in R_f − n₁²/2``, where R_f ranks a
-release within the fold. R_f does not depend on the coins: it is computed once for all assignments.
+Folds are parts of the instances, drawn independently of the coins; with fewer than ten instances
+they are parts of the records. A fold's value is the mean over records of AUC_x within it. For a
+record, the wins of members over others in a fold are a rank sum: ``Σ_in R_f − n₁²/2``, where R_f
+ranks a release within the fold. R_f does not depend on the coins, so it is computed once for all
+assignments.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.crossfit.folds import FOLDS, REPEATS, fold_count, split_folds
-from synthleak.metrics.crossfit.pool import ratio, take_chosen
+from synthleak.metrics.crossfit.pool import mean_known, ratio, take_chosen
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
 from synthleak.metrics.statistics.table import mean_compared
@@ -56,7 +57,7 @@ def fold_measurements(values: Floats, coins: Bools, inside: Singles) -> FoldMeas
 
 
 class _Sum:
-    """A sum over records of AUC_x, and how many of them compared nothing."""
+    """A sum over records of AUC_x, and the number of records that compare nothing."""
 
     def __init__(self, records: int) -> None:
         self._records = records
@@ -69,13 +70,13 @@ class _Sum:
         self._missing = self._missing + idle
 
     def mean(self) -> Floats:
-        """Return the mean over the records that compared something."""
+        """Return the mean over the records that compare something."""
         return mean_compared(self._total, self._missing, self._records)
 
 
 @dataclass(frozen=True)
 class RecordFolds:
-    """AUC_x of one assignment per [signal, target, fold], and which of them compared nothing."""
+    """AUC_x of one assignment per [signal, target, fold], and which of them compare nothing."""
 
     share: Floats
     idle: Floats
@@ -86,7 +87,7 @@ class RecordFolds:
         return mean_compared(drawn @ self.share, drawn @ self.idle, 1.0)
 
 
-def per_record_figures(
+def aucs_per_record(
     values: Floats, coins: Bools, inside: Singles
 ) -> tuple[RecordFolds, RecordFolds]:
     """Return AUC_x of the first assignment without and within each fold."""
@@ -97,10 +98,10 @@ def per_record_figures(
     return _stacked(rest), _stacked(held)
 
 
-def _stacked(made: Sequence[tuple[Floats, Bools]]) -> RecordFolds:
+def _stacked(result: Sequence[tuple[Floats, Bools]]) -> RecordFolds:
     return RecordFolds(
-        np.stack([share[:, 0] for share, _ in made], axis=1),
-        np.stack([idle[0] for _, idle in made]).astype(np.float64),
+        np.stack([share[:, 0] for share, _ in result], axis=1),
+        np.stack([idle[0] for _, idle in result]).astype(np.float64),
     )
 
 
@@ -125,15 +126,15 @@ def doubled_wins(scores: Floats) -> Singles:
 
 
 def _share(ranks: Singles, member: Singles, inside: Singles) -> tuple[Floats, Bools]:
-    """Return AUC_x per [signal, assignment, fold] from doubled ranks, 0.5 if nothing compares."""
+    """Return AUC_x per [signal, assignment, fold] from doubled ranks; 0.5 if none compare."""
     signals, sets, folds = ranks.shape
     sums = member @ ranks.transpose(1, 0, 2).reshape(sets, -1)
     sums = sums.reshape(len(member), signals, folds).transpose(1, 0, 2).astype(np.float64)
     joined = (member @ inside).astype(np.float64)
     compared = joined * (inside.sum(axis=0) - joined)
     wins = sums - joined**2
-    made: Floats = np.divide(wins, 2 * compared, out=np.full_like(wins, 0.5), where=compared > 0)
-    return made, compared == 0
+    result: Floats = np.divide(wins, 2 * compared, out=np.full_like(wins, 0.5), where=compared > 0)
+    return result, compared == 0
 
 
 def _over_records(values: Floats, coins: Bools, inside: Singles) -> FoldMeasurements:
@@ -146,16 +147,16 @@ def _over_records(values: Floats, coins: Bools, inside: Singles) -> FoldMeasurem
     return FoldMeasurements(rest, held)
 
 
-def choose_folds(figures: FoldMeasurements, group: Signals) -> Signals:
+def choose_folds(measured: FoldMeasurements, group: Signals) -> Signals:
     """Return each assignment's and fold's best signal of a group, the first on ties."""
-    chosen: Signals = group[figures.rest[group].round(9).argmax(axis=0)]
+    chosen: Signals = group[measured.rest[group].round(9).argmax(axis=0)]
     return chosen
 
 
-def held_auc(figures: FoldMeasurements, chosen: Signals) -> Floats:
+def held_auc(measured: FoldMeasurements, chosen: Signals) -> Floats:
     """Return the deployable AUC of every assignment."""
-    made: Floats = take_chosen(figures.held, chosen).mean(axis=1)
-    return made
+    result: Floats = take_chosen(measured.held, chosen).mean(axis=1)
+    return result
 
 
 def held_tpr(ranks: Ranks, coins: Bools, inside: Singles, choices: Sequence[Signals]) -> Floats:
@@ -196,7 +197,7 @@ def resampled_instances(
 ) -> FoldMeasurements:
     """Evaluate one assignment's folds again with instances drawn `weight[draw, set]` times.
 
-    A record's releases are weighed, never copied, so that a release is on one side of a fold only.
+    Releases are weighted, never copied, so that a release is on one side of a fold only.
     """
     draws, sets = weight.shape
     drawn = weight.T.astype(np.float32)
@@ -208,7 +209,7 @@ def resampled_instances(
         joined = coins[:, position]
         wins = doubled_wins(values[:, position][:, finalists])[:, joined]
         within = wins @ fold
-        # Whole numbers: what the fold does not hold is exactly the difference.
+        # Whole numbers, so the difference is exact.
         without = np.repeat(wins @ drawn, inside.shape[1], axis=2) - within
         held.add(*_weighed(within, joined, fold))
         rest.add(*_weighed(without, joined, everyone - fold))
@@ -222,32 +223,29 @@ def _weighed(ranks: Singles, member: Bools, side: Singles) -> tuple[Floats, Bool
     joined = inside.sum(axis=0, dtype=np.float64)
     compared = joined * (side.sum(axis=0, dtype=np.float64) - joined)
     top = sums - joined**2
-    made: Floats = np.divide(top, 2 * compared, out=np.full_like(top, 0.5), where=compared > 0)
-    return made, compared == 0
+    result: Floats = np.divide(top, 2 * compared, out=np.full_like(top, 0.5), where=compared > 0)
+    return result, compared == 0
 
 
 def resampled_records(
     rest: RecordFolds, held: RecordFolds, weight: Floats, groups: Groups
 ) -> Floats:
     """Return the deployable AUC per [group, draw], records drawn `weight[draw, target]` times."""
-    figures = FoldMeasurements(rest.resampled(weight), held.resampled(weight))
-    return np.stack([held_auc(figures, choose_folds(figures, group)) for group in groups])
+    measured = FoldMeasurements(rest.resampled(weight), held.resampled(weight))
+    return np.stack([held_auc(measured, choose_folds(measured, group)) for group in groups])
 
 
 def resampled_shares(shares: Floats, inside: Singles, weight: Floats, groups: Groups) -> Floats:
-    """Return the deployable AUC per [group, draw] where folds are shares of the records.
+    """Return the deployable AUC per [group, draw] where folds are parts of the records.
 
-    `shares[signal, target]` is AUC_x of one assignment; `weight[draw, target]` says how often each
-    record is drawn: never, if it compares nothing.
+    `shares[signal, target]` is AUC_x of one assignment; `weight[draw, target]` is how often each
+    record is drawn, 0 if it compares nothing.
     """
     drawn = shares[:, None, :] * weight
     within = ratio(drawn @ inside, weight @ inside)
     without = ratio(drawn @ (1 - inside), weight @ (1 - inside))
-    made = []
+    result = []
     for group in groups:
         best = group[np.nan_to_num(without[group], nan=-1.0).round(9).argmax(axis=0)]
-        held = take_chosen(within, best)
-        known = np.isfinite(held)
-        total = np.where(known, held, 0.0).sum(axis=1)
-        made.append(ratio(total, known.sum(axis=1).astype(np.float64)))
-    return np.asarray(made)
+        result.append(mean_known(take_chosen(within, best)))
+    return np.asarray(result)

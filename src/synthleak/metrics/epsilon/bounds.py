@@ -1,8 +1,8 @@
 """Lower bounds on ε from one trial per instance, and the μ of a Gaussian mechanism.
 
-Every trial asks of the designated target whether its score passes a threshold that other instances
-chose. Members pass at the rate TPR, non-members at FPR, and (ε, δ)-privacy allows
-TPR ≤ e^ε FPR + δ and 1 − FPR ≤ e^ε (1 − TPR) + δ. Clopper–Pearson limits, α/2 a side, turn counts
+In every trial the score of the designated target passes a threshold, chosen on other instances, or
+does not. Members pass at the rate TPR, non-members at FPR, and (ε, δ)-privacy requires
+TPR ≤ e^ε FPR + δ and 1 − FPR ≤ e^ε (1 − TPR) + δ. Clopper–Pearson limits, α/2 per side, turn counts
 into a bound that holds with probability 1 − α (docs/method.md §8; design/epsilon.md).
 """
 
@@ -22,9 +22,9 @@ RESERVED = 0.4
 
 @dataclass(frozen=True)
 class EpsilonBound:
-    """A lower bound on ε at `delta`, and the largest one that the design could have shown.
+    """A lower bound on ε at `delta`, and the largest bound that the design can give.
 
-    `trials` were counted; `reason` says why there is no bound.
+    `trials` is the number counted; `reason` says why there is no bound.
     """
 
     lower: float | None
@@ -49,16 +49,14 @@ def clopper_pearson(hits: int, trials: int, alpha: float) -> tuple[float, float]
     return low, high
 
 
-def epsilon_of_counts(
-    found: int, members: int, alarms: int, others: int, delta: float, alpha: float = ALPHA
-) -> float:
-    """Return the ε that these counts refute everything below, with confidence 1 − α.
+def epsilon_of_counts(found: int, members: int, alarms: int, others: int, delta: float) -> float:
+    """Return the lower bound on ε from these counts, with confidence 1 − α.
 
     >>> [round(epsilon_of_counts(n, n, 0, n, 0.0), 2) for n in (50, 25)]
     [2.57, 1.84]
     """
-    tpr = clopper_pearson(found, members, alpha / 2)[0]
-    fpr = clopper_pearson(alarms, others, alpha / 2)[1]
+    tpr = clopper_pearson(found, members, ALPHA / 2)[0]
+    fpr = clopper_pearson(alarms, others, ALPHA / 2)[1]
     return _bound(tpr, fpr, delta)
 
 
@@ -70,13 +68,11 @@ def _log_ratio(above: float, below: float) -> float:
     return math.log(above / below) if above > 0 else -math.inf
 
 
-def lone_epsilon(
-    scores: Floats, member: Bools, delta: float, rng: Rng, alpha: float = ALPHA
-) -> EpsilonBound:
+def lone_epsilon(scores: Floats, member: Bools, delta: float, rng: Rng) -> EpsilonBound:
     """Bound ε from `scores[instance, signal]` of each instance's designated target.
 
-    Signal and threshold are chosen on a reserved 40% of instances, stratified by bit, and counted
-    on the rest: choosing on counted instances would void the bound.
+    Signal and threshold are chosen on a reserved 40% of instances, stratified by membership; the
+    rest is counted. Choosing on counted instances would invalidate the bound.
     """
     method = "Clopper–Pearson, one trial per instance, choices on a reserved 40%"
     reserved = np.zeros(len(member), dtype=np.bool_)
@@ -88,7 +84,7 @@ def lone_epsilon(
     if min(counts + kept) < 1:
         reason = f"{int(member.sum())} members and {int((~member).sum())} others are too few"
         return EpsilonBound(None, None, delta, sum(counts), method, reason)
-    signal, threshold = _best_rule(scores[reserved], member[reserved], delta, alpha)
+    signal, threshold = _best_rule(scores[reserved], member[reserved], delta)
     passed = scores[~reserved, signal] > threshold
     truth = member[~reserved]
     lower = epsilon_of_counts(
@@ -97,14 +93,13 @@ def lone_epsilon(
         int((passed & ~truth).sum()),
         counts[1],
         delta,
-        alpha,
     )
-    largest = largest_lone(int(member.sum()), int((~member).sum()), delta, alpha)
+    largest = largest_lone(int(member.sum()), int((~member).sum()), delta)
     return EpsilonBound(lower, largest, delta, sum(counts), method)
 
 
-def largest_lone(members: int, others: int, delta: float, alpha: float = ALPHA) -> float | None:
-    """Return the largest ε that `members` and `others` could show; None if they are too few.
+def largest_lone(members: int, others: int, delta: float) -> float | None:
+    """Return the largest bound that `members` and `others` can give; None if they are too few.
 
     >>> [round(largest_lone(n, n, 0.0), 2) for n in (50, 10)]
     [2.03, 0.16]
@@ -112,15 +107,15 @@ def largest_lone(members: int, others: int, delta: float, alpha: float = ALPHA) 
     counts = [side - round(RESERVED * side) for side in (members, others)]
     if min(*counts, members - counts[0], others - counts[1]) < 1:
         return None
-    return epsilon_of_counts(counts[0], counts[0], 0, counts[1], delta, alpha)
+    return epsilon_of_counts(counts[0], counts[0], 0, counts[1], delta)
 
 
-def _best_rule(scores: Floats, member: Bools, delta: float, alpha: float) -> tuple[int, float]:
-    """Return the signal and threshold with the best bound here, ties by TPR − FPR, then by order.
+def _best_rule(scores: Floats, member: Bools, delta: float) -> tuple[int, float]:
+    """Return the signal and threshold with the best bound, ties by TPR − FPR, then by order.
 
-    A threshold lies halfway between two scores, so that neither side is favoured later.
+    A threshold lies halfway between two scores, so that it favours neither side.
     """
-    bounds = _bound_table(int(member.sum()), int((~member).sum()), delta, alpha)
+    bounds = _bound_table(int(member.sum()), int((~member).sum()), delta)
     best, rule = (-1.0, -math.inf), (0, math.inf)
     for signal, column in enumerate(scores.T):
         passed = column > column[:, None]
@@ -128,17 +123,17 @@ def _best_rule(scores: Floats, member: Bools, delta: float, alpha: float) -> tup
         found, alarms = passed[:, member].sum(axis=1), passed[:, ~member].sum(axis=1)
         gap = found / member.sum() - alarms / (~member).sum()
         place = np.lexsort((-gap, -bounds[found, alarms]))[0]
-        worth = (float(bounds[found, alarms][place]), float(gap[place]))
-        if worth > best:
+        quality = (float(bounds[found, alarms][place]), float(gap[place]))
+        if quality > best:
             halfway = (column[place] + above[place]) / 2
-            best, rule = worth, (signal, float(halfway))
+            best, rule = quality, (signal, float(halfway))
     return rule
 
 
-def _bound_table(members: int, others: int, delta: float, alpha: float) -> Floats:
+def _bound_table(members: int, others: int, delta: float) -> Floats:
     """Return the bound of every (members found, false alarms)."""
-    tpr = np.array([clopper_pearson(k, members, alpha / 2)[0] for k in range(members + 1)])
-    fpr = np.array([clopper_pearson(k, others, alpha / 2)[1] for k in range(others + 1)])
+    tpr = np.array([clopper_pearson(k, members, ALPHA / 2)[0] for k in range(members + 1)])
+    fpr = np.array([clopper_pearson(k, others, ALPHA / 2)[1] for k in range(others + 1)])
     return np.array([[_bound(t, f, delta) for f in fpr.tolist()] for t in tpr.tolist()])
 
 

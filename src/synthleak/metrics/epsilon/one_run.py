@@ -1,10 +1,10 @@
 """A lower bound on ε from many independent coins at once (Steinke, Nasr and Jagielski, 2023).
 
-If every coin decides about one record and the whole of the releases is (ε, δ)-private for each,
-then of r guesses the number of right ones is, up to δ, no larger than that of r tosses that come
-out right with probability e^ε / (1 + e^ε). In `cohort` each coin touches one independently noised
-release, so that n·|P| coins may be counted together. Guesses come from outputs only, and whatever
-is chosen is chosen on other instances (docs/method.md §8; design/epsilon.md).
+If every coin decides about one record and all releases together are (ε, δ)-private for each record,
+then the number of right guesses among r is, up to δ, no larger than among r tosses that are right
+with probability e^ε / (1 + e^ε). In `cohort` each coin concerns one independently noised release,
+so n·|P| coins may be counted together. Guesses use outputs only, and all choices are made on other
+instances (docs/method.md §8; design/epsilon.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from synthleak.metrics.epsilon.bounds import ALPHA, EpsilonBound
 from synthleak.metrics.types import Bools, Ints, Rng
 
 SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
-"""Of the coins, how many to guess on a side: fewer than half, since heads may be few."""
+"""Shares of the coins to guess on each side: fewer than half, since there may be few heads."""
 LARGEST = 50.0
 METHOD = "one-run bound over all coins, choices on a reserved half"
 
@@ -43,32 +43,28 @@ def one_run_p_value(coins: int, guesses: int, right: int, epsilon: float, delta:
     return min(1.0, tail + 2 * coins * delta * steepest)
 
 
-def one_run_epsilon(
-    coins: int, guesses: int, right: int, delta: float, alpha: float = ALPHA
-) -> float:
+def one_run_epsilon(coins: int, guesses: int, right: int, delta: float) -> float:
     """Return the largest ε that `right` of `guesses` refute at level α, or 0."""
-    if guesses == 0 or one_run_p_value(coins, guesses, right, 0.0, delta) > alpha:
+    if guesses == 0 or one_run_p_value(coins, guesses, right, 0.0, delta) > ALPHA:
         return 0.0
     low, high = 0.0, LARGEST
     for _ in range(50):
         middle = (low + high) / 2
-        refuted = one_run_p_value(coins, guesses, right, middle, delta) <= alpha
+        refuted = one_run_p_value(coins, guesses, right, middle, delta) <= ALPHA
         low, high = (middle, high) if refuted else (low, middle)
     return low
 
 
 def audit_delta(claimed: float, coins: int) -> float:
-    """Return δ_a = min(δ_claim, 1 / (100 m)): a larger δ would let the δ term eat the bound."""
+    """Return δ_a = min(δ_claim, 1 / (100 m)): with a larger δ the δ term would swamp the bound."""
     return min(claimed, 1 / (100 * coins))
 
 
-def cohort_epsilon(
-    values: Floats, coins: Bools, delta: float, rng: Rng, alpha: float = ALPHA
-) -> EpsilonBound:
+def cohort_epsilon(values: Floats, coins: Bools, delta: float, rng: Rng) -> EpsilonBound:
     """Bound ε from `values[instance, target, signal]` and `coins[instance, target]`.
 
-    Half of the instances (half of the records where there is one instance) choose the signal, how
-    scores are compared and how many to guess; the other half is guessed and counted.
+    On half of the instances (of the records, if there is one instance) the signal, the scale and
+    the number of guesses are chosen; the other half is guessed and counted.
     """
     reserved = _reserved(coins.shape, rng)
     counted = int((~reserved).sum())
@@ -79,23 +75,23 @@ def cohort_epsilon(
     column, high, low = _best_guesses(table[reserved], coins[reserved], rng)
     guess = _guess(table[~reserved][:, column], high, low, rng)
     right = int((guess == np.where(coins[~reserved], 1, -1)).sum())
-    made = int((guess != 0).sum())
+    guessed = int((guess != 0).sum())
     return EpsilonBound(
-        lower=one_run_epsilon(coins.size, made, right, delta, alpha),
-        largest=largest_one_run(coins.shape, delta, alpha),
+        lower=one_run_epsilon(coins.size, guessed, right, delta),
+        largest=largest_one_run(coins.shape, delta),
         delta=delta,
         trials=counted,
         method=METHOD,
     )
 
 
-def largest_one_run(shape: tuple[int, ...], delta: float, alpha: float = ALPHA) -> float | None:
-    """Return the largest ε that coins `[instance, target]` could show, were all guesses right."""
+def largest_one_run(shape: tuple[int, ...], delta: float) -> float | None:
+    """Return the bound that coins `[instance, target]` give if all guesses are right."""
     instances, targets = shape
     counted = (instances - instances // 2) * targets if instances > 1 else targets - targets // 2
     if min(counted, instances * targets - counted) < 1:
         return None
-    return one_run_epsilon(instances * targets, counted, counted, delta, alpha)
+    return one_run_epsilon(instances * targets, counted, counted, delta)
 
 
 def _reserved(shape: tuple[int, ...], rng: Rng) -> Bools:
@@ -109,7 +105,7 @@ def _reserved(shape: tuple[int, ...], rng: Rng) -> Bools:
 
 
 def _comparable(values: Floats) -> Floats:
-    """Return each signal as it is and, with it, as a rank among the record's own releases."""
+    """Return each signal as it is, and as a rank among the record's own releases."""
     from scipy.stats import rankdata
 
     if len(values) == 1:
@@ -134,12 +130,12 @@ def _best_guesses(table: Floats, coins: Bools, rng: Rng) -> tuple[int, float, fl
             continue
         for low in (0.0, share):
             right = joined[count - 1] + (absent[count - 1] if low else 0)
-            made = count * (2 if low else 1)
-            bound = beta.ppf(ALPHA, right, made - right + 1)
+            guessed = count * (2 if low else 1)
+            bound = beta.ppf(ALPHA, right, guessed - right + 1)
             column = int(np.argmax(np.nan_to_num(bound)))
-            worth = (float(np.nan_to_num(bound)[column]), float(right[column] / made))
-            if worth > best:
-                best, rule = worth, (column, share, low)
+            quality = (float(np.nan_to_num(bound)[column]), float(right[column] / guessed))
+            if quality > best:
+                best, rule = quality, (column, share, low)
     return rule
 
 

@@ -17,7 +17,7 @@ from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.statistics.table import FEW_OTHERS, PoolStatistic, Statistics
 
 BLOCK = 64
-"""Assignments at a time: their running sums fit the processor's cache."""
+"""Assignments per block: their running sums fit the processor's cache."""
 
 
 def pool_statistics(
@@ -38,7 +38,7 @@ def pool_statistics(
 
 
 class _Block:
-    """Some assignments, ready to be looked up in any signal."""
+    """Some assignments, prepared for looking up any signal."""
 
     def __init__(self, assignments: Sequence[Assignment], cells: int) -> None:
         counts = [

@@ -1,8 +1,8 @@
 """The statistics that the verdict combines (docs/method.md §8).
 
-A leak can show in several ways: a little in many members, or much in few. Each way has a statistic,
-and the test in `metrics/null.py` combines them without counting any of them twice. To add one,
-write an entry here and its column in `analyses/cells.py`: everything else loops over the table.
+A leak can be small in many members, or large in a few. Each kind has its statistic, and the test in
+`metrics/null.py` combines them into one p-value. To add one, write an entry here and its column in
+`analyses/cells.py`: everything else loops over the table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TENTH = 0.1
 
 
 def tenth(count: int) -> int:
-    """Return how many records make a tenth: at least one (docs/method.md §10, k of S10).
+    """Return the number of records in a tenth: at least one (docs/method.md §10, k of S10).
 
     >>> [tenth(n) for n in (1, 14, 15, 60)]
     [1, 1, 2, 6]
@@ -30,7 +30,7 @@ def tenth(count: int) -> int:
 def mean_compared(total: Floats, idle: Floats, records: float | Floats) -> Floats:
     """Return the mean over the records that compare something; 0.5 where none does.
 
-    `total` sums all of `records`, of which `idle` compare nothing and so count 0.5 in it.
+    `total` is the sum over all `records`; of these, `idle` compare nothing and count 0.5 in it.
     """
     count = records - idle
     mean: Floats = np.where(
@@ -43,7 +43,7 @@ def mean_compared(total: Floats, idle: Floats, records: float | Floats) -> Float
 class Statistic:
     """A statistic: its name in the results, its title, and its column in `proxies.csv`.
 
-    `short` is the title in a sentence, `heading` the head of a table's column.
+    `short` is the title within a sentence, `heading` the heading of a table's column.
     """
 
     name: str
@@ -57,10 +57,10 @@ class Statistic:
 class PoolStatistic(Statistic):
     """Compares members with non-members: a mean over members of what `per_member` returns.
 
-    `per_member(below, upto, total)` sees how many non-members score lower than a member, how many
-    score no higher, and how many there are. Its values end at `total`, which counts as 1. An
-    assignment without members or without others counts as `empty`. A statistic that
-    `needs_many_others` is used where 500 non-members or more are planned.
+    `per_member(below, upto, total)` gets the numbers of non-members that score lower than a member,
+    that score no higher, and of all; its largest value is `total`, which counts as 1. An assignment
+    without members or without others counts as `empty`. A statistic that `needs_many_others` is
+    used where 500 non-members or more are planned.
     """
 
     per_member: Callable[[Floats, Floats, Floats], Floats]
@@ -129,13 +129,13 @@ RECORD_STATISTICS = (
         _mean_of_largest_tenth,
     ),
 )
-"""The AUC is always first: power, selection and `Null` read it by its place."""
+"""The AUC is always first: power, selection and `Null` read it by its position."""
 
 BY_NAME: dict[str, Statistic] = {s.name: s for s in (*POOL_STATISTICS, *RECORD_STATISTICS)}
 
 
 def by_column(names: Iterable[str]) -> dict[str, list[Statistic]]:
-    """Return the columns of `proxies.csv` that some statistics fill, the AUC's left out.
+    """Return the columns of `proxies.csv` that some statistics fill, except the AUC's.
 
     >>> [(column, [s.heading for s in of]) for column, of in by_column(["auc", "tail5"]).items()]
     [('tail', ['Tail 5%'])]

@@ -1,8 +1,8 @@
 """Statistics of each record's releases with it against those without it (docs/method.md §7, §8).
 
-AUC_x compares the scores of one record over releases, so nothing that makes a record easy or hard
-enters it. A record whose coins all fell the same way compares nothing and leaves the mean, in the
-observed assignment and in every redraw alike.
+AUC_x compares the scores of one record over releases, so it does not depend on how easy the record
+is to recognise. A record whose coins are all equal compares nothing and is left out of the mean, in
+the observed assignment and in every redraw alike.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, coins_of
-from synthleak.metrics.statistics.table import RECORD_STATISTICS, RecordStatistic, Statistics
+from synthleak.metrics.statistics.table import RECORD_STATISTICS, Statistics
 from synthleak.metrics.types import Bools, Singles
 
 BLOCK = 128
@@ -33,7 +33,7 @@ def doubled_ranks(values: Floats) -> Singles:
 def record_aucs(ranks: Singles, coins: Bools) -> Floats:
     """Return AUC_x as [assignment, target, signal] for `coins[assignment, set, target]`.
 
-    A record that compares nothing is 0.5; `mean_compared` takes it out of a mean again.
+    A record that compares nothing is 0.5; `mean_compared` leaves it out of a mean.
     """
     inside = np.ascontiguousarray(np.moveaxis(coins, 2, 0), dtype=np.float32)
     sums = np.matmul(inside, ranks).astype(np.float64) / 2
@@ -46,27 +46,23 @@ def record_aucs(ranks: Singles, coins: Bools) -> Floats:
 
 
 def idle(coins: Bools) -> Bools:
-    """Return which records compare nothing, as [assignment, target]: all their coins agree."""
+    """Return which records compare nothing, as [assignment, target]: all their coins are equal."""
     return np.asarray(coins.all(axis=1) | ~coins.any(axis=1))
 
 
-def record_statistics(
-    values: Floats,
-    assignments: Sequence[Assignment],
-    wanted: Sequence[RecordStatistic] = RECORD_STATISTICS,
-) -> Statistics:
-    """Return the wanted statistics of every assignment and signal."""
+def record_statistics(values: Floats, assignments: Sequence[Assignment]) -> Statistics:
+    """Return the statistics of every assignment and signal."""
     ranks = doubled_ranks(values)
-    made = np.empty((len(wanted), len(assignments), values.shape[2]))
+    result = np.empty((len(RECORD_STATISTICS), len(assignments), values.shape[2]))
     for rows, coins in _blocks(values, assignments):
         shares, nothing = record_aucs(ranks, coins), idle(coins)
-        for place, item in enumerate(wanted):
-            made[place, rows] = item.combine(shares, nothing)
-    return Statistics(tuple(item.name for item in wanted), made)
+        for place, item in enumerate(RECORD_STATISTICS):
+            result[place, rows] = item.combine(shares, nothing)
+    return Statistics(tuple(item.name for item in RECORD_STATISTICS), result)
 
 
 def _blocks(values: Floats, assignments: Sequence[Assignment]) -> Iterator[tuple[slice, Bools]]:
-    """Yield some assignments at a time, and their coins."""
+    """Yield the assignments in blocks, with their coins."""
     sets, targets, _ = values.shape
     for start in range(0, len(assignments), BLOCK):
         rows = slice(start, start + BLOCK)
@@ -76,9 +72,9 @@ def _blocks(values: Floats, assignments: Sequence[Assignment]) -> Iterator[tuple
 def record_p_values(values: Floats, assignments: Sequence[Assignment]) -> tuple[Floats, Floats]:
     """Return (AUC of the best signal, p) per record; the observed assignment is first.
 
-    The statistic of a record is the largest of its signals' AUCs, each in units of its own spread
-    for the number of members and for its ties. A record's p uses its own coins alone, and
-    coins are independent over records: false-discovery control needs no more.
+    The statistic of a record is the largest AUC of its signals, each in units of its spread for the
+    number of members and for its ties. A record's p uses its own coins only, and coins are
+    independent over records, which is all that false-discovery control needs.
     """
     sets, targets, _ = values.shape
     ranks = doubled_ranks(values)
@@ -101,7 +97,7 @@ def record_p_values(values: Floats, assignments: Sequence[Assignment]) -> tuple[
 
 
 def _tie_factor(ranks: Singles) -> Floats:
-    """Return by how much ties narrow the spread of an AUC, inverted; 0 where all is tied."""
+    """Return how much larger the spread of an AUC would be without ties; 0 where all is tied."""
     sets = ranks.shape[1]
     full = (sets**2 - 1) / 12.0
     variance = (ranks.astype(np.float64) / 2).var(axis=1)

@@ -15,7 +15,7 @@ from synthleak.core.validation import DataPath
 from synthleak.corpus.corpus import Labels, Record, readers
 from synthleak.corpus.delimited import delimited_rows
 from synthleak.corpus.files import read_json
-from synthleak.paper.published import Published, must_be_folder
+from synthleak.paper.published import Published
 
 Fold = Callable[[Labels], Labels]
 
@@ -39,7 +39,8 @@ class Eurlex57k(Published):
 
     def read_all(self) -> Iterator[Record]:
         """Yield a record per law that keeps a label."""
-        must_be_folder(self.path)
+        if not self.path.is_dir():
+            raise CorpusError("no such folder", str(self.path), "check corpus.path")
         fold = _folding(self.folding) if self.folding else tuple
         laws = [self._law(file, fold) for file in sorted(self.path.rglob("*.json"))]
         if not laws:

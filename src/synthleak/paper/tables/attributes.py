@@ -13,7 +13,6 @@ from synthleak.analyses.selection_rules import SelectionRow
 from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import OUTLIER, RANDOM, RARE, UNION, Source
 
-FOUND = 0.05
 SPLIT = "split80"
 ALL = "all"
 NAMES = {
@@ -34,7 +33,7 @@ SELECTIONS = {SPLIT: "80% split", "all": "all episodes"}
 BLOCKS = {OUTLIER: "Outlier pools", RARE: "Rare-label pools"}
 
 
-def attributes(source: Source) -> lay.Printed:
+def attributes(source: Source) -> lay.Table:
     """Spearman's ρ of each attribute with V, per pool, and combined over the random pools."""
     rows: Sequence[AttributeTest] = source.rows("attributes")
     shown = [row for row in rows if row.block not in (RANDOM, UNION)]
@@ -51,7 +50,7 @@ def attributes(source: Source) -> lay.Printed:
     columns.append(lay.Column("combined ρ", "Random pools", upright=True))
     blocks = []
     for generator in generators:
-        made = []
+        lines = []
         for attribute in ATTRIBUTES:
             own = {
                 (row.corpus, row.pool): row
@@ -60,8 +59,8 @@ def attributes(source: Source) -> lay.Printed:
             }
             entries = [_test(own.get(pool)) for pool in named]
             last = _fisher(combined.get((generator, attribute)))
-            made.append(lay.Row((NAMES[attribute],), (*entries, last)))
-        blocks.append(lay.Block(tuple(made), title=generator))
+            lines.append(lay.Row((NAMES[attribute],), (*entries, last)))
+        blocks.append(lay.Block(lines, title=generator))
     caption = lay.words(
         "Spearman's ρ between an attribute of a record and the rank of its vulnerability in its"
         " pool, V pooled over budgets under one proxy that was chosen on 80% of the instances."
@@ -78,15 +77,15 @@ def attributes(source: Source) -> lay.Printed:
             " restricts its range.",
         ),
     )
-    part = lay.Part(("Attribute",), tuple(columns), tuple(blocks))
-    return lay.Printed("attributes", caption, (part,), notes)
+    part = lay.Part(("Attribute",), columns, blocks)
+    return lay.Table("attributes", caption, (part,), notes)
 
 
 def _test(row: AttributeTest | None) -> lay.Entry:
     if row is None or row.rho is None:
         return lay.NOTHING
-    mark = "*" if row.p_holm is not None and row.p_holm <= FOUND else ""
-    made = lay.entry(
+    mark = "*" if lay.significant(row.p_holm) else ""
+    entry = lay.entry(
         _rho(row.rho),
         lay.Piece(row.selected_on + mark, form="sup"),
         rho=row.rho,
@@ -95,7 +94,7 @@ def _test(row: AttributeTest | None) -> lay.Entry:
         p_holm=row.p_holm,
         floor=row.floor,
     )
-    return replace(made, faint=row.floor is None or abs(row.rho) < row.floor)
+    return replace(entry, faint=row.floor is None or abs(row.rho) < row.floor)
 
 
 def _rho(rho: float) -> str:
@@ -111,8 +110,8 @@ def _rho(rho: float) -> str:
 def _fisher(row: CombinedRow | None) -> lay.Entry:
     if row is None or row.rho is None:
         return lay.NOTHING
-    found = row.p_holm is not None and row.p_holm <= FOUND
-    made = lay.entry(
+    found = lay.significant(row.p_holm)
+    entry = lay.entry(
         _rho(row.rho),
         *([lay.Piece("*", form="sup")] if found else []),
         rho=row.rho,
@@ -122,7 +121,7 @@ def _fisher(row: CombinedRow | None) -> lay.Entry:
         records=row.records,
         p_holm=row.p_holm,
     )
-    return replace(made, faint=not found)
+    return replace(entry, faint=not found)
 
 
 def _combined(source: Source, selection: str) -> dict[tuple[str, str], CombinedRow]:
@@ -142,13 +141,13 @@ def _selections(rows: Sequence[CombinedRow] | Sequence[SelectionRow]) -> list[st
     return list(dict.fromkeys(row.selection for row in rows))
 
 
-def selection(source: Source) -> lay.Printed:
+def selection(source: Source) -> lay.Table:
     """How many tests are significant, and how far ρ moves, under each rule of selection."""
     rows: Sequence[SelectionRow] = source.rows("selection_rules")
     combined = {name: _combined(source, name) for name in _selections(rows)}
     blocks = []
     for generator in dict.fromkeys(row.generator for row in rows):
-        made = []
+        lines = []
         for row in rows:
             if row.generator != generator:
                 continue
@@ -157,8 +156,8 @@ def selection(source: Source) -> lay.Printed:
                 f"{row.significant}/{row.tests}", significant=row.significant, tests=row.tests
             )
             title = SELECTIONS.get(row.selection, f"fixed {row.selection}")
-            made.append(lay.Row((title,), (count, *map(_plain_rho, rhos), _move(row))))
-        blocks.append(lay.Block(tuple(made), title=generator))
+            lines.append(lay.Row((title,), (count, *map(_plain_rho, rhos), _move(row))))
+        blocks.append(lay.Block(lines, title=generator))
     columns = (
         lay.Column("sig./N"),
         *(lay.Column(SHORT[name]) for name in ATTRIBUTES),
@@ -169,8 +168,8 @@ def selection(source: Source) -> lay.Printed:
         " significant after Holm, of all; ρ combined over the random pools by Fisher's z; and the"
         " largest change of any pool's ρ against the 80% split. Fixed rules choose nothing."
     )
-    part = lay.Part(("Selection rule",), columns, tuple(blocks))
-    return lay.Printed("selection", caption, (part,), (_significant(),), size="small")
+    part = lay.Part(("Selection rule",), columns, blocks)
+    return lay.Table("selection", caption, (part,), (_significant(),), size="small")
 
 
 def _significant() -> tuple[lay.Piece, ...]:
@@ -184,8 +183,8 @@ def _significant() -> tuple[lay.Piece, ...]:
 def _plain_rho(row: CombinedRow | None) -> lay.Entry:
     if row is None or row.rho is None:
         return lay.NOTHING
-    made = lay.entry(lay.signed(row.rho, 2), rho=row.rho, p_holm=row.p_holm)
-    return lay.bold(made, row.p_holm is not None and row.p_holm <= FOUND)
+    entry = lay.entry(lay.signed(row.rho, 2), rho=row.rho, p_holm=row.p_holm)
+    return replace(entry, bold=lay.significant(row.p_holm))
 
 
 def _move(row: SelectionRow) -> lay.Entry:
@@ -194,7 +193,7 @@ def _move(row: SelectionRow) -> lay.Entry:
     return lay.entry(f"{row.largest_move:.2f}", largest=row.largest_move, median=row.median_move)
 
 
-def combined(source: Source) -> lay.Printed:
+def combined(source: Source) -> lay.Table:
     """The random pools' combined ρ with its p, under each rule of selection."""
     rows: Sequence[CombinedRow] = source.rows("attributes_combined")
     names = _selections(rows)
@@ -222,14 +221,14 @@ def combined(source: Source) -> lay.Printed:
         f" Fisher's z ({' or '.join(str(n) for n in sorted(counts))} pools), under each rule that"
         " chooses the proxy; in brackets p after Holm over the five attributes."
     )
-    part = lay.Part(("Attribute",), columns, tuple(blocks))
-    return lay.Printed("combined", caption, (part,), (_significant(),), size="small")
+    part = lay.Part(("Attribute",), columns, blocks)
+    return lay.Table("combined", caption, (part,), (_significant(),), size="small")
 
 
 def _with_p(row: CombinedRow | None) -> lay.Entry:
     if row is None or row.rho is None:
         return lay.NOTHING
-    made = lay.entry(
+    entry = lay.entry(
         f"{lay.signed(row.rho, 2)} ({lay.chance(row.p_holm)})", rho=row.rho, p_holm=row.p_holm
     )
-    return lay.bold(made, row.p_holm is not None and row.p_holm <= FOUND)
+    return replace(entry, bold=lay.significant(row.p_holm))

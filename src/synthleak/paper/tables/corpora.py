@@ -5,86 +5,74 @@ from __future__ import annotations
 from itertools import zip_longest
 
 from synthleak.analyses.analysis import Unavailable
+from synthleak.corpus.statistics import Statistics
 from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import (
     OUTLIER,
     RANDOM,
     RARE,
     UNION,
-    CorpusFacts,
     PoolLine,
     Source,
 )
 
 
-def corpora(source: Source) -> lay.Printed:
+def corpora(source: Source) -> lay.Table:
     """What each corpus holds: records, labels, words, tokens."""
     if not source.corpora:
         raise Unavailable("needs a corpus that can still be read")
     facts = source.corpora
+    every = [f.statistics for f in facts]
     lines = {
-        "N": [lay.entry(str(f.statistics.records), records=f.statistics.records) for f in facts],
-        "Duplicates dropped": [
-            lay.entry(str(f.statistics.duplicates_dropped), dropped=f.statistics.duplicates_dropped)
-            for f in facts
-        ],
-        "Labels": [lay.entry(str(f.statistics.labels), labels=f.statistics.labels) for f in facts],
-        "Comb.": [
-            lay.entry(str(f.statistics.combinations), combinations=f.statistics.combinations)
-            for f in facts
-        ],
-        "Card. (mn/mx)": [_cardinality(f) for f in facts],
-        "Words (mn/md)": [_words(f) for f in facts],
-        "Tok. md/p95/mx": [_tokens(f) for f in facts],
+        "N": [_count("records", s.records) for s in every],
+        "Duplicates dropped": [_count("dropped", s.duplicates_dropped) for s in every],
+        "Labels": [_count("labels", s.labels) for s in every],
+        "Comb.": [_count("combinations", s.combinations) for s in every],
+        "Card. (mn/mx)": [_cardinality(s) for s in every],
+        "Words (mn/md)": [_words(s) for s in every],
+        "Tok. md/p95/mx": [_tokens(s) for s in every],
     }
-    rows = tuple(lay.Row((name,), tuple(entries)) for name, entries in lines.items())
-    columns = tuple(lay.Column(f.name, align="r") for f in facts)
+    rows = [lay.Row((name,), entries) for name, entries in lines.items()]
+    columns = [lay.Column(f.name, align="r") for f in facts]
     tokenizers = ", ".join(dict.fromkeys(f.tokenizer for f in facts))
     caption = lay.words(
         "The corpora in numbers, after exact duplicates were dropped. Comb.: different label"
         " combinations; Card.: labels of a record; mn, md, mx: mean, median, largest. Tokens by the"
         f" {tokenizers}."
     )
-    part = lay.Part(("Figure",), columns, (lay.Block(rows),))
-    return lay.Printed("corpora", caption, (part,))
+    return lay.Table("corpora", caption, [lay.Part(("Figure",), columns, [lay.Block(rows)])])
 
 
-def _cardinality(facts: CorpusFacts) -> lay.Entry:
-    found = facts.statistics
-    mean, most = found.labels_per_record_mean, found.labels_per_record_max
+def _count(name: str, value: int) -> lay.Entry:
+    return lay.entry(str(value), **{name: value})
+
+
+def _cardinality(facts: Statistics) -> lay.Entry:
+    mean, most = facts.labels_per_record_mean, facts.labels_per_record_max
     return lay.entry(f"{mean:.1f}/{most}", mean=mean, largest=most)
 
 
-def _words(facts: CorpusFacts) -> lay.Entry:
-    found = facts.statistics
-    return lay.entry(
-        f"{found.words_mean:.0f}/{found.words_median:.0f}",
-        mean=found.words_mean,
-        median=found.words_median,
-    )
+def _words(facts: Statistics) -> lay.Entry:
+    mean, median = facts.words_mean, facts.words_median
+    return lay.entry(f"{mean:.0f}/{median:.0f}", mean=mean, median=median)
 
 
-def _tokens(facts: CorpusFacts) -> lay.Entry:
-    found = facts.statistics
-    figures = (found.tokens_median, found.tokens_p95, float(found.tokens_max))
-    return lay.entry(
-        "/".join(_thousands(figure) for figure in figures),
-        median=found.tokens_median,
-        p95=found.tokens_p95,
-        largest=found.tokens_max,
-    )
+def _tokens(facts: Statistics) -> lay.Entry:
+    median, p95, largest = facts.tokens_median, facts.tokens_p95, facts.tokens_max
+    text = "/".join(map(_thousands, (median, p95, float(largest))))
+    return lay.entry(text, median=median, p95=p95, largest=largest)
 
 
-def _thousands(figure: float) -> str:
-    """Write a count as tables of corpora do.
+def _thousands(count: float) -> str:
+    """Write a count briefly.
 
     >>> _thousands(852.0), _thousands(1830.0)
     ('852', '1.8k')
     """
-    return f"{figure / 1000:.1f}k" if figure >= 1000 else f"{figure:.0f}"
+    return f"{count / 1000:.1f}k" if count >= 1000 else f"{count:.0f}"
 
 
-def pools(source: Source) -> lay.Printed:
+def pools(source: Source) -> lay.Table:
     """How the pools were made, and how many records each holds."""
     owners = list(dict.fromkeys(line.corpus for line in source.pools))
     if not owners:
@@ -112,8 +100,8 @@ def pools(source: Source) -> lay.Printed:
         " freq., how often a combination is seen, card., how many labels a record carries."
         " Controls are uniform draws, apart from each other and from the pools above them."
     )
-    part = lay.Part(("Dataset",), tuple(columns), (lay.Block(tuple(rows)),))
-    return lay.Printed("pools", caption, (part,), size="small")
+    part = lay.Part(("Dataset",), columns, [lay.Block(rows)])
+    return lay.Table("pools", caption, (part,), size="small")
 
 
 def _rows_of(source: Source, corpus: str, others: bool) -> list[lay.Row]:

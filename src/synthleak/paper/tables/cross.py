@@ -1,4 +1,4 @@
-"""Whether the same records are hit by another generator."""
+"""Whether the same records leak under another generator."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from synthleak.analyses.consistency import ConsistencyRow
 from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import UNION, Source
 
-FOUND = 0.05
 
-
-def cross_generator(source: Source) -> lay.Printed:
+def cross_generator(source: Source) -> lay.Table:
     """V of the same records under two generators, by the first one's proxy."""
     rows: list[ConsistencyRow] = [
         row
@@ -22,10 +20,10 @@ def cross_generator(source: Source) -> lay.Printed:
     ]
     if not rows:
         raise Unavailable("needs two generators that were audited on the same pools")
-    parts = tuple(
+    parts = [
         _part([row for row in rows if row.one == one], one)
         for one in dict.fromkeys(row.one for row in rows)
-    )
+    ]
     caption = lay.words(
         "Consistency across generators: Spearman's ρ between V(x) of the same records under two"
         " generators, scored by the same proxy, the first one's; in brackets the records that"
@@ -40,34 +38,30 @@ def cross_generator(source: Source) -> lay.Printed:
             " other records are hit.",
         ),
     )
-    return lay.Printed("cross_generator", caption, parts, notes, size="small")
+    return lay.Table("cross_generator", caption, parts, notes, size="small")
 
 
 def _part(rows: Sequence[ConsistencyRow], one: str) -> lay.Part:
     others = list(dict.fromkeys(row.other for row in rows))
     pools = list(dict.fromkeys((row.corpus, row.pool) for row in rows))
     found = {(row.corpus, row.pool, row.other): row for row in rows}
-    made = []
+    lines = []
     for corpus, pool in pools:
         own = [found.get((corpus, pool, other)) for other in others]
         most = max(row.records for row in own if row is not None)
-        entries = [_entry(row) for row in own]
-        made.append(lay.Row((f"{corpus} {pool}",), (lay.entry(str(most), records=most), *entries)))
-    means = lay.Row(("mean",), (lay.entry(""), *(_mean(rows, other) for other in others)))
-    columns = (lay.Column("n", align="r"), *(lay.Column(f"vs. {other}") for other in others))
-    blocks = (lay.Block(tuple(made)), lay.Block((means,)))
+        entries = [lay.entry(str(most), records=most), *map(_entry, own)]
+        lines.append(lay.Row((f"{corpus} {pool}",), entries))
+    means = lay.Row(("mean",), [lay.entry(""), *(_mean(rows, other) for other in others)])
+    columns = [lay.Column("n", align="r"), *(lay.Column(f"vs. {other}") for other in others)]
+    blocks = [lay.Block(lines), lay.Block([means])]
     return lay.Part(("Pool",), columns, blocks, lay.words(f"{one} beside others."), name=one)
 
 
 def _entry(row: ConsistencyRow | None) -> lay.Entry:
     if row is None or row.rho is None:
         return lay.NOTHING
-    inside = (
-        row.null_low is not None
-        and row.null_high is not None
-        and row.null_low <= row.rho <= row.null_high
-    )
-    made = lay.entry(
+    inside = lay.within(row.rho, row.null_low, row.null_high)
+    entry = lay.entry(
         f"{lay.signed(row.rho, 2)} ({row.records})",
         rho=row.rho,
         records=row.records,
@@ -75,7 +69,7 @@ def _entry(row: ConsistencyRow | None) -> lay.Entry:
         null_high=row.null_high,
         p_holm=row.p_holm,
     )
-    return lay.bold(replace(made, faint=inside), row.p_holm is not None and row.p_holm <= FOUND)
+    return replace(entry, faint=inside, bold=lay.significant(row.p_holm))
 
 
 def _mean(rows: Sequence[ConsistencyRow], other: str) -> lay.Entry:

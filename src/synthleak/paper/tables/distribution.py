@@ -12,12 +12,11 @@ from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import RANDOM, UNION, Source
 
 FAINTEST, DEEPEST, FARTHEST = 8, 45, 0.40
-FOUND = 0.05
 CONCENTRATED = lay.Piece("†", form="sup")
 """Not bold: Markdown, which has no colours, sets shaded entries in bold."""
 
 
-def distribution(source: Source) -> lay.Printed:
+def distribution(source: Source) -> lay.Table:
     """Share of records with V above 0, and what the top tenth carries, in every cell."""
     every: Sequence[VulnerabilityRow] = source.rows("vulnerability")
     rows = [r for r in every if source.rule(r.corpus, r.pool) not in (RANDOM, UNION)] or list(every)
@@ -27,7 +26,7 @@ def distribution(source: Source) -> lay.Printed:
     pools = list(dict.fromkeys((row.corpus, row.pool) for row in rows))
     blocks = []
     for generator in dict.fromkeys(row.generator for row in rows):
-        made = []
+        lines = []
         for pool in pools:
             found = {
                 row.epsilon: row
@@ -37,8 +36,8 @@ def distribution(source: Source) -> lay.Printed:
             if found:
                 entries = [_entry(found.get(e), found.get(budgets[0])) for e in budgets]
                 name = source.label(*pool, pools)
-                made.append(lay.Row((generator, name), (_count(list(found.values())), *entries)))
-        blocks.append(lay.Block(tuple(made)))
+                lines.append(lay.Row((generator, name), (_count(list(found.values())), *entries)))
+        blocks.append(lay.Block(lines))
     columns = (
         lay.Column("n", align="r"),
         *(
@@ -64,8 +63,8 @@ def distribution(source: Source) -> lay.Printed:
             ": S10 lies above the band of an even leak; only this supports “concentrated”.",
         ),
     )
-    part = lay.Part(("Generator", "Dataset"), columns, tuple(blocks))
-    return lay.Printed("distribution", caption, (part,), notes, size="small")
+    part = lay.Part(("Generator", "Dataset"), columns, blocks)
+    return lay.Table("distribution", caption, (part,), notes, size="small")
 
 
 def _count(rows: Sequence[VulnerabilityRow]) -> lay.Entry:
@@ -93,7 +92,7 @@ def _entry(row: VulnerabilityRow | None, without: VulnerabilityRow | None) -> la
             f"{lay.percent(row.positive_share)} / –", positive_share=row.positive_share
         )
     mark = (CONCENTRATED,) if row.concentrated == "yes" else ()
-    made = lay.entry(
+    entry = lay.entry(
         f"{lay.percent(row.positive_share)} / {lay.percent(row.s10)}",
         *mark,
         positive_share=row.positive_share,
@@ -106,7 +105,7 @@ def _entry(row: VulnerabilityRow | None, without: VulnerabilityRow | None) -> la
     )
     other = without is not None and without is not row
     return replace(
-        made,
+        entry,
         shade=shade(row.s10, without.s10) if other and without is not None else None,
-        faint=row.s10_p_null is None or row.s10_p_null > FOUND,
+        faint=not lay.significant(row.s10_p_null),
     )

@@ -14,7 +14,7 @@ WHOLE = "all"
 TITLES = {OUTLIER: "Outlier", RARE: "Rare-label"}
 
 
-def control_gap(source: Source) -> lay.Printed:
+def control_gap(source: Source) -> lay.Table:
     """The gap between a selected pool and the random pools that control it."""
     rows: Sequence[GapRow] = source.rows("control_gap")
     parts = []
@@ -41,7 +41,7 @@ def control_gap(source: Source) -> lay.Printed:
         ),
     )
     arrangement: lay.Arrangement = "apart" if len(parts) > 2 else "below"
-    return lay.Printed("control_gap", caption, tuple(parts), notes, arrangement)
+    return lay.Table("control_gap", caption, parts, notes, arrangement)
 
 
 def _part(
@@ -58,7 +58,7 @@ def _part(
     ]
     scenarios = sorted({row.scenario for row in rows}, key=lambda name: (name == WHOLE, name))
     found = {(row.corpus, row.pool, row.epsilon, row.scenario): row for row in rows}
-    made = []
+    line_rows = []
     for label, corpus, names in lines:
         for scenario in scenarios:
             entries: list[lay.Entry] = []
@@ -68,10 +68,10 @@ def _part(
                     for kind in kinds
                 ]
                 entries += _side_by_side(triples, shared)
-            made.append(lay.Row((label, scenario), tuple(entries)))
+            line_rows.append(lay.Row((label, scenario), entries))
     caption = lay.words(f"{generator}, ε = {', '.join(format_epsilon(e) for e in budgets)}.")
-    block = (lay.Block(tuple(made)),)
-    return lay.Part(("Dataset", "Cal."), tuple(columns), block, caption, name=generator)
+    block = [lay.Block(line_rows)]
+    return lay.Part(("Dataset", "Cal."), columns, block, caption, name=generator)
 
 
 def _share_controls(rows: Sequence[GapRow]) -> bool:
@@ -99,7 +99,7 @@ def _lines(
     source: Source, rows: Sequence[GapRow], kinds: Sequence[str]
 ) -> list[tuple[str, str, dict[str, str]]]:
     """Return (label, corpus, pool of each kind): the first pools of a corpus share a line."""
-    made = []
+    line_rows = []
     for corpus in dict.fromkeys(row.corpus for row in rows):
         pools = list(dict.fromkeys(row.pool for row in rows if row.corpus == corpus))
         by_kind = {k: [p for p in pools if source.rule(corpus, p) == k] for k in kinds}
@@ -107,8 +107,8 @@ def _lines(
         for place in range(deepest):
             names = {k: found[place] for k, found in by_kind.items() if place < len(found)}
             label = corpus if deepest == 1 else f"{corpus} {', '.join(names.values())}"
-            made.append((label, corpus, names))
-    return made
+            line_rows.append((label, corpus, names))
+    return line_rows
 
 
 def _entries(row: GapRow | None) -> tuple[lay.Entry, lay.Entry, lay.Entry]:
@@ -135,12 +135,12 @@ def _thousandths(spread: float | None) -> list[lay.Piece]:
 
 
 def _whole(row: GapRow) -> tuple[lay.Entry, lay.Entry, lay.Entry]:
-    """Write the deployable figures of a cell, and the gap that decides."""
+    """Write the deployable AUCs of a cell, and the gap that decides."""
     if row.crossfit_auc is None or row.control_crossfit is None or row.crossfit_gap is None:
         return lay.NOTHING, lay.NOTHING, lay.NOTHING
     limits = ""
     if row.low is not None and row.high is not None:
-        limits = f" [{lay.signed(row.low, 2)},{lay.signed(row.high, 2)}]"
+        limits = f" {lay.interval(row.low, row.high)}"
     flagged = row.flagged == "yes"
     gap = lay.entry(
         lay.Piece(lay.signed(row.crossfit_gap), bold=flagged),

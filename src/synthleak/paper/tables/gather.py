@@ -1,8 +1,9 @@
-"""From finished audits to what printed tables are made from: several audits are one study."""
+"""The input of the paper tables, from one finished audit or from several joined."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from synthleak.analyses.analysis import Outcome, Study, Unavailable, analyses, join_studies
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def source_of(audits: Sequence[Audit]) -> Source:
-    """Return what printed tables look at: joined tables, corpora, pools, analyses on demand."""
+    """Return the input of the tables: joined tables, corpora, pools, analyses on demand."""
     study = join_studies([(str(audit.folder.root), audit.study) for audit in audits])
     corpora = {audit.setup.corpus.name: corpus_facts(audit) for audit in audits}
     used = {member.name for audit in audits for member in audit.setup.plugins.families}
@@ -34,9 +35,9 @@ def source_of(audits: Sequence[Audit]) -> Source:
 
 
 def _rows(audits: Sequence[Audit], study: Study) -> Callable[[str], Sequence[Any]]:
-    """Read an analysis of one audit from its results; over several it looks at all of them."""
-    known: dict[str, Outcome] = {}
+    """Read an analysis from the results of a single audit; run it on the study of several."""
 
+    @cache
     def outcome(name: str) -> Outcome:
         plugin = analyses.get(name).plugin
         path = audits[0].folder.results / f"{name}.parquet"
@@ -45,10 +46,9 @@ def _rows(audits: Sequence[Audit], study: Study) -> Callable[[str], Sequence[Any
         return plugin.outcome(study)
 
     def rows(name: str) -> Sequence[Any]:
-        if name not in known:
-            known[name] = outcome(name)
-        if known[name].unavailable is not None:
-            raise Unavailable(known[name].unavailable)
-        return known[name].rows
+        found = outcome(name)
+        if found.unavailable is not None:
+            raise Unavailable(found.unavailable)
+        return found.rows
 
     return rows

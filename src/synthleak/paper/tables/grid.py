@@ -1,4 +1,4 @@
-"""The rows of `cells.csv`, found by what stands at the left of a table and above it."""
+"""The rows of `cells.csv`, by the row names and column headings of a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Write = Callable[[CellRow, bool], Entry]
 
 
 class Cells:
-    """The rows of some cells, found by what stands at the left and above."""
+    """The rows of some cells, by row name and column heading."""
 
     def __init__(self, source: Source, rows: Sequence[CellRow]) -> None:
         pools = list(dict.fromkeys((row.corpus, row.pool) for row in rows))

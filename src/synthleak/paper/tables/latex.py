@@ -1,4 +1,4 @@
-r"""Printed tables as LaTeX with booktabs: a file per table, a preamble, and a document of all.
+r"""Paper tables as LaTeX with booktabs: a file per table, a preamble, and a document of all.
 
 Only packages of a small LaTeX are used (`texlive-latex-base` and `-recommended`): no multirow, no
 makecell, no threeparttable. A name that spans rows is set in the middle one of them.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from synthleak.paper.tables.latex_text import escape, inline
-from synthleak.paper.tables.layout import Block, Column, Entry, Part, Printed, Row, Words
+from synthleak.paper.tables.layout import Block, Column, Entry, Part, Row, Table, Words
 
 PREAMBLE = r"""% Packages, colours and commands of the tables beside this file.
 \usepackage{amsmath,amssymb,bm,booktabs,graphicx,caption,subcaption}
@@ -129,7 +129,7 @@ def _spanning(name: str, place: int, rows: Sequence[Row], part: Part) -> str:
     return rf"\{'slturn' if upright else 'slside'}{{{drop}}}{{{name}}}"
 
 
-def table(item: Printed) -> str:
+def table(item: Table) -> str:
     """Write one table with its captions and notes."""
     if item.arrangement == "apart":
         return "\n".join(
@@ -139,7 +139,7 @@ def table(item: Printed) -> str:
     return _float(item, item.parts, item.name, ())
 
 
-def _float(item: Printed, parts: Sequence[Part], label: str, more: Words) -> str:
+def _float(item: Table, parts: Sequence[Part], label: str, more: Words) -> str:
     caption = inline(item.caption) + (f" {inline(more)}" if more else "")
     lines = [
         r"\begin{table}[!htbp]",
@@ -160,13 +160,13 @@ def _float(item: Printed, parts: Sequence[Part], label: str, more: Words) -> str
     return "\n".join([*lines, r"\end{table}", ""])
 
 
-def _beside(parts: Sequence[Part], across: int = 3) -> list[str]:
+def _beside(parts: Sequence[Part]) -> list[str]:
     """Write parts side by side, at most three in a line."""
-    share = {2: 0.48}.get(min(len(parts), across), 0.32)
+    share = 0.48 if len(parts) == 2 else 0.32
     lines = []
     for place, part in enumerate(parts):
         if place:
-            lines.append(r"\hfill" if place % across else r"\par\medskip")
+            lines.append(r"\hfill" if place % 3 else r"\par\medskip")
         lines += [
             rf"\begin{{subtable}}[t]{{{share}\textwidth}}\centering",
             rf"\caption{{{inline(part.caption)}}}",

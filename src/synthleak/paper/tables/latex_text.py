@@ -83,21 +83,16 @@ def inline(text: Words) -> str:
 
 
 def _piece(piece: Piece) -> str:
-    made = escape(piece.text)
-    if piece.underlined:
-        made = rf"\underline{{{made}}}"
-    if piece.typewriter:
-        made = rf"\texttt{{{made}}}"
-    if piece.italic:
-        made = rf"\textit{{{made}}}"
-    if piece.bold:
-        made = rf"\textbf{{{made}}}"
-    if piece.colour:
-        made = rf"\textcolor{{{piece.colour}}}{{{made}}}"
-    if piece.form == "sup":
-        made = rf"\textsuperscript{{{made}}}"
-    elif piece.form == "sub":
-        made = rf"\textsubscript{{{made}}}"
-    elif piece.form == "small":
-        made = rf"{{\scriptsize{{}}{made}}}"
-    return made
+    text = escape(piece.text)
+    for yes, command in (
+        (piece.underlined, r"\underline"),
+        (piece.typewriter, r"\texttt"),
+        (piece.italic, r"\textit"),
+        (piece.bold, r"\textbf"),
+        (piece.colour, rf"\textcolor{{{piece.colour}}}"),
+        (piece.form == "sup", r"\textsuperscript"),
+        (piece.form == "sub", r"\textsubscript"),
+    ):
+        if yes:
+            text = f"{command}{{{text}}}"
+    return rf"{{\scriptsize{{}}{text}}}" if piece.form == "small" else text

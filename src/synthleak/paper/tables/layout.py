@@ -1,4 +1,4 @@
-"""What a printed table is, before anybody writes it down as LaTeX, Markdown or CSV.
+"""A paper table as data, before it is written as LaTeX, Markdown or CSV.
 
 Text is plain Unicode everywhere; each format escapes it in its own way, so that no name from a
 corpus or a spec can break a table.
@@ -6,9 +6,11 @@ corpus or a spec can break a table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
+
+from synthleak.core.verdict import LEVEL
 
 Value = str | float | int | bool | None
 Form = Literal["plain", "sup", "sub", "small"]
@@ -41,10 +43,10 @@ def words(*parts: str | Piece) -> Words:
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell: lines of text for people, and the numbers behind them for programs.
+    """One table cell: lines of text for people, and the numbers behind them for programs.
 
-    `shade` is a colour and its strength in per cent; `faint` is how a figure is shown that chance
-    alone would reach.
+    `shade` is a colour and its strength in per cent; a value that chance alone would reach is
+    `faint`.
     """
 
     lines: tuple[Words, ...]
@@ -65,9 +67,9 @@ NOTHING = Entry((words(Piece("–", colour="gray")),))
 
 @dataclass(frozen=True)
 class Column:
-    """A column of entries; `group` stands above several that follow each other.
+    """A column of entries; `group` is a heading above several columns in a row.
 
-    `plain` is its whole name, where the head alone is too short for a file without groups.
+    `plain` is its full name for formats without groups.
     """
 
     head: str
@@ -78,7 +80,7 @@ class Column:
 
     @property
     def name(self) -> str:
-        """What it is called where a table has one line of heads."""
+        """Its name where a table has one line of headings."""
         return self.plain or " ".join(filter(None, (self.group, self.head)))
 
 
@@ -86,48 +88,50 @@ class Column:
 class Row:
     """Names at the left, then an entry for each column."""
 
-    stubs: tuple[str, ...]
-    entries: tuple[Entry, ...]
+    stubs: Sequence[str]
+    entries: Sequence[Entry]
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that belong together, under a title of their own if they have one."""
+    """Rows that belong together, perhaps under a title."""
 
-    rows: tuple[Row, ...]
+    rows: Sequence[Row]
     title: str = ""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One grid. `turned` is narrow: first names upright, no heads above them.
+    """One grid. A `turned` one is narrow: first names upright, no headings above them.
 
-    `name` is for programs, which cannot read captions.
+    `name` identifies it in CSV files.
     """
 
-    stubs: tuple[str, ...]
-    columns: tuple[Column, ...]
-    blocks: tuple[Block, ...]
+    stubs: Sequence[str]
+    columns: Sequence[Column]
+    blocks: Sequence[Block]
     caption: Words = ()
     turned: bool = False
     name: str = ""
 
 
 @dataclass(frozen=True)
-class Printed:
-    """A table: its parts, what it shows, and what a reader must know to read it."""
+class Table:
+    """A table: its caption, its parts, and notes on how to read it."""
 
     name: str
     caption: Words
-    parts: tuple[Part, ...]
-    notes: tuple[Words, ...] = ()
+    parts: Sequence[Part]
+    notes: Sequence[Words] = ()
     arrangement: Arrangement = "below"
     size: Literal["small", "footnotesize", "scriptsize"] = "footnotesize"
 
-
-def bold(item: Entry, yes: bool = True) -> Entry:
-    """Return the entry in bold, if so."""
-    return replace(item, bold=yes)
+    @property
+    def rows(self) -> Iterator[tuple[Part, Block, Row]]:
+        """Every row with its part and block."""
+        return (
+            (part, block, row) for part in self.parts for block in part.blocks for row in block.rows
+        )
 
 
 def budgets_of(epsilons: Sequence[float]) -> list[float]:
@@ -163,6 +167,25 @@ def percent(value: float, digits: int = 0) -> str:
     ('46', '45.7')
     """
     return f"{100 * value:.{digits}f}"
+
+
+def interval(low: float, high: float) -> str:
+    """Write an interval of differences.
+
+    >>> interval(-0.012, 0.5)
+    '[−0.01,+0.50]'
+    """
+    return f"[{signed(low, 2)},{signed(high, 2)}]"
+
+
+def significant(p: float | None) -> bool:
+    """Say whether a p-value is significant at 5%."""
+    return p is not None and p <= LEVEL
+
+
+def within(value: float, low: float | None, high: float | None) -> bool:
+    """Say whether a value lies inside a band; outside where there is none."""
+    return low is not None and high is not None and low <= value <= high
 
 
 def chance(p: float | None) -> str:

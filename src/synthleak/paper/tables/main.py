@@ -1,4 +1,4 @@
-"""The main tables: the best proxy of every attacker at every budget, each beside its null."""
+"""The main tables: the best proxy of every attacker at every budget, with its null."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.grid import Cells
 from synthleak.paper.tables.source import Source
 
-FOUND = 0.05
 BY_CHANCE = "chance"
 STUBS = ("Dataset", "Scenario")
 
@@ -35,7 +34,7 @@ CHANCE = lay.words(
 
 
 def passes(row: CellRow) -> bool:
-    """Say whether a figure lies above what its own search reaches by chance."""
+    """Say whether an AUC lies above the chance limit of its search."""
     return row.null_auc95 is not None and row.auc > row.null_auc95
 
 
@@ -55,30 +54,31 @@ def _values(row: CellRow, best: bool) -> dict[str, lay.Value]:
 
 
 def _mark(row: CellRow) -> lay.Piece:
-    return lay.tag(row.view, "*" if row.p_holm is not None and row.p_holm <= FOUND else "")
+    return lay.tag(row.view, "*" if lay.significant(row.p_holm) else "")
 
 
-def _finished(made: lay.Entry, row: CellRow, best: bool) -> lay.Entry:
+def _finished(entry: lay.Entry, row: CellRow, best: bool) -> lay.Entry:
     shade: lay.Shade | None = ("best", 18) if best else None
-    return replace(made, values=_values(row, best), shade=shade, bold=best, faint=not passes(row))
+    return replace(entry, values=_values(row, best), shade=shade, bold=best, faint=not passes(row))
 
 
 def compact(row: CellRow, best: bool) -> lay.Entry:
-    """Write AUC with its letter, and TPR below the line."""
-    pieces = [lay.Piece(lay.short(row.auc)), *([_mark(row)] if best else [])]
-    pieces.append(lay.Piece(lay.percent(row.tpr_at_fpr05), form="sub"))
-    return _finished(lay.Entry((tuple(pieces),)), row, best)
+    """Write AUC with its letter, and TPR as an index."""
+    return _brief(row, best, lay.Piece(lay.percent(row.tpr_at_fpr05), form="sub"))
 
 
 def slashed(row: CellRow, best: bool) -> lay.Entry:
-    """Write AUC with its letter, and TPR behind a stroke."""
-    pieces = [lay.Piece(lay.short(row.auc)), *([_mark(row)] if best else [])]
-    pieces.append(lay.Piece(f"/{lay.percent(row.tpr_at_fpr05)}"))
-    return _finished(lay.Entry((tuple(pieces),)), row, best)
+    """Write AUC with its letter, and TPR after a slash."""
+    return _brief(row, best, lay.Piece(f"/{lay.percent(row.tpr_at_fpr05)}"))
+
+
+def _brief(row: CellRow, best: bool, rate: lay.Piece) -> lay.Entry:
+    line = lay.words(lay.short(row.auc), *([_mark(row)] if best else []), rate)
+    return _finished(lay.Entry((line,)), row, best)
 
 
 def whole(row: CellRow, best: bool) -> lay.Entry:
-    """Write AUC with its spread, TPR with both chance limits, and the deployable figure."""
+    """Write AUC with its spread, TPR with both chance limits, and the deployable AUC."""
     spread = f" ({row.auc - row.auc_spread:.2f}–{row.auc + row.auc_spread:.2f})"
     top = (lay.Piece(f"{row.auc:.2f}"), *([_mark(row)] if best else []), lay.Piece(spread))
     ceiling = "chance –"
@@ -97,7 +97,7 @@ def whole(row: CellRow, best: bool) -> lay.Entry:
 
 
 def _ceiling(row: CellRow | None, write: str) -> lay.Entry:
-    """Write what the search of the best attacker reaches by chance."""
+    """Write the chance limit of the best attacker's search."""
     if row is None or row.null_auc95 is None or row.null_tpr95 is None:
         return lay.NOTHING
     rate = lay.percent(row.null_tpr95)
@@ -113,20 +113,20 @@ def won(rows: Iterable[CellRow | None]) -> lay.Words:
     return lay.words(f" ({lexical} ", lay.LEXICAL, f", {embedding} ", lay.EMBEDDING, ")")
 
 
-def main(source: Source) -> lay.Printed:
+def main(source: Source) -> lay.Table:
     """Best AUC and TPR by budget and attacker, a grid for each generator."""
     return _grids(source, "main", source.main_cells(), source.main_pools())
 
 
-def _grids(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> lay.Printed:
+def _grids(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> lay.Table:
     cells = Cells(source, rows)
     parts = []
     for generator in cells.generators:
         budgets, labels = cells.budgets(generator), cells.of_generator(generator)
         winners = [cells.best(label, generator, e) for label in labels for e in budgets]
-        made = []
+        lines = []
         for label in labels:
-            made += [
+            lines += [
                 lay.Row(
                     (label, scenario),
                     tuple(cells.entry(label, generator, e, scenario, compact) for e in budgets),
@@ -134,37 +134,37 @@ def _grids(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> la
                 for scenario in cells.scenarios
             ]
             ceilings = [_ceiling(cells.best(label, generator, e), "compact") for e in budgets]
-            made.append(lay.Row((label, BY_CHANCE), tuple(ceilings)))
+            lines.append(lay.Row((label, BY_CHANCE), ceilings))
         columns = tuple(
             lay.Column(format_epsilon(e), plain=f"ε = {format_epsilon(e)}") for e in budgets
         )
         caption = lay.words(generator, *won(winners))
-        block = (lay.Block(tuple(made)),)
+        block = [lay.Block(lines)]
         parts.append(lay.Part(STUBS, columns, block, caption, turned=True, name=generator))
     caption = lay.words(
         f"Membership inference on {pools} at privacy budgets ε (columns) by attackers S1 to S3"
         " (rows): AUC of the best proxy, with TPR in per cent at a false-positive rate of at most"
         " 5% as its index. In brackets how often each view wins."
     )
-    return lay.Printed(name, caption, tuple(parts), (READING, CHANCE), "beside")
+    return lay.Table(name, caption, parts, (READING, CHANCE), "beside")
 
 
-def main_intervals(source: Source) -> lay.Printed:
-    """The same with spreads, both chance limits and the deployable figure."""
+def main_intervals(source: Source) -> lay.Table:
+    """The same with spreads, both chance limits and the deployable AUC."""
     return _wide(source, "main_intervals", source.main_cells(), source.main_pools())
 
 
-def rare_intervals(source: Source) -> lay.Printed:
-    """Rare pools with spreads, both chance limits and the deployable figure."""
+def rare_intervals(source: Source) -> lay.Table:
+    """Rare pools with spreads, both chance limits and the deployable AUC."""
     return _wide(source, "rare_intervals", source.rare_cells(), "rare-label pools")
 
 
-def _wide(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> lay.Printed:
+def _wide(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> lay.Table:
     cells = Cells(source, rows)
     parts = []
     for generator in cells.generators:
         budgets = cells.budgets(generator)
-        made = [
+        lines = [
             lay.Row(
                 (label, scenario),
                 tuple(cells.entry(label, generator, e, scenario, whole) for e in budgets),
@@ -174,7 +174,7 @@ def _wide(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> lay
         ]
         columns = tuple(lay.Column(f"ε = {format_epsilon(e)}") for e in budgets)
         caption = lay.words("Generator: ", generator, ".")
-        block = (lay.Block(tuple(made)),)
+        block = [lay.Block(lines)]
         parts.append(lay.Part(STUBS, columns, block, caption, name=generator))
     caption = lay.words(
         f"Membership inference on {pools} with intervals. First line: AUC of the best proxy, with"
@@ -182,10 +182,10 @@ def _wide(source: Source, name: str, rows: Sequence[CellRow], pools: str) -> lay
         " FPR, and what the whole search reaches by chance in 5% of redraws (AUC, TPR). Third: AUC"
         " of a proxy that was chosen on other instances, with its bootstrap interval for this pool."
     )
-    return lay.Printed(name, caption, tuple(parts), (READING,), "apart")
+    return lay.Table(name, caption, parts, (READING,), "apart")
 
 
-def rare(source: Source) -> lay.Printed:
+def rare(source: Source) -> lay.Table:
     """Rare pools: the generators side by side in one grid."""
     cells = Cells(source, source.rare_cells())
     columns, keys = [], []
@@ -194,17 +194,17 @@ def rare(source: Source) -> lay.Printed:
             plain = f"{generator} ε = {format_epsilon(epsilon)}"
             columns.append(lay.Column(format_epsilon(epsilon), generator, plain=plain))
             keys.append((generator, epsilon))
-    made = []
+    lines = []
     for label in cells.labels:
-        made += [
+        lines += [
             lay.Row((label, s), tuple(cells.entry(label, *key, s, slashed) for key in keys))
             for s in cells.scenarios
         ]
         ceilings = [_ceiling(cells.best(label, *key), "slashed") for key in keys]
-        made.append(lay.Row((label, BY_CHANCE), tuple(ceilings)))
+        lines.append(lay.Row((label, BY_CHANCE), ceilings))
     caption = lay.words(
         "Membership inference on rare-label pools: AUC of the best proxy / TPR in per cent at 5%"
         " FPR, by budget ε (columns) and attacker (rows)."
     )
-    part = lay.Part(STUBS, tuple(columns), (lay.Block(tuple(made)),), turned=True)
-    return lay.Printed("rare", caption, (part,), (READING, CHANCE))
+    part = lay.Part(STUBS, columns, [lay.Block(lines)], turned=True)
+    return lay.Table("rare", caption, (part,), (READING, CHANCE))

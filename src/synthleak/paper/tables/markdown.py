@@ -1,11 +1,11 @@
-"""Printed tables as Markdown: pipes, and the little HTML that every renderer knows."""
+"""Paper tables as Markdown, with the little HTML that every renderer supports."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from synthleak.paper.tables.layout import Entry, Part, Piece, Printed, Row, Words, words
+from synthleak.paper.tables.layout import Entry, Part, Piece, Row, Table, Words, words
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -25,7 +25,7 @@ def inline(text: Words) -> str:
 
 
 def _piece(piece: Piece) -> str:
-    made = escape(piece.text)
+    text = escape(piece.text)
     for yes, mark in (
         (piece.underlined, "u"),
         (piece.form == "sup", "sup"),
@@ -35,16 +35,16 @@ def _piece(piece: Piece) -> str:
         (piece.italic, "i"),
     ):
         if yes:
-            made = f"<{mark}>{made}</{mark}>"
-    return f"<b>{made}</b>" if piece.bold and piece.form == "plain" else made
+            text = f"<{mark}>{text}</{mark}>"
+    return f"<b>{text}</b>" if piece.bold and piece.form == "plain" else text
 
 
 def cell(item: Entry) -> str:
     """Write one entry: bold where it is shaded or bold, in italics where chance would reach it."""
-    made = "<br>".join(inline(line) for line in item.lines)
+    text = "<br>".join(inline(line) for line in item.lines)
     if item.faint:
-        made = f"<i>{made}</i>"
-    return f"<b>{made}</b>" if item.bold or item.shade is not None else made
+        text = f"<i>{text}</i>"
+    return f"<b>{text}</b>" if item.bold or item.shade is not None else text
 
 
 def grid(part: Part) -> str:
@@ -72,7 +72,7 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def table(item: Printed) -> str:
+def table(item: Table) -> str:
     """Write one table with its caption above and its notes below."""
     lines = [f"## {escape(item.name.replace('_', ' '))}", "", inline(item.caption), ""]
     for part in item.parts:
@@ -84,18 +84,12 @@ def table(item: Printed) -> str:
     return "\n".join(lines)
 
 
-def _without_colours(item: Printed) -> list[Words]:
+def _without_colours(item: Table) -> list[Words]:
     """Say how this format writes shading and grey, where a table has them."""
-    entries = [
-        made
-        for part in item.parts
-        for block in part.blocks
-        for row in block.rows
-        for made in row.entries
-    ]
-    said = []
-    if any(made.shade is not None for made in entries):
-        said.append("what is shaded is bold")
-    if any(made.faint for made in entries):
-        said.append("what is grey is in italics")
-    return [words(f"Without colours, {' and '.join(said)} here.")] if said else []
+    entries = [entry for _, _, row in item.rows for entry in row.entries]
+    notes = []
+    if any(entry.shade is not None for entry in entries):
+        notes.append("what is shaded is bold")
+    if any(entry.faint for entry in entries):
+        notes.append("what is grey is in italics")
+    return [words(f"Without colours, {' and '.join(notes)} here.")] if notes else []

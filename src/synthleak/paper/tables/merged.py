@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from synthleak.analyses.analysis import Unavailable
 from synthleak.analyses.merged import MergedRow
-from synthleak.core.cell import format_epsilon
+from synthleak.core.cell import Cell, format_epsilon
 from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import Source
 
 MEASURES = {"auc": "AUC", "tpr_at_fpr05": "TPR"}
 
 
-def merged(source: Source) -> lay.Printed:
-    """The difference between two kinds of records that were played in one game."""
-    rows = [*_planned(source), *source.adjudicated]
+def merged(source: Source) -> lay.Table:
+    """The difference between two kinds of records in one game."""
+    rows = list(source.adjudicated)
+    with suppress(Unavailable):
+        rows = [*source.rows("merged"), *rows]
     if not rows:
         raise Unavailable(
             'needs a pool of the rule "union", or flagged cells that `synthleak adjudicate` played'
         )
-    games = dict.fromkeys((r.corpus, r.pool, r.generator, r.epsilon) for r in rows)
-    made = []
-    for game in games:
-        own = [r for r in rows if (r.corpus, r.pool, r.generator, r.epsilon) == game]
-        top = max(own, key=lambda row: row.pool_auc).scenario
-        shown = {row.measure: row for row in own if row.scenario == top}
-        corpus, _, generator, epsilon = game
-        first = next(iter(shown.values()))
+    lines = []
+    for cell in dict.fromkeys(Cell.of(row) for row in rows):
+        own = [row for row in rows if Cell.of(row) == cell]
+        top = max(own, key=lambda row: row.pool_auc)
+        shown = {row.measure: row for row in own if row.scenario == top.scenario}
         name = (
-            f"{corpus}, {generator}, ε = {format_epsilon(epsilon)}: {first.first} − {first.second}"
+            f"{cell.corpus}, {cell.generator}, ε = {format_epsilon(cell.epsilon)}:"
+            f" {top.first} − {top.second}"
         )
-        made += [
+        lines += [
             lay.Row((name, title), _entries(shown[measure]))
             for measure, title in MEASURES.items()
             if measure in shown
@@ -62,61 +63,39 @@ def merged(source: Source) -> lay.Printed:
             " where nothing leaks and where both leak alike.",
         ),
     )
-    part = lay.Part(("Cell", "Measure"), columns, (lay.Block(tuple(made)),))
-    return lay.Printed("merged", caption, (part,), notes)
-
-
-def _planned(source: Source) -> Sequence[MergedRow]:
-    """Return the rows of merged pools that a spec names; none where it names none."""
-    try:
-        return list(source.rows("merged"))
-    except Unavailable:
-        return []
+    part = lay.Part(("Cell", "Measure"), columns, [lay.Block(lines)])
+    return lay.Table("merged", caption, (part,), notes)
 
 
 def _entries(row: MergedRow) -> tuple[lay.Entry, ...]:
-    inside = (
-        row.null_low is not None
-        and row.null_high is not None
-        and row.null_low <= row.delta <= row.null_high
-    )
-    delta = lay.Entry(
-        (
-            lay.words(
-                lay.Piece(lay.signed(row.delta), bold=row.low > 0 or row.high < 0),
-                lay.Piece(f" [{lay.signed(row.low, 2)},{lay.signed(row.high, 2)}]", form="small"),
-            ),
-        ),
-        {"delta": row.delta, "low": row.low, "high": row.high},
-        faint=inside,
-    )
     return (
         lay.entry(f"{row.first_value:.2f}", kind=row.first, value=row.first_value),
         lay.entry(f"{row.second_value:.2f}", kind=row.second, value=row.second_value),
-        delta,
+        replace(
+            _delta(row.delta, row.low, row.high),
+            faint=lay.within(row.delta, row.null_low, row.null_high),
+        ),
         _band(row.null_low, row.null_high),
         lay.entry(lay.chance(row.p), p=row.p),
-        _own(row),
+        _delta(row.own_delta, row.own_low, row.own_high),
     )
 
 
 def _band(low: float | None, high: float | None) -> lay.Entry:
     if low is None or high is None:
         return lay.NOTHING
-    return lay.entry(
-        lay.Piece(f"[{lay.signed(low, 2)},{lay.signed(high, 2)}]", form="small"), low=low, high=high
-    )
+    return lay.entry(lay.Piece(lay.interval(low, high), form="small"), low=low, high=high)
 
 
-def _own(row: MergedRow) -> lay.Entry:
-    if row.own_delta is None:
+def _delta(delta: float | None, low: float | None, high: float | None) -> lay.Entry:
+    """Write a difference with its interval, bold where that excludes 0."""
+    if delta is None:
         return lay.NOTHING
-    values = {"delta": row.own_delta, "low": row.own_low, "high": row.own_high}
-    if row.own_low is None or row.own_high is None:
-        return lay.entry(lay.signed(row.own_delta), **values)
-    certain = row.own_low > 0 or row.own_high < 0
+    values = {"delta": delta, "low": low, "high": high}
+    if low is None or high is None:
+        return lay.entry(lay.signed(delta), **values)
     return lay.entry(
-        lay.Piece(lay.signed(row.own_delta), bold=certain),
-        lay.Piece(f" [{lay.signed(row.own_low, 2)},{lay.signed(row.own_high, 2)}]", form="small"),
+        lay.Piece(lay.signed(delta), bold=low > 0 or high < 0),
+        lay.Piece(f" {lay.interval(low, high)}", form="small"),
         **values,
     )

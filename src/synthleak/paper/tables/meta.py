@@ -12,13 +12,13 @@ from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import RANDOM, RARE, UNION, Source
 
 
-def meta_outlier(source: Source) -> lay.Printed:
+def meta_outlier(source: Source) -> lay.Table:
     """All proxies fused, on selected pools."""
     rows = _rows(source, lambda rule: rule not in (RARE, RANDOM, UNION), "selected pools")
     return _table(source, "meta_outlier", rows, "selected pools")
 
 
-def meta_rare(source: Source) -> lay.Printed:
+def meta_rare(source: Source) -> lay.Table:
     """All proxies fused, on rare-label pools."""
     rows = _rows(source, lambda rule: rule == RARE, "rare-label pools")
     return _table(source, "meta_rare", rows, "rare-label pools")
@@ -31,7 +31,7 @@ def _rows(source: Source, wanted: Callable[[str], bool], pools: str) -> list[Met
     return rows
 
 
-def _table(source: Source, name: str, rows: Sequence[MetaRow], title: str) -> lay.Printed:
+def _table(source: Source, name: str, rows: Sequence[MetaRow], title: str) -> lay.Table:
     pools = list(dict.fromkeys((row.corpus, row.pool) for row in rows))
     scenarios = sorted({row.scenario for row in rows})
     parts = []
@@ -39,7 +39,7 @@ def _table(source: Source, name: str, rows: Sequence[MetaRow], title: str) -> la
         own = [row for row in rows if row.generator == generator]
         budgets = lay.budgets_of([row.epsilon for row in own])
         found = {(row.corpus, row.pool, row.scenario, row.epsilon): row for row in own}
-        made = [
+        lines = [
             lay.Row(
                 (source.label(*pool, pools), scenario),
                 tuple(_entry(found.get((*pool, scenario, e))) for e in budgets),
@@ -50,14 +50,14 @@ def _table(source: Source, name: str, rows: Sequence[MetaRow], title: str) -> la
         ]
         columns = tuple(lay.Column(f"ε = {format_epsilon(e)}") for e in budgets)
         caption = lay.words("Generator: ", generator, ".")
-        block = (lay.Block(tuple(made)),)
+        block = [lay.Block(lines)]
         parts.append(lay.Part(("Dataset", "Scenario"), columns, block, caption, name=generator))
     caption = lay.words(
         f"A meta-classifier over all proxies on {title}. First line: AUC, with 1.96 σ/√T over the"
         " rounds. Second: TPR at 5% FPR; AUC minus that of the best single proxy in hindsight,"
         " with the letter of that proxy's view. Shaded where the fusion wins."
     )
-    return lay.Printed(name, caption, tuple(parts), (_score(rows),), "apart")
+    return lay.Table(name, caption, parts, (_score(rows),), "apart")
 
 
 def _score(rows: Sequence[MetaRow]) -> tuple[lay.Piece, ...]:
@@ -82,7 +82,7 @@ def _entry(row: MetaRow | None) -> lay.Entry:
         lay.Piece(lay.signed(row.oracle_delta), form="small", bold=wins),
         lay.Piece(row.oracle_view[:1].upper(), form="small", colour=lay.colour_of(row.oracle_view)),
     )
-    made = lay.Entry(
+    entry = lay.Entry(
         (lay.words(f"{row.auc:.2f}{spread}"), below),
         {
             "auc": row.auc,
@@ -96,4 +96,4 @@ def _entry(row: MetaRow | None) -> lay.Entry:
             "records": row.records,
         },
     )
-    return replace(made, shade=("best", 18) if wins else None)
+    return replace(entry, shade=("best", 18) if wins else None)

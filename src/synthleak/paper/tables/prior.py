@@ -1,4 +1,4 @@
-"""Ours beside the attacks that came before, cell by cell, at every budget."""
+"""Ours beside the prior attacks, cell by cell, at every budget."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from collections.abc import Sequence
 
 from synthleak.analyses.analysis import Unavailable
 from synthleak.analyses.prior import ComparisonRow
-from synthleak.core.cell import format_epsilon
+from synthleak.core.cell import Cell, format_epsilon
 from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import RANDOM, RARE, UNION, Source
 
 ACROSS = 3
-"""Budgets beside each other: more would not be legible on a page."""
-FOUND = 0.05
-LEVEL = 1e-12
+"""Budgets side by side: more would not be legible on a page."""
+TIED = 1e-12
 METHODS = ("canary", "domias", "ours")
 
 
-def prior(source: Source) -> lay.Printed:
+def prior(source: Source) -> lay.Table:
     """Canary's Echo, DOMIAS and ours in the same game."""
     every = [row for row in source.comparison if source.rule(row.corpus, row.pool) != UNION]
     selected = [row for row in every if source.rule(row.corpus, row.pool) != RANDOM]
@@ -57,7 +56,7 @@ def prior(source: Source) -> lay.Printed:
         ),
     )
     arrangement: lay.Arrangement = "apart" if len(parts) > 2 else "below"
-    return lay.Printed("prior", caption, tuple(parts), notes, arrangement)
+    return lay.Table("prior", caption, parts, notes, arrangement)
 
 
 def _part(
@@ -71,17 +70,16 @@ def _part(
         for epsilon in budgets
         for head in (*METHODS, "Δ")
     ]
-    made = []
+    lines = []
     for pool in pools:
         for generator in generators:
             cells = [found.get((*pool, generator, epsilon)) for epsilon in budgets]
             if any(cells):
                 entries = [item for cell in cells for item in _entries(source, cell)]
-                name = source.label(*pool, pools)
-                made.append(lay.Row((name, generator), tuple(entries)))
+                lines.append(lay.Row((source.label(*pool, pools), generator), entries))
     caption = lay.words(f"{title}, ε = {', '.join(format_epsilon(e) for e in budgets)}.")
-    block = (lay.Block(tuple(made)),)
-    return lay.Part(("Dataset", "Generator"), tuple(columns), block, caption, name=title)
+    block = [lay.Block(lines)]
+    return lay.Part(("Dataset", "Generator"), columns, block, caption, name=title)
 
 
 def _entries(source: Source, row: ComparisonRow | None) -> tuple[lay.Entry, ...]:
@@ -90,7 +88,7 @@ def _entries(source: Source, row: ComparisonRow | None) -> tuple[lay.Entry, ...]
     aucs = {"canary": row.canary_auc, "domias": row.domias_auc, "ours": row.ours_auc}
     places = sorted((value for value in aucs.values() if value is not None), reverse=True)
     ranks = {
-        name: next(i for i, best in enumerate(places) if value >= best - LEVEL)
+        name: next(i for i, best in enumerate(places) if value >= best - TIED)
         for name, value in aucs.items()
         if value is not None
     }
@@ -99,17 +97,17 @@ def _entries(source: Source, row: ComparisonRow | None) -> tuple[lay.Entry, ...]
         "canary": (row.canary_tpr, row.canary_arm, row.canary_p, row.canary_null95),
         "domias": (row.domias_tpr, row.domias_arm, row.domias_p, row.domias_null95),
     }
-    made = []
+    entries = []
     for name in ("canary", "domias"):
         tpr, arm, p, null = arms[name]
         auc = aucs[name]
         if auc is None or tpr is None or arm is None:
-            made.append(lay.NOTHING)
+            entries.append(lay.NOTHING)
             continue
         colour = lay.colour_of(_view_of_arm(source, name, arm))
         raised = lay.Piece(arm, form="sup", colour=colour)
         values: dict[str, lay.Value] = {"auc": auc, "tpr": tpr, "arm": arm, "p": p, "null": null}
-        made.append(_method(auc, tpr, raised, ranks[name], p, values))
+        entries.append(_method(auc, tpr, raised, ranks[name], p, values))
     ours: dict[str, lay.Value] = {
         "auc": row.ours_auc,
         "tpr": row.ours_tpr,
@@ -118,8 +116,9 @@ def _entries(source: Source, row: ComparisonRow | None) -> tuple[lay.Entry, ...]
         "view": view,
         "p": row.ours_p,
     }
-    made.append(_method(row.ours_auc, row.ours_tpr, lay.tag(view), ranks["ours"], row.ours_p, ours))
-    return (*made, _delta(row.delta))
+    letter = lay.tag(view)
+    entries.append(_method(row.ours_auc, row.ours_tpr, letter, ranks["ours"], row.ours_p, ours))
+    return (*entries, _delta(row.delta))
 
 
 def _method(
@@ -130,9 +129,9 @@ def _method(
     p: float | None,
     values: dict[str, lay.Value],
 ) -> lay.Entry:
-    figure = lay.Piece(f"{auc:.3f}", bold=rank == 0, underlined=rank == 1)
-    faint = p is None or p > FOUND
-    return lay.Entry((lay.words(figure, raised, f" / {lay.percent(tpr)}%"),), values, faint=faint)
+    number = lay.Piece(f"{auc:.3f}", bold=rank == 0, underlined=rank == 1)
+    line = lay.words(number, raised, f" / {lay.percent(tpr)}%")
+    return lay.Entry((line,), values, faint=not lay.significant(p))
 
 
 def _delta(delta: float | None) -> lay.Entry:
@@ -143,12 +142,8 @@ def _delta(delta: float | None) -> lay.Entry:
 
 
 def _view_of_ours(source: Source, row: ComparisonRow) -> str:
-    wanted = (row.corpus, row.pool, row.generator, row.epsilon, row.ours_scenario)
-    found = (
-        cell.view
-        for cell in source.cells
-        if (cell.corpus, cell.pool, cell.generator, cell.epsilon, cell.scenario) == wanted
-    )
+    wanted = (Cell.of(row), row.ours_scenario)
+    found = (cell.view for cell in source.cells if (Cell.of(cell), cell.scenario) == wanted)
     return next(found, "")
 
 

@@ -7,7 +7,7 @@ from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import Source
 
 
-def proxy_families(source: Source) -> lay.Printed:
+def proxy_families(source: Source) -> lay.Table:
     """The proxy families of the audits, as the paper's appendix lists them."""
     if not source.families:
         raise Unavailable("needs a run folder whose proxy families are installed")
@@ -36,7 +36,7 @@ def proxy_families(source: Source) -> lay.Printed:
         " release (S3). Probability-like proxies are log-densities of a fitted model."
     )
     part = lay.Part(("Proxy family",), columns, (lay.Block(tuple(rows)),))
-    return lay.Printed("proxy_families", caption, (part,), size="small")
+    return lay.Table("proxy_families", caption, (part,), size="small")
 
 
 def _proxies(names: list[str]) -> lay.Entry:

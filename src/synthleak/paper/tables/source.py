@@ -1,4 +1,4 @@
-"""What printed tables are made from: the joined tables of a study, its corpora and its pools."""
+"""The input of the paper tables: the joined tables of a study, its corpora and its pools."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class PoolLine:
 
 @dataclass(frozen=True)
 class Source:
-    """All that any printed table looks at. `rows` gives the rows of an analysis by its name.
+    """The input of all paper tables. `rows` returns the rows of an analysis by its name.
 
-    `adjudicated` are the merged games that were played for flagged cells alone.
+    `adjudicated` are the merged games of flagged cells.
     """
 
     cells: tuple[CellRow, ...]
@@ -59,7 +59,7 @@ class Source:
     families: tuple[Entry[Family], ...] = ()
 
     def rule(self, corpus: str, pool: str) -> str:
-        """Return the rule that selected a pool; nothing for one that is not known."""
+        """Return the rule that selected a pool; empty for an unknown pool."""
         found = (line.rule for line in self.pools if (line.corpus, line.name) == (corpus, pool))
         return next(found, "")
 
@@ -76,7 +76,7 @@ class Source:
         return _or_unavailable(rows, "no pool that is neither rare, a control nor merged")
 
     def main_pools(self) -> str:
-        """Say whose rows `main_cells` returns."""
+        """Name the pools whose rows `main_cells` returns."""
         rules = {self.rule(row.corpus, row.pool) for row in self.main_cells()}
         return "random controls" if rules == {RANDOM} else "selected pools"
 
@@ -123,12 +123,12 @@ def rule_words(kind: str, settings: dict[str, Any]) -> Words:
     'freq. ≤ 10'
     """
     if kind == OUTLIER:
-        made: list[str | Piece] = ["d", Piece(f"{settings['percentile']:g}", form="sub")]
+        pieces: list[str | Piece] = ["d", Piece(f"{settings['percentile']:g}", form="sub")]
         if settings.get("lof") is not None:
-            made += [" + LOF", Piece(f"k={settings['lof']}", form="sub")]
+            pieces += [" + LOF", Piece(f"k={settings['lof']}", form="sub")]
         if settings.get("unit") is False:
-            made.append(" (raw vectors)")
-        return words(*made)
+            pieces.append(" (raw vectors)")
+        return words(*pieces)
     if kind == RARE:
         frequency, labels = settings.get("max_frequency"), settings.get("min_labels")
         parts = [f"freq. ≤ {frequency}"] if frequency is not None else []

@@ -47,7 +47,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("adapter", ["lora", "full"])
-def test_fine_tuning_on_the_same_backbone_leaves_nothing_behind(folder: str, adapter: str) -> None:
+def test_fine_tuning_leaves_the_backbone_unchanged(folder: str, adapter: str) -> None:
     shared, request = shared_backbone(folder, "cpu", "float64"), ask(math.inf)
     (before,) = small(folder).generate_many([request])
     trained = DpSgd(
@@ -86,7 +86,7 @@ def test_sigma_equals_the_published_table(nominal: int, epsilon: float, sigma: f
     assert made.sigma(request) == pytest.approx(sigma, rel=0.004)
 
 
-def test_the_claim_counts_every_round_for_add_and_for_replace() -> None:
+def test_claim_counts_every_round_for_add_and_replace() -> None:
     made = AugPe(encoder="hashing")
     request = replace(ask(4.0, nominal=604), delta=made.default_delta(604))
     claim = made.claim(request)
@@ -114,7 +114,7 @@ def test_company_does_not_matter(folder: str, shared: bool) -> None:
     assert alone[0] != alone[1]
 
 
-def test_noise_is_fresh_for_every_release_and_absent_without_privacy(folder: str) -> None:
+def test_noise_differs_by_release_and_needs_a_budget(folder: str) -> None:
     made = small(folder, shared_random=True, rounds=1)
     # With one RANDOM population for all, only votes and noise tell releases apart.
     side = public_side(RECORDS[:1], {RECORDS[0].labels: 1}, description="notes")

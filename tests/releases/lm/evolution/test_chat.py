@@ -8,8 +8,10 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from synthleak.core.errors import GeneratorError
 from synthleak.core.store import MemoryStore
 from synthleak.corpus.corpus import Record
 from synthleak.releases.generators.augpe import AugPe
-from synthleak.releases.lm.evolution import chat_settings
+from synthleak.releases.lm.evolution import chat, chat_settings
 from synthleak.releases.lm.evolution.chat import PORTION, ChatWriter
 from synthleak.releases.lm.evolution.chat_settings import ChatSettings, RateLimiter, Usage
 from synthleak.releases.release import Request, public_side
@@ -101,7 +103,7 @@ def test_answers_come_in_order_are_cleaned_and_counted(
     answers = made.write(["q1", "q2"], [()] * 2, 2, [(7, 4)])
     seeds = {(b["messages"][0]["content"], b["seed"]) for b in server.asked}
     assert sorted(q for q, _ in seeds) == ["q1", "q1", "q2", "q2"]
-    assert len(seeds) == 4
+    assert len(seeds) == len(answers) == 4
     assert all(answer.startswith("a note about the hall") for answer in answers)
     assert made.usage.requests == 4
     made.tell()
@@ -115,7 +117,7 @@ def test_answers_come_in_order_are_cleaned_and_counted(
     ("reason", "answer"),
     [("length", "It rained again."), ("stop", "It rained again. And we"), (None, None)],
 )
-def test_an_answer_that_broke_off_ends_with_a_whole_sentence(
+def test_cut_answers_end_with_a_whole_sentence(
     server: Server, monkeypatch: pytest.MonkeyPatch, reason: str | None, answer: str | None
 ) -> None:
     choice: dict[str, Any] = {
@@ -137,7 +139,7 @@ def test_half_of_an_emoji_keeps_the_answer(server: Server) -> None:
 
 
 @pytest.mark.parametrize("trouble", [429, 500, 503, "garbage"])
-def test_what_may_get_better_is_asked_again(server: Server, trouble: Any) -> None:
+def test_temporary_errors_are_retried(server: Server, trouble: Any) -> None:
     server.mood = lambda number: trouble if number <= 2 else 200
     waits: list[float] = []
     made = writer(server)
@@ -151,17 +153,19 @@ def test_what_may_get_better_is_asked_again(server: Server, trouble: Any) -> Non
     ("asked", "least", "most"),
     [("7", 7, 7), ("7.5", 7.5, 7.5), ("900", 60, 60), ("soon", 0.5, 0.5), ("-3", 0.5, 0.5)],
 )
-def test_an_address_may_ask_to_wait(server: Server, asked: str, least: float, most: float) -> None:
+def test_retry_after_may_be_seconds(server: Server, asked: str, least: float, most: float) -> None:
     assert least <= waited(server, asked) <= most
 
 
-def test_an_address_may_name_the_moment_to_wait_for(server: Server) -> None:
-    assert 25 < waited(server, formatdate(time.time() + 30, usegmt=True)) <= 30
-    assert waited(server, "Wed, 21 Oct 2015 07:28:00 GMT") == 0.5
+def test_retry_after_may_be_a_date(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    monkeypatch.setattr(chat, "datetime", SimpleNamespace(now=lambda zone: now))
+    assert waited(server, formatdate(now.timestamp() + 30, usegmt=True)) == 30
+    assert waited(server, formatdate(now.timestamp() - 30, usegmt=True)) == 0.5
 
 
 def waited(server: Server, asked: str) -> float:
-    """Return how long is waited after a 429 that asks for it."""
+    """Return the wait after a 429 with this Retry-After."""
     server.headers = {"Retry-After": asked}
     first = len(server.asked) + 1
     server.mood = lambda number: 429 if number == first else 200
@@ -263,7 +267,7 @@ def test_other_protocols_are_a_one_line_error(readable_label: bytes) -> None:
         *("http://a..b/v1", f"http://{'a' * 64}.org/v1", "http://host/é", "http://me:pass@host/v1"),
     ],
 )
-def test_a_wrong_address_is_refused_before_anything_is_asked(address: str) -> None:
+def test_a_wrong_address_is_rejected_before_any_request(address: str) -> None:
     with pytest.raises(ValueError, match="use an address"):
         AugPe(address=address, model="m")
 
@@ -327,7 +331,7 @@ def test_the_key_comes_from_the_environment(
     assert server.keys == ["Bearer s3cret"]
     for odd in ("s3…cret", "s3\ncret"):
         monkeypatch.setenv("HALL_KEY", odd)
-        with pytest.raises(GeneratorError, match="characters that none can have") as error:
+        with pytest.raises(GeneratorError, match="HALL_KEY") as error:
             writer(server, key_variable="HALL_KEY")
         assert "cret" not in str(error.value)
     monkeypatch.delenv("HALL_KEY")
@@ -371,7 +375,7 @@ def test_no_private_text_leaves_the_house(server: Server, caplog: pytest.LogCapt
     assert len(server.asked) == 28
 
 
-def test_the_way_to_an_address_is_not_identity() -> None:
+def test_connection_settings_are_not_part_of_identity() -> None:
     here = AugPe(address="http://127.0.0.1:1", model="m", encoder="hashing", timeout=3)
     there = AugPe(address="https://example.org/v1", model="m", encoder="hashing", price_in=2)
     assert here.identity() == there.identity()

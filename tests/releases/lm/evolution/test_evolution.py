@@ -59,7 +59,7 @@ def test_the_histogram_equals_a_plain_loop(items: list[Point], records: list[Poi
 
 @settings(max_examples=80, deadline=None)
 @given(points, points.filter(bool), st.data())
-def test_one_record_moves_the_histogram_by_no_more_than_stated(
+def test_one_record_changes_the_histogram_within_sensitivity(
     items: list[Point], records: list[Point], data: st.DataObject
 ) -> None:
     other = data.draw(points.filter(bool))[0]

@@ -32,7 +32,7 @@ def test_equal_values_are_all_found() -> None:
     assert places.sort(dim=1).values.tolist() == [list(range(100, 300, 20))] * 3
 
 
-def test_a_token_is_drawn_as_often_as_it_is_likely() -> None:
+def test_tokens_are_drawn_with_their_probabilities() -> None:
     logits = torch.full((1, 40 * GROUP), -9.0)
     logits[0, [70, 700, 1700]] = torch.tensor([0.5, 0.3, 0.2]).log()
     uniforms = (torch.arange(1000) + 0.5) / 1000

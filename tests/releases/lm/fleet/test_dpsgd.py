@@ -42,15 +42,15 @@ def small(**settings: object) -> DpSgd:
 
 
 @needs_smollm2
-def test_records_come_back_verbatim_without_privacy_and_not_with() -> None:
+def test_records_are_memorised_only_without_privacy() -> None:
     secrets = {record.text for record in SECRETS}
     leaking = list(small().generate_many([ask(math.inf), ask(math.inf, seed=2)]))
     for release in leaking:
         texts = [record.text for record in release]
         assert len(texts) == 8
         assert len(secrets & set(texts)) >= 2, texts
-        # The end token was learnt: what is copied stops where the record stops.
-        assert all(len(text) < 80 for text in texts if text in secrets)
+        # The end token was learnt: a copy stops where the record stops.
+        assert not [t for t in texts for secret in secrets if t.startswith(secret) and t != secret]
     (quiet,) = small().generate_many([ask(1.0)])
     assert not secrets & {record.text for record in quiet}
     assert {record.labels for record in quiet} <= set(SIDE.classes)
@@ -184,7 +184,7 @@ def test_a_missing_extra_names_its_command(monkeypatch: pytest.MonkeyPatch) -> N
         DpSgd().generate(ask(math.inf))
 
 
-def test_the_small_model_without_the_reader_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smollm2_without_gguf_is_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.util
 
     usual = importlib.util.find_spec

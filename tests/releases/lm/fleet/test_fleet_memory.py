@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 pytest.importorskip("torch")
@@ -59,6 +61,6 @@ def test_out_of_memory_halves_the_fleet() -> None:
 
     assert retry_halved(work, 20, said.append) == "made"
     assert tried == [20, 10, 5]
-    assert said[0] == "out of device memory with 20 instances: going on with 10"
+    assert re.findall(r"\d+", said[0]) == ["20", "10"]
     with pytest.raises(torch.OutOfMemoryError):
         retry_halved(lambda size: work(99), 1, said.append)

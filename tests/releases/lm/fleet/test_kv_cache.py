@@ -21,7 +21,7 @@ def drawn(*shape: int) -> Any:
 
 @pytest.mark.parametrize("groups", [1, 2, 6])
 @pytest.mark.parametrize("masked", [False, True])
-def test_one_position_attends_as_the_library_lets_it(groups: int, masked: bool) -> None:
+def test_single_position_attention_equals_the_library(groups: int, masked: bool) -> None:
     query, key, value = drawn(4, 6, 1, 8), drawn(4, groups, 9, 8), drawn(4, groups, 9, 8).flip(0)
     mask = None
     if masked:

@@ -25,7 +25,7 @@ def width_of(some: Shapes, lengths: list[int], text: int) -> int:
 
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("expected", [4, 320, 1664])
-def test_others_do_not_decide_how_wide_a_text_is_padded(expected: float, recorded: bool) -> None:
+def test_padding_of_a_text_does_not_depend_on_others(expected: float, recorded: bool) -> None:
     some = shapes(expected, recorded=recorded)
     rng = np.random.default_rng(1)
     for text in (1, 9, 16, 17, 30, 63, 64):

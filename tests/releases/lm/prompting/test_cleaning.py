@@ -39,7 +39,7 @@ from synthleak.releases.lm.prompting.cleaning import (
         ("", ""),
     ],
 )
-def test_an_answer_is_freed_of_what_stands_around_it(answer: str, text: str) -> None:
+def test_answers_are_stripped_of_openings_and_quotes(answer: str, text: str) -> None:
     assert clean_answer(answer) == text
 
 
@@ -143,9 +143,7 @@ def test_cut_texts_end_with_a_whole_sentence(broken: str, whole: str) -> None:
         ("", "", False),
     ],
 )
-def test_an_answer_within_quotation_marks_ends_with_the_closing_one(
-    answer: str, text: str, closed: bool
-) -> None:
+def test_quoted_answers_end_at_the_closing_mark(answer: str, text: str, closed: bool) -> None:
     assert unquoted(answer) == (text, closed)
 
 

@@ -44,7 +44,7 @@ def with_template(shared: SharedBackbone, template: str) -> PromptTokenizer:
     return PromptTokenizer(replace(shared.backbone, tokenizer=tokenizer))
 
 
-def test_a_template_that_names_the_day_always_names_the_same(shared: SharedBackbone) -> None:
+def test_chat_templates_use_a_fixed_date(shared: SharedBackbone) -> None:
     day = with_template(shared, "{{ strftime_now('%d %b %Y, %A') }} {{ messages[0]['content'] }}!")
     assert day.chat_frame == ("26 Jul 2024, Friday ", "!")
 

@@ -113,7 +113,7 @@ def test_no_text_ends_before_its_least_length(shared: SharedBackbone) -> None:
         assert min(map(len, made)) == least + 1
 
 
-def test_steering_changes_what_is_drawn_and_leaves_nothing_behind(shared: SharedBackbone) -> None:
+def test_steering_changes_texts_and_removes_its_hooks(shared: SharedBackbone) -> None:
     how = Decoding(end=(2,), longest=10)
     uniforms = np.random.default_rng(1).random((len(OF), 10), dtype=np.float32)
     before = TokenSampler(shared).sample(PROMPTS, OF, uniforms, how)

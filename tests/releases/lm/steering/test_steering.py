@@ -268,19 +268,19 @@ def test_exemplars_are_the_candidates_with_most_votes() -> None:
         assert votes == sorted(counts, reverse=True)[:2]
 
 
-def test_exemplars_of_a_class_without_records_are_chosen_by_chance() -> None:
+def test_exemplars_of_an_empty_class_are_random() -> None:
     empty = replace(ask(), records=())
     found = {exemplars(replace(empty, seed=seed), 0.0)["sleep",] for seed in range(30)}
     assert len(found) > 4
 
 
-def test_the_noise_of_votes_is_each_release_s_own() -> None:
+def test_each_release_has_its_own_vote_noise() -> None:
     found = [exemplars(ask(seed=seed), 50.0)["sleep",] for seed in range(30)]
     assert len(set(found)) > 4
     assert found[0] == exemplars(ask(seed=0), 50.0)["sleep",]
 
 
-def test_public_texts_do_not_depend_on_private_records_or_seeds(folder: str) -> None:
+def test_public_texts_do_not_depend_on_private_data(folder: str) -> None:
     made = generator(folder)
     sampler = TextSampler(tiny_shared_backbone(folder), attempts=1)
     how = made.decoding(sampler.tokenizer.ends(one_line=True))

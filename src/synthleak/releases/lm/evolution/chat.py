@@ -30,26 +30,26 @@ from synthleak.releases.lm.prompting.cleaning import clean_answer, whole_sentenc
 log = logging.getLogger("synthleak.releases")
 
 PORTION = 64
-"""Answers that are kept together: what a break can lose."""
+"""Answers that are stored together: the most that an interruption loses."""
 
 _RETRIED = (408, 409, 425, 429)
 _FAILURES = (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError)
-"""What an address that is out of reach, or does not speak the protocol, may lead to."""
+"""Errors from an address that cannot be reached or does not speak the protocol."""
 _LONGEST_WAIT = 60.0
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follow no address to another: that one would be shown the key."""
+    """Follows no redirect: the key would be sent to another address."""
 
-    def redirect_request(self, *asked: Any) -> None:
-        """Refuse, so that the answer is what it is: a 301, say."""
+    def redirect_request(self, *args: Any) -> None:
+        """Do not follow it, so that the response stays an error (a 301, say)."""
 
 
 _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 class ChatWriter:
-    """Asks an address that speaks the chat-completions protocol."""
+    """Writes texts through an address that speaks the chat-completions protocol."""
 
     def __init__(
         self,
@@ -76,20 +76,20 @@ class ChatWriter:
         each: int,
         owners: Sequence[tuple[int, int]],
     ) -> list[str]:
-        """Answer every request `each` times, portion by portion, each portion kept.
+        """Answer every request `each` times, in portions that are stored.
 
-        An answer costs, so none is asked for again, whatever it repeats.
+        Answers cost money, so none is requested again, even if it only repeats its labels.
         """
         seeds = [derive(seed, "answer", number) for seed, rows in owners for number in range(rows)]
-        asked = [request for request in requests for _ in range(each)]
+        prompts = [request for request in requests for _ in range(each)]
         answers: list[str] = []
-        for start in range(0, len(asked), PORTION):
+        for start in range(0, len(prompts), PORTION):
             part = slice(start, start + PORTION)
-            answers += self._portion(asked[part], seeds[part])
+            answers += self._portion(prompts[part], seeds[part])
         return [clean_answer(answer, one_line=self._one_line) for answer in answers]
 
     def tell(self) -> None:
-        """Say what was used so far, in this process, if anything was."""
+        """Log what this process has used so far, if anything."""
         settings, usage = self._settings, self.usage
         if not usage.requests:
             return
@@ -102,19 +102,19 @@ class ChatWriter:
             usage.cost(settings),
         )
 
-    def _portion(self, asked: Sequence[str], seeds: Sequence[int]) -> list[str]:
-        key = digest("answers", 2, self._settings.model, self._decoding, list(asked), list(seeds))
+    def _portion(self, prompts: Sequence[str], seeds: Sequence[int]) -> list[str]:
+        key = digest("answers", 2, self._settings.model, self._decoding, list(prompts), list(seeds))
 
         def ask() -> list[str]:
             with ThreadPoolExecutor(self._settings.connections) as pool:
-                return list(pool.map(self._answer, asked, seeds))
+                return list(pool.map(self._answer, prompts, seeds))
 
         return (
             ask() if self._store is None else keep(self._store, "answers", key, ask, _dump, _load)
         )
 
     def _answer(self, request: str, seed: int) -> str:
-        """Ask until there is an answer; waits grow, and permanent errors are not retried."""
+        """Retry until there is an answer, with growing waits; permanent errors are not retried."""
         body = {
             "model": self._settings.model,
             "messages": [{"role": "user", "content": request}],
@@ -132,7 +132,7 @@ class ChatWriter:
                     raise self._refused(
                         f"the server returned {error.code} {error.reason}", error.code
                     ) from None
-                reason, wait = f"{error.code} {error.reason}", _asked_for(error)
+                reason, wait = f"{error.code} {error.reason}", _retry_after(error)
             except _FAILURES as error:
                 reason, wait = _words(error), 0.0
             if attempt < self._settings.retries:
@@ -155,9 +155,9 @@ class ChatWriter:
         if text is not None and not isinstance(text, str):
             raise ValueError("an answer without text")
         self.usage.add(content.get("usage") or {})
-        if text is None:  # held back by a filter: it would be again
+        if text is None:  # withheld by a filter, which would withhold it again
             return ""
-        # Half of a pair, as of an emoji that was cut, cannot be written to a file.
+        # Half of a surrogate pair, as of an emoji that was cut, cannot be written to a file.
         text = text.encode("utf-8", "replace").decode()
         return whole_sentences(text) if choice.get("finish_reason") == "length" else text
 
@@ -168,19 +168,19 @@ class ChatWriter:
         return GeneratorError(what, self._settings.address, f"{cause} and run again{kept}")
 
 
-def _asked_for(error: urllib.error.HTTPError) -> float:
-    """Return the seconds that an address asks to wait, given as such or as a date."""
-    asked = error.headers.get("Retry-After") or "0"
+def _retry_after(error: urllib.error.HTTPError) -> float:
+    """Return the seconds to wait of a Retry-After header, given as seconds or as a date."""
+    header = error.headers.get("Retry-After") or "0"
     try:
-        if asked.replace(".", "", 1).isdigit():
-            return float(asked)
-        return (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds()
+        if header.replace(".", "", 1).isdigit():
+            return float(header)
+        return (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
     except (ValueError, TypeError):  # no date, or one without a zone
         return 0.0
 
 
 def _words(error: Exception) -> str:
-    """Say what went wrong without what was sent or received."""
+    """Describe an error without what was sent or received."""
     if isinstance(error, urllib.error.URLError):
         return str(error.reason)
     if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""Settings of a chat-completions address, what was used of it so far, and the rate limit."""
+"""Settings of a chat-completions address, its usage so far, and the rate limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from synthleak.core.errors import GeneratorError
 
 @dataclass(frozen=True)
 class ChatSettings:
-    """How an address is reached."""
+    """The address, its model and key, and limits and prices."""
 
     address: str
     model: str
@@ -28,12 +28,12 @@ class ChatSettings:
     price_out: float = 0.0
 
     def key(self) -> str:
-        """Return the key that the environment holds, or none."""
+        """Return the key from the environment; empty if none is needed."""
         if not self.key_variable:
             return ""
         key = os.environ.get(self.key_variable, "").strip()
         if not key or not key.isascii() or not key.isprintable():
-            what = "a key with characters that none can have" if key else "no key"
+            what = "a key with invalid characters" if key else "no key"
             raise GeneratorError(
                 f"the environment variable {self.key_variable} holds {what}",
                 self.address,

@@ -20,7 +20,7 @@ log = logging.getLogger("synthleak.releases")
 
 
 class LocalWriter:
-    """Asks the shared backbone."""
+    """Writes texts with the shared backbone."""
 
     def __init__(self, generator: AugPe, *, one_line: bool) -> None:
         shared = generator.shared_backbone()
@@ -38,7 +38,7 @@ class LocalWriter:
         self._context = shared.backbone.context
 
     def tell(self) -> None:
-        """Say nothing: a backbone here costs time alone."""
+        """Log nothing: a local backbone costs only time."""
 
     def write(
         self,

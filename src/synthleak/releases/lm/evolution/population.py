@@ -1,8 +1,7 @@
-"""A population: texts by class, what private records say of them, and who survives.
+"""A population of texts by class, the votes of private records, and selection.
 
-The quota of a class is how many texts of it the release will hold, drawn from the public prior. Its
-population is L times that. Private records are seen through their votes alone (docs/method.md
-§5.2).
+The quota of a class is the number of its texts in the release, drawn from the public prior. Its
+population is L times that. Private records are used through their votes only (docs/method.md §5.2).
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ class Population:
     vectors: Vectors
 
     def of_class(self) -> dict[Labels, list[int]]:
-        """Return where the texts of each class stand."""
+        """Return the places of the texts of each class."""
         places: dict[Labels, list[int]] = {}
         for place, labels in enumerate(self.labels):
             places.setdefault(labels, []).append(place)
         return places
 
     def keep(self, places: Sequence[int]) -> Population:
-        """Return the population of these texts alone."""
+        """Return the population of these texts."""
         return Population(
             tuple(self.labels[place] for place in places),
             tuple(self.texts[place] for place in places),
@@ -44,10 +43,10 @@ class Population:
 
 
 def histogram(population: Population, private: Mapping[Labels, Vectors]) -> Counts:
-    """Return how many private records voted for each text, each within its class.
+    """Return the number of private records that vote for each text of their class.
 
-    A record whose class is not generated has nothing to vote for. Adding a record moves one bin by
-    1; replacing one moves at most two.
+    A record whose class is not generated does not vote. Adding a record changes one bin by 1;
+    replacing one changes at most two.
     """
     counts = np.zeros(len(population.texts))
     for labels, places in population.of_class().items():
@@ -59,10 +58,10 @@ def histogram(population: Population, private: Mapping[Labels, Vectors]) -> Coun
 def survivors(
     population: Population, counts: Counts, quota: Quota, sigma: float, rng: np.random.Generator
 ) -> list[int]:
-    """Return the texts that go on: of each class its quota, those with most noised votes.
+    """Return the selected texts: of each class its quota, those with most noised votes.
 
-    Every bin gets noise and negatives are cut. Ties, zeros among them, are broken at random, so a
-    class that nobody voted for goes on like any other.
+    Every bin gets noise, and negatives become 0. Ties, zeros included, are broken at random, so a
+    class without votes is selected from like any other.
     """
     votes = noised(counts, sigma, rng)
     going: list[int] = []

@@ -1,4 +1,4 @@
-"""Examples, and how a step's examples are cut into microbatches that are computed together."""
+"""Training examples, and how those of a step are split into microbatches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Block:
-    """Where a microbatch ends in falling lengths, and the rows and tokens that it is padded to."""
+    """The end of a microbatch in descending lengths, and the rows and tokens it is padded to."""
 
     end: int
     rows: int
@@ -31,25 +31,24 @@ class Block:
 
 
 Cut = Callable[[NDArray[np.int64]], list[Block]]
-"""Cuts falling lengths into blocks."""
+"""Splits descending lengths into blocks."""
 
 PASS_TOKENS = 16_384
 """Tokens of one recorded pass: enough to fill a GPU (measured with SmolLM2 on an H200)."""
 
 FLOOR = 2_048
-"""Tokens that a recorded pass is filled up to: its thousands of small kernels take time anyway."""
+"""Tokens that a recorded pass is padded to: below that its many small kernels take as long."""
 
 
 @dataclass(frozen=True)
 class Shapes:
     """The shapes that a step is computed in.
 
-    Kernels add up in an order that depends on the shape, so one record must not decide the shape
+    The order of summation in kernels depends on the shape, so one record must not decide the shape
     of another (design/claim-dpsgd.md). A text is padded to the narrowest of `widths` that it fits,
-    whatever the others are; `widths` come from public settings, and the last is the longest that
-    a text may be. How many rows a block has depends on how many texts have its width: with
-    `floor` they are filled up to that many tokens and to few numbers, since every shape is recorded
-    once.
+    whatever the others are; `widths` come from public settings, and the last is the longest that a
+    text may be. The rows of a block depend on the number of texts of its width; with `floor` they
+    are padded to that many tokens and rounded, since every shape is recorded once.
     """
 
     widths: tuple[int, ...]
@@ -58,7 +57,7 @@ class Shapes:
     floor: int = 0
 
     def cut(self, lengths: NDArray[np.int64]) -> list[Block]:
-        """Cut falling lengths into blocks of one width, no larger than `tokens` and `examples`.
+        """Split descending lengths into blocks of one width, within `tokens` and `examples`.
 
         >>> shapes = Shapes((16, 32, 64), tokens=4096, examples=100, floor=512)
         >>> for block in shapes.cut(np.array([60] * 70 + [9] * 3)):
@@ -85,9 +84,9 @@ class Shapes:
 def plan_shapes(
     longest: int, expected: float, *, tokens: int, examples: int, recorded: bool
 ) -> Shapes:
-    """Plan the shapes of `expected` texts of at most `longest` tokens: public numbers, all of them.
+    """Plan the shapes of `expected` texts of at most `longest` tokens, from public numbers only.
 
-    Recorded passes are filled up to the floor, so few texts get few widths.
+    Recorded passes are padded to the floor, so few texts get few widths.
 
     >>> plan_shapes(64, 104 * 16, tokens=65536, examples=2496, recorded=True).widths
     (16, 20, 24, 28, 32, 40, 48, 56, 64)
@@ -110,7 +109,7 @@ def _ladder(longest: int, steps: int) -> tuple[int, ...]:
 
 
 def one_by_one(lengths: NDArray[np.int64]) -> list[Block]:
-    """Cut into single texts, as long as they are."""
+    """Split into single texts without padding."""
     return [Block(end, 1, length) for end, length in enumerate(lengths.tolist(), 1)]
 
 
@@ -139,10 +138,10 @@ class Microbatch:
 class PaddedExamples:
     """All examples of a fleet, padded once and kept on the device.
 
-    Padding stands on the right. A decoder looks back only, so no text sees the padding after it,
-    and padding has no label: it changes no loss and no gradient. The end token is an ordinary
-    label, so that the model learns to stop. The last row is empty: it fills up microbatches.
-    `longest` is how wide a microbatch may be, whatever the examples are.
+    Padding is on the right. A decoder only attends to earlier tokens, so no text sees the padding
+    after it, and padding has no label: it changes no loss and no gradient. The end token is an
+    ordinary label, so that the model learns to stop. The last row is empty, to fill microbatches.
+    `longest` is the largest width of a microbatch, whatever the examples are.
     """
 
     def __init__(
@@ -163,7 +162,7 @@ class PaddedExamples:
         self._labels = torch.from_numpy(labels).to(device)
 
     def microbatches(self, chosen: Sequence[NDArray[np.int64]], cut: Cut) -> Iterator[Microbatch]:
-        """Cut a step's examples into microbatches, the long with the long."""
+        """Split a step's examples into microbatches of similar length."""
         rows = np.concatenate([p + first for p, first in zip(chosen, self._first, strict=False)])
         instances = np.repeat(np.arange(len(chosen)), [len(p) for p in chosen])
         order = np.argsort(-self._lengths[rows], kind="stable")

@@ -12,7 +12,7 @@ from torch import Tensor
 class Decoding:
     """How tokens are drawn, and where a text ends.
 
-    `least` is how many tokens a text has before it may end: 1 forbids empty texts.
+    A text has at least `least` tokens: 1 forbids empty texts.
     """
 
     end: tuple[int, ...]
@@ -24,24 +24,25 @@ class Decoding:
 
 
 GROUP = 64
-"""Tokens of a vocabulary that are looked at together in the search for the largest_logits.
+"""Tokens of the vocabulary in a group, in the search for the largest logits.
 
-They stand far apart, so that all groups are looked at side by side: along memory, which is fast.
+The tokens of a group are far apart in memory, so that all groups are read in parallel along it,
+which is fast.
 """
 
 
 def sample_tokens(logits: Tensor, uniforms: Tensor, decoding: Decoding, length: int) -> Tensor:
     """Return a token for each row of logits; `uniforms[r]` in [0, 1) alone decides which.
 
-    `length` is how many tokens each text already has. Logits of forbidden tokens are written over:
-    a copy for a fleet would take gigabytes.
+    `length` is the number of tokens that each text already has. Logits of forbidden tokens are
+    overwritten: a copy for a fleet would take gigabytes.
     """
     if length < decoding.least and decoding.end:
         logits.index_fill_(1, torch.tensor(decoding.end, device=logits.device), -torch.inf)
     best, tokens = largest_logits(logits, min(decoding.top_k, logits.shape[1]))
     share = torch.softmax(best.float() / decoding.temperature, dim=1)
-    # A token stays while those before it have not yet made up p: the first always stays, and
-    # one that is forbidden never does.
+    # A token is kept while those before it add up to less than p: the first is always kept, a
+    # forbidden one never.
     kept = (share.cumsum(dim=1) - share < decoding.top_p) & (share > 0)
     mass = (share * kept).cumsum(dim=1)
     pick = torch.searchsorted(mass, (uniforms * mass[:, -1])[:, None], right=True)
@@ -52,7 +53,7 @@ def sample_tokens(logits: Tensor, uniforms: Tensor, decoding: Decoding, length: 
 def largest_logits(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return each row's k largest values and their places, the largest first.
 
-    They lie within the k groups whose maxima are largest, so only those are searched: one look at
+    They lie within the k groups whose maxima are largest, so only those are searched: one pass over
     a large vocabulary instead of several.
     """
     groups = logits.shape[1] // GROUP

@@ -1,7 +1,7 @@
 """Full fine-tuning: every weight is trained, one instance and one example at a time.
 
-The slow, obvious form of DP-SGD, kept as an option: a hundred copies of all weights do not fit
-beside each other, so there is nothing to make a fleet of.
+The slow, simple form of DP-SGD, as an option. There is no fleet: a hundred copies of all weights do
+not fit into memory.
 """
 
 from __future__ import annotations

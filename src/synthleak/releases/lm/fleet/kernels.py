@@ -1,14 +1,14 @@
 """GPU kernels of a packed fleet: what happens between the products with frozen weights.
 
-All texts of a step lie end to end, sorted by instance. A tile is some rows of one instance, so the
-matrices of its adapter are read where they lie: no example has a copy of its own. What an adapter
-adds to a product is added where the product is next read.
+All texts of a step are end to end, sorted by instance. A tile is some rows of one instance, so the
+matrices of its adapter are read in place: no example has its own copy. What an adapter adds to a
+product is added where the product is next read.
 
 A part of an adapter's matrix is [BN, W]: columns of the layer by columns of the low rank. `place`
 says where the low-rank columns begin, and `STRIDE` how far apart neighbouring columns of the layer
 are, so that A, B and stacks of several A are all read the same way.
 
-`tests/releases/lm/fleet/test_packed.py` holds all of it against the plain pass.
+`tests/releases/lm/fleet/test_packed.py` compares all of it with the plain pass.
 """
 
 # Long signatures are packed, constants on lines of their own.

@@ -1,11 +1,11 @@
-"""A key-value cache with room to grow, and attention that reads it once a step.
+"""A preallocated key-value cache, and attention that reads it once per step.
 
-A step of decoding reads the keys and values of every text and does little else. The library's own
-way copies all of them to append one position, and copies them again for every query head that
-shares them. Here there is room to grow, and heads that share keys are multiplied together.
+A decoding step mostly reads the keys and values of every text. The library copies all of them to
+append one position, and again for every query head that shares them. Here memory is allocated
+ahead, and heads that share keys are multiplied together.
 
-A step sees its memory in whole blocks: matrices whose sides no power of two divides are multiplied
-by kernels that take four times as long. What a block holds beyond the text is zero, and masked.
+A step sees the cache in whole blocks: matrices whose sides are not divisible by a power of two are
+multiplied by kernels that take four times as long. A block is zero and masked beyond the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BLOCK = 16
 
 
 class PreallocatedLayer(DynamicLayer):
-    """The keys and values of one layer; when the first is drawn, room is made for all to come."""
+    """The keys and values of one layer, allocated for all positions when the first is drawn."""
 
     is_initialized: bool
     _kept: tuple[Tensor, Tensor] | None
@@ -55,7 +55,7 @@ class PreallocatedLayer(DynamicLayer):
         return self._first(_seen(before, needed))
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Tell how many positions `update` will return, for the mask."""
+        """Return the number of positions that `update` will return, for the mask."""
         length, offset = super().get_mask_sizes(query_length)
         return _seen(length - query_length, length), offset
 
@@ -81,7 +81,7 @@ class PreallocatedLayer(DynamicLayer):
 
 
 def _seen(before: int, after: int) -> int:
-    """Return how many positions attention sees, of `after`, if `before` of them were there."""
+    """Return how many positions attention sees when a text grows from `before` to `after`."""
     return _whole(after) if before and after == before + 1 else after
 
 
@@ -97,7 +97,7 @@ def _room_for(like: tuple[Tensor, Tensor], positions: int) -> tuple[Tensor, Tens
 
 
 def new_cache(ahead: int = BLOCK) -> Cache:
-    """Return a memory of nothing yet, for texts of this length; longer ones cost another copy."""
+    """Return an empty cache for `ahead` more tokens; longer texts cost another copy."""
     return Cache(layer_class_to_replicate=partial(PreallocatedLayer, ahead))
 
 
@@ -110,21 +110,21 @@ def grouped_attention(
     scaling: float | None = None,
     **more: Any,
 ) -> tuple[Tensor, None]:
-    """Attend from one position to all before it; anything else is the library's.
+    """Attend from one position to all before it; other cases are left to the library.
 
-    Query heads that share a key head stand beside each other, so they are rows of one product.
+    Query heads that share a key head are adjacent, so they are rows of one product.
     """
     rows, heads, length, size = query.shape
     if length != 1 or query.requires_grad:
-        made: tuple[Tensor, None] = sdpa_attention_forward(
+        attended: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, **more
         )
-        return made
+        return attended
     groups, positions = key.shape[1], key.shape[2]
-    asked = query.reshape(rows * groups, heads // groups, size)
+    queries = query.reshape(rows * groups, heads // groups, size)
     unseen = _added(attention_mask, (rows, groups, heads // groups, positions), query)
     scores = unseen.view(rows * groups, -1, positions).baddbmm_(
-        asked,
+        queries,
         key.reshape(rows * groups, positions, size).mT,
         alpha=size**-0.5 if scaling is None else scaling,
     )
@@ -134,7 +134,7 @@ def grouped_attention(
 
 
 def _added(mask: Tensor | None, shape: tuple[int, int, int, int], like: Tensor) -> Tensor:
-    """Return what is added to scores: -inf where nothing is to be seen. It is written over."""
+    """Return what is added to scores: -inf where masked. The caller overwrites it."""
     if mask is None:
         return like.new_zeros(shape)
     if mask.dtype == torch.bool:
@@ -143,7 +143,7 @@ def _added(mask: Tensor | None, shape: tuple[int, int, int, int], like: Tensor) 
 
 
 def use_grouped_attention(model: Any) -> None:
-    """Let a model decode this way, if it lets its attention be chosen."""
+    """Use this attention for decoding, if the model's attention can be chosen."""
     AttentionInterface.register(NAME, grouped_attention)
     AttentionMaskInterface.register(NAME, sdpa_mask)
     if getattr(model.config, "_attn_implementation", None) == "sdpa":

@@ -1,7 +1,8 @@
 """The loss of each example, with the output layer computed in chunks.
 
-The logits of a fleet's batch would not fit: 40,000 tokens times a vocabulary of 128,000. They are
-made chunk by chunk, and the gradient with them, so that no more than one chunk is ever there.
+The logits of a fleet's batch would not fit into memory: 40,000 tokens times a vocabulary of
+128,000. They are computed chunk by chunk, together with the gradient, so that only one chunk exists
+at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def loss_gradients(
     gradients = torch.empty_like(states)
     for start in range(0, len(states), piece):
         part = slice(start, start + piece)
-        # Softmax adds up in single precision at least, whatever the type of its input.
+        # Softmax sums in single precision at least, whatever the type of its input.
         probabilities = torch.softmax(torch.matmul(states[part], head.T), dim=1)
         right = targets[part, None]
         if losses is not None:
@@ -47,7 +48,7 @@ class _ChunkedLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        """Hand the gradients that were made on the way to the hidden states."""
+        """Return the gradients by the hidden states, which the forward pass has computed."""
         (outer,) = grads
         (gradients,) = ctx.saved_tensors
         return gradients * outer[:, None, None].to(gradients.dtype), None, None

@@ -1,4 +1,4 @@
-"""How many instances, tokens and texts fit: planned by arithmetic before anything is allocated.
+"""How many instances, tokens and texts fit into memory, computed before anything is allocated.
 
 All sizes are bytes. The shares are upper bounds of what the eager decoder keeps for its backward
 pass; `benchmarks/fleet.py` prints the plan beside the measured peak.
@@ -12,7 +12,7 @@ from synthleak.core.errors import GeneratorError
 from synthleak.releases.lm.fleet.loss import CHUNK
 
 HEADROOM = 0.88
-"""Share of the memory that is planned with: the rest is the allocator's and the library's."""
+"""Share of the memory that is used; the rest is for the allocator and the libraries."""
 
 FULL = 4
 """Bytes of a value in full precision."""
@@ -21,7 +21,7 @@ PACKED_RANKS = 512
 """Values of low rank that a packed layer keeps of a token, at most for ranks up to 32."""
 
 PROMPT = 32
-"""Tokens of a prompt that sampling plans with."""
+"""Tokens of a prompt that sampling reserves memory for."""
 
 MOST_TOKENS = 65_536
 MOST_TEXTS = 32_768
@@ -77,7 +77,7 @@ class Shape:
 
     @property
     def logits(self) -> int:
-        """The choice of one token: its logits, and what is computed from them."""
+        """Drawing one token: its logits, and what is computed from them."""
         return self.vocabulary * (2 * self.bytes + FULL)
 
     def layer(self, positions: int) -> int:
@@ -98,7 +98,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Fleet:
-    """What is computed together."""
+    """The numbers of instances, tokens, examples and texts that are computed together."""
 
     instances: int
     tokens: int
@@ -111,8 +111,8 @@ def plan_fleet(
 ) -> Fleet:
     """Return the largest fleet that fits `memory`: of `wanted` instances, at most `most`.
 
-    Instances come first, since a step costs little more for many than for few; then examples of
-    one step, as many as their share of the rest allows.
+    Instances come first, since a step costs little more for many than for few; then as many
+    examples of one step as the rest allows.
     """
     room = int(memory * HEADROOM) - shape.weights
     least = shape.instance + shape.head + longest * shape.token + shape.example

@@ -1,16 +1,17 @@
 """A Llama that serves adapters on a GPU, forward and backward written out by hand.
 
-The plain pass (`passes.py`) takes any decoder on any device, and is the oracle. This one does the
-same work faster, by four things:
+The plain pass (`example_gradients.py`) takes any decoder on any device, and is the oracle. This one
+computes the same faster, for four reasons:
 
 - no padding: the rows of all products are the tokens of all texts, end to end;
-- no copies: a tile of rows is multiplied by its instance's matrices where they lie;
-- no example's gradient is written down: a first look at every layer's inputs and gradients takes
-  each text's norm, a second adds up the texts of an instance, each with its clipping factor;
-- what happens between two products with frozen weights is one kernel (`kernels.py`).
+- no copies: a tile of rows is multiplied by its instance's matrices in place;
+- no gradient of a single example is stored: a first pass over every layer's inputs and gradients
+  computes each text's norm, a second adds up the texts of an instance, each with its clipping
+  factor;
+- everything between two products with frozen weights is one kernel (`kernels.py`).
 
-Nothing that a text's gradient is computed from depends on the other texts, but for which rows of
-the products with frozen weights it stands in.
+A text's gradient does not depend on the other texts, except for its rows in the products with
+frozen weights.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ OPTIONS: dict[str, dict[str, int]] = {
     name: {"num_warps": 2, "num_stages": 1}
     for name in ("attend_forward", "attend_queries", "attend_keys", "attend_next")
 }
-"""How kernels are compiled, where Triton's own way is not the fastest."""
+"""Compiler options of kernels, where Triton's defaults are not the fastest."""
 
 BLOCK = 32
-"""Tokens of a text that attention looks at together."""
+"""Tokens of a text that attention processes together."""
 
 Factors = Callable[[Tensor], Tensor]
-"""From the norms of texts to what each text's gradient is multiplied by."""
+"""Maps the norms of texts to the factors of their gradients."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Group:
 
     @property
     def bounds(self) -> list[int]:
-        """Return where the outputs of each layer begin and end: four places, the last repeated."""
+        """The bounds of each layer's outputs: four numbers, the last repeated."""
         ends = [0]
         for slot in self.slots:
             ends.append(ends[-1] + slot.outputs)
@@ -60,12 +61,12 @@ class Group:
 
     @property
     def below(self) -> list[int]:
-        """Return where each A begins: three places."""
+        """The start of each A: three numbers."""
         return [*(slot.start for slot in self.slots), 0, 0][:3]
 
     @property
     def above(self) -> list[int]:
-        """Return where each B begins: three places."""
+        """The start of each B: three numbers."""
         return [*(slot.middle for slot in self.slots), 0, 0][:3]
 
 
@@ -89,7 +90,7 @@ class Layer:
 
 
 def stacked(layers: Sequence[FleetLinear]) -> Tensor:
-    """Lay weights one below the other; each layer keeps its part of the whole."""
+    """Stack weights into one matrix; each layer's weight becomes a view of its part."""
     if len(layers) == 1:
         return layers[0].weight.data
     weight = torch.cat([layer.weight.data for layer in layers])
@@ -100,7 +101,7 @@ def stacked(layers: Sequence[FleetLinear]) -> Tensor:
 
 
 def packable(model: Any, rank: int) -> bool:
-    """Say whether this is a Llama of plain sides on a GPU, and Triton is there."""
+    """Say whether this is a Llama with suitable dimensions on a GPU, and Triton is installed."""
     config = model.config
     if type(model).__name__ != "LlamaForCausalLM" or not importlib.util.find_spec("triton"):
         return False
@@ -133,9 +134,9 @@ def tile_of(config: Any) -> int:
 class PackedModel:
     """A backbone of Llama's kind with a fleet's adapters.
 
-    What a pass keeps lies in buffers that all passes share, so that memory is planned to the byte
-    and recorded passes find it where it was. In their names x is a residual, h a normed one, s the
-    norm's spread, i an input times A, g a gradient and d a gradient times B.
+    All passes share the same buffers, so that memory is planned to the byte and recorded passes
+    find their data at the same addresses. In the names of buffers x is a residual, h a normed one,
+    s the norm's spread, i an input times A, g a gradient and d a gradient times B.
     """
 
     def __init__(self, model: Any, adapters: Adapters, longest: int) -> None:

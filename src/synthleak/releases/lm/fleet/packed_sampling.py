@@ -1,8 +1,8 @@
 """Sampling for a packed fleet: what `sampling.py` draws, several times faster on a GPU.
 
-Every text begins at position 0 and reads its prompt a token a step, so all texts are at the same
-position and none is padded. Finished texts are dropped from a batch without moving what the others
-remember.
+Every text begins at position 0 and reads one token of its prompt per step, so all texts are at the
+same position and none is padded. Finished texts are dropped from a batch without moving the keys
+and values of the others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PackedSampler(Sampler):
     """Samples the texts of a fleet with a packed backbone."""
 
     DROP_EVERY = 4
-    """Steps between looks at which texts are finished: a look makes the host wait."""
+    """Steps between checks for finished texts: a check makes the host wait."""
 
     def __init__(self, packed: PackedModel, decoding: Decoding, *, texts_at_once: int) -> None:
         self._packed = packed
@@ -69,7 +69,7 @@ class _Texts:
         table = np.zeros((len(flat), width), dtype=np.int64)
         for row, prompt in enumerate(flat):
             table[row, : len(prompt)] = prompt
-        # What may not end yet is decided text by text, below: they are not equally far.
+        # The minimum length is applied text by text, in `take`: texts differ in progress.
         self._how = replace(decoding, least=0)
         self._least, self._longest = decoding.least, decoding.longest
         self._ends = torch.tensor(decoding.end, dtype=torch.long, device=device)
@@ -83,7 +83,7 @@ class _Texts:
         self.slot = self.row.int()
         self.tokens = self._prompts[:, 0]
         self._alive = torch.ones(len(flat), dtype=torch.bool, device=device)
-        # The last column takes what is drawn for a prompt that is not read yet, or for nothing.
+        # The last column takes tokens that are not used: those within a prompt, or after an end.
         shape = (len(flat), decoding.longest + 1)
         self._made = torch.full(shape, -1, dtype=torch.long, device=device)
 

@@ -28,10 +28,10 @@ class _Recording:
 
 
 class PackedTrainer(Trainer):
-    """Trains the adapters of a fleet on texts laid end to end.
+    """Trains the adapters of a fleet on texts that are packed end to end.
 
-    A pass launches some hundred kernels. On a GPU a pack of a shape that was seen before is
-    recorded as a graph, and launched at once from then on.
+    A pass launches some hundred kernels. On a GPU, the second pack of a shape is recorded as a
+    graph, and later packs of that shape are one launch.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class PackedTrainer(Trainer):
         self._recordings: dict[tuple[int, int], _Recording] = {}
 
     def prepare(self, sets: Sequence[Sequence[Example]]) -> Any:
-        """Return the examples, ready to be laid end to end."""
+        """Return the examples, ready for packing."""
         return Packer(
             sets,
             self._total.device,
@@ -68,7 +68,7 @@ class PackedTrainer(Trainer):
         )
 
     def clipped_sum(self, prepared: Any, chosen: Sequence[NDArray[np.int64]]) -> Tensor:
-        """Return each instance's sum of clipped per-example gradients; it holds until the next."""
+        """Return each instance's sum of clipped gradients; the next call overwrites it."""
         self._total.zero_()
         return self._with_sums(prepared, chosen)
 

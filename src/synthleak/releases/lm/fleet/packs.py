@@ -1,8 +1,8 @@
 """Packs: the texts of a step end to end, without padding between them.
 
-A pack has a fixed number of rows, so that no batch decides the shape that a text is computed in
-(design/claim-dpsgd.md). It is planned once for all steps: what a step takes on average, and two and
-a half standard deviations. A step that takes more has more packs of the same size.
+A pack has a fixed number of rows, so that the batch does not decide the shape that a text is
+computed in (design/claim-dpsgd.md). The number is planned once for all steps: the mean tokens of a
+step plus two and a half standard deviations. A larger step has more packs of the same size.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ ROWS = 32
 EIGHTHS = 8
 """The labelled tokens of a pack are rounded up to eighths of it."""
 SPARE = 2.5
-"""Standard deviations of what a step takes that a pack has room for."""
+"""Standard deviations above the mean tokens of a step that a pack has room for."""
 
 
 @dataclass(frozen=True)
 class Pack:
-    """Texts end to end, sorted by instance, then rows of no text up to the size of all packs.
+    """Texts end to end, sorted by instance, then unused rows up to the size of all packs.
 
-    Those rows hold anything finite: no other row is computed from them.
-    `text` says in which text each token is, `owner` whose each text is, `offsets` where texts begin
-    and `spans` where instances do; `tiles` are those of `tile_rows`. `rows` are the labelled
-    tokens, with others up to a round number, whose `share` in their text's mean loss is zero.
+    Unused rows hold anything finite: no other row depends on them. `text` is the text of each
+    token, `owner` the instance of each text; `offsets` and `spans` are where texts and instances
+    begin; `tiles` come from `tile_rows`. `rows` are the labelled tokens, padded to a round number
+    with tokens whose `share` in their text's mean loss is zero.
     """
 
     tokens: Tensor
@@ -51,7 +51,7 @@ class Pack:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Return what decides the shape of every part, for one fleet."""
+        """The numbers that decide the shape of every part, for one fleet."""
         return len(self.tokens), len(self.rows)
 
     def parts(self) -> list[Tensor]:
@@ -71,35 +71,35 @@ def whole(tokens: float) -> int:
 
 
 def _usual(sizes: NDArray[np.int64], rate: float) -> float:
-    """Return what a Poisson sample of these sizes seldom exceeds."""
+    """Return a total that a Poisson sample of these sizes seldom exceeds."""
     spread = math.sqrt(rate * (1 - rate) * float(np.square(sizes).sum()))
     return rate * float(sizes.sum()) + SPARE * spread
 
 
 def tile_rows(counts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Cut rows into tiles: [first row, end, instance]. `counts[i]` rows in a row are instance i's.
+    """Split rows into tiles [first row, end, instance]; instance i has `counts[i]` adjacent rows.
 
-    As many tiles as `most` rows may need; some are empty.
+    There are as many tiles as `most` rows may need; some are empty.
 
     >>> tile_rows(np.array([40, 0, 5]), 64).tolist()
     [[0, 32, 0], [32, 40, 0], [40, 45, 2], [0, 0, 0], [0, 0, 0]]
     """
     parts = -(-counts // ROWS)
-    made = np.zeros((-(-most // ROWS) + len(counts), 3), dtype=np.int64)
+    tiles = np.zeros((-(-most // ROWS) + len(counts), 3), dtype=np.int64)
     instance = np.repeat(np.arange(len(counts)), parts)
     number = np.arange(len(instance)) - (np.cumsum(parts) - parts)[instance]
     start = (np.cumsum(counts) - counts)[instance]
-    used = made[: len(instance)]
+    used = tiles[: len(instance)]
     used[:, 0] = start + number * ROWS
     used[:, 1] = np.minimum(used[:, 0] + ROWS, start + counts[instance])
     used[:, 2] = instance
-    return made
+    return tiles
 
 
 class Packer:
-    """All examples of a fleet, ready to be laid end to end.
+    """All examples of a fleet, ready for packing.
 
-    `rate` is how likely each is drawn, `at_once` the most tokens of a pack.
+    `rate` is the probability of drawing each, `at_once` the most tokens of a pack.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Packer:
         self._labelled = min(EIGHTHS, math.ceil(share * EIGHTHS)) * (self.size // EIGHTHS)
 
     def packs(self, chosen: Sequence[NDArray[np.int64]]) -> Iterator[Pack]:
-        """Lay a step's examples out, in as few packs as it takes; `chosen[i]` are from set i."""
+        """Pack a step's examples into as few packs as possible; `chosen[i]` are from set i."""
         rows = np.concatenate([p + first for p, first in zip(chosen, self._first, strict=False)])
         owner = np.repeat(np.arange(len(chosen)), [len(p) for p in chosen])
         ends, start = np.cumsum(self._lengths[rows]), 0

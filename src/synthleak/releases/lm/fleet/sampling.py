@@ -1,7 +1,7 @@
 """Sampling for a fleet: all instances decode together, each from its own randomness.
 
-Which token is drawn for record r of instance i at position t depends on u[i, r, t] alone, drawn
-from the instance's seed; the batch that it is in changes nothing but rounding.
+The token of record r of instance i at position t depends on u[i, r, t] alone, which comes from the
+instance's seed; the rest of the batch only affects rounding.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class _Batch:
         width = max(len(prompt) for prompt in flat)
         tokens = np.zeros((len(flat), width), dtype=np.int64)
         mask = np.zeros((len(flat), width), dtype=np.int64)
-        for row, prompt in enumerate(flat):  # padding stands on the left: all continue together
+        for row, prompt in enumerate(flat):  # padded on the left, so that all continue together
             tokens[row, width - len(prompt) :] = prompt
             mask[row, width - len(prompt) :] = 1
         self.prompts = torch.from_numpy(tokens).to(device)
@@ -118,10 +118,10 @@ class _Batch:
         self._length = 0
 
     def take(self, drawn: Tensor, ends: tuple[int, ...]) -> None:
-        """Write down what was drawn, and move on by one position."""
+        """Store the drawn tokens, and advance by one position."""
         for end in ends:
             self._alive &= drawn != end
-        # Every row is written, -1 for none: picking rows would make the host wait for the device.
+        # Every row is written, -1 for none: selecting rows would make the host wait for the device.
         self._made[self._row, self._length] = torch.where(self._alive, drawn, -1)
         self._length += 1
         self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)

@@ -1,4 +1,4 @@
-"""A small step and a short text, packed and plain: are the kernels right on this machine?"""
+"""Tests whether the packed kernels are right on this machine: a small step, and a short text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TOLERANCE = 0.1
-"""Relative: half precision alone makes a few hundredths, a wrong kernel about 1."""
+"""Relative error: half precision alone gives a few hundredths, a wrong kernel about 1."""
 LENGTHS = ((5, 40), (23, 33))
 LONGEST = 40
 STEPS = 3
@@ -84,8 +84,8 @@ def _sums(shared: SharedBackbone, adapters: Adapters) -> tuple[Tensor, Tensor]:
         tokens_at_once=1024,
         examples_at_once=4,
     )
-    made = packed.clipped_sum(packed.prepare(sets), chosen)
-    return made, plain.clipped_sum(plain.prepare(sets), chosen)
+    computed = packed.clipped_sum(packed.prepare(sets), chosen)
+    return computed, plain.clipped_sum(plain.prepare(sets), chosen)
 
 
 @torch.no_grad()
@@ -102,6 +102,6 @@ def _states(shared: SharedBackbone, adapters: Adapters) -> tuple[Tensor, Tensor]
         return cache.states(texts), shared.decode(tokens)[:, -1]
 
 
-def _gap(made: Tensor, expected: Tensor) -> float:
-    norms = torch.linalg.vector_norm((made - expected).double(), dim=1)
+def _gap(computed: Tensor, expected: Tensor) -> float:
+    norms = torch.linalg.vector_norm((computed - expected).double(), dim=1)
     return float((norms / torch.linalg.vector_norm(expected.double(), dim=1)).max())

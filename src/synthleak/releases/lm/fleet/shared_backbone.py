@@ -31,18 +31,18 @@ class SharedBackbone:
         model = backbone.model
         self.layers: list[FleetLinear] = convert(model, keep=[model.get_output_embeddings()])
         fuse_norms(model)
-        # cuDNN plans its attention again for every shape, and no two steps of a fleet share one.
+        # cuDNN plans its attention again for every shape, and the shape changes with every step.
         torch.backends.cuda.enable_cudnn_sdp(False)
         self._base = model.base_model
         self._packs: dict[int, bool] = {}
 
     @property
     def device(self) -> torch.device:
-        """Where the backbone lies."""
+        """The device of the backbone."""
         return self.layers[0].weight.device
 
     def adapters(self, seeds: Sequence[int], *, rank: int, scale: float) -> Adapters:
-        """Return fresh adapters, one per seed, and let the layers serve them."""
+        """Return new adapters, one per seed, and attach them to the layers."""
         wide = self.layers[0].weight.dtype == torch.float64
         made = Adapters(
             self.layers,
@@ -56,7 +56,7 @@ class SharedBackbone:
         return made
 
     def drop_adapters(self) -> None:
-        """Free the adapters: generators that share a backbone need their memory."""
+        """Free the adapters' memory for other generators that share the backbone."""
         for layer in self.layers:
             layer.adapters = None
 
@@ -83,7 +83,7 @@ class SharedBackbone:
         return out.last_hidden_state[:, -1], out.past_key_values
 
     def shape(self, rank: int) -> Shape:
-        """Return what decides the memory of this backbone."""
+        """Return the dimensions that decide the memory of this backbone."""
         config = self.backbone.model.config
         hidden = int(config.hidden_size)
         heads = int(config.num_attention_heads)
@@ -103,7 +103,7 @@ class SharedBackbone:
         )
 
     def packs(self, rank: int) -> bool:
-        """Say whether adapters of this rank take the packed pass, which is tried out once."""
+        """Say whether adapters of this rank can use the packed pass, which is tested once."""
         if rank not in self._packs:
             self._packs[rank] = packable(self.backbone.model, rank) and packed_works(self, rank)
         return self._packs[rank]
@@ -111,7 +111,7 @@ class SharedBackbone:
     def trainer(
         self, adapters: Adapters, config: TrainingConfig, *, longest: int, fleet: Fleet
     ) -> Trainer:
-        """Return what trains these adapters: packed where that is possible."""
+        """Return a trainer for these adapters: packed where that is possible."""
         if self.packs(adapters.rank):
             packed = PackedModel(self.backbone.model, adapters, longest)
             return PackedTrainer(packed, config, longest=longest, tokens_at_once=fleet.tokens)
@@ -126,7 +126,7 @@ class SharedBackbone:
         )
 
     def sampler(self, adapters: Adapters, decoding: Decoding, *, fleet: Fleet) -> Sampler:
-        """Return what samples from these adapters: packed where that is possible."""
+        """Return a sampler for these adapters: packed where that is possible."""
         if self.packs(adapters.rank):
             packed = PackedModel(self.backbone.model, adapters, decoding.longest)
             return PackedSampler(packed, decoding, texts_at_once=fleet.texts)
@@ -199,8 +199,8 @@ def memory_of(device: torch.device) -> int:
     return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.5)
 
 
-def retry_halved(work: Callable[[int], Any], size: int, said: Callable[[str], None]) -> Any:
-    """Do `work(size)`; if the device runs out of memory, halve the size, say so, and go on."""
+def retry_halved(work: Callable[[int], Any], size: int, warn: Callable[[str], None]) -> Any:
+    """Do `work(size)`; if the device runs out of memory, warn and try again with half the size."""
     while True:
         try:
             return work(size)
@@ -208,5 +208,5 @@ def retry_halved(work: Callable[[int], Any], size: int, said: Callable[[str], No
             if size == 1:
                 raise
         torch.cuda.empty_cache()
-        said(f"out of device memory with {size} instances: going on with {size // 2}")
+        warn(f"out of device memory with {size} instances: continuing with {size // 2}")
         size //= 2

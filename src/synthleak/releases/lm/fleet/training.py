@@ -1,7 +1,7 @@
 """DP-SGD for a fleet: Poisson batches, per-example clipping, fresh noise, a fixed normaliser.
 
-All instances take the same number of steps, in lockstep; who is in a batch, and the noise, come
-from each instance's own seed. An instance's adapter does not depend on the other instances
+All instances take the same number of steps, in lockstep; batches and noise come from each
+instance's own seed. An instance's adapter does not depend on the other instances
 (docs/method.md §5.2).
 """
 
@@ -24,7 +24,7 @@ from synthleak.releases.lm.fleet.example_gradients import ExampleGradients
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How every instance is trained. All of it is public: from N and the settings, never from D.
+    """How every instance is trained; all of it is public, from N and the settings, not from D.
 
     `sigma` is the noise multiplier, 0 for none; `clip` is the largest norm of one example's
     gradient, None for no bound. `batch` is the *expected* batch and the normaliser of every step.
@@ -44,21 +44,21 @@ class TrainingConfig:
 MARGIN = 2**-6
 """How far below its bound a gradient is clipped, as a share of the bound.
 
-It covers what rounding does to norms, factors and sums, and what one example more does to the bits
-of the others (design/claim-dpsgd.md), so that the sum never moves by more than was accounted for.
+It covers rounding in norms, factors and sums, and the effect of one more example on the last bits
+of the others (design/claim-dpsgd.md), so that the sum never changes by more than is accounted for.
 """
 
 
 def clip_share(dtype: torch.dtype) -> float:
-    """Return which share of the bound a clipped gradient of this type has; double needs none."""
+    """Return the share of the bound that gradients are clipped to; double needs no margin."""
     return 1.0 if dtype == torch.float64 else 1 - MARGIN
 
 
 def weighted_sum(weight: Tensor, grads: Tensor) -> Tensor:
-    """Return the sum of rows times their weights, added up and kept in the weights' own type.
+    """Return the sum of rows times their weights, computed in the type of the weights.
 
-    A product of half-precision matrices is rounded to half precision unless asked otherwise, and
-    where it cannot be asked the rows are widened first.
+    A product of half-precision matrices is rounded to half precision unless another type is
+    requested; where that is not supported, the rows are widened first.
     """
     if grads.dtype == weight.dtype:
         return torch.matmul(weight, grads)
@@ -125,7 +125,7 @@ class Trainer:
         chosen: Sequence[NDArray[np.int64]],
         generators: Sequence[torch.Generator],
     ) -> Tensor:
-        """Return what a step is allowed to see: each instance's clipped sum with its noise."""
+        """Return each instance's clipped sum with its noise: all that a step uses of the data."""
         total = self.clipped_sum(prepared, chosen)
         self.noise(total, generators)
         return total
@@ -163,7 +163,7 @@ class Trainer:
         return self.factors(torch.linalg.vector_norm(grads, dim=1, dtype=wide), grads.dtype)
 
     def factors(self, norms: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return what brings gradients of a type that have these norms to `clip` at most."""
+        """Return the factors that clip gradients of these norms and this type to `clip`."""
         clip, highest = self._config.clip or 0.0, clip_share(dtype)
         return (clip * highest / norms.clamp(min=1e-30)).clamp(max=highest)
 

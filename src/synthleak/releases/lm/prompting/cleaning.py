@@ -42,7 +42,7 @@ _HINTS = (
     "rewritten",
     "revised",
 )
-"""What a leftover cannot be without: looking for these first is ten times as fast."""
+"""Every leftover contains one of these; checking them first is ten times as fast."""
 _NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
 _WORD = re.compile(r"[a-z0-9]+")
 _QUOTED = re.compile(r'(?:[^"]+|(?<=[\s(\[:—–])"[^"]*(?:"|$))*')
@@ -50,7 +50,7 @@ _SENTENCES = re.compile(r".*(?:[.!?…।؟][\"”’')]*(?=\s+\D|\s*$)|[。！�
 
 
 def whole_sentences(text: str) -> str:
-    """Return a text that broke off without its last, unfinished sentence, if enough is left.
+    """Remove the unfinished last sentence of a text that was cut off, if enough is left.
 
     >>> whole_sentences("I know that. It was late, and then we")
     'I know that.'
@@ -106,10 +106,10 @@ def clean_answer(text: str, *, one_line: bool = True) -> str:
 
 
 def degenerate(text: str, labels: Labels = ()) -> bool:
-    """Say whether a text is empty, a stammer, mostly not letters, or talk about the task.
+    """Say whether a text is empty, repetitive, mostly not letters, or about the task itself.
 
-    So is one with a blank to fill in, and one that repeats the labels that it was asked to fit and
-    says nothing else.
+    A text with a blank to fill in is degenerate too, and one that only repeats the labels that it
+    should fit.
 
     >>> [degenerate(t) for t in ("I love it.", "", "no no no no no no no", "Label: joy")]
     [False, True, True, True]
@@ -154,5 +154,5 @@ def _letters(text: str) -> int:
 
 
 def _is_letter(c: str) -> bool:
-    # Vowel signs, as of Hindi, are marks; what makes a symbol an emoji is one too, and no letter.
+    # Vowel signs, as in Hindi, are marks; so is the emoji variation selector, which is no letter.
     return c.isalpha() or (c != "\ufe0f" and unicodedata.category(c) in ("Mc", "Mn"))

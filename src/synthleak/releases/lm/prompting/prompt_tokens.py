@@ -1,4 +1,4 @@
-"""Tokens of prompts: with the backbone's chat template where it has one, plain where not."""
+"""Tokens of prompts: in the backbone's chat template if it has one, else as plain text."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from synthleak.releases.lm.fleet.sampling import Tokens
 
 _HERE = "⟪here⟫"
 _DAY = datetime(2024, 7, 26)
-"""The day for templates that name one: a release is the same whenever it is made."""
+"""The date for templates that contain one, so that a release does not depend on today."""
 _NEW_LINE = ("\n", "Ċ", "<0x0A>")
-"""How vocabularies spell a new line: as it is, as byte-level symbol, as a byte."""
+"""A new line in vocabularies: the character, a byte-level symbol, or a byte."""
 
 
 def distinct(requests: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the different requests, and for each request which of them it is.
+    """Return the distinct requests, and for each request its index among them.
 
     >>> words, of = distinct(["a", "b", "a"])
     >>> words, of.tolist()
@@ -34,7 +34,7 @@ def distinct(requests: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
 
 
 class PromptTokenizer:
-    """Writes prompts for a backbone, and reads what it drew."""
+    """Encodes prompts for a backbone, and decodes what it drew."""
 
     def __init__(self, backbone: Backbone) -> None:
         self._backbone = backbone
@@ -70,8 +70,8 @@ class PromptTokenizer:
     def encode_requests(self, requests: Sequence[str]) -> list[Tokens]:
         """Return the prompts of requests in plain words.
 
-        The answer to a chat is opened with a quotation mark: a small model then gives the text that
-        was asked for, and seldom talks about it.
+        A chat prompt ends with an opening quotation mark: a small model then gives the requested
+        text and seldom talks about it.
         """
         if self.chat_frame is None:
             return self.encode_plain([f"{request}\n\nText:" for request in requests])
@@ -89,7 +89,7 @@ class PromptTokenizer:
         tokenizer = self._backbone.tokenizer
         fast = getattr(tokenizer, "backend_tokenizer", None)
         if fast is not None:
-            # What the library wraps around this takes longer than the tokens themselves.
+            # The library's wrapper around this call takes longer than the call itself.
             batch = fast.encode_batch_fast(list(texts), add_special_tokens=False)
             return [tuple(row.ids) for row in batch]
         return [tuple(row) for row in tokenizer(list(texts), add_special_tokens=False)["input_ids"]]
@@ -104,12 +104,12 @@ class PromptTokenizer:
         return [self._backbone.decode(row) for row in rows]
 
     def ends(self, *, one_line: bool) -> tuple[int, ...]:
-        """Return the tokens that end a text; a plain prompt knows no other end than a new line."""
+        """Return the tokens that end a text; after a plain prompt, a new line is one too."""
         return self._stops + (self._lines if one_line or self.chat_frame is None else ())
 
     @cached_property
     def _stops(self) -> tuple[int, ...]:
-        """The end tokens: a model may know one for texts and another for turns."""
+        """The end tokens: a model may have one for texts and another for turns."""
         model = self._backbone.model
         named = [
             model.config.eos_token_id,
@@ -132,7 +132,7 @@ class PromptTokenizer:
 
 
 def _fixed_day() -> str:
-    """Return a macro that writes down the day in place of today."""
+    """Return a macro that writes the fixed date instead of today's."""
     codes = [f"%{code}" for code in "aAbBdHIjmMpSyY"] + ["%-d", "%-m"]
     filters = "".join(f"|replace('{code}', '{_DAY.strftime(code)}')" for code in codes)
     return f"{{%- macro strftime_now(format) -%}}{{{{ format{filters} }}}}{{%- endmacro -%}}"

@@ -1,7 +1,7 @@
-"""What a model is asked, from public things alone: the corpus's one line, labels, styles, lengths.
+"""Prompts, from public inputs only: the corpus's description, labels, styles and lengths.
 
 Templates come from the spec. A placeholder such as ``{style}`` is filled in; all other braces stay.
-`check_placeholders` refuses a template with an unknown placeholder, or without a required one.
+`check_placeholders` rejects a template with an unknown placeholder, or without a required one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STYLES = (
     "hesitantly",
 )
 ANY_TEXT = "short texts"
-"""What is asked for where the corpus has no description."""
+"""The description of a corpus that has none."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _WORDS = (20,)
@@ -84,7 +84,7 @@ def labelled(labels: Labels, template: str = LABELLED) -> str:
 
 
 def readable_label(label: str) -> str:
-    """Return a label as one would say it.
+    """Return a label as ordinary words.
 
     >>> readable_label("side_effect")
     'side effect'
@@ -93,7 +93,7 @@ def readable_label(label: str) -> str:
 
 
 def usual_lengths(public: Public) -> tuple[int, ...]:
-    """Return how many words texts of R have, from short to long; R is public."""
+    """Return typical numbers of words of texts in R, from short to long; R is public."""
 
     def make() -> tuple[int, ...]:
         counts = [len(record.text.split()) for record in public.auxiliary]
@@ -105,7 +105,7 @@ def usual_lengths(public: Public) -> tuple[int, ...]:
 
 
 def on_one_line(public: Public) -> bool:
-    """Say whether texts of R have one line each, but for one in twenty."""
+    """Say whether at least 19 in 20 texts of R have one line."""
 
     def make() -> bool:
         broken = sum("\n" in record.text.strip() for record in public.auxiliary)

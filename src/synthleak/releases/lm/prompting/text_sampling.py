@@ -30,7 +30,7 @@ from synthleak.releases.lm.steering.hooks import SteeringVectors
 log = logging.getLogger("synthleak.releases")
 
 Owner = tuple[int, int]
-"""A seed, and how many of the rows that follow each other are drawn from it."""
+"""A seed, and the number of consecutive rows that are drawn from it."""
 
 
 class TextSampler:
@@ -55,13 +55,13 @@ class TextSampler:
     ) -> list[str]:
         """Continue prompt `of[r]` for every row r; a row's owner decides its randomness.
 
-        `quoted` says that prompts end with an opening quotation mark, `labels` what each row was
-        asked to fit.
-        What is degenerate after the last attempt stays as it is: a release is never short.
+        `quoted` says that prompts end with an opening quotation mark; `labels` are those that each
+        row should fit. A text that is degenerate after the last attempt is kept: a release always
+        has its full size.
         """
-        asked = np.asarray(of, dtype=np.int64)
-        texts = [""] * len(asked)
-        rows = np.arange(len(asked))
+        prompt_of = np.asarray(of, dtype=np.int64)
+        texts = [""] * len(prompt_of)
+        rows = np.arange(len(prompt_of))
         drawn = 0
         for attempt in range(self._attempts):
             uniforms = _uniforms(owners, attempt, how.longest)
@@ -70,7 +70,7 @@ class TextSampler:
                 self.tokenizer, how.end, named, one_line=one_line, quoted=quoted
             ) as reader:
                 tokens = self._token_sampler.sample(
-                    prompts, asked[rows], uniforms[rows], how, steering, reader.take
+                    prompts, prompt_of[rows], uniforms[rows], how, steering, reader.take
                 )
             drawn += sum(map(len, tokens))
             for place, text in reader.texts.items():
@@ -78,12 +78,12 @@ class TextSampler:
             rows = rows[sorted(reader.degenerate)]
             if not len(rows):
                 break
-        log.info("%d texts, %d tokens, %d still degenerate", len(asked), drawn, len(rows))
+        log.info("%d texts, %d tokens, %d still degenerate", len(prompt_of), drawn, len(rows))
         return texts
 
 
 class _Reader:
-    """Reads what was drawn, while the device draws more."""
+    """Decodes and cleans texts in a thread, while the device draws more."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class _Reader:
                 part.result()
 
     def take(self, places: list[int], drawn: list[Tokens]) -> None:
-        """Read the tokens of these places, later."""
+        """Queue the tokens of these places."""
         self._waiting.append(self._pool.submit(self._read, places, drawn))
 
     def _read(self, places: list[int], drawn: list[Tokens]) -> None:
