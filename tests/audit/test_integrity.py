@@ -76,6 +76,13 @@ def without_digest(path: Path, store: Path) -> None:
     path.write_bytes(unseal(path.relative_to(store).as_posix(), path.read_bytes()))
 
 
+def as_before_digests(out: Path) -> None:
+    """Make a folder as it was before artefacts had digests."""
+    for path in (out / "store").rglob("*.*"):
+        without_digest(path, out / "store")
+    rewritten(out / "manifest.json", lambda content: content.pop("sealed"))
+
+
 def test_a_digit_changed_in_a_pool_changes_nothing(
     out: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -145,10 +152,7 @@ def test_artefacts_without_digest_that_cannot_be_read_are_made_again(
 ) -> None:
     before, store = contents(out), out / "store"
     kinds = ("pool", "plan", "release", "text", "evidence", "figures", "profile", "meta")
-    for path in store.rglob("*.*"):
-        without_digest(path, store)
-    run(SPEC, out, runtime=ONE)  # a store of an earlier version opens as it is
-    assert caplog.messages == []
+    as_before_digests(out)
     for kind in kinds:
         path = sorted((store / kind).iterdir())[0]
         path.write_bytes(path.read_bytes()[:-9])
@@ -160,6 +164,21 @@ def test_artefacts_without_digest_that_cannot_be_read_are_made_again(
     assert {k: v for k, v in contents(out).items() if "results" in k} == {
         k: v for k, v in before.items() if "results" in k
     }
+
+
+def test_artefacts_without_digest_get_one_at_the_next_run(
+    out: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = contents(out)
+    as_before_digests(out)
+    assert status(out).finished  # a store of an earlier version opens as it is
+    run(SPEC, out, runtime=ONE)
+    assert caplog.messages == [] and contents(out) == before
+    (pool,) = (out / "store/pool").iterdir()
+    without_digest(pool, out / "store")
+    run(SPEC, out, runtime=ONE)
+    assert f"pool/{pool.name} is damaged: it is made again" in caplog.messages
+    assert contents(out) == before
 
 
 def test_a_deleted_text_is_made_again_where_it_is_needed(out: Path) -> None:

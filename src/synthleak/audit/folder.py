@@ -43,8 +43,13 @@ class RunFolder:
 
     @cached_property
     def store(self) -> FolderStore:
-        """The store of the folder."""
-        return FolderStore(self.root / STORE)
+        """The store of the folder; one without digests stays readable until the next run."""
+        try:
+            manifest = self.manifest()
+        except StoreError:  # said by whoever reads the manifest
+            manifest = {}
+        sealed = manifest is None or manifest.get("sealed", False)
+        return FolderStore(self.root / STORE, old=not sealed)
 
     @property
     def results(self) -> Path:
@@ -107,8 +112,16 @@ class RunFolder:
                 str(self.root),
                 "choose another folder",
             ) from None
-        self._write_manifest(setup, findings=None, files=[], hashes=self._hashes([SPEC]))
+        hashes = self._hashes([SPEC])
+        self._write_manifest(setup, sealed=False, findings=None, files=[], hashes=hashes)
         return True
+
+    def seal_store(self) -> None:
+        """Protect the artefacts of an earlier version like new ones: each gets its digest."""
+        content = self.manifest() or {}
+        if not content.get("sealed"):
+            self.store.seal_all()
+            self._put_manifest({**content, "sealed": True})
 
     def altered(self) -> list[str]:
         """Return the files that are not as they were when the manifest was written, or gone.
@@ -222,6 +235,7 @@ class RunFolder:
         content = {
             "synthleak": synthleak.__version__,
             "key": digest(identity),
+            "sealed": True,
             **facts,
             "identity": plain(identity),
         }

@@ -101,6 +101,7 @@ def check_folder(folder: RunFolder) -> list[str]:
         log.warning("%s was altered or is missing: it is made again", folder.root / name)
     if len(altered) > NAMED_FILES:
         log.warning("and %d more files of %s", len(altered) - NAMED_FILES, folder.root)
+    folder.seal_store()
     found = damaged_in(folder.store)
     for name in found:
         discard(folder.store, name)
