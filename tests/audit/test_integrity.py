@@ -220,7 +220,7 @@ def test_another_seed_is_refused_although_the_manifest_is_damaged(out: Path) -> 
 def test_a_damaged_manifest_and_spec_give_one_line(out: Path) -> None:
     (out / "manifest.json").write_bytes(b"{")
     (out / "spec.toml").write_bytes(b"seed = = 3")
-    with pytest.raises(StoreError, match="the manifest is damaged, and so is the spec"):
+    with pytest.raises(StoreError, match="the manifest is damaged, and the spec cannot be used"):
         run(SPEC, out, runtime=ONE)
 
 

@@ -20,6 +20,7 @@ import synthleak
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.identity import digest, plain
+from synthleak.core.plugins import check_trusted
 from synthleak.core.registry import Plugin
 from synthleak.core.spec import LoadedSpec, load_spec
 from synthleak.core.store import FolderStore, StagedStore, cannot_write, write_whole
@@ -93,10 +94,11 @@ class RunFolder:
             )
         return load_spec(self.root / SPEC)
 
-    def rebuild(self) -> bool:
+    def rebuild(self, own: LoadedSpec) -> bool:
         """Write a damaged manifest again from the folder's spec; say whether that was needed.
 
-        It then holds no results: they are made again from the store.
+        It then holds no results: they are made again from the store. Files with plug-ins are loaded
+        if the spec that is run, `own`, names them too.
         """
         try:
             self.manifest()
@@ -105,10 +107,14 @@ class RunFolder:
         else:
             return False
         try:
-            setup = set_up(load_spec(self.root / SPEC), StagedStore(self.store))
+            loaded = load_spec(self.root / SPEC)
+            known = {_resolved(own, name) for name in own.spec.plugins}
+            names = [n for n in loaded.spec.plugins if _resolved(loaded, n) not in known]
+            check_trusted(names, self.root)
+            setup = set_up(loaded, StagedStore(self.store))
         except UserError as error:
             raise StoreError(
-                f"the manifest is damaged, and so is the spec ({error})",
+                f"the manifest is damaged, and the spec cannot be used ({error})",
                 str(self.root),
                 "choose another folder",
             ) from None
@@ -275,6 +281,10 @@ def digest_of_file(path: Path) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return None
+
+
+def _resolved(loaded: LoadedSpec, name: str) -> Path:
+    return ((loaded.base or Path()) / name).resolve()
 
 
 def _release(version: str) -> tuple[int, ...]:

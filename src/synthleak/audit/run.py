@@ -58,12 +58,12 @@ def run(
     into the store of the folder; a stage asks the store for what it needs.
     """
     runtime, progress = runtime or Runtime(), progress or Silent()
-    started, folder = time.monotonic(), RunFolder(Path(out))
+    started, folder, loaded = time.monotonic(), RunFolder(Path(out)), _loaded(spec)
     with Hold(folder.root, MANIFEST) as hold:
-        damaged = check_folder(folder)
+        damaged = check_folder(folder, loaded)
         staged = StagedStore(folder.store)
 
-        inputs = read(_loaded(spec))  # 1. corpus, with the plug-ins that the spec names
+        inputs = read(loaded)  # 1. corpus, with the plug-ins that the spec names
         pools = select(inputs, staged)  # 2. pools: the records that are asked about
         setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
         setup, news = _admitted(setup, folder, hold, staged, extend)  # nothing was written so far
@@ -87,12 +87,12 @@ def run(
         return audit
 
 
-def check_folder(folder: RunFolder) -> list[str]:
+def check_folder(folder: RunFolder, loaded: LoadedSpec) -> list[str]:
     """Compare a folder that holds an audit with its digests; return the damaged artefacts.
 
     Whatever was altered since it was written is named here, and made again by the run.
     """
-    if folder.rebuild():
+    if folder.rebuild(loaded):
         log.warning("%s is damaged: it is rebuilt from the spec", folder.root / MANIFEST)
     if folder.manifest() is None:
         return []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from synthleak.cli.options import How, folder_argument, stderr_option, work_options
+from synthleak.cli.options import How, folder_argument, stderr_option, trust_option, work_options
 from synthleak.cli.output import columns_of, print_table
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @folder_argument
 @click.option("--list", "only_list", is_flag=True, help="Only list the flagged cells and why.")
 @stderr_option
+@trust_option
 @work_options
 def adjudicate(folder: Path, only_list: bool, how: How) -> None:
     """Settle the flagged cells of the finished audit in DIR by games with merged pools.
