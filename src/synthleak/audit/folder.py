@@ -21,6 +21,7 @@ from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.identity import digest, plain
 from synthleak.core.plugins import check_trusted
+from synthleak.core.private_files import passes_away
 from synthleak.core.registry import Plugin
 from synthleak.core.spec import LoadedSpec, load_spec
 from synthleak.core.store import FolderStore, StagedStore, cannot_write, write_whole
@@ -147,7 +148,7 @@ class RunFolder:
         """Return what is new in an audit: None if the folder is already this audit's own."""
         before = self.manifest()
         if before is None:
-            if self.root.is_dir() and any(self.root.iterdir()):
+            if self.root.is_dir() and not all(map(passes_away, self.root.iterdir())):
                 raise StoreError(
                     "the folder is not empty and holds no audit",
                     str(self.root),

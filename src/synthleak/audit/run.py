@@ -59,7 +59,7 @@ def run(
     """
     runtime, progress = runtime or Runtime(), progress or Silent()
     started, folder, loaded = time.monotonic(), RunFolder(Path(out)), _loaded(spec)
-    with Hold(folder.root, MANIFEST) as hold:
+    with Hold(folder.root, MANIFEST, wait=runtime.wait) as hold:
         damaged = check_folder(folder, loaded)
         staged = StagedStore(folder.store)
 
@@ -117,6 +117,7 @@ def _admitted(
     check_generators(setup)
     examine(setup)
     hold.take()
+    news = folder.admit(setup, extend=extend)  # another run may have begun it meanwhile
     folder.begin(setup, new=news is not None)
     staged.commit()
     return replace(setup, store=folder.store), news or []

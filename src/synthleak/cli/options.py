@@ -51,6 +51,9 @@ def _trust_plugins(context: click.Context, option: click.Parameter, trusted: boo
         trusting.set(True)
 
 
+wait_option = click.option(
+    "--wait", is_flag=True, help="Wait while another run works in the folder."
+)
 trust_option = click.option(
     "--trust-plugins",
     is_flag=True,
