@@ -201,12 +201,21 @@ class RunFolder:
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(seconds, 1),
             hashes=self._hashes([SPEC, *sorted(files)]),
+            **({"purged": before["purged"]} if "purged" in before else {}),
         )
 
     def rewrite_report(self, page: bytes) -> None:
         """Write the page again, and note its hash."""
         self.write(REPORT, page)
         self._note([REPORT])
+
+    def note_purge(self, removed: Mapping[str, int]) -> None:
+        """Write down what is removed from the folder, and when, before it is."""
+        content = self.manifest() or {}
+        before = content.get("purged", {}).get("removed", {})
+        total = {kind: before.get(kind, 0) + removed.get(kind, 0) for kind in {**before, **removed}}
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._put_manifest({**content, "purged": {"at": at, "removed": total}})
 
     def note_hashes(self) -> None:
         """Take the files of an audit that was finished by an earlier version as they are."""

@@ -216,6 +216,11 @@ class StagedStore(MemoryStore):
         super().discard(name)
         self._below.discard(name)
 
+    @property
+    def held_back(self) -> dict[str, bytes]:
+        """What was put and not yet committed."""
+        return dict(self._items)
+
     def commit(self) -> None:
         """Put everything that was held back."""
         for name, data in sorted(self._items.items()):

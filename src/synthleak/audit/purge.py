@@ -1,0 +1,69 @@
+"""`synthleak purge`: remove private text and releases from a run folder; the results stay.
+
+What is left can still be verified: headers of releases hold the hash of their texts and the claim,
+and tables follow from evidence, which holds numbers alone (docs/security.md).
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from synthleak.audit.folder import CONFIDENTIAL, STORE, RunFolder
+from synthleak.core.errors import UserError
+from synthleak.core.private_files import PRIVATE, working_in
+from synthleak.core.store import cannot_write
+
+REMOVED = {
+    "releases": f"{STORE}/text",
+    "answers of language models": f"{STORE}/answers",
+    "vectors of texts": f"{STORE}/vectors",
+    "report with texts": CONFIDENTIAL,
+    "private temporary files": PRIVATE,
+}
+"""What a purge removes, and where it lies: texts, and vectors, from which texts can be guessed."""
+
+
+@dataclass(frozen=True)
+class Removed:
+    """One kind of file that a purge removes."""
+
+    what: str
+    where: str
+    files: int
+    bytes: int
+
+
+def removable(out: Path | str) -> list[Removed]:
+    """List what a purge of this run folder would remove. Nothing is written."""
+    folder = RunFolder(Path(out))
+    if folder.manifest() is None:
+        raise UserError("not a run folder", str(out), "name one made by `run`")
+    found = []
+    for what, where in REMOVED.items():
+        path = folder.root / where
+        files = [p for p in ([path] if path.is_file() else path.rglob("*")) if p.is_file()]
+        if files:
+            found.append(Removed(what, where, len(files), sum(p.stat().st_size for p in files)))
+    return found
+
+
+def purge(out: Path | str, *, wait: bool = False) -> list[Removed]:
+    """Remove texts, releases and vectors from a run folder, and return what was removed.
+
+    The manifest says so first: a purge that was interrupted is finished by the next one.
+    """
+    folder = RunFolder(Path(out))
+    removable(out)  # before anything is written to what may not be a run folder
+    with working_in(folder.root, wait=wait):
+        found = [item for item in removable(out) if item.where != PRIVATE]
+        if found:
+            folder.note_purge({item.what: item.files for item in found})
+        try:
+            for item in found:
+                path = folder.root / item.where
+                path.unlink() if path.is_file() else shutil.rmtree(path)
+        except OSError as error:
+            raise cannot_write(folder.root, error) from None
+    return found
