@@ -1,7 +1,7 @@
 """Flips, cuts and changed digits over store, results, manifest and spec: named, made again.
 
-Five files are damaged at a time. Before they are made again the audit is read: it must refuse, or
-show what it showed before.
+Up to twelve files are damaged at a time. Before they are made again the audit is read: it must
+refuse, or show what it showed before.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any
 from small_audit import SmallAudit, files_in, manifest_in
 
 from synthleak import Runtime, open_run, run
+from synthleak.audit.run import NAMED_FILES
 from synthleak.core.errors import SynthleakError
 from synthleak.core.spec import load_spec
 
-DAMAGES, AT_ONCE = 300, 5
+DAMAGES, AT_ONCE = 300, 12
 ONE = Runtime(workers=1)
 BESIDE = ("manifest.json", "spec.toml", "report.html")
 
@@ -59,7 +60,7 @@ def chosen(names: list[str], rng: Random) -> list[str]:
     part = rng.choice(["store", "store", "beside", "manifest"])
     if part == "manifest":
         return ["manifest.json", *rng.sample(store, AT_ONCE - 1)]
-    return rng.sample(store if part == "store" else beside, AT_ONCE)
+    return rng.sample(store, AT_ONCE) if part == "store" else rng.sample(beside, NAMED_FILES)
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:

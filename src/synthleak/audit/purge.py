@@ -55,7 +55,7 @@ def purge(out: Path | str, *, wait: bool = False) -> list[Removed]:
     The manifest says so first: a purge that was interrupted is finished by the next one.
     """
     folder = RunFolder(Path(out))
-    removable(out)  # before anything is written to what may not be a run folder
+    left = [item for item in removable(out) if item.where == PRIVATE]  # holding it removes these
     with working_in(folder.root, wait=wait):
         found = [item for item in removable(out) if item.where != PRIVATE]
         if found:
@@ -66,4 +66,4 @@ def purge(out: Path | str, *, wait: bool = False) -> list[Removed]:
                 path.unlink() if path.is_file() else shutil.rmtree(path)
         except OSError as error:
             raise cannot_write(folder.root, error) from None
-    return found
+    return [*found, *left]

@@ -172,7 +172,8 @@ def _purged(folder: RunFolder, manifest: dict[str, Any]) -> list[Finding]:
 def _identity(setup: Setup, manifest: dict[str, Any]) -> Finding:
     same = digest(identity_of(setup)) == manifest["key"]
     whole = f"settings, versions and records are those of the manifest; seed {setup.spec.seed}"
-    return _compared("spec", [] if same else changes(manifest["identity"], setup), whole)
+    differing = [] if same else changes(manifest["identity"], setup) or ["the settings"]
+    return _compared("spec", differing, whole)
 
 
 def _seeds(remade: Remaking, kept: Store) -> Finding:

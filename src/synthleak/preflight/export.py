@@ -214,4 +214,4 @@ def _write_files(folder: Path, trains: dict[str, bytes], files: dict[str, bytes]
     for name, data in {**trains, **files}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, data)
+        write_whole(path, data, durable=False)
