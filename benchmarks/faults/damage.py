@@ -103,9 +103,12 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
                 break
             text = "\n".join(said.lines)
             findings += [f"{f}: not named" for f in files if f.removeprefix("store/") not in text]
-            if after != cells or files_in(out) != truth or manifest_in(out) != manifest:
+            found = {**files_in(out), "manifest": manifest_in(out), "cells": after}
+            whole = {**truth, "manifest": manifest, "cells": cells}
+            other = [file for file in {*found, *whole} if found.get(file) != whole.get(file)]
+            if other:
                 silent += 1
-                findings.append(f"{hurt}: not made again as it was")
+                findings.append(f"{hurt}: not made again as it was: {sorted(other)}")
                 break
     return {
         "damages": sum(kinds.values()),

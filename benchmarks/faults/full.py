@@ -26,10 +26,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     each = max(1, (arguments.count or POINTS) // 3)
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         home = Path(name)
-        audit = SmallAudit(home, program=f'cat "$1" > "$TMPDIR/copy" || exit 9\n{PROGRAM}')
-        done = audit.start(home / "truth")
-        said = done.communicate()[1]
-        assert done.returncode == 0, said
+        audit = SmallAudit(
+            home, program=f'cat "$1" > "$TMPDIR/copy" || exit 9\n{PROGRAM}', workers=1
+        )
+        audit.undisturbed(home / "truth")
         truth = files_in(home / "truth")
         places = [*(home / "truth").rglob("*")]
         pages = sum(-(-len(data) // PAGE) for data in truth.values())

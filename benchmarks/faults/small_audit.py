@@ -6,18 +6,24 @@ program that writes a line to a log whenever it is started, as a service would w
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from synthleak import Runtime, run
+from synthleak.cli.main import main
 from synthleak.core.toml import dump_toml
 from synthleak.corpus.readers.demo import Demo
 
@@ -25,6 +31,74 @@ MARK = re.compile(rb"qzv\d{5}k")
 """The word of a record."""
 PROGRAM = 'echo "$4" >> log; head -n "$3" "$1" > "$2"; sleep 0.05\n'
 INF = float("inf")
+
+
+class Started:
+    """A command in a process of its own, forked from this one, which has everything imported."""
+
+    def __init__(self, words: list[str], cwd: Path, temporary: Path) -> None:
+        self.returncode: int | None = None
+        self._said = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._become(words, cwd, temporary)
+
+    def _become(self, words: list[str], cwd: Path, temporary: Path) -> None:
+        """Do what the command line does, from its first line to its exit code."""
+        code = 70
+        try:
+            os.setsid()
+            os.chdir(cwd)
+            os.environ["TMPDIR"], tempfile.tempdir = str(temporary), None
+            for number, file in enumerate(self._said, start=1):
+                os.dup2(file.fileno(), number)
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            sys.argv = ["synthleak", *words]
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with suppress(BaseException):
+                sys.stdout.flush()
+                sys.stderr.flush()
+                atexit._run_exitfuncs()
+            os._exit(code)
+
+    def poll(self) -> int | None:
+        """Return the exit code, or none while it runs."""
+        return self._reaped(os.WNOHANG)
+
+    def wait(self) -> int:
+        """Wait for the end; return the exit code, or a signal as a negative number."""
+        code = self._reaped(0)
+        assert code is not None
+        return code
+
+    def _reaped(self, how: int) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, how)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the command alone."""
+        os.kill(self.pid, number)
+
+    def communicate(self) -> tuple[str, str]:
+        """Wait, and return what was printed."""
+        self.wait()
+        said = []
+        for file in self._said:
+            file.seek(0)
+            said.append(file.read().decode(errors="replace"))
+            file.close()
+        return said[0], said[1]
 
 
 class SmallAudit:
@@ -56,22 +130,19 @@ class SmallAudit:
         }
         (home / "audit.toml").write_text(dump_toml(self.spec))
 
-    def start(self, out: Path, *more: str) -> subprocess.Popen[str]:
+    def undisturbed(self, out: Path) -> None:
+        """Run it in this process, to the end."""
+        os.chdir(self.home)
+        run(self.home / "audit.toml", out, runtime=Runtime(workers=1))
+
+    def start(self, out: Path, *more: str) -> Started:
         """Start a run in a process of its own."""
         words = ["run", str(self.home / "audit.toml"), "--out", str(out), *more]
         return self.type(*words, "--workers", str(self.workers))
 
-    def type(self, *words: str) -> subprocess.Popen[str]:
+    def type(self, *words: str) -> Started:
         """Start any command."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "synthleak", *words],
-            cwd=self.home,
-            env={**os.environ, "TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        return Started(list(words), self.home, self.temporary)
 
     def new_log(self) -> None:
         """Forget what the program was started for."""

@@ -131,6 +131,14 @@ def test_an_edited_table_does_not_pass_the_gate(
     assert failing(gate, audit.cells) and contents(out) == before
 
 
+def test_each_measurement_alone_is_made_again(out: Path) -> None:
+    before = contents(out)
+    for path in sorted((out / "store/figures").iterdir()):
+        flip(path, 40)
+        run(SPEC, out, runtime=ONE)
+        assert contents(out) == before
+
+
 def test_no_flipped_byte_alters_anything(out: Path, caplog: pytest.LogCaptureFixture) -> None:
     before, rng = contents(out), Random(20)
     chosen = rng.sample(sorted(before), 40)
