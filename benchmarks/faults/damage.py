@@ -73,7 +73,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     findings: list[str] = []
     kinds: Counter[str] = Counter()
     silent = 0
-    with tempfile.TemporaryDirectory(prefix="faults-") as name:
+    with tempfile.TemporaryDirectory(prefix="small-audit-") as name:
         os.chdir(name)
         audit, out = SmallAudit(Path(name) / "audit"), Path(name) / "run"
         spec = load_spec(audit.home / "audit.toml")

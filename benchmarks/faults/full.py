@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import subprocess
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -24,10 +25,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Fill disks; return what was not one line, left something behind or did not resume."""
     rng, findings, ends = Random(arguments.seed), [], Counter[str]()
     each = max(1, (arguments.count or POINTS) // 3)
-    with tempfile.TemporaryDirectory(prefix="faults-") as name:
+    with tempfile.TemporaryDirectory(prefix="small-audit-") as name:
         home = Path(name)
         audit = SmallAudit(
-            home, program=f'cat "$1" > "$TMPDIR/copy" || exit 9\n{PROGRAM}', workers=1
+            home, program=f'cat "$1" > "$TMPDIR/copy" || exit 9\n{PROGRAM}', built_in=False
         )
         audit.undisturbed(home / "truth")
         truth = files_in(home / "truth")
@@ -59,6 +60,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
                     findings.append(f"{where}: {len(mistakes)} lines, not one: {said[-300:]!r}")
                 if process.returncode == 0 and kind != "temporary":
                     findings.append(f"{where}: nothing was full")
+                print(f"{where}: {end}", file=sys.stderr)
                 left = private_files(out, audit.temporary)
                 if left:
                     findings.append(f"{where}: left {left[:3]}")

@@ -7,7 +7,9 @@ with one that nobody disturbed.
 from __future__ import annotations
 
 import argparse
+import os
 import signal
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -63,9 +65,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     share = 1.0 if arguments.count is None else arguments.count / (KILLS + TERMS + STARTS)
     counts = {name: max(1, round(share * n)) for name, n in (("k", KILLS), ("t", TERMS))}
     starts = max(AT_ONCE, round(share * STARTS))
-    with tempfile.TemporaryDirectory(prefix="faults-") as name:
+    with tempfile.TemporaryDirectory(prefix="small-audit-") as name:
         home = Path(name)
-        audit = SmallAudit(home)
+        audit = SmallAudit(home, built_in=False)
         audit.undisturbed(home / "truth")
         truth, manifest = files_in(home / "truth"), manifest_in(home / "truth")
         releases = sum(audit.bills().values())
@@ -114,6 +116,9 @@ def _disturb(audit: SmallAudit, title: str, tally: Tally, number: int, count: in
                 left = [name for name in left if not name.endswith(".part")]  # the next start's
             tally.check(not left, f"{where}: left {left[:3]}")
             tally.check(not _alive(out), f"{where}: processes outlived it")
+            print(
+                f"{where}, at {tally.at[-1]} files: {len(tally.findings)} findings", file=sys.stderr
+            )
         tally.check(
             process.returncode == 0, f"{out.name}: exit {process.returncode}: {said[-300:]}"
         )
@@ -142,7 +147,7 @@ def _stop_somewhere(process: Started, out: Path, tally: Tally, number: int) -> b
     aim = now if early else tally.rng.randint(now, len(tally.truth))
     delay = tally.rng.uniform(0, 1.5) if early else tally.rng.uniform(0, 0.05)
     while process.poll() is None and _files(out) < aim:
-        time.sleep(0.002)
+        time.sleep(0.02)
     time.sleep(delay)
     if process.poll() is not None:
         return False
@@ -152,7 +157,7 @@ def _stop_somewhere(process: Started, out: Path, tally: Tally, number: int) -> b
 
 
 def _files(out: Path) -> int:
-    return sum(1 for path in out.rglob("*.*") if path.is_file() and path.name[:1] != ".")
+    return sum(name[:1] != "." for _, _, names in os.walk(out) for name in names)
 
 
 def _at_once(audit: SmallAudit, tally: Tally, starts: int) -> dict[str, Any]:

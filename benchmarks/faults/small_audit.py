@@ -6,7 +6,6 @@ program that writes a line to a log whenever it is started, as a service would w
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import re
@@ -66,8 +65,7 @@ class Started:
             with suppress(BaseException):
                 sys.stdout.flush()
                 sys.stderr.flush()
-                atexit._run_exitfuncs()
-            os._exit(code)
+            os._exit(code)  # what other threads left at the fork is not ended
 
     def poll(self) -> int | None:
         """Return the exit code, or none while it runs."""
@@ -104,7 +102,9 @@ class Started:
 class SmallAudit:
     """A spec, its corpus and its program in a folder; runs of it, as somebody types them."""
 
-    def __init__(self, home: Path, workers: int = 2, program: str = PROGRAM) -> None:
+    def __init__(
+        self, home: Path, *, workers: int = 1, program: str = PROGRAM, built_in: bool = True
+    ) -> None:
         self.home, self.workers = home, workers
         self.log, self.temporary = home / "log", home / "tmp"
         self.temporary.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ class SmallAudit:
             "pool": [{"name": "outlier", "rule": "outlier", "percentile": 92}],
             "game": {"instances": 4, "records": 30, "rounds": 2, "candidates": 4},
             "generator": [
-                {"name": "built-in", "kind": "ngram", "epsilon": [INF]},
+                *([{"name": "built-in", "kind": "ngram", "epsilon": [INF]}] * built_in),
                 {"name": "paid", "kind": "command", "argv": argv, "epsilon": [INF]},
             ],
             "evidence": {"families": ["cos", "bigram_logprob"]},
@@ -172,9 +172,10 @@ def private_files(*folders: Path) -> list[str]:
     """Return the files that hold a record in clear, or are half-written."""
     found = []
     for folder in folders:
-        for path in folder.rglob("*"):
-            with suppress(OSError):
-                if path.is_file() and (path.suffix == ".part" or MARK.search(path.read_bytes())):
+        paths = [Path(place, name) for place, _, names in os.walk(folder) for name in names]
+        for path in paths:
+            with suppress(OSError):  # it may go meanwhile
+                if path.suffix == ".part" or MARK.search(path.read_bytes()):
                     found.append(str(path.relative_to(folder)))
     return found
 

@@ -26,8 +26,8 @@ ECHO = 'cat "$1" >&2; od -c "$1" | head -n 40 >&2; '
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Run commands with and without faults; return where a record's text was found."""
-    with tempfile.TemporaryDirectory(prefix="faults-") as name:
-        audit = SmallAudit(Path(name), workers=1)
+    with tempfile.TemporaryDirectory(prefix="small-audit-") as name:
+        audit = SmallAudit(Path(name))
         lines = (audit.home / "records.jsonl").read_bytes().splitlines()
         starts = [line.partition(b'"text": "')[2][:STRETCH] for line in lines]
         searched, findings = 0, []

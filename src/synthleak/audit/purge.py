@@ -6,6 +6,7 @@ and tables follow from evidence, which holds numbers alone (docs/security.md).
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,10 +44,19 @@ def removable(out: Path | str) -> list[Removed]:
     found = []
     for what, where in REMOVED.items():
         path = folder.root / where
-        files = [p for p in ([path] if path.is_file() else path.rglob("*")) if p.is_file()]
-        if files:
-            found.append(Removed(what, where, len(files), sum(p.stat().st_size for p in files)))
+        below = (Path(place, name) for place, _, names in os.walk(path) for name in names)
+        sizes = [size for p in (path, *below) if (size := _size(p)) is not None]
+        if sizes:
+            found.append(Removed(what, where, len(sizes), sum(sizes)))
     return found
+
+
+def _size(path: Path) -> int | None:
+    """Return the bytes of a file, or none if it is not one, or has just gone."""
+    try:
+        return path.stat().st_size if path.is_file() else None
+    except OSError:
+        return None
 
 
 def purge(out: Path | str, *, wait: bool = False) -> list[Removed]:

@@ -84,10 +84,11 @@ def working_in(folder: Path, *, wait: bool = False) -> Iterator[None]:
 
 
 def _end_programs(home: Path) -> None:
-    """End programs whose worker was killed: nobody else can."""
-    for path in home.rglob(PROGRAM):
-        with suppress(OSError, ValueError):
-            os.killpg(int(path.read_text(encoding="ascii")), signal.SIGKILL)
+    """End programs whose worker was killed, if their supervisors did not."""
+    for place, _, names in os.walk(home):
+        with suppress(OSError, ValueError):  # it may go meanwhile
+            if PROGRAM in names:
+                os.killpg(int(Path(place, PROGRAM).read_text(encoding="ascii")), signal.SIGKILL)
 
 
 class Hold:
