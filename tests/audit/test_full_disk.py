@@ -43,6 +43,9 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
             if left[0] < 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+        def flush(self) -> None:
+            self.file.flush()
+
     monkeypatch.setattr(store.os, "fdopen", Narrow)
     yield left
 

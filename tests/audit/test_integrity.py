@@ -76,6 +76,13 @@ def without_digest(path: Path, store: Path) -> None:
     path.write_bytes(unseal(path.relative_to(store).as_posix(), path.read_bytes()))
 
 
+def as_before_digests(out: Path) -> None:
+    """Make a folder as it was before artefacts had digests."""
+    for path in (out / "store").rglob("*.*"):
+        without_digest(path, out / "store")
+    rewritten(out / "manifest.json", lambda content: content.pop("sealed"))
+
+
 def test_a_digit_changed_in_a_pool_changes_nothing(
     out: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -124,6 +131,14 @@ def test_an_edited_table_does_not_pass_the_gate(
     assert failing(gate, audit.cells) and contents(out) == before
 
 
+def test_each_measurement_alone_is_made_again(out: Path) -> None:
+    before = contents(out)
+    for path in sorted((out / "store/figures").iterdir()):
+        flip(path, 40)
+        run(SPEC, out, runtime=ONE)
+        assert contents(out) == before
+
+
 def test_no_flipped_byte_alters_anything(out: Path, caplog: pytest.LogCaptureFixture) -> None:
     before, rng = contents(out), Random(20)
     chosen = rng.sample(sorted(before), 40)
@@ -145,10 +160,7 @@ def test_artefacts_without_digest_that_cannot_be_read_are_made_again(
 ) -> None:
     before, store = contents(out), out / "store"
     kinds = ("pool", "plan", "release", "text", "evidence", "figures", "profile", "meta")
-    for path in store.rglob("*.*"):
-        without_digest(path, store)
-    run(SPEC, out, runtime=ONE)  # a store of an earlier version opens as it is
-    assert caplog.messages == []
+    as_before_digests(out)
     for kind in kinds:
         path = sorted((store / kind).iterdir())[0]
         path.write_bytes(path.read_bytes()[:-9])
@@ -160,6 +172,21 @@ def test_artefacts_without_digest_that_cannot_be_read_are_made_again(
     assert {k: v for k, v in contents(out).items() if "results" in k} == {
         k: v for k, v in before.items() if "results" in k
     }
+
+
+def test_artefacts_without_digest_get_one_at_the_next_run(
+    out: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = contents(out)
+    as_before_digests(out)
+    assert status(out).finished  # a store of an earlier version opens as it is
+    run(SPEC, out, runtime=ONE)
+    assert caplog.messages == [] and contents(out) == before
+    (pool,) = (out / "store/pool").iterdir()
+    without_digest(pool, out / "store")
+    run(SPEC, out, runtime=ONE)
+    assert f"pool/{pool.name} is damaged: it is made again" in caplog.messages
+    assert contents(out) == before
 
 
 def test_a_deleted_text_is_made_again_where_it_is_needed(out: Path) -> None:
@@ -201,7 +228,7 @@ def test_another_seed_is_refused_although_the_manifest_is_damaged(out: Path) -> 
 def test_a_damaged_manifest_and_spec_give_one_line(out: Path) -> None:
     (out / "manifest.json").write_bytes(b"{")
     (out / "spec.toml").write_bytes(b"seed = = 3")
-    with pytest.raises(StoreError, match="the manifest is damaged, and so is the spec"):
+    with pytest.raises(StoreError, match="the manifest is damaged, and the spec cannot be used"):
         run(SPEC, out, runtime=ONE)
 
 

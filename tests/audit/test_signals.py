@@ -121,18 +121,30 @@ def test_the_next_start_sweeps_what_a_killed_run_left(tmp_path: Path) -> None:
     running = Running(tmp_path, 1)
     second = synthleak(*running.words, cwd=tmp_path)
     assert_one_line_mistake(
-        second, f"another run works in this folder (process {running.process.pid}"
+        second, f"another run works in this folder (process {running.process.pid}", "add --wait"
     )
     running.process.kill()
     running.process.communicate()
-    for program in running.programs():
-        os.killpg(program, signal.SIGKILL)
     (running.out / "store" / ".half.part").write_bytes(b"half")
-    assert running.private_files() != []
+    (running.out / ".private/left").mkdir()
+    (running.out / ".private/left/train.jsonl").write_bytes(b"{}")
     (tmp_path / "slow.py").write_text("raise SystemExit(4)", encoding="utf-8")
     done = synthleak(*running.words, "--extend", "--workers", 1, cwd=tmp_path)
     assert "exit code 4" in done.stderr
     assert running.private_files() == [] and not list(running.out.rglob("*.part"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_and_programs_do_not_outlive_a_killed_run(tmp_path: Path, workers: int) -> None:
+    running = Running(tmp_path, workers)
+    assert len(running.programs()) == workers
+    running.process.kill()
+    running.process.communicate()
+    deadline = time.monotonic() + 20
+    while running.programs() or any(p.is_file() for p in running.private_files()):
+        assert time.monotonic() < deadline, (running.programs(), running.private_files())
+        time.sleep(0.1)
 
 
 def test_a_run_folder_is_for_its_owner_alone(tmp_path: Path) -> None:

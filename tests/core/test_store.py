@@ -18,6 +18,7 @@ from synthleak.core.store import (
     fetch,
     keep,
     name_of,
+    write_whole,
 )
 
 
@@ -110,8 +111,46 @@ def test_every_flipped_or_cut_byte_is_noticed(tmp_path: Path, data: bytes) -> No
 def test_artefacts_written_before_digests_are_read_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "pool").mkdir()
     (tmp_path / "pool/k.json").write_bytes(b'{"targets": [1, 2]}')
-    store = FolderStore(tmp_path)
+    store = FolderStore(tmp_path, old=True)
     assert store.get("pool/k.json") == b'{"targets": [1, 2]}' and damaged_in(store) == []
+
+
+def test_an_old_store_that_was_sealed_notices_a_missing_digest(tmp_path: Path) -> None:
+    store, path = FolderStore(tmp_path, old=True), tmp_path / "pool/k.json"
+    path.parent.mkdir()
+    path.write_bytes(b'{"targets": [1, 2]}')
+    store.put("pool/new.json", b"{}")
+    store.seal_all()
+    assert store.get("pool/k.json") == b'{"targets": [1, 2]}'
+    assert FolderStore(tmp_path).get("pool/new.json") == b"{}"
+    path.write_bytes(b'{"targets": [1, 3]}')
+    for one in (store, FolderStore(tmp_path)):
+        assert damaged_in(one) == ["pool/k.json"]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[list[str]] = []
+    monkeypatch.setattr(
+        "synthleak.core.store.os.fsync",
+        lambda handle: synced.append(sorted(p.name for p in tmp_path.iterdir())),
+    )
+    write_whole(tmp_path / "file", b"data")
+    assert len(synced) == 2 and "file" not in synced[0] and synced[1] == ["file"]
+
+
+def test_what_costs_most_to_make_waits_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr("synthleak.core.store.os.fsync", synced.append)
+    store = FolderStore(tmp_path)
+    for kind in ("release", "text", "answers"):
+        store.put(name_of(kind, "k"), b"{}")
+    assert len(synced) == 6
+    store.put(name_of("evidence", "k"), b"{}")
+    assert len(synced) == 6
 
 
 def test_staged_writes_reach_the_store_below_only_on_commit() -> None:

@@ -7,6 +7,8 @@ import math
 import os
 import re
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -163,6 +165,96 @@ def test_timeout_kills_the_program_and_its_children(make: Make, tmp_path: Path) 
             break
         time.sleep(0.05)
     assert not alive(child)
+
+
+def gone(process: int) -> bool:
+    for _ in range(100):
+        if not alive(process):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+@pytest.mark.parametrize("how", ["succeeds", "fails", "takes too long"])
+def test_what_a_program_left_in_the_background_ends_with_it(
+    make: Make, tmp_path: Path, how: str
+) -> None:
+    rest = {"succeeds": GOOD, "fails": "exit 3", "takes too long": "sleep 300"}[how]
+    program = f'setsid sh -c "echo \\$\\$ > child; exec sleep 300" & sleep 0.3; {rest}'
+    generator = make(program, timeout=2)
+    if how == "succeeds":
+        assert len(generator.generate(tiny_request())) == 12
+    else:
+        complaint(generator)
+    assert gone(int((tmp_path / "child").read_text(encoding="utf-8")))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+def test_a_program_does_not_outlive_a_killed_run(make: Make, tmp_path: Path) -> None:
+    make('setsid sh -c "echo \\$\\$ > child; exec sleep 300" & echo $$ > own; sleep 300')
+    (tmp_path / "tmp").mkdir()
+    code = f"""
+import tempfile
+from pathlib import Path
+from synthleak.releases.release import generators
+from synthleak.testing import tiny_request
+tempfile.tempdir = {str(tmp_path / "tmp")!r}
+base, settings = Path({str(tmp_path)!r}), {{"argv": {SH}}}
+program = generators.build("command", settings, key="kind", where=(), base=base)
+program.generate(tiny_request())
+"""
+    run = subprocess.Popen([sys.executable, "-c", code])
+    files = [tmp_path / "child", tmp_path / "own"]
+    while not all(path.is_file() and path.read_text(encoding="utf-8") for path in files):
+        assert run.poll() is None
+        time.sleep(0.05)
+    run.kill()
+    run.wait()
+    assert all(gone(int(path.read_text(encoding="utf-8"))) for path in files)
+    for _ in range(100):
+        if not list((tmp_path / "tmp").iterdir()):
+            break
+        time.sleep(0.05)
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_program_sees_only_the_environment_it_needs(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "secret one")
+    monkeypatch.setenv("OTHER_KEY", "secret two")
+    program = f"env > seen; {GOOD}"
+    make(program).generate(tiny_request())
+    seen = (tmp_path / "seen").read_text(encoding="utf-8")
+    assert "secret" not in seen and "PATH=" in seen and "TMPDIR=" in seen
+    generator = make(program, env=["SOME_KEY"])
+    generator.generate(tiny_request())
+    seen = (tmp_path / "seen").read_text(encoding="utf-8")
+    assert "SOME_KEY=secret one" in seen and "secret two" not in seen
+    assert generator.identity() == make(program).identity()
+    assert "secret" not in json.dumps(generator.model_dump(mode="json"))
+    monkeypatch.delenv("SOME_KEY")
+    with pytest.raises(GeneratorError, match="variable SOME_KEY is not set; export SOME_KEY=…"):
+        generator.check()
+    with pytest.raises(SpecError, match="name variables, never their values"):
+        make(env=["SOME_KEY=secret one"])
+
+
+def test_a_program_has_limits_on_memory_and_output(make: Make) -> None:
+    hungry = [sys.executable, "-c", "x = bytearray(600_000_000); open('{out}')", "{train}"]
+    said = complaint(make(argv=hungry, memory=0.25))
+    assert "failed with exit code 1" in said and said.endswith("its limit is memory = 0.25 GiB")
+    said = complaint(make('yes > "$2"', output=0.001))
+    assert said == "command sh: its release has more than 0.001 GiB; set output"
+    assert "its stderr has more than 0.001 GiB" in complaint(make("yes >&2", output=0.001))
+    sparse = make('truncate -s 3G "$2"', output=1)
+    assert "its release has more than 1 GiB" in complaint(sparse)
+
+
+def test_a_program_leaves_no_dump_of_its_memory(make: Make, tmp_path: Path) -> None:
+    complaint(make("ulimit -c > limit; exit 1"))
+    assert (tmp_path / "limit").read_text(encoding="utf-8").strip() == "0"
 
 
 def alive(process: int) -> bool:

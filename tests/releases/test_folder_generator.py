@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import stat
 import subprocess
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -333,3 +335,69 @@ def test_which_generator_is_exported_must_be_clear(exchange: Exchange) -> None:
     with pytest.raises(UserError, match="unknown generator 'shufle'; did you mean 'shuffle'"):
         export_plan(loaded, exchange.folder, "shufle")
     assert export_plan(loaded, exchange.folder, "shuffle").releases == 20
+
+
+def test_a_kit_is_all_that_a_vendor_needs(exchange: Exchange) -> None:
+    kit, vendor = exchange.root / "kit.zip", exchange.root / "vendor"
+    export_plan(exchange.spec(FOLDER), exchange.folder, kit=kit)
+    assert stat.S_IMODE(kit.stat().st_mode) == 0o600
+    with zipfile.ZipFile(kit) as archive:
+        archive.extractall(vendor)
+    subprocess.run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=vendor, check=True)
+    page = (vendor / "README.txt").read_text(encoding="utf-8")
+    assert not [w for w in ("instance", "reference", "member", "target", "coin") if w in page]
+    awk = 'awk -v seed="$seed" -v n="$n" -v out="$out" -f ../shuffle.awk "$train"'
+    start = page.index("tail -n +2")
+    loop = page[start : page.index("done\n", start) + 5]
+    loop = "\n".join(
+        awk if line.strip().startswith("generate ") else line for line in loop.split("\n")
+    )
+    subprocess.run(["sh", "-c", loop], cwd=vendor, check=True)
+    back = sorted(vendor.rglob("release-*"))
+    assert len(back) == 40  # 20 releases, each with the hash of its training file
+    for path in back[:20]:
+        shutil.copy(path, exchange.folder / path.relative_to(vendor))
+    with pytest.raises(GeneratorError, match=r"10 of 20 releases are there; missing e\.g\. "):
+        exchange.run()
+    for path in back:
+        shutil.copy(path, exchange.folder / path.relative_to(vendor))
+    assert exchange.run().cells
+
+
+def test_a_release_of_a_kit_must_name_its_training_file(exchange: Exchange) -> None:
+    export_plan(exchange.spec(FOLDER), exchange.folder, kit=exchange.root / "kit.zip")
+    exchange.generate()
+    with pytest.raises(GeneratorError, match=r"from which training file .*; write it with: sha256"):
+        exchange.run()
+    for path in exchange.folder.rglob("release-*.jsonl"):
+        train = hashlib.sha256((path.parent / "train.jsonl").read_bytes()).hexdigest()
+        path.with_name(f"{path.name}.made-from").write_text(f"{train}  train.jsonl\n")
+    one, two = (first(exchange, f"../set-000{n}/release-2.jsonl.made-from") for n in (1, 2))
+    swapped = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    with pytest.raises(
+        GeneratorError, match=r"set-0001/release-2\.jsonl: the release was made from"
+    ):
+        exchange.run()
+    assert not (exchange.root / "run").exists()
+    one.write_bytes(swapped)
+    assert exchange.run().cells
+
+
+def test_a_kit_without_a_folder_holds_the_same(exchange: Exchange) -> None:
+    one, two = exchange.root / "one.zip", exchange.root / "two.zip"
+    export_plan(exchange.spec(FOLDER), None, kit=one)
+    export_plan(exchange.spec(FOLDER), exchange.folder, kit=two)
+    assert one.read_bytes() == two.read_bytes()
+    with zipfile.ZipFile(one) as archive:
+        for name in archive.namelist():
+            if name not in ("README.txt", "SHA256SUMS"):
+                assert archive.read(name) == (exchange.folder / name).read_bytes()
+
+
+def test_what_a_killed_export_left_is_removed(exchange: Exchange) -> None:
+    left = exchange.root / ".exchange.part"
+    left.mkdir()
+    (left / "train.jsonl").write_text("{}", encoding="utf-8")
+    exchange.export()
+    assert not left.exists() and exchange.folder.is_dir()

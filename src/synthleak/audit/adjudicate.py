@@ -110,7 +110,7 @@ def adjudicate(
         progress.say(f"nothing to do: {len(playable)} flagged cells are settled")
         return Adjudication(tuple(flags), tuple(kept))
     check_generators(setup)
-    with working_in(audit.folder.root):
+    with working_in(audit.folder.root, wait=runtime.wait):
         staged.commit()
         setup = replace(setup, store=audit.folder.store)
         make_missing_releases(setup, runtime, progress)

@@ -20,6 +20,8 @@ import synthleak
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.identity import digest, plain
+from synthleak.core.plugins import check_trusted
+from synthleak.core.private_files import passes_away
 from synthleak.core.registry import Plugin
 from synthleak.core.spec import LoadedSpec, load_spec
 from synthleak.core.store import FolderStore, StagedStore, cannot_write, write_whole
@@ -43,8 +45,13 @@ class RunFolder:
 
     @cached_property
     def store(self) -> FolderStore:
-        """The store of the folder."""
-        return FolderStore(self.root / STORE)
+        """The store of the folder; one without digests stays readable until the next run."""
+        try:
+            manifest = self.manifest()
+        except StoreError:  # said by whoever reads the manifest
+            manifest = {}
+        sealed = manifest is None or manifest.get("sealed", False)
+        return FolderStore(self.root / STORE, old=not sealed)
 
     @property
     def results(self) -> Path:
@@ -88,10 +95,11 @@ class RunFolder:
             )
         return load_spec(self.root / SPEC)
 
-    def rebuild(self) -> bool:
+    def rebuild(self, own: LoadedSpec) -> bool:
         """Write a damaged manifest again from the folder's spec; say whether that was needed.
 
-        It then holds no results: they are made again from the store.
+        It then holds no results: they are made again from the store. Files with plug-ins are loaded
+        if the spec that is run, `own`, names them too.
         """
         try:
             self.manifest()
@@ -100,15 +108,27 @@ class RunFolder:
         else:
             return False
         try:
-            setup = set_up(load_spec(self.root / SPEC), StagedStore(self.store))
+            loaded = load_spec(self.root / SPEC)
+            known = {_resolved(own, name) for name in own.spec.plugins}
+            names = [n for n in loaded.spec.plugins if _resolved(loaded, n) not in known]
+            check_trusted(names, self.root)
+            setup = set_up(loaded, StagedStore(self.store))
         except UserError as error:
             raise StoreError(
-                f"the manifest is damaged, and so is the spec ({error})",
+                f"the manifest is damaged, and the spec cannot be used ({error})",
                 str(self.root),
                 "choose another folder",
             ) from None
-        self._write_manifest(setup, findings=None, files=[], hashes=self._hashes([SPEC]))
+        hashes = self._hashes([SPEC])
+        self._write_manifest(setup, sealed=False, findings=None, files=[], hashes=hashes)
         return True
+
+    def seal_store(self) -> None:
+        """Protect the artefacts of an earlier version like new ones: each gets its digest."""
+        content = self.manifest() or {}
+        if not content.get("sealed"):
+            self.store.seal_all()
+            self._put_manifest({**content, "sealed": True})
 
     def altered(self) -> list[str]:
         """Return the files that are not as they were when the manifest was written, or gone.
@@ -128,7 +148,7 @@ class RunFolder:
         """Return what is new in an audit: None if the folder is already this audit's own."""
         before = self.manifest()
         if before is None:
-            if self.root.is_dir() and any(self.root.iterdir()):
+            if self.root.is_dir() and not all(map(passes_away, self.root.iterdir())):
                 raise StoreError(
                     "the folder is not empty and holds no audit",
                     str(self.root),
@@ -181,12 +201,21 @@ class RunFolder:
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(seconds, 1),
             hashes=self._hashes([SPEC, *sorted(files)]),
+            **({"purged": before["purged"]} if "purged" in before else {}),
         )
 
     def rewrite_report(self, page: bytes) -> None:
         """Write the page again, and note its hash."""
         self.write(REPORT, page)
         self._note([REPORT])
+
+    def note_purge(self, removed: Mapping[str, int]) -> None:
+        """Write down what is removed from the folder, and when, before it is."""
+        content = self.manifest() or {}
+        before = content.get("purged", {}).get("removed", {})
+        total = {kind: before.get(kind, 0) + removed.get(kind, 0) for kind in {**before, **removed}}
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._put_manifest({**content, "purged": {"at": at, "removed": total}})
 
     def note_hashes(self) -> None:
         """Take the files of an audit that was finished by an earlier version as they are."""
@@ -222,6 +251,7 @@ class RunFolder:
         content = {
             "synthleak": synthleak.__version__,
             "key": digest(identity),
+            "sealed": True,
             **facts,
             "identity": plain(identity),
         }
@@ -261,6 +291,10 @@ def digest_of_file(path: Path) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return None
+
+
+def _resolved(loaded: LoadedSpec, name: str) -> Path:
+    return ((loaded.base or Path()) / name).resolve()
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -55,6 +55,7 @@ from synthleak.calibration import Scores
 from synthleak.core.cell import Cell, counted_cells
 from synthleak.core.errors import MissingExtra, UserError
 from synthleak.core.identity import digest
+from synthleak.core.plugins import check_trusted
 from synthleak.core.store import StagedStore
 from synthleak.core.validation import nearest
 from synthleak.core.verdict import NAMED
@@ -434,14 +435,17 @@ class Audit:
         }
 
 
-def open_run(out: Path | str, *, keep: bool = True) -> Audit:
+def open_run(out: Path | str, *, keep: bool = True, trust_plugins: bool = False) -> Audit:
     """Open the audit of a run folder, to read its tables, scores and claims.
 
-    What is computed on the way is kept in its store, unless `keep` is false.
+    What is computed on the way is kept in its store, unless `keep` is false. Files with plug-ins
+    that its spec names are run only if you say `trust_plugins`.
     """
     folder = RunFolder(Path(out))
+    loaded = folder.spec()
+    check_trusted(loaded.spec.plugins, folder.root, trust=trust_plugins)
     store = folder.store if keep else StagedStore(folder.store)
-    return Audit(set_up(folder.spec(), store), folder)
+    return Audit(set_up(loaded, store), folder)
 
 
 def compare(audits: Sequence[tuple[str, Audit]]) -> Compared:

@@ -58,12 +58,12 @@ def run(
     into the store of the folder; a stage asks the store for what it needs.
     """
     runtime, progress = runtime or Runtime(), progress or Silent()
-    started, folder = time.monotonic(), RunFolder(Path(out))
-    with Hold(folder.root, MANIFEST) as hold:
-        damaged = check_folder(folder)
+    started, folder, loaded = time.monotonic(), RunFolder(Path(out)), _loaded(spec)
+    with Hold(folder.root, MANIFEST, wait=runtime.wait) as hold:
+        damaged = check_folder(folder, loaded)
         staged = StagedStore(folder.store)
 
-        inputs = read(_loaded(spec))  # 1. corpus, with the plug-ins that the spec names
+        inputs = read(loaded)  # 1. corpus, with the plug-ins that the spec names
         pools = select(inputs, staged)  # 2. pools: the records that are asked about
         setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
         setup, news = _admitted(setup, folder, hold, staged, extend)  # nothing was written so far
@@ -87,12 +87,12 @@ def run(
         return audit
 
 
-def check_folder(folder: RunFolder) -> list[str]:
+def check_folder(folder: RunFolder, loaded: LoadedSpec) -> list[str]:
     """Compare a folder that holds an audit with its digests; return the damaged artefacts.
 
     Whatever was altered since it was written is named here, and made again by the run.
     """
-    if folder.rebuild():
+    if folder.rebuild(loaded):
         log.warning("%s is damaged: it is rebuilt from the spec", folder.root / MANIFEST)
     if folder.manifest() is None:
         return []
@@ -101,6 +101,7 @@ def check_folder(folder: RunFolder) -> list[str]:
         log.warning("%s was altered or is missing: it is made again", folder.root / name)
     if len(altered) > NAMED_FILES:
         log.warning("and %d more files of %s", len(altered) - NAMED_FILES, folder.root)
+    folder.seal_store()
     found = damaged_in(folder.store)
     for name in found:
         discard(folder.store, name)
@@ -116,6 +117,7 @@ def _admitted(
     check_generators(setup)
     examine(setup)
     hold.take()
+    news = folder.admit(setup, extend=extend)  # another run may have begun it meanwhile
     folder.begin(setup, new=news is not None)
     staged.commit()
     return replace(setup, store=folder.store), news or []

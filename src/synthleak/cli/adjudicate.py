@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from synthleak.cli.options import How, folder_argument, stderr_option, work_options
+from synthleak.cli.options import (
+    How,
+    folder_argument,
+    stderr_option,
+    trust_option,
+    wait_option,
+    work_options,
+)
 from synthleak.cli.output import columns_of, print_table
 
 if TYPE_CHECKING:
@@ -19,8 +26,10 @@ if TYPE_CHECKING:
 @folder_argument
 @click.option("--list", "only_list", is_flag=True, help="Only list the flagged cells and why.")
 @stderr_option
+@trust_option
+@wait_option
 @work_options
-def adjudicate(folder: Path, only_list: bool, how: How) -> None:
+def adjudicate(folder: Path, only_list: bool, wait: bool, how: How) -> None:
     """Settle the flagged cells of the finished audit in DIR by games with merged pools.
 
     A cell is flagged when the gap between its pool and the random controls excludes 0 after Holm.
@@ -39,7 +48,7 @@ def adjudicate(folder: Path, only_list: bool, how: How) -> None:
     if only_list:
         found = flagged(folder)
     else:
-        found = settle(folder, runtime=how.runtime, progress=how.progress)
+        found = settle(folder, runtime=replace(how.runtime, wait=wait), progress=how.progress)
     if how.as_json:
         rows = _flags(found) if only_list else [asdict(row) for row in found.rows]
         print_table(rows, as_json=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from synthleak.cli.options import PATH, How, folders_argument, work_options
+from synthleak.cli.options import PATH, How, folders_argument, trust_option, work_options
 from synthleak.cli.output import columns_of, print_json, print_table, write_file
 from synthleak.core.engine.progress import Silent
 
@@ -21,6 +21,7 @@ FIRST = 20
 @click.option("--only", multiple=True, metavar="NAME", help="Only this analysis; may be repeated.")
 @click.option("--also", multiple=True, metavar="NAME", help="Also run a slow analysis: meta.")
 @click.option("--out", type=PATH, help="Write all rows to this folder, as CSV and Parquet.")
+@trust_option
 @work_options
 def analyse(
     folders: tuple[Path, ...],

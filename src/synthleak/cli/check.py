@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from synthleak.cli.options import PATH, How, gate_option, work_options
+from synthleak.cli.options import PATH, How, gate_option, wait_option, work_options
 from synthleak.cli.output import print_json, print_table
 from synthleak.cli.run import apply_gate, gate_of, show
 from synthleak.core.errors import UserError
@@ -47,6 +47,7 @@ SHOWN = 10
 @click.option("--extend", is_flag=True, help="Continue in a folder whose files have changed.")
 @click.option("--show-text", is_flag=True, help="Print the texts of copied records.")
 @gate_option
+@wait_option
 @work_options
 def check(
     release: tuple[Path, ...],
@@ -54,6 +55,7 @@ def check(
     id_field: str,
     show_text: bool,
     fail_if: str | None,
+    wait: bool,
     how: How,
     out: Path | None,
     **options: Any,
@@ -82,7 +84,7 @@ def check(
         out=out or Path("runs") / "-".join(["check", *(name for name, _ in named)]),
         pool=pool or None,
         id=id_field,
-        runtime=how.runtime,
+        runtime=replace(how.runtime, wait=wait),
         progress=how.progress,
         **options,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from synthleak.cli.options import FILE, PATH, json_option
+from synthleak.cli.options import FILE, PATH, json_option, trust_option
 from synthleak.cli.output import columns_of, print_json, print_table, write_file
 from synthleak.core.errors import UserError
 
@@ -25,6 +25,7 @@ SHOWN = (
 @click.command()
 @click.argument("folders", metavar="DIR DIR...", nargs=-1, required=True, type=PATH)
 @click.option("--out", type=FILE, help="Also write a page to this file.")
+@trust_option
 @json_option
 def compare(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
     """Compare the finished audits in DIR DIR...; the first one is the baseline.

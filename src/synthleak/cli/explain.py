@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from synthleak.cli.options import folder_argument, json_option
+from synthleak.cli.options import folder_argument, json_option, trust_option
 from synthleak.cli.output import print_json
 from synthleak.core.errors import UserError
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also print the record and the synthetic texts: keep the output confidential.",
 )
+@trust_option
 @json_option
 def explain(folder: Path, record: str, cell: str | None, include_text: bool, as_json: bool) -> None:
     """Explain the score of the record ID in the finished audit in DIR.

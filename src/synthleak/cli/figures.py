@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from synthleak.cli.options import PATH, folders_argument
+from synthleak.cli.options import PATH, folders_argument, trust_option
 from synthleak.cli.output import write_file
 
 FORMATS = ("svg", "png", "pdf", "json")
@@ -26,6 +26,7 @@ FORMATS = ("svg", "png", "pdf", "json")
 @click.option("--theme", type=click.Choice(("light", "dark")), default="light", show_default=True)
 @click.option("--width", type=click.IntRange(240, 4000), default=760, show_default=True)
 @click.option("--list", "listed", is_flag=True, help="List the figures with their descriptions.")
+@trust_option
 def figures(
     folders: tuple[Path, ...],
     out: Path | None,

@@ -25,10 +25,12 @@ from synthleak.cli.init import init
 from synthleak.cli.listing import listing
 from synthleak.cli.paper_tables import tables
 from synthleak.cli.plan import plan
+from synthleak.cli.purge import purge
 from synthleak.cli.report import report
 from synthleak.cli.run import run
 from synthleak.cli.selftest import selftest
 from synthleak.cli.status import status
+from synthleak.cli.verify import verify
 from synthleak.core.errors import SynthleakError
 from synthleak.core.private_files import Stopped, end_on_signals
 
@@ -56,7 +58,7 @@ def cli() -> None:
 
 COMMANDS = (
     *(demo, init, corpus, plan, run, check, report, figures, explain, compare, analyse, tables),
-    *(adjudicate, status, listing, selftest, doctor, completion),
+    *(adjudicate, status, verify, purge, listing, selftest, doctor, completion),
 )
 for command in COMMANDS:
     cli.add_command(command)

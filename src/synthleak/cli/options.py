@@ -42,6 +42,25 @@ stderr_option = click.option(
     callback=_show_stderr,
     help="Show what a failed program wrote to stderr; it may hold private text.",
 )
+
+
+def _trust_plugins(context: click.Context, option: click.Parameter, trusted: bool) -> None:
+    if trusted:
+        from synthleak.core.plugins import trusting
+
+        trusting.set(True)
+
+
+wait_option = click.option(
+    "--wait", is_flag=True, help="Wait while another run works in the folder."
+)
+trust_option = click.option(
+    "--trust-plugins",
+    is_flag=True,
+    expose_value=False,
+    callback=_trust_plugins,
+    help="Run the files with plug-ins that the spec of DIR names.",
+)
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from synthleak.cli.options import PATH, folders_argument
+from synthleak.cli.options import PATH, folders_argument, trust_option
 from synthleak.cli.output import write_file
 
 FORMATS = ("csv", "md", "latex")
@@ -23,6 +23,7 @@ FORMATS = ("csv", "md", "latex")
     type=click.Choice(FORMATS),
     help="May be repeated.  [default: all with --out, md without]",
 )
+@trust_option
 def tables(
     folders: tuple[Path, ...], out: Path | None, only: tuple[str, ...], formats: tuple[str, ...]
 ) -> None:

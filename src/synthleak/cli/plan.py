@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from synthleak.cli.options import (
+    FILE,
+    PATH,
     How,
-    folder_argument,
     json_option,
     spec_argument,
     stderr_option,
@@ -17,6 +18,7 @@ from synthleak.cli.options import (
 )
 from synthleak.cli.output import print_json, print_table
 from synthleak.cli.power import power
+from synthleak.core.errors import UserError
 
 
 @click.group()
@@ -29,6 +31,7 @@ def plan() -> None:
       synthleak plan cost audit.toml           time, disk and memory, from a timed probe
       synthleak plan power audit.toml          the smallest leak that the design would find
       synthleak plan export audit.toml DIR     training files, for releases made elsewhere
+      synthleak plan export audit.toml --kit kit.zip      the same for a vendor, as one file
     """
 
 
@@ -92,25 +95,37 @@ def cost(spec: Path, how: How) -> None:
 
 @plan.command()
 @spec_argument
-@folder_argument
+@click.argument("folder", metavar="[DIR]", type=PATH, required=False)
 @click.option("--generator", help="Whose budgets and seeds: a generator of SPEC, by name.")
-def export(spec: Path, folder: Path, generator: str | None) -> None:
+@click.option(
+    "--kit", type=FILE, help="Also write one zip file with instructions, for somebody without this."
+)
+def export(spec: Path, folder: Path | None, generator: str | None, kit: Path | None) -> None:
     """Write the training files of SPEC's plan to DIR, for releases that are made elsewhere.
 
     Put each release where DIR/manifest.json (or DIR/tasks.tsv) says, then run SPEC with a generator
-    of kind "folder" whose path is DIR. DIR holds private text.
+    of kind "folder" whose path is DIR. DIR holds private text, and so does a kit.
+
+    A kit is for a vendor who has no synthleak: training files, the hash of every file and a page of
+    instructions. Unpack what comes back in DIR; each release must name the hash of the training
+    file that it was made from.
 
     \b
-    Example:
+    Examples:
       synthleak plan export audit.toml exchange
+      synthleak plan export audit.toml exchange --kit kit.zip
     """
     from synthleak.core.spec import load_spec
     from synthleak.preflight.export import export_plan
 
-    done = export_plan(load_spec(spec), folder, generator)
+    if folder is None and kit is None:
+        raise UserError("nowhere to write to", "plan export", "name a folder, or --kit FILE.zip")
+    done = export_plan(load_spec(spec), folder, generator, kit=kit)
+    places = " and ".join(str(place) for place in (folder, kit) if place is not None)
+    tasks = "tasks.tsv in it" if folder is None else str(folder / "tasks.tsv")
     click.echo(
-        f"wrote {done.sets:,} training files to {folder}; {done.releases:,} releases are to be"
-        f" made, as {folder / 'tasks.tsv'} lists them"
+        f"wrote {done.sets:,} training files to {places}; {done.releases:,} releases are to be"
+        f" made, as {tasks} lists them"
     )
 
 

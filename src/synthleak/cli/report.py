@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from synthleak.cli.options import FILE, folder_argument
+from synthleak.cli.options import FILE, folder_argument, trust_option
 
 
 @click.command()
@@ -22,6 +22,7 @@ from synthleak.cli.options import FILE, folder_argument
     type=FILE,
     help="Where to write it.  [default: DIR/report.html, or DIR/report-confidential.html]",
 )
+@trust_option
 def report(folder: Path, show: bool, include_text: bool, out: Path | None) -> None:
     """Write the report of the finished audit in DIR: one page that works offline.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from synthleak.cli.options import (
     out_option,
     spec_argument,
     stderr_option,
+    wait_option,
     work_options,
 )
 from synthleak.cli.output import columns_of, print_table
@@ -39,8 +40,9 @@ SHOWN = (
 @extend_option
 @gate_option
 @stderr_option
+@wait_option
 @work_options
-def run(spec: Path, out: Path, extend: bool, fail_if: str | None, how: How) -> None:
+def run(spec: Path, out: Path, extend: bool, fail_if: str | None, wait: bool, how: How) -> None:
     """Audit what SPEC describes and leave tables and a report in a run folder.
 
     Work that the folder already holds is not repeated: an interrupted run continues where it
@@ -55,7 +57,8 @@ def run(spec: Path, out: Path, extend: bool, fail_if: str | None, how: How) -> N
     from synthleak.audit.run import run as audit_spec
 
     gate = gate_of(fail_if)
-    audit = audit_spec(spec, out, extend=extend, runtime=how.runtime, progress=how.progress)
+    runtime = replace(how.runtime, wait=wait)
+    audit = audit_spec(spec, out, extend=extend, runtime=runtime, progress=how.progress)
     show(audit, how)
     apply_gate(gate, audit)
 

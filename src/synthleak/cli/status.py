@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from synthleak.cli.options import folder_argument, json_option
+from synthleak.cli.options import folder_argument, json_option, trust_option
 from synthleak.cli.output import print_table
 
 
 @click.command()
 @folder_argument
+@trust_option
 @json_option
 def status(folder: Path, as_json: bool) -> None:
     """Show how far the audit in DIR is: releases and evidence per cell, and whether it finished.

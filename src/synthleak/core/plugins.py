@@ -12,13 +12,14 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from synthleak.core.errors import ContractError, SpecError
+from synthleak.core.errors import ContractError, SpecError, UserError
 from synthleak.core.registry import (
     REGISTRIES,
     Entry,
@@ -27,6 +28,20 @@ from synthleak.core.registry import (
     gathering,
     load_installed,
 )
+
+trusting: ContextVar[bool] = ContextVar("trusting", default=False)
+"""Whether a run folder that is opened may load the files that its spec names."""
+
+
+def check_trusted(names: Sequence[str], folder: Path, *, trust: bool = False) -> None:
+    """Refuse to open a folder whose spec names files: loading them would run somebody's code."""
+    if names and not (trust or trusting.get()):
+        files = f"{len(names)} plug-in file{'s' * (len(names) != 1)}"
+        raise UserError(
+            f"its spec names {files}, and opening it would run their code",
+            str(folder),
+            "add --trust-plugins (in Python: trust_plugins=True) if you trust whoever wrote them",
+        )
 
 
 @dataclass(frozen=True)

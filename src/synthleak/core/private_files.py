@@ -2,15 +2,21 @@
 
 Training files and what workers are given hold records. They lie in the run folder, which is as
 private as the corpus, and go with the run; what a killed run left is removed by the next one.
+
+One run at a time holds a folder: by a lock, which ends with its process, or by a lease where the
+file system has no locks.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
 import socket
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
@@ -19,7 +25,7 @@ from types import FrameType
 from typing import Self
 
 from synthleak.core.errors import StoreError
-from synthleak.core.store import cannot_write
+from synthleak.core.store import cannot_write, write_whole
 
 try:
     import fcntl
@@ -29,6 +35,12 @@ except ImportError:  # a system without locks on folders
 PRIVATE = ".private"
 PROGRAM = "program"
 """A private file with the process group of a program, to end it if its worker cannot any more."""
+
+LEASE = ".lease"
+LEASE_SECONDS, RENEWED_EVERY, SETTLED_AFTER = 60.0, 15.0, 1.0
+"""A lease that nobody renewed for so long has ended; how often it is renewed; when it is sure."""
+_ASK_AGAIN = 0.5
+log = logging.getLogger("synthleak.store")
 
 _home: ContextVar[Path | None] = ContextVar("home", default=None)
 
@@ -55,11 +67,11 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def working_in(folder: Path) -> Iterator[None]:
+def working_in(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold a run folder: one run at a time, and private files inside until it ends."""
-    with _locked(folder):
+    with _held(folder, wait):
         sweep(folder)
-        home = folder / PRIVATE / f"{socket.gethostname()}-{os.getpid()}"
+        home = folder / PRIVATE / _own_name()
         token = _home.set(home)
         try:
             home.parent.mkdir(mode=0o700)
@@ -72,18 +84,19 @@ def working_in(folder: Path) -> Iterator[None]:
 
 
 def _end_programs(home: Path) -> None:
-    """End programs whose worker was killed: nobody else can."""
-    for path in home.rglob(PROGRAM):
-        with suppress(OSError, ValueError):
-            os.killpg(int(path.read_text(encoding="ascii")), signal.SIGKILL)
+    """End programs whose worker was killed, if their supervisors did not."""
+    for place, _, names in os.walk(home):
+        with suppress(OSError, ValueError):  # it may go meanwhile
+            if PROGRAM in names:
+                os.killpg(int(Path(place, PROGRAM).read_text(encoding="ascii")), signal.SIGKILL)
 
 
 class Hold:
     """Holds a run folder from when it is known to be one, until the run ends."""
 
-    def __init__(self, folder: Path, mark: str) -> None:
+    def __init__(self, folder: Path, mark: str, *, wait: bool = False) -> None:
         self._folder, self._mark, self._stack = folder, mark, ExitStack()
-        self._taken = False
+        self._wait, self._taken = wait, False
 
     def take(self) -> None:
         """Make the folder, for the owner alone, and hold it; nothing happens if it is held."""
@@ -92,7 +105,7 @@ class Hold:
         try:
             self._folder.parent.mkdir(parents=True, exist_ok=True)
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            self._stack.enter_context(working_in(self._folder))
+            self._stack.enter_context(working_in(self._folder, wait=self._wait))
         except OSError as error:
             raise cannot_write(self._folder, error) from None
         self._taken = True
@@ -113,6 +126,11 @@ def private_folder() -> tempfile.TemporaryDirectory[str]:
     )
 
 
+def passes_away(path: Path) -> bool:
+    """Say whether a file of a run folder is there only while a run holds it, or half-written."""
+    return path.name in (PRIVATE, LEASE) or (path.name[:1] == "." and path.suffix == ".part")
+
+
 def sweep(folder: Path) -> None:
     """Remove what runs that were killed left in a folder: private and half-written files."""
     shutil.rmtree(folder / PRIVATE, ignore_errors=True)
@@ -121,24 +139,83 @@ def sweep(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _held(folder: Path, wait: bool) -> Iterator[None]:
     """Lock a folder itself, without a file that could stay behind; the system ends the lock."""
-    handle = os.open(folder, os.O_RDONLY)
+    handle, said = os.open(folder, os.O_RDONLY), False
     try:
-        if fcntl is not None:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        while (lock := _lock(handle)) is False or (lock is None and not _lease(folder)):
+            if not wait:
                 raise StoreError(
                     f"another run works in this folder{_holder(folder)}",
                     str(folder),
-                    "wait until it has ended, or choose another folder",
-                ) from None
-            except OSError:  # a file system without locks: as before, nobody is kept out
-                pass
-        yield
+                    "add --wait, or choose another folder",
+                )
+            if not said:
+                log.warning("%s: waiting until another run has ended%s", folder, _holder(folder))
+                said = True
+            time.sleep(_ASK_AGAIN)
+        if lock:
+            yield
+        else:
+            with _renewed(folder):
+                yield
     finally:
         os.close(handle)
+
+
+def _lock(handle: int) -> bool | None:
+    """Lock an open folder; return whether that succeeded, or None where there are no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (OSError, AttributeError):
+        return None
+    return True
+
+
+def _lease(folder: Path) -> bool:
+    """Write this process into the folder, unless another one is there and alive.
+
+    Two that write at once both read afterwards, and the later one finds itself.
+    """
+    path, own = folder / LEASE, _own_name()
+    with suppress(FileNotFoundError):
+        if path.read_text(encoding="utf-8") != own and not _is_stale(path):
+            return False
+    write_whole(path, own.encode())
+    time.sleep(SETTLED_AFTER)
+    return path.read_text(encoding="utf-8") == own
+
+
+def _is_stale(path: Path) -> bool:
+    """Compare times of the file system itself: clocks of two machines differ."""
+    with tempfile.NamedTemporaryFile(prefix=".", suffix=".part", dir=path.parent) as now:
+        return os.fstat(now.fileno()).st_mtime - path.stat().st_mtime > LEASE_SECONDS
+
+
+@contextmanager
+def _renewed(folder: Path) -> Iterator[None]:
+    """Renew a lease until the run ends, then give it back."""
+    path, ended = folder / LEASE, threading.Event()
+
+    def renew() -> None:
+        while not ended.wait(RENEWED_EVERY):
+            with suppress(OSError):
+                path.touch()
+
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        path.unlink(missing_ok=True)
+
+
+def _own_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}"
 
 
 def _holder(folder: Path) -> str:

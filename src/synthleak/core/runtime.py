@@ -1,4 +1,4 @@
-"""How an audit runs: on how many workers.
+"""How an audit runs: on how many workers, and whether it waits for its turn.
 
 Nothing here may enter a key or a seed: the same audit on other hardware is the same audit.
 """
@@ -23,6 +23,7 @@ class Runtime:
     """Where and how fast, never what."""
 
     workers: int = field(default_factory=available_cores)
+    wait: bool = False
 
     def __post_init__(self) -> None:
         if self.workers < 1:

@@ -18,6 +18,7 @@ import re
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -42,6 +43,8 @@ LAYOUT = {
     "meta": "meta/{key}.json",
     "utility": "utility/{key}.json",
 }
+DURABLE = ("release", "text", "answers")
+"""What may have cost hours or money waits for the disk; the rest is soon made again if lost."""
 
 
 class Store(Protocol):
@@ -124,16 +127,16 @@ def seal(name: str, data: bytes) -> bytes:
     return data + _MARK + _digest(name, data) + b"\n"
 
 
-def unseal(name: str, written: bytes) -> bytes:
+def unseal(name: str, written: bytes, *, old: bool = False) -> bytes:
     """Return the data of an artefact; raise Damaged if they do not match their digest.
 
-    What was written before artefacts had a digest is returned as it is. A digest that is itself cut
-    or altered does not pass for none.
+    In an `old` store, which began before artefacts had a digest, one without is returned as it is.
+    A digest that is itself cut or altered does not pass for none.
     """
     end = written[-_SEAL_BYTES:]
     found = _SEAL.fullmatch(end)
     if found is None:
-        if _MARK in end or _REST.fullmatch(end[len(_MARK) :]):
+        if not old or _MARK in end or _REST.fullmatch(end[len(_MARK) :]):
             raise Damaged(name)
         return written
     data = written[:-_SEAL_BYTES]
@@ -213,6 +216,11 @@ class StagedStore(MemoryStore):
         super().discard(name)
         self._below.discard(name)
 
+    @property
+    def held_back(self) -> dict[str, bytes]:
+        """What was put and not yet committed."""
+        return dict(self._items)
+
     def commit(self) -> None:
         """Put everything that was held back."""
         for name, data in sorted(self._items.items()):
@@ -222,8 +230,9 @@ class StagedStore(MemoryStore):
 class FolderStore:
     """A store in a folder of the local disk."""
 
-    def __init__(self, root: Path | str) -> None:
+    def __init__(self, root: Path | str, *, old: bool = False) -> None:
         self.root = Path(root)
+        self._old = old  # began before artefacts had a digest: some may have none
         self._discarded: dict[str, tuple[int, int] | None] = {}
 
     def put(self, name: str, data: bytes) -> None:
@@ -231,19 +240,30 @@ class FolderStore:
         path = self.root / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, seal(name, data))
+            write_whole(path, seal(name, data), durable=name.partition("/")[0] in DURABLE)
         except OSError as error:
             raise cannot_write(self.root, error) from error
 
     def get(self, name: str) -> bytes:
         """Return what was put under `name`, checked against its digest."""
+        return unseal(name, self._read(name), old=self._old)
+
+    def seal_all(self) -> None:
+        """Add a digest to every artefact of an old store: from now on, one without is damaged."""
+        for name in self.list("") if self._old else ():
+            with suppress(Damaged, KeyError):
+                written = self._read(name)
+                if unseal(name, written, old=True) == written:
+                    self.put(name, written)
+        self._old = False
+
+    def _read(self, name: str) -> bytes:
         try:
-            written = (self.root / name).read_bytes()
+            return (self.root / name).read_bytes()
         except FileNotFoundError:
             raise KeyError(name) from None
         except OSError as error:
             raise StoreError(f"{name} cannot be read ({error.strerror})", str(self.root)) from None
-        return unseal(name, written)
 
     def exists(self, name: str) -> bool:
         """Say whether `name` was put, and not discarded since."""
@@ -273,16 +293,35 @@ class FolderStore:
         yield from sorted(name for name in names if name.startswith(prefix))
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is never seen half-written; only its owner may read it."""
+def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write a file so that it is never seen half-written; only its owner may read it.
+
+    If `durable`, it is on the disk before it gets its name: a machine that stops leaves all of it
+    or nothing.
+    """
     handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(handle)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    if durable:
+        _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the names in a folder reach the disk too, where the system can do that."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def cannot_write(root: Path, error: OSError) -> StoreError:

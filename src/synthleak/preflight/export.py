@@ -5,16 +5,22 @@
     DIR/<pool>/set-0001/train.jsonl         private records: text and labels
     DIR/<pool>/set-0001/release-4.jsonl     the release at ε = 4, which you put here
 
+A kit is the same as one zip file for somebody without synthleak, with a page of instructions and
+the hash of every file; with each release comes the hash of the training file it was made from.
+
 Sets are in a seeded order under neutral names; membership is not written anywhere
 (docs/method.md §5.1).
 """
 
 from __future__ import annotations
 
+import io
 import shutil
-import tempfile
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib.resources import files as resources
 from pathlib import Path
 
 from synthleak.audit.setup import Setup, release_seed, set_up
@@ -30,22 +36,31 @@ from synthleak.releases.manifest import MANIFEST, Slot, dump_manifest, read_mani
 from synthleak.releases.release import Generator
 
 TASKS = "tasks.tsv"
+INSTRUCTIONS = "README.txt"
+SUMS = "SHA256SUMS"
 
 
 @dataclass(frozen=True)
 class Exported:
     """What an export wrote."""
 
-    folder: Path
+    folder: Path | None
     sets: int
     releases: int
 
 
-def export_plan(loaded: LoadedSpec, folder: Path, generator: str | None = None) -> Exported:
+def export_plan(
+    loaded: LoadedSpec,
+    folder: Path | None,
+    generator: str | None = None,
+    *,
+    kit: Path | None = None,
+) -> Exported:
     """Write the training files of a spec's plan for one of its generators.
 
     An export can be repeated into the same folder, for more pools or budgets; existing releases
-    stay. A folder of another plan is refused.
+    stay. A folder of another plan is refused. With `kit`, they also go into one zip file, and each
+    release must come back with the hash of its training file.
     """
     setup = set_up(loaded, MemoryStore())
     section, plugin = _chosen(setup, folder, generator)
@@ -55,16 +70,19 @@ def export_plan(loaded: LoadedSpec, folder: Path, generator: str | None = None) 
             of_set = _slots(setup, section, plugin, name, label, item)
             slots += of_set
             trains[of_set[0].train] = dump_training(setup.records(item.records))
-    files = {MANIFEST: dump_manifest(slots, section.name), TASKS: _tasks(slots)}
-    try:
-        _write(folder, slots, trains, files)
-    except OSError as error:
-        raise cannot_write(folder, error) from None
+    manifest = dump_manifest(slots, section.name, tied=kit is not None)
+    files = {MANIFEST: manifest, TASKS: _tasks(slots)}
+    if folder is not None:
+        _guarded(folder, partial(_write, folder, slots, trains, files))
+    if kit is not None:
+        _guarded(kit, partial(_write_kit, kit, {**files, **trains}))
     return Exported(folder, len(trains), len(slots))
 
 
-def _chosen(setup: Setup, folder: Path, name: str | None) -> tuple[GeneratorSection, Generator]:
-    """Return the generator whose budgets and seeds are exported."""
+def _chosen(
+    setup: Setup, folder: Path | None, name: str | None
+) -> tuple[GeneratorSection, Generator]:
+    """Return the generator whose budgets and seeds are written out."""
     pairs = setup.plugins.generators
     names = [section.name for section, _ in pairs]
     if name is not None:
@@ -74,7 +92,8 @@ def _chosen(setup: Setup, folder: Path, name: str | None) -> tuple[GeneratorSect
     own = [
         pair
         for pair in pairs
-        if isinstance(pair[1], Folder) and pair[1].path.resolve() == folder.resolve()
+        if isinstance(pair[1], Folder)
+        and (folder is None or pair[1].path.resolve() == folder.resolve())
     ]
     if len(own) == 1 or len(pairs) == 1:
         return (own or list(pairs))[0]
@@ -136,6 +155,13 @@ def _tasks(slots: Sequence[Slot]) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
+def _guarded(folder: Path, write: Callable[[], None]) -> None:
+    try:
+        write()
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+
+
 def _write(
     folder: Path, slots: Sequence[Slot], trains: dict[str, bytes], files: dict[str, bytes]
 ) -> None:
@@ -148,8 +174,10 @@ def _write(
             "the folder is not empty and holds no export", str(folder), "choose another folder"
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Written next to it (mkdtemp: readable by the owner only) and renamed: whole or not at all.
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    # Made aside and moved into place, so whole or not at all; what a killed export left goes first.
+    aside = folder.parent / f".{folder.name}.part"
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(mode=0o700)
     try:
         _write_files(aside, trains, files)
         aside.replace(folder)
@@ -169,8 +197,21 @@ def _check_same_plan(folder: Path, slots: Sequence[Slot]) -> None:
             )
 
 
+def _write_kit(path: Path, files: dict[str, bytes]) -> None:
+    """Write a zip file whose bytes depend on its content alone; only its owner may read it."""
+    page = resources("synthleak.preflight").joinpath("kit.txt").read_bytes()
+    files = {INSTRUCTIONS: page, **files}
+    sums = "".join(f"{content_hash(data)}  {name}\n" for name, data in sorted(files.items()))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {SUMS: sums.encode(), **files}.items():
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, buffer.getvalue())
+
+
 def _write_files(folder: Path, trains: dict[str, bytes], files: dict[str, bytes]) -> None:
     for name, data in {**trains, **files}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, data)
+        write_whole(path, data, durable=False)

@@ -36,6 +36,7 @@ class Slot:
     delta: float
     seed: int
     ticket: str
+    tied: bool = False
 
     @property
     def train(self) -> str:
@@ -46,6 +47,11 @@ class Slot:
     def file(self) -> str:
         """Where the release is to be put, from the folder."""
         return f"{self.pool}/{self.set}/release-{budget(self.epsilon)}.jsonl"
+
+    @property
+    def made_from(self) -> str:
+        """Where the hash of the training file goes that the release was made from."""
+        return f"{self.file}.made-from"
 
 
 def ticket_of(request: Request) -> str:
@@ -60,8 +66,11 @@ def ticket_of(request: Request) -> str:
     )
 
 
-def dump_manifest(slots: Sequence[Slot], generator: str) -> bytes:
-    """Write the manifest: sets in the order of their names, each with its releases."""
+def dump_manifest(slots: Sequence[Slot], generator: str, *, tied: bool = False) -> bytes:
+    """Write the manifest: sets in the order of their names, each with its releases.
+
+    If `tied`, every release has to come with the hash of the training file it was made from.
+    """
     sets: dict[tuple[str, str], dict[str, Any]] = {}
     for slot in sorted(slots, key=lambda slot: (slot.pool, slot.set, -slot.epsilon)):
         entry = sets.setdefault(
@@ -85,7 +94,8 @@ def dump_manifest(slots: Sequence[Slot], generator: str) -> bytes:
                 "ticket": slot.ticket,
             }
         )
-    content = {"format": FORMAT, "generator": generator, "sets": list(sets.values())}
+    content = {"format": FORMAT, "generator": generator, **({"tied": True} if tied else {})}
+    content |= {"sets": list(sets.values())}
     return (json.dumps(content, indent=1) + "\n").encode()
 
 
@@ -94,7 +104,12 @@ def read_manifest(folder: Path) -> list[Slot]:
     path = folder / MANIFEST
     try:
         content = json.loads(path.read_bytes())
-        return [_slot(entry, release) for entry in content["sets"] for release in entry["releases"]]
+        tied = bool(content.get("tied", False))
+        return [
+            _slot(entry, release, tied)
+            for entry in content["sets"]
+            for release in entry["releases"]
+        ]
     except FileNotFoundError:
         raise GeneratorError(
             "not an exported plan: manifest.json is missing",
@@ -103,13 +118,13 @@ def read_manifest(folder: Path) -> list[Slot]:
         ) from None
     except OSError as error:
         raise GeneratorError(f"cannot be read ({error.strerror})", str(path)) from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise GeneratorError(
             "the manifest is damaged", str(path), "export the plan again into another folder"
         ) from None
 
 
-def _slot(entry: Mapping[str, Any], release: Mapping[str, Any]) -> Slot:
+def _slot(entry: Mapping[str, Any], release: Mapping[str, Any], tied: bool) -> Slot:
     return Slot(
         pool=entry["pool"],
         set=entry["set"],
@@ -120,4 +135,5 @@ def _slot(entry: Mapping[str, Any], release: Mapping[str, Any]) -> Slot:
         delta=float(release["delta"]),
         seed=int(release["seed"]),
         ticket=release["ticket"],
+        tied=tied,
     )

@@ -172,6 +172,11 @@ class Generator(Plugin):
         """Whether another seed makes the same release: true of nulls only."""
         return False
 
+    @property
+    def reproducible(self) -> bool:
+        """Whether a request gives the same bytes on every machine: not so of language models."""
+        return True
+
     def seed_name(self, section: str) -> str:
         """Return what names the randomness of its releases, given the name of its section.
 

@@ -109,7 +109,7 @@ ROUNDS = Artefact("figures", _rounds_key, _rounds, _dump_rounds, _load_rounds)
 
 def measurement_needs(setup: Setup, cell: Cell) -> list[Need]:
     """Return what is made from the scores of a cell."""
-    needs: list[Need] = [(MEASUREMENTS, (cell,)), (CURVES, (cell,))]
+    needs: list[Need] = [(MEASUREMENTS, (cell,)), (ROUNDS, (cell,)), (CURVES, (cell,))]
     if draws_sets(setup, cell.pool):
         needs += [(ATTRIBUTES, (cell.pool,)), (PROFILE, (cell,))]
     return needs

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
+import signal
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +28,8 @@ Task = Callable[[Context, Unit], int]
 """Does one unit, puts what it made into the context's store, and returns how many steps it was."""
 
 _ATTEMPTS = 2
+_LOOK_EVERY = 0.25
+"""Seconds between two looks of a worker at whether its run is still there."""
 
 
 def run_units(
@@ -97,6 +103,7 @@ def _spread(
 def _in_worker(path: str, caller: int, index: int, unit: Any) -> tuple[int, int]:
     if os.getpid() != caller:  # a single unit is done in the caller's process
         end_on_signals()
+        _end_with_run(caller, path)
     task, context = _context(path)
     # Workers have one core each; this process keeps all for what it does itself.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -106,6 +113,22 @@ def _in_worker(path: str, caller: int, index: int, unit: Any) -> tuple[int, int]
         return index, _alone(task, context, unit)
     finally:
         tempfile.tempdir = usual
+
+
+@lru_cache(maxsize=1)
+def _end_with_run(run: int, path: str) -> None:
+    """End this worker soon after its run was killed, and remove the private files that they share.
+
+    It would go on, beside the next run, with what that one does again.
+    """
+
+    def watch() -> None:
+        while os.getppid() == run:
+            time.sleep(_LOOK_EVERY)
+        shutil.rmtree(Path(path).parent, ignore_errors=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,9 @@
 """`command`: any program, in any language (docs/method.md §5.1; docs/generators.md).
 
 An argv list without a shell. The program reads the training file, writes the release, and is told
-how many records, which budget and which seed. It works in a private folder that is removed.
+how many records, which budget and which seed. It works in a private folder that is removed, sees
+only the environment that it needs, has limits, and all that it starts ends with it
+(docs/security.md).
 """
 
 from __future__ import annotations
@@ -12,15 +14,18 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.private_files import PROGRAM, private_folder
-from synthleak.core.validation import DataPath
+from synthleak.core.validation import DataPath, listed
+from synthleak.releases import supervisor
 from synthleak.releases.exchange import (
     budget,
     dump_training,
@@ -40,6 +45,14 @@ SHOW_STDERR = "SYNTHLEAK_SHOW_STDERR"
 A program may print records in a form that is not recognised: tokens, hashes, encodings.
 """
 _SHOWN_LINES = 3
+_GIB = 2**30
+_LOOK_EVERY, _GRACE = 0.25, 5.0
+"""Seconds: between looks at what a program has written, and until it is killed without its say."""
+PASSED_ON = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "SYSTEMROOT"),
+    *("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"),
+)
+"""Variables that a program gets, with all LC_…; `env` adds others by name."""
 
 
 @generators.register("command", version=1)
@@ -51,12 +64,28 @@ class Command(StatedGenerator):
     private: bool = Field(default=False, description="the program says that it honours epsilon")
     version_tag: str = Field(default="", description="change it when the program changes")
     cwd: Annotated[DataPath, Field(validate_default=True)] = Path()
+    env: Annotated[tuple[str, ...], BeforeValidator(listed)] = Field(
+        default=(), description="names of more environment variables that it gets, as for a key"
+    )
+    memory: float | None = Field(
+        default=None, gt=0, description="GiB that each of its processes may hold"
+    )
+    output: float = Field(
+        default=1.0, gt=0, description="GiB that its release and its stderr may have"
+    )
 
     @field_validator("argv")
     @classmethod
     def _beside_the_spec(cls, argv: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         base = Path((info.context or {}).get("base") or Path.cwd())
         return tuple(_resolved(base, word, program=not at) for at, word in enumerate(argv))
+
+    @field_validator("env")
+    @classmethod
+    def _names_only(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) for name in names):
+            raise ValueError("name variables, never their values")
+        return names
 
     @model_validator(mode="after")
     def _asks_for_what_it_needs(self) -> Command:
@@ -82,7 +111,14 @@ class Command(StatedGenerator):
         return f"program {section}"
 
     def check(self) -> None:
-        """Find the program before any work starts."""
+        """Find the program, and the variables it is promised, before any work starts."""
+        for name in self.env:
+            if name not in os.environ:
+                raise GeneratorError(
+                    f"the environment variable {name} is not set",
+                    "generator command, env",
+                    f"export {name}=… before you run, or take it out of env",
+                )
         program = self.argv[0]
         if shutil.which(program) is None:
             there = _is(Path(program), "file")
@@ -105,6 +141,7 @@ class Command(StatedGenerator):
             self._run(argv, folder, request)
             if not out.is_file():
                 raise self._error("the program succeeded but wrote no file to {out}")
+            self._check_output(folder)
             where = f"{self._who}, its output"
             return read_release(read_bytes(out, where), request.size, where)
 
@@ -113,27 +150,63 @@ class Command(StatedGenerator):
         with notes.open("wb") as stderr:
             try:
                 process = subprocess.Popen(
-                    argv,
+                    self._supervised(argv, folder),
                     cwd=self.cwd,
                     stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
                     stderr=stderr,
-                    env={**os.environ, "TMPDIR": str(folder)},
+                    env=self._environment(folder),
                     start_new_session=True,
                 )
             except OSError as error:
                 raise self._error(f"the program cannot be started ({error.strerror})") from None
             try:
                 (folder / PROGRAM).write_text(str(process.pid), encoding="ascii")
-                code = process.wait(self.timeout)
-            except subprocess.TimeoutExpired:
+                code = self._await(process, folder)
+            finally:
+                said = _end(process)
+        if said:
+            raise self._error(f"the program cannot be started ({os.strerror(int(said))})")
+        if code:
+            raise self._error(f"{_ending(code)}; {_complaint(notes, request)}", self._hint)
+
+    def _supervised(self, argv: Sequence[str], folder: Path) -> list[str]:
+        """Return the words that start the program under a supervisor, which outlives no run."""
+        script, memory = str(supervisor.__file__), round((self.memory or 0) * _GIB)
+        own = [sys.executable, "-I", "-S", script, str(os.getpid()), str(folder), str(memory)]
+        return [*own, *argv]
+
+    def _environment(self, folder: Path) -> dict[str, str]:
+        """Return what the program may know: a key that it was not promised stays here."""
+        passed_on = {
+            name: value
+            for name, value in os.environ.items()
+            if name in PASSED_ON or name in self.env or name.startswith("LC_")
+        }
+        return {**passed_on, "TMPDIR": str(folder)}
+
+    def _await(self, process: subprocess.Popen[bytes], folder: Path) -> int:
+        """Wait for the program to end, within its limits."""
+        end = time.monotonic() + self.timeout
+        while True:
+            left = end - time.monotonic()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(max(0.0, min(left, _LOOK_EVERY)))
+            if time.monotonic() >= end:
                 raise self._error(
                     f"no release within {self.timeout:g} s: it was stopped", "raise timeout"
-                ) from None
-            finally:
-                _end(process)
-        if code:
-            raise self._error(f"{_ending(code)}; {_complaint(notes, request)}")
+                )
+            self._check_output(folder)
+
+    def _check_output(self, folder: Path) -> None:
+        for name, what in (("release.jsonl", "release"), ("stderr", "stderr")):
+            with contextlib.suppress(FileNotFoundError):
+                if (folder / name).stat().st_size > self.output * _GIB:
+                    raise self._error(f"its {what} has more than {self.output:g} GiB", "set output")
+
+    @property
+    def _hint(self) -> str | None:
+        return None if self.memory is None else f"its limit is memory = {self.memory:g} GiB"
 
     @property
     def _who(self) -> str:
@@ -181,11 +254,14 @@ def _filled(argv: Sequence[str], request: Request, train: Path, out: Path) -> li
     return [_PLACEHOLDER.sub(lambda blank: str(values[blank[1]]), word) for word in argv]
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the program with all that it started, and take note of its end."""
+def _end(process: subprocess.Popen[bytes]) -> bytes:
+    """End the program with all that it started; return what its supervisor said."""
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    return process.communicate()[0].strip()
 
 
 def _ending(code: int) -> str:

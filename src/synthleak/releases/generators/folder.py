@@ -42,7 +42,7 @@ class Folder(StatedGenerator):
         return SEED_NAME
 
     def check(self) -> None:
-        """Refuse swapped set folders and, unless allowed, identical releases."""
+        """Refuse swapped set folders, releases of other sets and identical ones."""
         slots = _index(self.path, file_hash(self.path / MANIFEST)).values()
         for train, expected in {slot.train: slot.train_hash for slot in slots}.items():
             found = file_hash(self.path / train)
@@ -52,8 +52,30 @@ class Folder(StatedGenerator):
                     str(self.path / train),
                     "put every set folder back where it was, or export the plan again",
                 )
+        for slot in slots:
+            self._check_made_from(slot)
         if not self.allow_identical:
             self._refuse_copies([slot.file for slot in slots])
+
+    def _check_made_from(self, slot: Slot) -> None:
+        """Compare the hash that came with a release with that of its training file."""
+        note = self.path / slot.made_from
+        if not (self.path / slot.file).is_file() or not (slot.tied or note.is_file()):
+            return
+        remedy = f"write it with: sha256sum {slot.train} > {slot.made_from}"
+        if not note.is_file():
+            raise GeneratorError(
+                "nothing says from which training file this release was made",
+                str(self.path / slot.file),
+                remedy,
+            )
+        said = read_bytes(note, str(note))[:200].split()
+        if not said or said[0].lower() != slot.train_hash.encode():
+            raise GeneratorError(
+                "the release was made from another training file",
+                str(self.path / slot.file),
+                f"make it from {slot.train}, then {remedy}",
+            )
 
     def _refuse_copies(self, files: Sequence[str]) -> None:
         first: dict[str, str] = {}

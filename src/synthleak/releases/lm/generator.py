@@ -60,6 +60,11 @@ class LanguageModel(AccountedGenerator):
         return {key: value for key, value in settings.items() if key not in SPEED}
 
     @property
+    def reproducible(self) -> bool:
+        """False: sums of floating-point numbers differ between devices."""
+        return False
+
+    @property
     def exclusive(self) -> bool:
         """One process holds the device."""
         return True

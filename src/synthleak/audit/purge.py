@@ -1,0 +1,79 @@
+"""`synthleak purge`: remove private text and releases from a run folder; the results stay.
+
+What is left can still be verified: headers of releases hold the hash of their texts and the claim,
+and tables follow from evidence, which holds numbers alone (docs/security.md).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from synthleak.audit.folder import CONFIDENTIAL, STORE, RunFolder
+from synthleak.core.errors import UserError
+from synthleak.core.private_files import PRIVATE, working_in
+from synthleak.core.store import cannot_write
+
+REMOVED = {
+    "releases": f"{STORE}/text",
+    "answers of language models": f"{STORE}/answers",
+    "vectors of texts": f"{STORE}/vectors",
+    "report with texts": CONFIDENTIAL,
+    "private temporary files": PRIVATE,
+}
+"""What a purge removes, and where it lies: texts, and vectors, from which texts can be guessed."""
+
+
+@dataclass(frozen=True)
+class Removed:
+    """One kind of file that a purge removes."""
+
+    what: str
+    where: str
+    files: int
+    bytes: int
+
+
+def removable(out: Path | str) -> list[Removed]:
+    """List what a purge of this run folder would remove. Nothing is written."""
+    folder = RunFolder(Path(out))
+    if folder.manifest() is None:
+        raise UserError("not a run folder", str(out), "name one made by `run`")
+    found = []
+    for what, where in REMOVED.items():
+        path = folder.root / where
+        below = (Path(place, name) for place, _, names in os.walk(path) for name in names)
+        sizes = [size for p in (path, *below) if (size := _size(p)) is not None]
+        if sizes:
+            found.append(Removed(what, where, len(sizes), sum(sizes)))
+    return found
+
+
+def _size(path: Path) -> int | None:
+    """Return the bytes of a file, or none if it is not one, or has just gone."""
+    try:
+        return path.stat().st_size if path.is_file() else None
+    except OSError:
+        return None
+
+
+def purge(out: Path | str, *, wait: bool = False) -> list[Removed]:
+    """Remove texts, releases and vectors from a run folder, and return what was removed.
+
+    The manifest says so first: a purge that was interrupted is finished by the next one.
+    """
+    folder = RunFolder(Path(out))
+    left = [item for item in removable(out) if item.where == PRIVATE]  # holding it removes these
+    with working_in(folder.root, wait=wait):
+        found = [item for item in removable(out) if item.where != PRIVATE]
+        if found:
+            folder.note_purge({item.what: item.files for item in found})
+        try:
+            for item in found:
+                path = folder.root / item.where
+                path.unlink() if path.is_file() else shutil.rmtree(path)
+        except OSError as error:
+            raise cannot_write(folder.root, error) from None
+    return [*found, *left]

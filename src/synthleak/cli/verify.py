@@ -1,0 +1,56 @@
+"""`synthleak verify`: check a finished audit and its provenance."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from synthleak.cli.options import EXIT_FAILED, folder_argument, json_option, trust_option
+from synthleak.cli.output import print_json, print_table
+
+
+@click.command()
+@folder_argument
+@click.option(
+    "--replay",
+    metavar="K",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Make K units again, drawn at random: releases, evidence and measurements in turn.",
+)
+@click.option(
+    "--draw", type=click.IntRange(min=0), help="Draw the units of an earlier verification again."
+)
+@trust_option
+@json_option
+def verify(folder: Path, replay: int, draw: int | None, as_json: bool) -> None:
+    """Verify the finished audit in DIR: spec, versions, seeds, hashes and tables. Writes nothing.
+
+    Files are compared with their hashes; pools and plans are drawn again from the seed, and tables
+    made again from the stored evidence. With --replay, K units are made again and compared byte by
+    byte. A language model gives other bytes on another machine: of its releases key, claim and
+    shape are compared. Exit code 0 if nothing differs, 1 if something does, 2 if DIR is not a
+    finished audit.
+
+    \b
+    Examples:
+      synthleak verify runs/audit
+      synthleak verify runs/audit --replay 20
+    """
+    import secrets
+
+    from synthleak.audit.verify import verify as verify_run
+
+    draw = secrets.randbelow(2**31) if draw is None else draw
+    found = verify_run(folder, replay=replay, draw=draw)
+    if as_json:
+        print_json({"verified": found.verified, **asdict(found)})
+    else:
+        print_table([asdict(finding) for finding in found.findings])
+        again = f" ({replay} units of draw {draw} made again)" if replay else ""
+        click.echo(f"verified{again}" if found.verified else f"differs{again}")
+    if not found.verified:
+        sys.exit(EXIT_FAILED)

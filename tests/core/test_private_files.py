@@ -1,0 +1,113 @@
+"""One run at a time holds a folder: by a lock, or by a lease where there are no locks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from synthleak.core import private_files
+from synthleak.core.errors import StoreError
+from synthleak.core.private_files import LEASE, PRIVATE, working_in
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from synthleak.core.private_files import working_in
+with working_in(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def hold(folder: Path, seconds: float) -> subprocess.Popen[str]:
+    """Hold a folder in another process."""
+    words = [sys.executable, "-c", HOLD, str(folder), str(seconds)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_held_folder_is_refused_with_its_holder(tmp_path: Path) -> None:
+    other = hold(tmp_path, 60)
+    with pytest.raises(StoreError) as caught, working_in(tmp_path):
+        pass
+    assert f"another run works in this folder (process {other.pid} on" in str(caught.value)
+    other.kill()  # the lock of a killed run is free, and what it left is removed
+    other.communicate()
+    assert (tmp_path / PRIVATE).is_dir()
+    with working_in(tmp_path):
+        assert [path.name.rpartition("-")[2] for path in (tmp_path / PRIVATE).iterdir()] == [
+            str(os.getpid())
+        ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_can_wait_for_its_turn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    other = hold(tmp_path, 1.5)
+    with working_in(tmp_path, wait=True):
+        assert other.wait(10) == 0
+    assert len(caplog.messages) == 1
+    assert f"waiting until another run has ended (process {other.pid}" in caplog.messages[0]
+    other.communicate()
+
+
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(handle: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("synthleak.core.private_files.fcntl.flock", none)
+    monkeypatch.setattr(private_files, "SETTLED_AFTER", 0.1)
+    monkeypatch.setattr(private_files, "RENEWED_EVERY", 0.1)
+
+
+def of_another(folder: Path, age: float) -> None:
+    lease = folder / LEASE
+    lease.write_text("elsewhere-17", encoding="utf-8")
+    then = time.time() - age
+    os.utime(lease, (then, then))
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_a_lease_holds_a_folder_without_locks(tmp_path: Path) -> None:
+    of_another(tmp_path, age=5)
+    with pytest.raises(StoreError, match="another run works in this folder"), working_in(tmp_path):
+        pass
+    assert (tmp_path / LEASE).read_text(encoding="utf-8") == "elsewhere-17"
+    of_another(tmp_path, age=100)  # nobody renewed it
+    with working_in(tmp_path):
+        held = tmp_path / LEASE
+        assert held.read_text(encoding="utf-8").endswith(f"-{os.getpid()}")
+        os.utime(held, (0, 0))
+        time.sleep(0.5)
+        assert held.stat().st_mtime > 0  # renewed
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_of_two_that_take_a_lease_at_once_one_gets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private_files, "SETTLED_AFTER", 0.5)
+    names, got = threading.local(), []
+    monkeypatch.setattr(private_files, "_own_name", lambda: str(names.own))
+    both = threading.Barrier(2)
+
+    def take(name: str) -> None:
+        names.own = name
+        both.wait()
+        got.append(private_files._lease(tmp_path))
+
+    threads = [threading.Thread(target=take, args=(name,)) for name in ("a-1", "b-2")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(got) == [False, True]
