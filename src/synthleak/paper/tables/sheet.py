@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable
 
 from synthleak.paper.tables.layout import Entry, Printed, Value
+from synthleak.report.tables import guarded
 
 
 def table(item: Printed) -> str:
@@ -20,7 +21,7 @@ def table(item: Printed) -> str:
         for block in part.blocks:
             for row in block.rows:
                 found = {"part": part.name, "block": block.title}
-                found |= dict(zip(part.stubs, row.stubs, strict=True))
+                found |= dict(zip(part.stubs, map(guarded, row.stubs), strict=True))
                 for column, made in zip(part.columns, row.entries, strict=True):
                     found |= {_name(column.name, key): _value(v) for key, v in _values(made)}
                 writer.writerow(found.get(head, "") for head in heads)
@@ -59,4 +60,4 @@ def _value(value: Value) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return "inf" if math.isinf(value) else repr(value)
-    return str(value)
+    return guarded(value) if isinstance(value, str) else str(value)

@@ -1,0 +1,66 @@
+"""Limits on what is read and drawn, so that a broken or hostile file cannot fill the memory.
+
+Each has a variable of the environment that sets another value; workers see it too. They say how
+much a machine is asked to hold, never what an audit finds, so they enter no key.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from synthleak.core.errors import CorpusError, SpecError, UserError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A largest number, in units of `scale`, that the environment variable `variable` may set."""
+
+    variable: str
+    default: int
+    unit: str = ""
+    scale: int = 1
+
+    @property
+    def value(self) -> int:
+        """The largest number that is accepted."""
+        written = os.environ.get(self.variable, "").strip()
+        if not written:
+            return self.default * self.scale
+        if not written.isdecimal() or len(written) > 15 or not int(written):
+            raise SpecError(f"{written!r}", self.variable, "use a whole number from 1")
+        return int(written) * self.scale
+
+    def check(
+        self, found: int, what: str, where: str, error: type[UserError] = CorpusError
+    ) -> None:
+        """Raise `error` if `found` is too large; `what` names it, such as "the line"."""
+        if found > self.value:
+            raise error(
+                f"{what} is larger than the limit of {self.value // self.scale:,}{self.unit}",
+                where,
+                f"set {self.variable} to raise it, if this is right",
+            )
+
+
+RECORD = Limit("SYNTHLEAK_MAX_RECORD_MB", 4, " MB", 1_000_000)
+"""Characters of one record: a line or a row. A text of 10,000 pages has some 20 million."""
+FILE = Limit("SYNTHLEAK_MAX_FILE_MB", 512, " MB", 1_000_000)
+"""Bytes of one file of records, unpacked."""
+RECORDS = Limit("SYNTHLEAK_MAX_RECORDS", 2_000_000, " records")
+"""Records of a corpus or of a release."""
+DRAWS = Limit("SYNTHLEAK_MAX_DRAWS", 5_000_000, " draws")
+"""Records that the sets of one plan hold together, and trials that it scores."""
+
+
+def counted(items: Iterable[T], what: str, where: str) -> Iterator[T]:
+    """Yield the records of a corpus or release until there are too many."""
+    most = RECORDS.value
+    for number, item in enumerate(items, start=1):
+        if number > most:
+            RECORDS.check(number, what, where)
+        yield item
