@@ -14,6 +14,7 @@ the run folder, without private or half-written files.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import resource
 import shutil
@@ -27,6 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from malformed import MARKER, Case, cases, rows
+
+import synthleak
 
 COUNT = 2500
 SECONDS = 10.0
@@ -60,7 +63,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         findings: list[dict[str, Any]] = []
         codes: Counter[str] = Counter()
         worst: dict[str, float] = {"seconds": 0.0, "memory_mb": 0.0}
-        started = time.monotonic()
+        started, worked = time.monotonic(), 0.0
         for number, case in enumerate(cases(arguments.seed, count, arguments.only)):
             folder = Path(home, f"case-{number}")
             ended = run(case, folder)
@@ -70,6 +73,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
                 faults.append("left in the temporary folder")
                 shutil.rmtree(Path(home, "tmp"))
                 Path(home, "tmp").mkdir()
+            worked += ended.seconds
             surface = case.name.partition(" ")[0]
             codes[f"{surface}: exit {ended.code}"] += 1
             worst["seconds"] = max(worst["seconds"], round(ended.seconds, 2))
@@ -84,6 +88,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         return {
             "inputs": count,
             "seconds": round(time.monotonic() - started, 1),
+            "seconds_of_work": round(worked, 1),
             "worst": worst,
             "limits": {"seconds": SECONDS, "memory_mb": round(MEMORY / 1e6, 1)},
             "ended": dict(sorted(codes.items())),
@@ -93,10 +98,11 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _import_everything(home: Path) -> None:
     """Load what the commands import late, so that every fork has it."""
-
-    import synthleak.cli.main
-    import synthleak.preflight.cost
-    import synthleak.preflight.survey
+    for name in (
+        *("openpyxl", "pyarrow.parquet", "jinja2", "rich.table", "synthleak.cli.main"),
+        *("synthleak.preflight.cost", "synthleak.preflight.survey"),
+    ):
+        importlib.import_module(name)
     from synthleak.core.registry import REGISTRIES
     from synthleak.core.runtime import Runtime
     from synthleak.corpus.statistics import count_tokens

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import json
 import os
 import random
@@ -44,7 +45,14 @@ class Pipe:
     """A pipe that nobody writes to."""
 
 
-Content = bytes | Sparse | Link | Pipe
+@dataclass(frozen=True)
+class Late:
+    """A file that is only made when it is needed."""
+
+    make: Callable[[], bytes]
+
+
+Content = bytes | Sparse | Link | Pipe | Late
 Files = dict[str, Content]
 
 
@@ -72,6 +80,8 @@ class Case:
                     path.symlink_to(to)
                 case Pipe():
                     os.mkfifo(path)
+                case Late(make):
+                    path.write_bytes(make())
                 case _:
                     path.write_bytes(content)
 
@@ -702,7 +712,7 @@ def spec_case(rng: random.Random) -> Case:
         DATA.format("jsonl", "d.jsonl"), generator, pool.encode("utf-8", "replace").decode()
     )
     how, made = _changed(rng, data, [setting] * 12 + [dotted, *BYTES])
-    argv = rng.choice([CORPUS, CORPUS, ["plan", "s.toml"], RUN])
+    argv = rng.choice([CORPUS, CORPUS, ["plan", "show", "s.toml"], RUN])
     return Case(f"spec {argv[0]}: {how}", {"s.toml": made, "d.jsonl": jsonl(rows(60))}, argv)
 
 
@@ -882,13 +892,13 @@ def command_case(rng: random.Random) -> Case:
     return Case(f"command {how}", files, RUN)
 
 
-def packed(unit: bytes, size: int) -> bytes:
-    """Return a gzip file that unpacks to `size` bytes of one repeated unit."""
-    sink, block = io.BytesIO(), unit * max(1, MB // len(unit))
-    with gzip.GzipFile(fileobj=sink, mode="wb", compresslevel=1, mtime=0) as file:
-        for _ in range(size // len(block)):
-            file.write(block)
-    return sink.getvalue()
+def packed(unit: bytes, size: int) -> Late:
+    """Return a gzip file that unpacks to `size` bytes of one repeated unit.
+
+    A gzip file may have many members, each of which is unpacked after the other.
+    """
+    block = unit * (20 * MB // len(unit))
+    return Late(lambda: gzip.compress(block, 1, mtime=0) * (size // len(block)))
 
 
 def large_cases() -> Iterator[Case]:
@@ -901,9 +911,9 @@ def large_cases() -> Iterator[Case]:
         "tiny lines.jsonl.gz": packed(b'{"text":"a"}\n', 600 * MB),
         "quoted.csv.gz": packed(b'text\n"' + b"a\n" * 500, 1500 * MB),
         "commas.csv.gz": packed(b"," * 1000, 1500 * MB),
-        "long line.jsonl": b'{"text": "' + b"word " * (20 * MB) + b'"}\n',
-        "long cell.csv": b'text\n"' + b"word " * (20 * MB) + b'"\n',
-        "long text.txt": b"word " * (20 * MB),
+        "long line.jsonl": Late(lambda: b'{"text": "' + b"word " * (20 * MB) + b'"}\n'),
+        "long cell.csv": Late(lambda: b'text\n"' + b"word " * (20 * MB) + b'"\n'),
+        "long text.txt": Late(lambda: b"word " * (20 * MB)),
         "sparse.jsonl": Sparse(3000 * MB),
         "sparse.csv": Sparse(3000 * MB),
         "sparse.parquet": Sparse(3000 * MB),
@@ -913,8 +923,8 @@ def large_cases() -> Iterator[Case]:
         "pipe.jsonl": Pipe(),
         "pipe.csv.gz": Pipe(),
         "loop.jsonl": Link("loop.jsonl"),
-        "repeated.parquet": _repeated(),
-        "rows.parquet": _many_rows(),
+        "repeated.parquet": Late(_repeated),
+        "rows.parquet": Late(_many_rows),
     }
     for name, content in bombs.items():
         kind = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "txt": "csv"}[
@@ -998,7 +1008,7 @@ SURFACES: list[tuple[Callable[[random.Random], Case], float]] = [
 def cases(seed: int, count: int, only: str = "") -> Iterator[Case]:
     """Yield `count` cases, the same for the same seed: odd names and sizes, then changes."""
     made = 0
-    for case in (*name_cases(), *large_cases()):
+    for case in itertools.chain(name_cases(), large_cases()):
         if made < count and case.name.startswith(only):
             made += 1
             yield case

@@ -52,6 +52,10 @@ REFUSALS = {
 """What the system refuses: a full disk or a forbidden path is not a bug of ours."""
 
 
+PRINTING = {("click", "utils.py"), ("rich", "console.py")}
+"""What prints: an error of a file that is already open names no place."""
+
+
 class BrokenOutput(Exception):  # noqa: N818 - reads as what it is
     """Nobody reads what is printed any more."""
 
@@ -130,18 +134,17 @@ def _say(line: str) -> None:
 def _refusal(error: OSError) -> str:
     """Say what the system refused, and where: it names no file that is already open."""
     place = error.filename
-    if place is None:
-        place = f"the temporary folder {tempfile.gettempdir()}" if _flushed() else "standard output"
+    if place is None and _was_printing(error):
+        _drop_output()
+        place = "standard output"
+    elif place is None:
+        place = f"the temporary folder {tempfile.gettempdir()}"
     return one_line(f"{place}: {error.strerror}; finished work is kept, run again to continue")
 
 
-def _flushed() -> bool:
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _drop_output()
-        return False
-    return True
+def _was_printing(error: OSError) -> bool:
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(Path(frame.filename).parts[-2:] in PRINTING for frame in frames)
 
 
 def _drop_output() -> None:

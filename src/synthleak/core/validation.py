@@ -89,7 +89,7 @@ def nearest_column(word: str, columns: Iterable[str]) -> str:
     >>> nearest_column("text", ["17", "Took 20mg of Zoloft"])
     'there are 2 columns, whose names are not shown: they may be a record; is there a header?'
     """
-    columns = list(columns)
+    columns = [str(name) for name in columns]
     if all(_COLUMN.fullmatch(name) for name in columns):
         return nearest(word, columns)
     return (

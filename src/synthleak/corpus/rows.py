@@ -52,7 +52,7 @@ class FieldReader(Reader):
                 text=plain_cell(text),
                 labels=self._labels(row, where),
                 group=_name(row.get(self.group)),
-                meta={key: plain_cell(value) for key, value in row.items() if key not in own},
+                meta=plain_cell({key: cell for key, cell in row.items() if key not in own}),
             )
         except UnfitCell as error:
             raise CorpusError(str(error), where, "correct or drop that record") from None
@@ -79,8 +79,8 @@ class FieldReader(Reader):
     def _labels(self, row: Mapping[str, Any], where: str) -> Labels:
         if isinstance(self.labels, str):
             return labels_of(row.get(self.labels), self.labels, self.label_separator, where)
-        marked = [name for name in self.labels if is_marked(self._cell(row, name, "labels", where))]
-        return tuple(sorted(set(marked)))
+        cells = {name: self._cell(row, name, "labels", where) for name in self.labels}
+        return tuple(sorted(name for name, cell in cells.items() if is_marked(plain_cell(cell))))
 
 
 class UnfitCell(ValueError):  # noqa: N818 - reads as what it is

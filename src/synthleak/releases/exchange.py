@@ -89,8 +89,9 @@ def read_release(path: Path, size: int, where: str, *, of_set: str = "") -> list
     for number, line in _lines(path, where):
         if line.strip():
             found += 1
+            record = _record(line, f"{where}, line {number}", of_set)
             if found <= size:  # what is too many is counted, not kept
-                release.append(_record(line, f"{where}, line {number}", of_set))
+                release.append(record)
     if not found:
         raise GeneratorError("the file is empty", where, f"write {size} lines of JSON")
     if found != size:
