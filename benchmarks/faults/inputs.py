@@ -62,7 +62,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         idle = run(Case("idle", {}, ["--version"]), Path(home, "idle"))
         findings: list[dict[str, Any]] = []
         codes: Counter[str] = Counter()
-        worst: dict[str, float] = {"seconds": 0.0, "memory_mb": 0.0}
+        worst: dict[str, tuple[float, str]] = {"seconds": (0.0, ""), "memory_mb": (0.0, "")}
         started, worked = time.monotonic(), 0.0
         for number, case in enumerate(cases(arguments.seed, count, arguments.only)):
             folder = Path(home, f"case-{number}")
@@ -76,8 +76,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             worked += ended.seconds
             surface = case.name.partition(" ")[0]
             codes[f"{surface}: exit {ended.code}"] += 1
-            worst["seconds"] = max(worst["seconds"], round(ended.seconds, 2))
-            worst["memory_mb"] = max(worst["memory_mb"], round(beyond / 1e6, 1))
+            worst["seconds"] = max(worst["seconds"], (round(ended.seconds, 2), case.name))
+            worst["memory_mb"] = max(worst["memory_mb"], (round(beyond / 1e6, 1), case.name))
             if faults:
                 shown = ended.stderr.strip()[-400:] if arguments.keep else ""
                 findings.append({"number": number, "case": case.name, "faults": faults})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -12,6 +13,7 @@ from synthleak.core.errors import CorpusError, SpecError, UserError
 from synthleak.core.limits import FILE, RECORD, RECORDS, counted
 from synthleak.core.reading import Boundary, check_file, is_deep
 from synthleak.core.spec import parse_spec
+from synthleak.corpus.corpus import Record
 from synthleak.corpus.rows import labels_of
 
 EXPLAINED = Boundary(lambda error: CorpusError("not valid", "line 1"))
@@ -61,10 +63,13 @@ def test_a_limit_is_set_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_records_are_counted_as_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(RECORDS.variable, "3")
-    assert list(counted(range(3), "the corpus", "c")) == [0, 1, 2]
-    endless = iter(int, 1)
-    with pytest.raises(CorpusError, match="limit of 3 records"):
-        list(counted(endless, "the corpus", "c"))
+    record = Record("1", "x" * 400_000)
+    assert list(counted([record] * 3, "the corpus", "c")) == [record] * 3
+    with pytest.raises(CorpusError, match="c: the corpus is larger than the limit of 3 records"):
+        list(counted(itertools.repeat(record), "the corpus", "c"))
+    monkeypatch.setenv(FILE.variable, "1")
+    with pytest.raises(CorpusError, match="c: the corpus is larger than the limit of 1 MB"):
+        list(counted(itertools.repeat(record), "the corpus", "c"))
 
 
 def test_pipes_devices_and_huge_files_are_not_opened(tmp_path: Path) -> None:

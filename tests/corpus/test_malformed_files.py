@@ -150,10 +150,18 @@ def test_a_gzip_bomb_is_read_no_farther_than_the_limits(
     refused("jsonl", one_line, "line 1: the line is larger than the limit of 4 MB")
     refused("csv", one_line, "line 1: the line is larger than the limit of 4 MB")
     monkeypatch.setenv("SYNTHLEAK_MAX_FILE_MB", "20")
-    lines = bomb(tmp_path / "lines.jsonl.gz", b'{"text": "secret"}\n', 100_000_000)
+    line = b'{"text": "secret", "id": "' + b"x" * 2000 + b'"}\n'
+    lines = bomb(tmp_path / "lines.jsonl.gz", line, 100_000_000)
     refused("jsonl", lines, "the unpacked file is larger than the limit of 20 MB")
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert after - before < 200_000  # KiB
+
+
+def test_lines_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYNTHLEAK_MAX_RECORDS", "5")
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"text": "secret"}' + "\n" * 100)
+    refused("jsonl", path, "the number of lines is larger than the limit of 5 records")
 
 
 def test_a_quoted_cell_over_many_lines_is_limited(

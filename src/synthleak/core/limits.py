@@ -9,11 +9,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from synthleak.core.errors import CorpusError, SpecError, UserError
 
-T = TypeVar("T")
+
+class HasText(Protocol):
+    """A record, private or synthetic."""
+
+    @property
+    def text(self) -> str:
+        """Its text."""
+
+
+T = TypeVar("T", bound=HasText)
 
 
 @dataclass(frozen=True)
@@ -48,19 +57,29 @@ class Limit:
 
 
 RECORD = Limit("SYNTHLEAK_MAX_RECORD_MB", 4, " MB", 1_000_000)
-"""Characters of one record: a line or a row. A text of 10,000 pages has some 20 million."""
+"""Characters of one record: a line or a row. A novel has about half a million."""
 FILE = Limit("SYNTHLEAK_MAX_FILE_MB", 512, " MB", 1_000_000)
 """Bytes of one file of records, unpacked."""
-RECORDS = Limit("SYNTHLEAK_MAX_RECORDS", 2_000_000, " records")
+RECORDS = Limit("SYNTHLEAK_MAX_RECORDS", 1_000_000, " records")
 """Records of a corpus or of a release."""
 DRAWS = Limit("SYNTHLEAK_MAX_DRAWS", 5_000_000, " draws")
 """Records that the sets of one plan hold together, and trials that it scores."""
 
 
+LINES_PER_RECORD = 10
+"""Lines that a record takes at most on average: blank ones, and line ends within quotes."""
+
+
 def counted(items: Iterable[T], what: str, where: str) -> Iterator[T]:
-    """Yield the records of a corpus or release until there are too many."""
-    most = RECORDS.value
+    """Yield the records of a corpus or release until they are too many, or their texts too long.
+
+    A table may store one text once and name it in a million rows, so texts are counted here.
+    """
+    most, largest, size = RECORDS.value, FILE.value, 0
     for number, item in enumerate(items, start=1):
+        size += len(item.text)
         if number > most:
             RECORDS.check(number, what, where)
+        if size > largest:
+            FILE.check(size, what, where)
         yield item

@@ -8,6 +8,7 @@ that is a bug, and must be seen as one.
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from synthleak.core.errors import SynthleakError, UserError
 from synthleak.core.limits import Limit
 
 T = TypeVar("T")
-_PACKAGE = str(Path(synthleak.__file__).parent)
+_PACKAGE = f"{Path(synthleak.__file__).parent}{os.sep}"
 _END = object()
 
 

@@ -13,7 +13,7 @@ from typing import IO, Annotated, Any
 from pydantic import AfterValidator
 
 from synthleak.core.errors import CorpusError
-from synthleak.core.limits import FILE, RECORD
+from synthleak.core.limits import FILE, LINES_PER_RECORD, RECORD, RECORDS
 from synthleak.core.reading import Boundary, check_file, is_deep
 
 
@@ -42,6 +42,7 @@ def open_lines(
     check_regular(path, key)
     number = size = 0
     longest, largest = RECORD.value, FILE.value
+    most = LINES_PER_RECORD * (RECORDS.value + 1)
     # Spreadsheets put a byte-order mark before UTF-8; it is not part of the first column's name.
     codec = "utf-8-sig" if encoding == "utf-8" else encoding
 
@@ -74,6 +75,8 @@ def open_lines(
                 RECORD.check(len(line), "the line", f"{path}, line {number}")
             if size > largest:
                 FILE.check(size, "the unpacked file", str(path))
+            if number > most:
+                RECORDS.check(number // LINES_PER_RECORD, "the number of lines", str(path))
             yield number, line
 
 
