@@ -58,7 +58,7 @@ def test_a_limit_is_set_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None
     for written in ("x", "-1", "0", "1e3", "9" * 5000):
         monkeypatch.setenv(RECORD.variable, written)
         with pytest.raises(SpecError, match="SYNTHLEAK_MAX_RECORD_MB"):
-            RECORD.check(1, "the line", "f, line 1")
+            RECORD.check(4_000_001, "the line", "f, line 1")
 
 
 def test_records_are_counted_as_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

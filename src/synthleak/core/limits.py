@@ -48,7 +48,7 @@ class Limit:
         self, found: int, what: str, where: str, error: type[UserError] = CorpusError
     ) -> None:
         """Raise `error` if `found` is too large; `what` names it, such as "the line"."""
-        if found > self.value:
+        if found > self.scale and found > self.value:  # the first alone spares a look outside
             raise error(
                 f"{what} is larger than the limit of {self.value // self.scale:,}{self.unit}",
                 where,

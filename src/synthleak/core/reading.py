@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import synthleak
 from synthleak.core.errors import SynthleakError, UserError
@@ -21,7 +21,6 @@ from synthleak.core.limits import Limit
 
 T = TypeVar("T")
 _PACKAGE = f"{Path(synthleak.__file__).parent}{os.sep}"
-_END = object()
 
 
 class Boundary:
@@ -54,14 +53,9 @@ class Boundary:
             raise self._explain(error) from None
 
     def each(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield what a parser yields; only the parser runs inside the boundary."""
-        iterator = iter(items)
-        while True:
-            with self:
-                item = next(iterator, _END)
-            if item is _END:
-                return
-            yield cast(T, item)
+        """Yield what a parser yields; whoever uses it does not run inside the boundary."""
+        with self:
+            yield from items
 
 
 def _is_ours(at: TracebackType) -> bool:

@@ -61,15 +61,8 @@ def open_lines(
             )
         return cannot_open(path, error, key)
 
-    boundary = Boundary(unreadable)
-    with boundary:
-        file = _open(path, codec, newline)
-    with file:
-        while True:
-            with boundary:
-                line = file.readline(longest + 1)
-            if not line:
-                return
+    with Boundary(unreadable), _open(path, codec, newline) as file:
+        while line := file.readline(longest + 1):
             number, size = number + 1, size + len(line)
             if len(line) > longest:
                 RECORD.check(len(line), "the line", f"{path}, line {number}")

@@ -49,7 +49,7 @@ class FieldReader(Reader):
         try:
             return Record(
                 id=self._id(row, number, where),
-                text=plain_cell(text),
+                text=_writable(text),
                 labels=self._labels(row, where),
                 group=_name(row.get(self.group)),
                 meta=plain_cell({key: cell for key, cell in row.items() if key not in own}),
@@ -116,9 +116,11 @@ def plain_cell(value: Any, depth: int = 0) -> Any:
     >>> plain_cell([1, float("nan"), date(2020, 5, 17), Decimal("1.5")])
     [1, None, '2020-05-17', 1.5]
     """
+    if isinstance(value, str):
+        return _writable(value)
     if depth > DEEPEST:
         raise UnfitCell(f"a field holds more than {DEEPEST} lists within one another")
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         return {_writable(str(key)): plain_cell(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain_cell(item, depth + 1) for item in value]

@@ -110,15 +110,9 @@ def check_release(path: Path) -> None:
 
 def _lines(path: Path, where: str) -> Iterator[tuple[int, bytes]]:
     check_release(path)
-    boundary, longest, number = Boundary(lambda error: _unreadable(error, where)), RECORD.value, 0
-    with boundary:
-        file = path.open("rb")
-    with file:
-        while True:
-            with boundary:
-                line = file.readline(longest + 1)
-            if not line:
-                return
+    longest, number = RECORD.value, 0
+    with Boundary(lambda error: _unreadable(error, where)), path.open("rb") as file:
+        while line := file.readline(longest + 1):
             number += 1
             if len(line) > longest:
                 RECORD.check(len(line), "the line", f"{where}, line {number}", GeneratorError)
