@@ -6,7 +6,7 @@ holds a word that occurs nowhere else, so that its text can be looked for in all
 published.
 
 A fault is handled if the exit code is 0 or 2 (1 where a gate was asked for), a failure is one line
-that starts with `synthleak:`, the end comes within ten seconds and with less than 1 GiB of memory
+that starts with `synthleak:`, the end comes within ten seconds of work and with less than 1 GiB of memory
 beyond what the process had, no word of a record is printed, and nothing new lies on the disk but
 the run folder, without private or half-written files.
 """
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from malformed import MARKER, Case, cases, rows
+from malformed import MARKER, Case, cases, sides
 
 import synthleak
 
@@ -108,8 +108,7 @@ def _import_everything(home: Path) -> None:
     for registry in REGISTRIES:
         list(registry)
     count_tokens(["a text"])
-    sides = {"members": rows(24), "holdout": rows(24, 100), "release": rows(20, 90)}
-    synthleak.check(**sides, out=home / "first", encoder="hashing", runtime=Runtime(workers=1))
+    synthleak.check(**sides(), out=home / "first", encoder="hashing", runtime=Runtime(workers=1))
     shutil.rmtree(home / "first")
 
 
@@ -190,6 +189,8 @@ def judge(case: Case, ended: Ended, memory: int, folder: Path) -> list[str]:
     faults = []
     if ended.code not in (0, 2) and not (case.gate and ended.code == 1):
         faults.append(f"exit code {ended.code}")
+    if case.valid and ended.code:
+        faults.append("a valid input that is refused")
     if ended.code == 2 and (len(lines) != 1 or not lines[0].startswith("synthleak: ")):
         faults.append(f"{len(lines)} lines on stderr")
     if ended.code == 2 and ended.stdout:
