@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -136,6 +137,21 @@ def problem(path: Path) -> str:
             '[evidence]\nfamilies = ["cosine"]\n[game]',
             "evidence.families[0]: unknown proxy family 'cosine'",
         ),
+        ("[game]", "[evidence]\nfamilies = []\n[game]", "evidence.families: []: name one family"),
+        ("seed = 1", f"seed = {'9' * 5000}", "audit.toml: not valid TOML: nested too deeply, or"),
+        ("seed = 1", f"seed = 0x{'f' * 5000}", "line 1, seed: the number is too large"),
+        ("seed = 1", f"x = {'[' * 5000}", "audit.toml: not valid TOML: nested too deeply, or"),
+        ("seed = 1", f"{'a.' * 3000}b = 1", "more than 50 keys and lists within one another"),
+        ("size = 120", f"size = {'[' * 60}{']' * 60}", "more than 50 keys and lists"),
+        ("instances = 10", "instances = 1e8", "line 18, game.instances: 100,000,000: the plan of"),
+        ("instances = 10", "rounds = 100000000", "game.rounds: 100,000,000: the plan of the pool"),
+        ("instances = 10", "references = 100000000", "game.references: 100,000,000: the plan of"),
+        ("instances = 10", "release_size = 9000000000", "game.release_size: a release of 9,000"),
+        (
+            'reader = "demo"\nsize = 120',
+            'reader = "jsonl"\npath = "a\\u0000b"',
+            "corpus.path: 'a\\x00b': a path cannot hold a NUL",
+        ),
         (
             "[game]",
             '[encoders]\npools = "statik"\n[game]',
@@ -158,6 +174,18 @@ def test_the_good_spec_is_good(spec_file: Callable[[str], Path]) -> None:
 def test_a_missing_spec(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.toml: .*`synthleak init`"):
         load_spec(tmp_path / "none.toml")
+
+
+def test_a_spec_that_is_not_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, said in (
+        (tmp_path / "pipe", "not a regular file"),
+        (Path("/dev/zero"), "not a regular file"),
+        (tmp_path, "Is a directory"),
+        (tmp_path / ("x" * 5000), "too long"),
+    ):
+        with pytest.raises(UserError, match=said):
+            load_spec(path)
 
 
 def test_epsilon_may_be_a_number_or_inf() -> None:

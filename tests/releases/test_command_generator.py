@@ -133,7 +133,17 @@ def test_other_braces_are_left_alone(make: Make) -> None:
             "line 1: 'labels'",
         ),
         (r"""printf '{"text": "\351"}' > "$2" """, "line 1: not valid UTF-8"),
-        (r"""printf '{"text": "\\ud800"}' > "$2" """, "line 1: 'text' holds invalid Unicode"),
+        (r"""printf '{"text": "\\ud800"}' > "$2" """, "line 1: 'text' or a label holds invalid"),
+        (
+            r"""printf '{"text": "x", "labels": ["\\ud800"]}' > "$2" """,
+            "line 1: 'text' or a label holds invalid Unicode",
+        ),
+        ('rm -r "$(dirname "$1")"; exit 3', "private folder cannot be used (No such file"),
+        ('sleep 1; rm -r "$(dirname "$1")"', "wrote no file to {out}"),
+        ('truncate -s 3G "$2"', "release.jsonl: the file is larger than the limit of 512 MB"),
+        ('head -c 5000000 /dev/zero > "$2"', "line 1: the line is larger than the limit of 4 MB"),
+        (f"printf '%s' '{'[' * 5000}' > \"$2\"", "line 1: not valid JSON"),
+        (f"printf '%s' '{'9' * 5000}' > \"$2\"", "line 1: not valid JSON"),
     ],
 )
 def test_program_errors_are_one_line(make: Make, program: str, expected: str) -> None:

@@ -21,6 +21,7 @@ from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, load_spec
 from synthleak.core.toml import dump_toml
 from synthleak.preflight.export import Exported, export_plan
+from synthleak.releases.manifest import read_manifest
 
 ONE = Runtime(workers=1)
 INF = float("inf")
@@ -306,6 +307,34 @@ def test_folder_without_a_manifest_is_refused(exchange: Exchange) -> None:
     (exchange.folder / "manifest.json").write_text('{"sets": [{}]}', encoding="utf-8")
     with pytest.raises(GeneratorError, match=r"manifest\.json: the manifest is damaged"):
         exchange.run()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("n", INF),
+        ("n", "9" * 5000),
+        ("epsilon", float("nan")),
+        ("delta", [0.1]),
+        ("seed", INF),
+        ("ticket", ["a"]),
+        ("pool", "../../elsewhere"),
+        ("set", {"a": 1}),
+        ("nominal", None),
+        ("train_sha256", 5),
+        ("releases", {"n": 1}),
+    ],
+)
+def test_a_manifest_with_other_types_is_refused(tmp_path: Path, key: str, value: Any) -> None:
+    release = {"n": 2, "epsilon": "inf", "delta": 0.1, "seed": 1, "ticket": "t"}
+    entry = {"pool": "p", "set": "set-0001", "train_sha256": "0", "nominal": 2}
+    content = {"sets": [{**entry, "releases": [release]}]}
+    (tmp_path / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
+    assert len(read_manifest(tmp_path)) == 1
+    (release if key in release else content["sets"][0])[key] = value
+    (tmp_path / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(GeneratorError, match=r"manifest\.json: the manifest is damaged"):
+        read_manifest(tmp_path)
 
 
 def test_an_export_leaves_other_peoples_folders_alone(exchange: Exchange) -> None:

@@ -7,13 +7,14 @@ import io
 import json
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
 
 from synthleak import Audit, CellRow, ProxyRow, Runtime, run
-from synthleak.report.tables import result_files
+from synthleak.report.tables import result_files, to_csv, to_parquet
 
 CELL_COLUMNS = [
     "corpus",
@@ -50,6 +51,24 @@ def test_the_contract(audit: Audit) -> None:
             assert float(text["auc"]) == value["auc"]
             assert float(text["epsilon"]) == value["epsilon"]
     assert list(CellRow.__dataclass_fields__)[: len(CELL_COLUMNS)] == CELL_COLUMNS
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row with an id that comes from a file."""
+
+    record: str
+    auc: float
+
+
+def test_csv_cells_that_a_spreadsheet_would_run_are_guarded() -> None:
+    ids = ["=cmd()", "+1", "-x", "@SUM(A1)", "\tx", "p-1"]
+    rows = [Row(name, -0.5) for name in ids]
+    written = list(csv.DictReader(io.StringIO(to_csv(Row, rows).decode(), newline="")))
+    assert [row["record"] for row in written] == ["'" + name for name in ids[:-1]] + ["p-1"]
+    assert {row["auc"] for row in written} == {"-0.5"}
+    packed = pyarrow.parquet.read_table(io.BytesIO(to_parquet(Row, rows))).to_pylist()
+    assert [row["record"] for row in packed] == ids
 
 
 def test_cells_hold_best_proxy_per_scenario(audit: Audit) -> None:

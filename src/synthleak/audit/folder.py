@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -72,7 +73,9 @@ class RunFolder:
             raise ManifestError(
                 "the manifest is damaged",
                 str(path),
-                f"run `synthleak run {self.root / SPEC} --out {self.root}`, which rebuilds it",
+                "run `"
+                + shlex.join(["synthleak", "run", str(self.root / SPEC), "--out", str(self.root)])
+                + "`, which rebuilds it",
             )
         if _release(content["synthleak"]) > _release(synthleak.__version__):
             raise StoreError(

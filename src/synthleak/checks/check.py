@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 import shutil
 import tempfile
 import tomllib
@@ -17,6 +16,7 @@ from synthleak.core.engine.progress import Progress
 from synthleak.core.errors import UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import Spec, parse_spec
+from synthleak.core.validation import name_of_file, valid_name
 from synthleak.corpus.sources import Rows, rows_in
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def check_spec(
             "generator": [
                 {
                     "kind": "given",
-                    "name": re.sub(r"[^A-Za-z0-9._+-]+", "-", str(title)).strip("-.") or "release",
+                    "name": valid_name(str(title), "release"),
                     "path": source(item, "release"),
                     "text": release_text,
                     "epsilon": [epsilon],
@@ -155,7 +155,7 @@ def source(data: Any, name: str) -> Path | Rows:
 
 
 def _name(release: Any) -> str:
-    return Path(release).name.partition(".")[0] if isinstance(release, str | Path) else "release"
+    return name_of_file(Path(release), "release") if isinstance(release, str | Path) else "release"
 
 
 def pools_of(pool: str | Sequence[str] | None) -> list[dict[str, Any]]:
@@ -186,6 +186,6 @@ def _settings(written: str, whole: str) -> dict[str, Any]:
             )
         try:
             found[key.strip()] = tomllib.loads(f"value = {value.strip()}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):
             found[key.strip()] = value.strip()
     return found

@@ -13,6 +13,7 @@ from synthleak.cli.options import PATH, How, gate_option, wait_option, work_opti
 from synthleak.cli.output import print_json, print_table
 from synthleak.cli.run import apply_gate, gate_of, show
 from synthleak.core.errors import UserError
+from synthleak.core.validation import name_of_file
 
 if TYPE_CHECKING:
     from synthleak.audit.result import Audit
@@ -98,7 +99,7 @@ def check(
 
 def _named(paths: tuple[Path, ...]) -> list[tuple[str, Path]]:
     """Name releases after their files."""
-    names = [path.name.partition(".")[0] for path in paths]
+    names = [name_of_file(path, "release") for path in paths]
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"two releases are called {name!r}", "--release", "rename one file")

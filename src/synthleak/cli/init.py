@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib.resources import files
 from pathlib import Path
 
@@ -50,4 +51,5 @@ def init(path: Path, situation: str, preset: str | None, force: bool) -> None:
         raise UserError(f"cannot write ({error.strerror})", str(path)) from None
     checks = 'reader = "split"' in text
     first = "corpus.members, corpus.holdout and generator.path" if checks else "corpus.path"
-    click.echo(f"wrote {path}: set {first}, then synthleak run {path} --out runs/{path.stem}")
+    command = shlex.join(["synthleak", "run", str(path), "--out", f"runs/{path.stem}"])
+    click.echo(f"wrote {path}: set {first}, then {command}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import tempfile
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +33,7 @@ from synthleak.cli.run import run
 from synthleak.cli.selftest import selftest
 from synthleak.cli.status import status
 from synthleak.cli.verify import verify
-from synthleak.core.errors import SynthleakError
+from synthleak.core.errors import SynthleakError, one_line
 from synthleak.core.private_files import Stopped, end_on_signals
 
 EXIT_MISTAKE = 2
@@ -39,9 +41,39 @@ EXIT_CRASH = 3
 DEBUG = "SYNTHLEAK_DEBUG"
 """A variable that, if set, shows the traceback of a crash; it may quote private text."""
 EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+"""As of a program that the system ends for it, such as before `| head`: not that of a gate."""
+REFUSALS = {
+    getattr(errno, name)
+    for name in (
+        *("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EIO", "ENOMEM", "EMFILE", "ENFILE"),
+        *("EACCES", "EPERM", "ENAMETOOLONG", "ELOOP"),
+    )
+    if hasattr(errno, name)
+}
+"""What the system refuses: a full disk or a forbidden path is not a bug of ours."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+PRINTING = {("click", "utils.py"), ("rich", "console.py")}
+"""What prints: an error of a file that is already open names no place."""
+
+
+class BrokenOutput(Exception):  # noqa: N818 - reads as what it is
+    """Nobody reads what is printed any more."""
+
+
+class _Group(click.Group):
+    def invoke(self, context: click.Context) -> object:
+        """Keep a broken pipe from click, which would exit 1: the code of a failed gate."""
+        try:
+            result: object = super().invoke(context)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise BrokenOutput from None
+        return result
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(synthleak.__version__, prog_name="synthleak")
 def cli() -> None:
     """Audit synthetic text: does it reveal whose records it was made from?
@@ -73,24 +105,54 @@ def main() -> None:
     try:
         cli.main(standalone_mode=False)
     except SynthleakError as error:
-        click.echo(f"synthleak: {error}", err=True)
+        _say(str(error))
         sys.exit(EXIT_MISTAKE)
     except click.ClickException as error:
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             error.show()
         else:
-            click.echo(f"synthleak: {error.format_message()}", err=True)
+            _say(one_line(error.format_message()))
         sys.exit(EXIT_MISTAKE)
     except (click.Abort, KeyboardInterrupt) as error:
-        with suppress(OSError):  # the terminal may be gone
-            click.echo("synthleak: stopped; finished work is kept, run again to continue", err=True)
+        _say("stopped; finished work is kept, run again to continue")
         cause = error.__cause__ or error  # click turns one into the other
         sys.exit(128 + cause.number if isinstance(cause, Stopped) else EXIT_INTERRUPTED)
+    except BrokenOutput:
+        _drop_output()
+        sys.exit(EXIT_BROKEN_PIPE)
     except Exception as error:
+        refused = isinstance(error, OSError) and error.errno in REFUSALS
         if os.environ.get(DEBUG):
             traceback.print_exc()
-        click.echo(f"synthleak: {_crash(error)}", err=True)
-        sys.exit(EXIT_CRASH)
+        _say(_refusal(error) if isinstance(error, OSError) and refused else _crash(error))
+        sys.exit(EXIT_MISTAKE if refused else EXIT_CRASH)
+
+
+def _say(line: str) -> None:
+    with suppress(OSError):  # the terminal may be gone, the disk full
+        click.echo(f"synthleak: {line}", err=True)
+
+
+def _refusal(error: OSError) -> str:
+    """Say what the system refused, and where: it names no file that is already open."""
+    place = error.filename
+    if place is None and _was_printing(error):
+        _drop_output()
+        place = "standard output"
+    elif place is None:
+        place = f"the temporary folder {tempfile.gettempdir()}"
+    return one_line(f"{place}: {error.strerror}; finished work is kept, run again to continue")
+
+
+def _was_printing(error: OSError) -> bool:
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(Path(frame.filename).parts[-2:] in PRINTING for frame in frames)
+
+
+def _drop_output() -> None:
+    """Let what cannot be printed go, so that the end of the process does not try again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _crash(error: Exception) -> str:

@@ -32,6 +32,10 @@ def print_table(
     from rich.console import Console
     from rich.table import Table
 
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # noqa: PLE0704 - what is being handled; rich would exit 1, like a failed gate
+
     table = Table(box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
     for key, value in (rows[0] if rows else {}).items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -39,7 +43,7 @@ def print_table(
     for row in rows:
         table.add_row(*(shown(value) for value in row.values()))
     width = None if sys.stdout.isatty() else WIDE
-    console = Console(highlight=False, markup=False, emoji=False, width=width)
+    console = Output(highlight=False, markup=False, emoji=False, width=width)
     console.print(table)
 
 

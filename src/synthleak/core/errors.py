@@ -26,6 +26,15 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 """Line ends, and what could command a terminal: names in files may hold anything."""
 
 
+def one_line(text: str) -> str:
+    """Write a message without line ends, control characters and what no terminal can show.
+
+    >>> one_line("no file a\\nb\\x1b[2J\\udcff")
+    'no file a b [2J?'
+    """
+    return _CONTROL.sub(" ", text).encode(errors="replace").decode()
+
+
 class SynthleakError(Exception):
     """The root: everything that synthleak raises on purpose."""
 
@@ -46,7 +55,7 @@ class UserError(SynthleakError):
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         advice = f"; {self.remedy}" if self.remedy else ""
-        return _CONTROL.sub(" ", f"{place}{self.what}{advice}")
+        return one_line(f"{place}{self.what}{advice}")
 
 
 class SpecError(UserError):

@@ -20,6 +20,8 @@ from types import ModuleType
 from typing import Any
 
 from synthleak.core.errors import ContractError, SpecError, UserError
+from synthleak.core.limits import RECORD
+from synthleak.core.reading import Boundary, check_file
 from synthleak.core.registry import (
     REGISTRIES,
     Entry,
@@ -75,14 +77,17 @@ def read_files(names: Iterable[str | Path], base: Path | None, key: str) -> tupl
     for position, name in enumerate(names):
         path = (base or Path()) / name
         where = f"{key}[{position}]" if not key.startswith("-") else key
-        try:
+        advice = "name a Python file, relative to the spec"
+
+        def unreadable(
+            error: Exception, name: str | Path = name, where: str = where, advice: str = advice
+        ) -> SpecError:
+            why = error.strerror if isinstance(error, OSError) else error
+            return SpecError(f"{name}: cannot be read ({why})", where, advice)
+
+        check_file(path, RECORD, SpecError, advice)
+        with Boundary(unreadable):
             files.append(PluginFile(path, path.read_bytes(), where))
-        except OSError as error:
-            raise SpecError(
-                f"{name}: cannot be read ({error.strerror})",
-                where,
-                "name a Python file, relative to the spec",
-            ) from None
     return tuple(files)
 
 

@@ -25,7 +25,9 @@ from pydantic import (
 )
 
 from synthleak.core.errors import SpecError, UserError
-from synthleak.core.validation import Frozen, listed, spec_error
+from synthleak.core.limits import RECORD
+from synthleak.core.reading import Boundary, check_file
+from synthleak.core.validation import NAME, Frozen, check_nesting, listed, spec_error
 
 Adjacency = Literal["replace", "add"]
 
@@ -37,7 +39,7 @@ def _budget(value: float) -> float:
 
 
 def _name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", value):
+    if not NAME.fullmatch(value):
         raise ValueError("use letters, digits, '.', '_', '+' and '-', with no space")
     return value
 
@@ -149,6 +151,13 @@ class EvidenceSection(Frozen):
 
     families: Literal["all"] | tuple[str, ...] = "all"
 
+    @field_validator("families")
+    @classmethod
+    def _some(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        if not value:
+            raise ValueError('name one family at least, or "all"')
+        return value
+
 
 class AnalysesSection(Frozen):
     """`[analyses]`: which analyses that take long run with the audit (docs/method.md §10)."""
@@ -224,24 +233,33 @@ class LoadedSpec:
 def load_spec(path: Path | str) -> LoadedSpec:
     """Read a spec from a TOML file."""
     path = Path(path)
-    try:
+
+    def unreadable(error: Exception) -> UserError:
+        if isinstance(error, FileNotFoundError):
+            return UserError("no such file", str(path), "write one with `synthleak init`")
+        why = error.strerror if isinstance(error, OSError) else error
+        return UserError(f"cannot be read ({why})", str(path))
+
+    check_file(path, RECORD, UserError, "name a spec")
+    with Boundary(unreadable):
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UserError("no such file", str(path), "write one with `synthleak init`") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot be read ({error})", str(path)) from None
-    try:
+    with Boundary(lambda error: SpecError(f"not valid TOML: {_toml_fault(error)}", str(path))):
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"not valid TOML: {error}", str(path)) from None
     try:
         return LoadedSpec(parse_spec(content), path, text)
     except SpecError as error:
         raise point(error, path, text) from None
 
 
+def _toml_fault(error: Exception) -> str:
+    if isinstance(error, tomllib.TOMLDecodeError):
+        return str(error)
+    return "nested too deeply, or a number with too many digits"
+
+
 def parse_spec(content: Mapping[str, Any]) -> Spec:
     """Check a spec given as a mapping, as read from TOML or written in Python."""
+    check_nesting(content)
     try:
         return Spec.model_validate(content)
     except ValidationError as error:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import re
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, ValidationInfo
 
 from synthleak.core.errors import SpecError
+from synthleak.core.reading import DEEPEST
 
 
 class Frozen(BaseModel):
@@ -21,7 +24,22 @@ class Frozen(BaseModel):
 
 def _resolve(path: Path, info: ValidationInfo) -> Path:
     base = (info.context or {}).get("base")
-    return path if path.is_absolute() or base is None else Path(base) / path
+    return usable(path if path.is_absolute() or base is None else Path(base) / path)
+
+
+def usable(path: Path) -> Path:
+    """Return a path that the system accepts, whether or not something is there."""
+    try:
+        str(path).encode()
+        path.stat()
+    except UnicodeError:
+        raise ValueError("a path of a spec must be valid Unicode; rename the file") from None
+    except ValueError:
+        raise ValueError("a path cannot hold a NUL character") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise ValueError("too long for a path on this system") from None
+    return path
 
 
 DataPath = Annotated[Path, AfterValidator(_resolve)]
@@ -71,13 +89,36 @@ def nearest_column(word: str, columns: Iterable[str]) -> str:
     >>> nearest_column("text", ["17", "Took 20mg of Zoloft"])
     'there are 2 columns, whose names are not shown: they may be a record; is there a header?'
     """
-    columns = list(columns)
+    columns = [str(name) for name in columns]
     if all(_COLUMN.fullmatch(name) for name in columns):
         return nearest(word, columns)
     return (
         f"there are {len(columns)} columns, whose names are not shown: they may be a record;"
         " is there a header?"
     )
+
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+"""What a corpus, a pool and a generator may be called."""
+
+
+def valid_name(text: str, default: str) -> str:
+    """Write a name in the characters that names may have, or return `default`.
+
+    >>> [valid_name(text, "corpus") for text in ("my notes", "Ärzte (2)", "病")]
+    ['my-notes', 'Arzte-2', 'corpus']
+    """
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", plain).strip("-._+") or default
+
+
+def name_of_file(path: Path, default: str = "corpus") -> str:
+    """Return a valid name for what a file holds: its own without the endings.
+
+    >>> name_of_file(Path("data/my notes.jsonl.gz"))
+    'my-notes'
+    """
+    return valid_name(path.name.partition(".")[0], default)
 
 
 def key_path(parts: Sequence[str | int]) -> str:
@@ -126,6 +167,26 @@ _BRANCHES = {"float", "int", "str", "constrained-str", "bool", "EncoderSection"}
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def check_nesting(content: Any) -> None:
+    """Refuse what a spec never needs and what could not even be shown in an error.
+
+    Whole numbers have 64 bits in TOML; Python reads any, and writes none of over 4,300 digits.
+    """
+    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), content)]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [((*place, str(key)), item) for key, item in value.items()]
+        elif isinstance(value, list | tuple):
+            waiting += [((*place, position), item) for position, item in enumerate(value)]
+        elif isinstance(value, int) and abs(value) >= 2**63:
+            raise SpecError("the number is too large", key_path(place[:6]), "use one of 64 bits")
+        if len(place) > DEEPEST:
+            raise SpecError(
+                f"more than {DEEPEST} keys and lists within one another", key_path(place[:6])
+            )
 
 
 def _sentence(message: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 from synthleak.core.errors import CorpusError
 from synthleak.core.identity import digest
+from synthleak.core.limits import counted
 from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.core.text import fold
 
@@ -122,7 +123,7 @@ def assemble(reader: Reader, *, name: str | None = None, description: str = "") 
     made = reader.whole(name, description)
     if made is not None:
         return made
-    kept, dropped = drop_duplicates(list(reader.read()))
+    kept, dropped = drop_duplicates(counted(reader.read(), "the corpus", name))
     if not kept:
         raise CorpusError("the corpus is empty", name, "a corpus needs some hundred records")
     ids = Counter(record.id for record in kept)
@@ -132,7 +133,7 @@ def assemble(reader: Reader, *, name: str | None = None, description: str = "") 
     return Corpus(name, tuple(kept), dropped, description)
 
 
-def drop_duplicates(records: Sequence[Record]) -> tuple[list[Record], int]:
+def drop_duplicates(records: Iterable[Record]) -> tuple[list[Record], int]:
     """Return the first of every text, and how many records were dropped.
 
     >>> kept, dropped = drop_duplicates([Record("1", "Hello  you"), Record("2", "hello you")])
@@ -141,9 +142,11 @@ def drop_duplicates(records: Sequence[Record]) -> tuple[list[Record], int]:
     """
     seen: set[str] = set()
     kept = []
+    read = 0
     for record in records:
+        read += 1
         form = fold(record.text)
         if form not in seen:
             seen.add(form)
             kept.append(record)
-    return kept, len(records) - len(kept)
+    return kept, read - len(kept)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from synthleak.core.errors import CorpusError
+from synthleak.core.limits import RECORD
+from synthleak.core.reading import Boundary
 from synthleak.corpus.files import open_lines
 
-LONGEST_CELL = 2**30
-"""Python's csv stops at 131,072 characters, less than a long discharge summary with its notes."""
+MOST_COLUMNS = 10_000
 
 
 def delimited_rows(
@@ -27,25 +28,40 @@ def delimited_rows(
 
     Empty lines are passed over; a row of another length is refused.
     """
-    lines = (line for _, line in open_lines(path, encoding=encoding, newline="", key=key))
+    row_size = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal row_size
+        for number, line in open_lines(path, encoding=encoding, newline="", key=key):
+            row_size += len(line)  # a quoted cell goes on over lines
+            RECORD.check(row_size, "the row", f"{path}, line {number}")
+            yield line
+
+    def invalid(error: Exception) -> CorpusError:
+        said = f" ({error})" if isinstance(error, csv.Error) else ""
+        return CorpusError(
+            f"not valid CSV{said}", f"{path}, line {rows.line_num}", "check its quotation marks"
+        )
+
     style: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
-    rows = csv.reader(lines, delimiter=delimiter, strict=True, **style)
-    before = csv.field_size_limit(LONGEST_CELL)
+    rows = csv.reader(lines(), delimiter=delimiter, strict=True, **style)
+    # Python's own limit on a cell is 131,072 characters, less than some discharge summaries.
+    before = csv.field_size_limit(RECORD.value)
     try:
-        header = list(columns) if columns else next(rows, None)
-        _check_header(header or [], path)
-        for row in rows:
+        parsed = Boundary(invalid).each(rows)
+        header = list(columns) if columns else next(parsed, [])
+        _check_header(header, path)
+        for row in parsed:
+            row_size = 0
             if row:
-                yield rows.line_num, _row(header or [], row, f"{path}, line {rows.line_num}")
-    except csv.Error as error:
-        raise CorpusError(
-            f"not valid CSV ({error})", f"{path}, line {rows.line_num}", "check its quotation marks"
-        ) from None
+                yield rows.line_num, _row(header, row, f"{path}, line {rows.line_num}")
     finally:
         csv.field_size_limit(before)
 
 
 def _check_header(header: list[str], path: Path) -> None:
+    if len(header) > MOST_COLUMNS:
+        raise CorpusError(f"{len(header):,} columns", f"{path}, line 1", "is there a header?")
     for position, name in enumerate(header):
         if name in header[:position]:
             raise CorpusError(

@@ -8,18 +8,23 @@ import json
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 from pydantic import AfterValidator
 
 from synthleak.core.errors import CorpusError
+from synthleak.core.limits import FILE, LINES_PER_RECORD, RECORD, RECORDS
+from synthleak.core.reading import Boundary, check_file, is_deep
 
 
 def _known_encoding(name: str) -> str:
     try:
-        return codecs.lookup(name).name
-    except LookupError:
-        raise ValueError("no such encoding; utf-8, latin-1 and cp1252 are common") from None
+        # Some codecs turn bytes into bytes; others are for domain names or for nothing at all.
+        if b"a\n".decode(name) and "a\n".encode(name):
+            return codecs.lookup(name).name
+    except (LookupError, ValueError):
+        pass
+    raise ValueError("no such text encoding; utf-8, latin-1 and cp1252 are common")
 
 
 Encoding = Annotated[str, AfterValidator(_known_encoding)]
@@ -29,66 +34,93 @@ Encoding = Annotated[str, AfterValidator(_known_encoding)]
 def open_lines(
     path: Path, *, encoding: str = "utf-8", newline: str | None = None, key: str = "corpus.path"
 ) -> Iterator[tuple[int, str]]:
-    """Yield (line number, line) of a text file, plain or gzipped; `key` is what named the file."""
+    """Yield (line number, line) of a text file, plain or gzipped; `key` is what named the file.
+
+    A line is read no farther than the limit on a record, a packed file no farther than that on a
+    file: a small file may unpack to any size.
+    """
     check_regular(path, key)
-    number = 0
-    opener = gzip.open if path.suffix == ".gz" else open
+    number = size = 0
+    longest, largest = RECORD.value, FILE.value
+    most = LINES_PER_RECORD * (RECORDS.value + 1)
     # Spreadsheets put a byte-order mark before UTF-8; it is not part of the first column's name.
     codec = "utf-8-sig" if encoding == "utf-8" else encoding
-    try:
-        with opener(path, "rt", encoding=codec, newline=newline) as file:
-            for number, line in enumerate(file, start=1):
-                yield number, line
-    except UnicodeError:
-        other = ", or set corpus.encoding (latin-1, cp1252, ...)" if key == "corpus.path" else ""
-        raise CorpusError(
-            f"not valid {encoding.upper()}",
-            f"{path}, line {_undecodable_line(path, codec)}",
-            f"save the file as UTF-8{other}",
-        ) from None
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise CorpusError(
-            "the gzip file is broken", f"{path}, after line {number}", "fetch or pack it again"
-        ) from None
-    except OSError as error:
-        raise cannot_open(path, error, key) from None
+
+    def unreadable(error: Exception) -> CorpusError:
+        if isinstance(error, UnicodeError):
+            other = ", or set corpus.encoding (latin-1, cp1252, ...)" * (key == "corpus.path")
+            place = _undecodable_line(path, codec, number)
+            return CorpusError(
+                f"not valid {encoding.upper()}",
+                f"{path}, {place}",
+                f"save the file as UTF-8{other}",
+            )
+        if isinstance(error, EOFError | zlib.error | gzip.BadGzipFile):
+            return CorpusError(
+                "the gzip file is broken", f"{path}, after line {number}", "fetch or pack it again"
+            )
+        return cannot_open(path, error, key)
+
+    with Boundary(unreadable), _open(path, codec, newline) as file:
+        while line := file.readline(longest + 1):
+            number, size = number + 1, size + len(line)
+            if len(line) > longest:
+                RECORD.check(len(line), "the line", f"{path}, line {number}")
+            if size > largest:
+                FILE.check(size, "the unpacked file", str(path))
+            if number > most:
+                RECORDS.check(number // LINES_PER_RECORD, "the number of lines", str(path))
+            yield number, line
 
 
-def _undecodable_line(path: Path, codec: str) -> int:
-    """Find the line to correct: text is decoded in blocks, and an error names only the block."""
+def _open(path: Path, codec: str, newline: str | None) -> IO[str]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding=codec, newline=newline)
+    return path.open(encoding=codec, newline=newline)
+
+
+def _undecodable_line(path: Path, codec: str, read: int) -> str:
+    """Say which line to correct: text is decoded in blocks, and an error names only the block."""
+    if "\n".encode(codec)[-1:] != b"\n":  # a line does not end at a byte
+        return f"after line {read}"
     number = 0
     with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-        for number, line in enumerate(file, start=1):  # noqa: B007 - the last number is the answer
+        while line := file.readline(RECORD.value):
+            number += 1
             try:
                 line.decode(codec)
             except UnicodeError:
                 break
-    return number
+    return f"line {number}"
 
 
 def check_regular(path: Path, key: str = "corpus.path") -> None:
-    """Refuse a pipe, which would be waited for, and a device, which may never end."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise CorpusError("not a regular file", str(path), f"write it to a file; check {key}")
+    """Refuse what cannot be read as a file: pipes, devices, files beyond the limit."""
+    check_file(path, FILE, CorpusError, f"check {key}")
 
 
-def cannot_open(path: Path, error: OSError, key: str = "corpus.path") -> CorpusError:
+def cannot_open(path: Path, error: Exception, key: str = "corpus.path") -> CorpusError:
     """Say why a file that the spec names cannot be opened."""
     if isinstance(error, FileNotFoundError):
         return CorpusError("no such file", str(path), f"check {key}")
     if isinstance(error, IsADirectoryError):
         return CorpusError("a folder, not a file", str(path), f"check {key}")
-    return CorpusError(f"cannot be read ({error.strerror or error})", str(path))
+    why = error.strerror if isinstance(error, OSError) else type(error).__name__
+    return CorpusError(f"cannot be read ({why})", str(path), f"check {key}")
 
 
 def read_json(path: Path, key: str = "corpus.path") -> dict[str, Any]:
     """Read a file that holds one JSON object."""
-    try:
+
+    def unreadable(error: Exception) -> CorpusError:
+        if isinstance(error, OSError):
+            return cannot_open(path, error, key)
+        return CorpusError("not a JSON object in UTF-8", str(path), "write or fetch it again")
+
+    check_regular(path, key)
+    with Boundary(unreadable):
         content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise cannot_open(path, error, key) from None
-    except ValueError:
-        content = None
-    if not isinstance(content, dict):
-        raise CorpusError("not a JSON object in UTF-8", str(path), "write or fetch it again")
+        json.dumps(content, ensure_ascii=False).encode()  # JSON can spell half of a pair
+    if not isinstance(content, dict) or is_deep(content):
+        raise unreadable(TypeError())
     return content

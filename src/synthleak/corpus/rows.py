@@ -11,9 +11,14 @@ from typing import Any
 from pydantic import Field
 
 from synthleak.core.errors import CorpusError
+from synthleak.core.limits import RECORD
 from synthleak.core.predicate import is_marked
-from synthleak.core.validation import DataPath, nearest_column
+from synthleak.core.reading import DEEPEST
+from synthleak.core.validation import DataPath, name_of_file, nearest_column
 from synthleak.corpus.corpus import Labels, Reader, Record
+
+LARGEST = 2**64
+"""Whole numbers from here on are kept as text: a float or a table cannot hold them."""
 
 
 class FieldReader(Reader):
@@ -30,23 +35,27 @@ class FieldReader(Reader):
     label_separator: str = Field(default=";", min_length=1)
 
     def default_name(self) -> str:
-        """Return the file's name without its endings."""
-        return self.path.name.partition(".")[0]
+        """Return the file's name without its endings, as a name may be written."""
+        return name_of_file(self.path)
 
     def record(self, row: Mapping[str, Any], number: int, where: str) -> Record:
         """Make a record of a row; what is not id, text, labels or group is kept as meta."""
         text = self._cell(row, self.text, "text", where)
         if not isinstance(text, str) or not text.strip():
             raise CorpusError(f"the field {self.text!r} is empty", where, "drop that record")
+        RECORD.check(len(text), "the text", where)
         label_columns = (self.labels,) if isinstance(self.labels, str) else self.labels
         own = {self.id, self.text, self.group, *label_columns}
-        return Record(
-            id=self._id(row, number, where),
-            text=text,
-            labels=self._labels(row, where),
-            group=_name(row.get(self.group)),
-            meta={key: plain_cell(value) for key, value in row.items() if key not in own},
-        )
+        try:
+            return Record(
+                id=self._id(row, number, where),
+                text=_writable(text),
+                labels=self._labels(row, where),
+                group=_name(row.get(self.group)),
+                meta=plain_cell({key: cell for key, cell in row.items() if key not in own}),
+            )
+        except UnfitCell as error:
+            raise CorpusError(str(error), where, "correct or drop that record") from None
 
     def _cell(self, row: Mapping[str, Any], column: str, role: str, where: str) -> Any:
         if column not in row:
@@ -70,8 +79,12 @@ class FieldReader(Reader):
     def _labels(self, row: Mapping[str, Any], where: str) -> Labels:
         if isinstance(self.labels, str):
             return labels_of(row.get(self.labels), self.labels, self.label_separator, where)
-        marked = [name for name in self.labels if is_marked(self._cell(row, name, "labels", where))]
-        return tuple(sorted(set(marked)))
+        cells = {name: self._cell(row, name, "labels", where) for name in self.labels}
+        return tuple(sorted(name for name, cell in cells.items() if is_marked(plain_cell(cell))))
+
+
+class UnfitCell(ValueError):  # noqa: N818 - reads as what it is
+    """A cell holds what no record can: too deep, or not valid Unicode."""
 
 
 def labels_of(value: Any, column: str, separator: str, where: str) -> Labels:
@@ -90,28 +103,47 @@ def labels_of(value: Any, column: str, separator: str, where: str) -> Labels:
             where,
             "labels are a list of strings, or one string",
         )
-    return tuple(sorted({str(label) for label in value if str(label)}))
+    try:
+        names = {str(plain_cell(label)) for label in value}
+    except UnfitCell as error:
+        raise CorpusError(str(error), where, "correct or drop that record") from None
+    return tuple(sorted(names - {""}))
 
 
-def plain_cell(value: Any) -> Any:
+def plain_cell(value: Any, depth: int = 0) -> Any:
     """Reduce a cell to what JSON can hold, so that a corpus has one fingerprint everywhere.
 
     >>> plain_cell([1, float("nan"), date(2020, 5, 17), Decimal("1.5")])
     [1, None, '2020-05-17', 1.5]
     """
-    if value is None or isinstance(value, str | bool | int):
-        return value
+    if isinstance(value, str):
+        return _writable(value)
+    if depth > DEEPEST:
+        raise UnfitCell(f"a field holds more than {DEEPEST} lists within one another")
+    if isinstance(value, dict | Mapping):
+        return {_writable(str(key)): plain_cell(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_cell(item, depth + 1) for item in value]
     if isinstance(value, Decimal):
         value = float(value)
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return {str(key): plain_cell(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_cell(item) for item in value]
-    return str(value)
+    if isinstance(value, float) and math.isnan(value):
+        value = None
+    if isinstance(value, int) and abs(value) >= LARGEST:
+        value = str(Decimal(value))
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    dated = isinstance(value, datetime | date | time)
+    return _writable(value.isoformat() if dated else str(value))
+
+
+def _writable(text: str) -> str:
+    """Refuse half of a pair, such as of an emoji that was cut: no file can hold it."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UnfitCell("a text holds invalid Unicode (an unpaired surrogate)") from None
+    return text
 
 
 def _missing(value: Any) -> bool:
@@ -120,6 +152,8 @@ def _missing(value: Any) -> bool:
 
 def _name(value: Any) -> str | None:
     """Write an id or a group; a whole number that a table keeps as 3.0 is the number 3."""
+    if isinstance(value, str | int | list | tuple | Mapping):
+        value = plain_cell(value)
     if _missing(value):
         return None
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -15,7 +15,7 @@ from synthleak.core.errors import CorpusError, UserError
 from synthleak.corpus.arrow import arrow_rows, parquet_rows
 from synthleak.corpus.corpus import Record
 from synthleak.corpus.delimited import delimited_rows
-from synthleak.corpus.files import open_lines
+from synthleak.corpus.files import check_regular, open_lines
 from synthleak.corpus.readers.jsonl import json_object
 from synthleak.corpus.rows import FieldReader
 
@@ -89,6 +89,7 @@ def numbered_rows(
             key,
             "call synthleak.check again with the same records and folder",
         )
+    check_regular(source, key)
     if not source.exists():
         raise CorpusError("no such file", str(source), f"check {key}")
     for number, row in _file_rows(source, text, encoding, key):

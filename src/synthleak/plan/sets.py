@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.core.errors import PlanError
+from synthleak.core.limits import DRAWS, RECORDS
 from synthleak.core.seeds import derive, stream
 from synthleak.core.spec import GameSection
 from synthleak.plan.plan import RecordSet
@@ -37,9 +38,25 @@ def game_size(pool: Pool, game: GameSection) -> int:
 
 def backgrounds(pool: Pool, game: GameSection, size: int, seed: int) -> list[NDArray[np.int64]]:
     """Draw N records from C for each instance; targets replace the last of them."""
+    _check_draws(pool, game, size)
     rng = stream(seed, "backgrounds", pool.name)
     candidates = np.asarray(pool.candidates)
     return [rng.choice(candidates, size, replace=False) for _ in range(game.instances)]
+
+
+def _check_draws(pool: Pool, game: GameSection, size: int) -> None:
+    """Refuse a game that would not fit into memory: plans and releases are held as a whole."""
+    if game.release_size != "auto":
+        asked = f"a release of {game.release_size:,}"
+        RECORDS.check(game.release_size, asked, "game.release_size", PlanError)
+    each = max(size, len(pool.targets))
+    for name, count, times in (
+        ("references", game.references, 2 * each),
+        ("instances", game.instances, each),
+        ("rounds", game.rounds, game.instances),
+    ):
+        what = f"{count:,}: the plan of the pool {pool.name!r}"
+        DRAWS.check(count * times, what, f"game.{name}", PlanError)
 
 
 def instance_sets(pool: Pool, records: Sequence[Sequence[int]], seed: int) -> list[RecordSet]:

@@ -7,15 +7,19 @@ A training file holds `text` and `labels` of each private record and nothing els
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from synthleak.core.cell import format_epsilon
 from synthleak.core.errors import GeneratorError
+from synthleak.core.limits import FILE, RECORD
+from synthleak.core.reading import Boundary, check_file
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.release import Synthetic
 
@@ -76,50 +80,81 @@ def _file_hash(path: Path, changed: int, size: int) -> str:
         raise GeneratorError(f"cannot be read ({error.strerror})", str(path)) from None
 
 
-def read_release(data: bytes, size: int, where: str, *, of_set: str = "") -> list[Synthetic]:
-    """Read a release of exactly `size` records; `of_set` is whose it must be if it says so."""
-    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    if not numbered:
+def read_release(path: Path, size: int, where: str, *, of_set: str = "") -> list[Synthetic]:
+    """Read a release of exactly `size` records; `of_set` is whose it must be if it says so.
+
+    Lines are read one by one, no farther than the limits: a program may write anything.
+    """
+    found, release = 0, []
+    for number, line in _lines(path, where):
+        if line.strip():
+            found += 1
+            record = _record(line, f"{where}, line {number}", of_set)
+            if found <= size:  # what is too many is counted, not kept
+                release.append(record)
+    if not found:
         raise GeneratorError("the file is empty", where, f"write {size} lines of JSON")
-    release = [_record(line, f"{where}, line {number}", of_set) for number, line in numbered]
-    if len(release) != size:
+    if found != size:
         raise GeneratorError(
-            f"too {'few' if len(release) < size else 'many'} records: {len(release)}, not {size}",
+            f"too {'few' if found < size else 'many'} records: {found}, not {size}",
             where,
             f"write exactly {size}, one a line",
         )
     return release
 
 
+def check_release(path: Path) -> None:
+    """Refuse a release that is not a file of its own, or too large; a missing one passes."""
+    check_file(path, FILE, GeneratorError, "write a release of JSON Lines there")
+
+
+def _lines(path: Path, where: str) -> Iterator[tuple[int, bytes]]:
+    check_release(path)
+    longest, number = RECORD.value, 0
+    with Boundary(lambda error: _unreadable(error, where)), path.open("rb") as file:
+        while line := file.readline(longest + 1):
+            number += 1
+            if len(line) > longest:
+                RECORD.check(len(line), "the line", f"{where}, line {number}", GeneratorError)
+            yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+
+
 def _record(line: bytes, where: str, of_set: str) -> Synthetic:
-    try:
-        row = json.loads(line.decode())
-    except UnicodeDecodeError:
-        raise GeneratorError("not valid UTF-8", where, "write UTF-8") from None
-    except (ValueError, RecursionError):
-        raise GeneratorError(
+    def invalid(error: Exception) -> GeneratorError:
+        if isinstance(error, UnicodeError):
+            return GeneratorError("not valid UTF-8", where, "write UTF-8")
+        return GeneratorError(
             "not valid JSON", where, 'each line must be one whole object: {"text": "..."}'
-        ) from None
+        )
+
+    with Boundary(invalid):
+        row = json.loads(line.decode())
     if not isinstance(row, dict) or not isinstance(row.get("text"), str):
         raise GeneratorError(
             "no string 'text'", where, 'each line must be an object: {"text": "..."}'
         )
+    labels = _labels(row.get("labels"), where)
     try:
-        row["text"].encode()
+        "".join([row["text"], *labels]).encode()
     except UnicodeEncodeError:
         raise GeneratorError(
-            "'text' holds invalid Unicode (an unpaired surrogate)",
+            "'text' or a label holds invalid Unicode (an unpaired surrogate)",
             where,
             "correct or drop that record",
         ) from None
     if of_set and row.get("set", of_set) != of_set:
         raise GeneratorError(
-            f"the line says that it belongs to {str(row['set'])[:40]!r}",
+            f"the line says that it belongs to {_set_name(row['set'])}",
             where,
             f"put the release of {of_set!r} here: some were swapped",
         )
-    return Synthetic(row["text"], _labels(row.get("labels"), where))
+    return Synthetic(row["text"], labels)
+
+
+def _set_name(value: Any) -> str:
+    """Show the name of a set, and nothing else that may stand in its place."""
+    known = isinstance(value, str) and re.fullmatch(r"set-[0-9]{1,9}", value)
+    return repr(value) if known else "another set"
 
 
 def _labels(value: Any, where: str) -> Labels:
@@ -132,9 +167,6 @@ def _labels(value: Any, where: str) -> Labels:
     return tuple(sorted(set(value)))
 
 
-def read_bytes(path: Path, where: str) -> bytes:
-    """Read a file, or raise an error that names it."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise GeneratorError(f"cannot be read ({error.strerror})", where) from None
+def _unreadable(error: Exception, where: str) -> GeneratorError:
+    why = error.strerror if isinstance(error, OSError) else type(error).__name__
+    return GeneratorError(f"cannot be read ({why})", where)

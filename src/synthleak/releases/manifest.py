@@ -8,13 +8,18 @@ to be made from; so a folder that was exported for another plan is noticed.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 from synthleak.core.errors import GeneratorError
 from synthleak.core.identity import digest
+from synthleak.core.limits import FILE
+from synthleak.core.reading import Boundary, check_file
+from synthleak.core.spec import Epsilon, Name
 from synthleak.releases.exchange import budget, content_hash, dump_training
 from synthleak.releases.release import Request
 
@@ -102,38 +107,59 @@ def dump_manifest(slots: Sequence[Slot], generator: str, *, tied: bool = False) 
 def read_manifest(folder: Path) -> list[Slot]:
     """Read the manifest of an exported folder."""
     path = folder / MANIFEST
-    try:
-        content = json.loads(path.read_bytes())
-        tied = bool(content.get("tied", False))
-        return [
-            _slot(entry, release, tied)
-            for entry in content["sets"]
-            for release in entry["releases"]
-        ]
-    except FileNotFoundError:
-        raise GeneratorError(
-            "not an exported plan: manifest.json is missing",
-            str(folder),
-            "write it with `synthleak plan export SPEC DIR`",
-        ) from None
-    except OSError as error:
-        raise GeneratorError(f"cannot be read ({error.strerror})", str(path)) from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise GeneratorError(
+
+    def damaged(error: Exception) -> GeneratorError:
+        if isinstance(error, FileNotFoundError):
+            return GeneratorError(
+                "not an exported plan: manifest.json is missing",
+                str(folder),
+                "write it with `synthleak plan export SPEC DIR`",
+            )
+        if isinstance(error, OSError):
+            return GeneratorError(f"cannot be read ({error.strerror})", str(path))
+        return GeneratorError(
             "the manifest is damaged", str(path), "export the plan again into another folder"
-        ) from None
+        )
+
+    check_file(path, FILE, GeneratorError, "name the folder of an export")
+    with Boundary(damaged):
+        content = _Manifest.model_validate_json(path.read_bytes())
+    return [
+        Slot(
+            pool=entry.pool,
+            set=entry.set,
+            train_hash=entry.train_sha256,
+            nominal=entry.nominal,
+            size=release.n,
+            epsilon=release.epsilon,
+            delta=release.delta,
+            seed=release.seed,
+            ticket=release.ticket,
+            tied=content.tied,
+        )
+        for entry in content.sets
+        for release in entry.releases
+    ]
 
 
-def _slot(entry: Mapping[str, Any], release: Mapping[str, Any], tied: bool) -> Slot:
-    return Slot(
-        pool=entry["pool"],
-        set=entry["set"],
-        train_hash=entry["train_sha256"],
-        nominal=int(entry["nominal"]),
-        size=int(release["n"]),
-        epsilon=float(release["epsilon"]),
-        delta=float(release["delta"]),
-        seed=int(release["seed"]),
-        ticket=release["ticket"],
-        tied=tied,
-    )
+class _Release(BaseModel):
+    n: int = Field(ge=1)
+    epsilon: Epsilon
+    delta: float = Field(gt=0, lt=1)
+    seed: int = Field(ge=0)
+    ticket: str
+
+
+class _Set(BaseModel):
+    """Pool and set are names: a path in their place could lead out of the folder."""
+
+    pool: Name
+    set: Name
+    train_sha256: str
+    nominal: int = Field(ge=1)
+    releases: list[_Release]
+
+
+class _Manifest(BaseModel):
+    sets: list[_Set]
+    tied: bool = False

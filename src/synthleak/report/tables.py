@@ -103,7 +103,18 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return "inf" if math.isinf(value) else repr(value)
-    return str(value)
+    return guarded(value) if isinstance(value, str) else str(value)
+
+
+def guarded(text: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet would run as a formula.
+
+    Ids and labels come from files; Parquet holds them as they are.
+
+    >>> guarded("=HYPERLINK(1)"), guarded("p-7")
+    ("'=HYPERLINK(1)", 'p-7')
+    """
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def summary(results: Results) -> dict[str, Any]:

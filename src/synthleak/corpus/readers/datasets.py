@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, Field, ValidationError
 
 from synthleak.core.errors import CorpusError, SpecError
-from synthleak.core.validation import nearest
+from synthleak.core.validation import key_path, nearest, valid_name
 from synthleak.corpus.arrow import arrow_rows
 from synthleak.corpus.corpus import Record, readers
 from synthleak.corpus.files import read_json
 from synthleak.corpus.rows import FieldReader
 
-Decode = Callable[[Any], Any]
+M = TypeVar("M", bound=BaseModel)
 
 
 @readers.register("datasets", version=1)
@@ -25,8 +25,8 @@ class Datasets(FieldReader):
     split: str | None = Field(default=None, description="which split, where the folder has several")
 
     def default_name(self) -> str:
-        """Return the folder's name."""
-        return self.path.name
+        """Return the folder's name, as a name may be written."""
+        return valid_name(self.path.name, "corpus")
 
     def read(self) -> Iterator[Record]:
         """Yield a record per row, with class numbers turned into class names."""
@@ -36,9 +36,10 @@ class Datasets(FieldReader):
         for file in _data_files(folder):
             for row in arrow_rows(file):
                 number += 1
-                for column, decode in decoders.items():
-                    row[column] = decode(row.get(column))
-                yield self.record(row, number, f"{folder}, row {number}")
+                where = f"{folder}, row {number}"
+                for column, names in decoders.items():
+                    row[column] = _named(row.get(column), names, column, where)
+                yield self.record(row, number, where)
 
     def _folder(self) -> Path:
         if not self.path.is_dir():
@@ -46,7 +47,7 @@ class Datasets(FieldReader):
         index = self.path / "dataset_dict.json"
         if not index.is_file():
             return self.path
-        splits = [str(name) for name in read_json(index).get("splits", [])]
+        splits = _metadata(index, _Index).splits
         if self.split is None and len(splits) > 1:
             raise SpecError(
                 "the folder holds several splits", "corpus.split", f"name one: {', '.join(splits)}"
@@ -61,7 +62,7 @@ def _data_files(folder: Path) -> list[Path]:
     """Return the data files in order: those that state.json names, else all of the folder."""
     state = folder / "state.json"
     if state.is_file():
-        files = [folder / str(item["filename"]) for item in read_json(state).get("_data_files", [])]
+        files = [folder / item.filename for item in _metadata(state, _State).data_files]
     else:
         files = sorted(folder.glob("*.arrow"))
     if not files:
@@ -71,25 +72,66 @@ def _data_files(folder: Path) -> list[Path]:
     return files
 
 
-def _class_names(folder: Path) -> dict[str, Decode]:
-    """Return, for every column of class numbers, what turns them into names."""
+def _class_names(folder: Path) -> dict[str, list[str]]:
+    """Return the names of the classes, for every column of class numbers."""
     info = folder / "dataset_info.json"
-    features = read_json(info).get("features") if info.is_file() else None
+    features = _metadata(info, _Info).features if info.is_file() else None
     found = {}
     for column, feature in (features or {}).items():
         inner = feature[0] if isinstance(feature, list) and feature else feature
         inner = inner.get("feature", inner) if isinstance(inner, dict) else {}
         if isinstance(inner, dict) and inner.get("_type") == "ClassLabel" and inner.get("names"):
-            found[column] = _namer(inner["names"])
+            found[column] = _checked({"names": inner["names"]}, _Classes, info).names
     return found
 
 
-def _namer(names: list[str]) -> Decode:
-    def decode(value: Any) -> Any:
-        if isinstance(value, list):
-            return [decode(item) for item in value if item is not None and item >= 0]
-        if value is None or value < 0:  # -1 stands for a class that is not known
-            return None
-        return names[value] if value < len(names) else value
+def _named(value: Any, names: list[str], column: str, where: str) -> Any:
+    if isinstance(value, list):
+        inside = [
+            _named(item, names, column, where) for item in value if not isinstance(item, list)
+        ]
+        return [item for item in inside if item is not None]
+    if value is None:
+        return None
+    if not isinstance(value, int):
+        raise CorpusError(
+            f"the field {column!r} holds a {type(value).__name__}, not the number of a class", where
+        )
+    if value < 0:  # -1 stands for a class that is not known
+        return None
+    return names[value] if value < len(names) else value
 
-    return decode
+
+class _DataFile(BaseModel):
+    filename: str
+
+
+class _Index(BaseModel):
+    splits: list[str] = []
+
+
+class _State(BaseModel):
+    data_files: list[_DataFile] = Field(default=[], alias="_data_files")
+
+
+class _Info(BaseModel):
+    features: dict[str, Any] | None = None
+
+
+class _Classes(BaseModel):
+    names: list[str]
+
+
+def _metadata(path: Path, kind: type[M]) -> M:
+    return _checked(read_json(path), kind, path)
+
+
+def _checked(content: dict[str, Any], kind: type[M], path: Path) -> M:
+    """Read what `datasets` wrote beside the data; a file of another shape is refused."""
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        place = key_path(error.errors(include_url=False)[0]["loc"])
+        raise CorpusError(
+            f"{place} is not what `save_to_disk` writes", str(path), "save the dataset again"
+        ) from None

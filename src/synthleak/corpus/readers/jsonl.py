@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 from synthleak.core.errors import CorpusError
+from synthleak.core.reading import Boundary
 from synthleak.corpus.corpus import Record, readers
 from synthleak.corpus.files import Encoding, open_lines
 from synthleak.corpus.rows import FieldReader
@@ -25,30 +26,19 @@ class Jsonl(FieldReader):
                 yield self.record(json_object(line, where), number, where)
 
 
-def _can_be_written(row: object) -> bool:
-    try:
-        json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def json_object(line: str, where: str) -> dict[str, object]:
     """Read one line as a JSON object."""
-    try:
-        row = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        column = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise CorpusError(
-            f"not valid JSON{column}", where, "each line must be one whole JSON object"
-        ) from None
-    # JSON can spell half of a pair, such as of an emoji that was cut. No file can hold it.
-    if "\\ud" in line.lower() and not _can_be_written(row):
-        raise CorpusError(
-            "a text holds invalid Unicode (an unpaired surrogate)",
-            where,
-            "correct or drop that record",
+
+    def invalid(error: Exception) -> CorpusError:
+        reason = ": nested too deeply, or a number with too many digits"
+        if isinstance(error, json.JSONDecodeError):
+            reason = f" at column {error.colno}"
+        return CorpusError(
+            f"not valid JSON{reason}", where, "each line must be one whole JSON object"
         )
+
+    with Boundary(invalid):
+        row = json.loads(line)
     if not isinstance(row, dict):
         raise CorpusError(f"a JSON object is needed, found {type(row).__name__}", where)
     return row

@@ -9,8 +9,9 @@ from pathlib import Path
 from pydantic import ConfigDict, Field, field_serializer
 
 from synthleak.core.errors import CorpusError
+from synthleak.core.limits import counted
 from synthleak.core.text import fold
-from synthleak.core.validation import DataPath
+from synthleak.core.validation import DataPath, name_of_file
 from synthleak.corpus.corpus import Corpus, Declared, Reader, Record, Role, Split, readers
 from synthleak.corpus.files import Encoding
 from synthleak.corpus.sources import MEMORY, Fields, Rows, numbered_rows
@@ -49,7 +50,7 @@ class SplitFiles(Reader):
 
     def default_name(self) -> str:
         """Return the name of the members' file without its endings."""
-        return "members" if isinstance(self.members, Rows) else self.members.name.partition(".")[0]
+        return "members" if isinstance(self.members, Rows) else name_of_file(self.members)
 
     def read(self) -> Iterator[Record]:
         """Yield members, then holdout, then reference."""
@@ -106,7 +107,8 @@ class SplitFiles(Reader):
             source, text=self.text, encoding=self.encoding, key=f"--{role} (corpus.{role})"
         )
         try:
-            return [fields.record(row, number, where) for number, where, row in rows]
+            found = (fields.record(row, number, where) for number, where, row in rows)
+            return list(counted(found, role, f"--{role} (corpus.{role})"))
         except CorpusError as error:
             raise CorpusError(error.what, error.where, _both(error.remedy)) from None
 

@@ -11,9 +11,10 @@ from xml.etree import ElementTree
 from pydantic import BeforeValidator, Field
 
 from synthleak.core.errors import CorpusError
+from synthleak.core.reading import Boundary
 from synthleak.core.validation import DataPath, listed
 from synthleak.corpus.corpus import Record, readers
-from synthleak.corpus.files import cannot_open
+from synthleak.corpus.files import cannot_open, check_regular
 from synthleak.paper.published import Published
 
 Paths = Annotated[tuple[DataPath, ...], BeforeValidator(listed), Field(min_length=1)]
@@ -72,12 +73,16 @@ class N2c2(Published):
 
 
 def _parse(path: Path) -> ElementTree.Element:
-    try:
-        return ElementTree.parse(path).getroot()
-    except ElementTree.ParseError as error:
+    def invalid(error: Exception) -> CorpusError:
+        if isinstance(error, OSError):
+            return cannot_open(path, error)
+        if not isinstance(error, ElementTree.ParseError):  # an encoding that nobody knows
+            return CorpusError("not valid XML", str(path), "fetch it again")
         line, column = error.position
-        raise CorpusError(
+        return CorpusError(
             f"not valid XML at column {column + 1}", f"{path}, line {line}", "fetch it again"
-        ) from None
-    except OSError as error:
-        raise cannot_open(path, error) from None
+        )
+
+    check_regular(path)
+    with Boundary(invalid):
+        return ElementTree.parse(path).getroot()

@@ -5,15 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import ZipFile
 
 from pydantic import Field
 
 from synthleak.core.errors import CorpusError, import_extra
+from synthleak.core.limits import FILE
 from synthleak.core.predicate import is_marked
+from synthleak.core.reading import Boundary
 from synthleak.core.validation import DataPath
 from synthleak.corpus.corpus import Record, readers
-from synthleak.corpus.files import cannot_open
+from synthleak.corpus.files import cannot_open, check_regular
 from synthleak.corpus.rows import plain_cell
 from synthleak.paper.published import Published
 
@@ -52,25 +54,32 @@ class Psytar(Published):
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
         openpyxl = import_extra("openpyxl", extra="xlsx", by="the reader 'psytar'")
-        try:
-            with self.path.open("rb") as file:
-                with warnings.catch_warnings():
-                    # Workbooks carry forms and styles that openpyxl leaves out; no cell is lost.
-                    warnings.simplefilter("ignore", UserWarning)
-                    book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-                if self.sheet not in book.sheetnames:
-                    raise CorpusError(
-                        f"there is no sheet {self.sheet!r}",
-                        str(self.path),
-                        f"it holds: {', '.join(book.sheetnames)}",
-                    )
-                yield from book[self.sheet].iter_rows(values_only=True)
-        except (BadZipFile, KeyError, ValueError):
-            raise CorpusError(
-                "not a whole .xlsx workbook", str(self.path), "fetch it again"
-            ) from None
-        except OSError as error:
-            raise cannot_open(self.path, error) from None
+
+        def broken(error: Exception) -> CorpusError:
+            if isinstance(error, OSError) and error.errno is not None:
+                return cannot_open(self.path, error)
+            return CorpusError("not a whole .xlsx workbook", str(self.path), "fetch it again")
+
+        check_regular(self.path)
+        boundary = Boundary(broken)
+        with boundary:
+            file = self.path.open("rb")
+        with file:
+            with boundary, warnings.catch_warnings():
+                # Workbooks carry forms and styles that openpyxl leaves out; no cell is lost.
+                warnings.simplefilter("ignore", UserWarning)
+                unpacked = sum(part.file_size for part in ZipFile(file).infolist())
+                FILE.check(unpacked, "the unpacked file", str(self.path))
+                book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            if self.sheet not in book.sheetnames:
+                raise CorpusError(
+                    f"there is no sheet {self.sheet!r}",
+                    str(self.path),
+                    f"it holds: {', '.join(book.sheetnames)}",
+                )
+            with boundary:
+                rows = book[self.sheet].iter_rows(values_only=True)
+            yield from boundary.each(rows)
 
 
 def _record(number: int, text: str, cells: dict[str, Any]) -> Record:

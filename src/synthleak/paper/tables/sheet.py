@@ -7,6 +7,7 @@ import io
 import math
 
 from synthleak.paper.tables.layout import Table, Value
+from synthleak.report.tables import guarded
 
 
 def table(item: Table) -> str:
@@ -17,7 +18,7 @@ def table(item: Table) -> str:
     writer.writerow(heads)
     for part, block, row in item.rows:
         cells = {"part": part.name, "block": block.title}
-        cells |= dict(zip(part.stubs, row.stubs, strict=True))
+        cells |= dict(zip(part.stubs, map(guarded, row.stubs), strict=True))
         for column, entry in zip(part.columns, row.entries, strict=True):
             cells |= {_name(column.name, key): _value(v) for key, v in entry.values.items()}
         writer.writerow(cells.get(head, "") for head in heads)
@@ -52,4 +53,4 @@ def _value(value: Value) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return "inf" if math.isinf(value) else repr(value)
-    return str(value)
+    return guarded(value) if isinstance(value, str) else str(value)

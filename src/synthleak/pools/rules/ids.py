@@ -74,4 +74,6 @@ def _column(row: dict[str, Any], field: str, where: str) -> Any:
         raise CorpusError(
             f"there is no field {field!r}", where, f"set pool.field ({nearest_column(field, row)})"
         )
+    if not isinstance(row[field], str | int | float):
+        raise CorpusError(f"the field {field!r} holds a {type(row[field]).__name__}", where)
     return row[field]

@@ -31,7 +31,6 @@ from synthleak.releases.exchange import (
     dump_training,
     file_hash,
     program_seed,
-    read_bytes,
     read_release,
 )
 from synthleak.releases.redaction import redact
@@ -133,17 +132,22 @@ class Command(StatedGenerator):
     def generate(self, request: Request) -> Sequence[Synthetic]:
         """Write the training file, run the program, read what it wrote."""
         self.check()
-        with private_folder() as name:
-            folder = Path(name)
-            train, out = folder / "train.jsonl", folder / "release.jsonl"
-            train.write_bytes(dump_training(request.records))
-            argv = _filled(self.argv, request, train, out)
-            self._run(argv, folder, request)
-            if not out.is_file():
-                raise self._error("the program succeeded but wrote no file to {out}")
-            self._check_output(folder)
-            where = f"{self._who}, its output"
-            return read_release(read_bytes(out, where), request.size, where)
+        try:
+            with private_folder() as name:
+                return self._generate(request, Path(name))
+        except OSError as error:  # a full disk, or a program that removed the folder
+            why = f"its private folder cannot be used ({error.strerror})"
+            raise self._error(why, "free some space, and let the program keep it") from None
+
+    def _generate(self, request: Request, folder: Path) -> Sequence[Synthetic]:
+        train, out = folder / "train.jsonl", folder / "release.jsonl"
+        train.write_bytes(dump_training(request.records))
+        argv = _filled(self.argv, request, train, out)
+        self._run(argv, folder, request)
+        if not out.is_file():
+            raise self._error("the program succeeded but wrote no file to {out}")
+        self._check_output(folder)
+        return read_release(out, request.size, f"{self._who}, its output")
 
     def _run(self, argv: Sequence[str], folder: Path, request: Request) -> None:
         notes = folder / "stderr"

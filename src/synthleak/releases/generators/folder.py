@@ -17,7 +17,7 @@ from pydantic import Field
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.validation import DataPath
-from synthleak.releases.exchange import file_hash, read_bytes, read_release
+from synthleak.releases.exchange import check_release, file_hash, read_release
 from synthleak.releases.manifest import MANIFEST, Slot, read_manifest, ticket_of
 from synthleak.releases.release import Request, StatedGenerator, Synthetic, generators
 
@@ -69,7 +69,12 @@ class Folder(StatedGenerator):
                 str(self.path / slot.file),
                 remedy,
             )
-        said = read_bytes(note, str(note))[:200].split()
+        check_release(note)
+        try:
+            with note.open("rb") as file:
+                said = file.read(200).split()
+        except OSError as error:
+            raise GeneratorError(f"cannot be read ({error.strerror})", str(note)) from None
         if not said or said[0].lower() != slot.train_hash.encode():
             raise GeneratorError(
                 "the release was made from another training file",
@@ -80,6 +85,7 @@ class Folder(StatedGenerator):
     def _refuse_copies(self, files: Sequence[str]) -> None:
         first: dict[str, str] = {}
         for file in files:
+            check_release(self.path / file)
             content = file_hash(self.path / file)
             if content and content in first:
                 raise GeneratorError(
@@ -97,14 +103,15 @@ class Folder(StatedGenerator):
 
     def fingerprint(self, request: Request) -> str:
         """Return the content hash of the release, so that a replaced one is noticed."""
-        return file_hash(self.path / self._slot(request).file)
+        path = self.path / self._slot(request).file
+        check_release(path)
+        return file_hash(path)
 
     def generate(self, request: Request) -> Sequence[Synthetic]:
         """Read the release."""
         slot = self._slot(request)
         where = str(self.path / slot.file)
-        data = read_bytes(self.path / slot.file, where)
-        return read_release(data, request.size, where, of_set=slot.set)
+        return read_release(self.path / slot.file, request.size, where, of_set=slot.set)
 
     def _slot(self, request: Request) -> Slot:
         slots = _index(self.path, file_hash(self.path / MANIFEST))

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, field_serializer
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.identity import digest
+from synthleak.core.limits import RECORD, counted
 from synthleak.core.validation import DataPath, nearest_column
 from synthleak.corpus.files import Encoding
 from synthleak.corpus.rows import labels_of
@@ -56,7 +57,8 @@ class GivenRelease(StatedGenerator):
     def generate(self, request: Request) -> Sequence[Synthetic]:
         """Read the release. A blank text is accepted; a row without the field is an error."""
         rows = numbered_rows(self.path, text=self.text, encoding=self.encoding, key=KEY)
-        release = [self._record(row, where) for _, where, row in rows]
+        found = (self._record(row, where) for _, where, row in rows)
+        release = list(counted(found, "the release", KEY))
         if not release:
             raise GeneratorError(
                 "the release is empty", KEY, "give a release of some hundred records"
@@ -76,6 +78,7 @@ class GivenRelease(StatedGenerator):
             raise GeneratorError(
                 f"the field {self.text!r} holds a {type(text).__name__}, not a text", where
             )
+        RECORD.check(len(text), "the text", where)
         try:
             text.encode()
         except UnicodeEncodeError:
