@@ -16,6 +16,8 @@ from synthleak.audit.folder import MANIFEST, REPORT, RESULTS, RunFolder
 from synthleak.audit.result import Audit, open_run, results_key
 from synthleak.audit.setup import Setup, draw, read, select
 from synthleak.audit.status import open_finished
+from synthleak.audit.steps.forecast import REPORT as PAGE
+from synthleak.audit.steps.forecast import expected_stages
 from synthleak.audit.steps.observations import missing_evidence
 from synthleak.audit.steps.preconditions import examine
 from synthleak.audit.steps.releases import (
@@ -27,7 +29,7 @@ from synthleak.audit.steps.releases import (
 )
 from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Work
 from synthleak.core.cell import counted_cells
-from synthleak.core.engine.progress import Progress, Silent, duration
+from synthleak.core.engine.progress import Progress, default_progress, duration
 from synthleak.core.errors import Damaged, UserError
 from synthleak.core.private_files import Hold
 from synthleak.core.runtime import Runtime
@@ -57,7 +59,7 @@ def run(
     refused unless `extend` is set, which says what is new. Stages four to seven put what they make
     into the store of the folder; a stage asks the store for what it needs.
     """
-    runtime, progress = runtime or Runtime(), progress or Silent()
+    runtime, progress = runtime or Runtime(), progress or default_progress()
     started, folder = time.monotonic(), RunFolder(Path(out))
     with Hold(folder.root, MANIFEST) as hold:
         damaged = check_folder(folder)
@@ -68,6 +70,7 @@ def run(
         setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
         setup, news = _admitted(setup, folder, hold, staged, extend)  # nothing was written so far
         discard_releases(setup, damaged)
+        progress.expect(expected_stages(setup, runtime))
         made = make_missing_releases(setup, runtime, progress, news)  # 4. releases
         made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
         made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
@@ -79,8 +82,10 @@ def run(
                 f"nothing to do: {folder.root} is up to date ({counted_cells(setup.cells)})"
             )
             return audit
-        results = audit.results  # 8. analyses
-        files = written(results)  # 9. report
+        with progress.stage(PAGE, 1) as stage:
+            results = audit.results  # 8. analyses
+            files = written(results)  # 9. report
+            stage.advance()
         folder.finish(setup, key, files, seconds=time.monotonic() - started)
         took, cells = duration(time.monotonic() - started), counted_cells(setup.cells)
         progress.say(f"{cells} in {took}: see {folder.root / REPORT} and {folder.root / RESULTS}")
@@ -195,7 +200,7 @@ def analyse(
     All that take seconds, and those that the specs or `also` name; or `only` some. What they need
     and a folder's store does not hold is made there, so long as its evidence is whole.
     """
-    runtime, progress = runtime or Runtime(), progress or Silent()
+    runtime, progress = runtime or Runtime(), progress or default_progress()
     for option, names in (("--only", only), ("--also", also)):
         for name in names:
             analyses.get(name, option)

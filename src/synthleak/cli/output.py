@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,12 +22,17 @@ _BEYOND_ASCII_CONTROL = re.compile(r"[\x7f-\x9f]")
 """Control characters that JSON may hold as they are."""
 WIDE = 200
 """Columns of a table that goes into a file or a pipe, where no terminal sets a width."""
+UNLIMITED = 100_000
 
 
 def print_table(
-    rows: Sequence[Mapping[str, Any]], *, title: str = "", as_json: bool = False
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    title: str = "",
+    as_json: bool = False,
+    wide: bool = False,
 ) -> None:
-    """Print rows that share their keys."""
+    """Print rows that share their keys; numbers are never broken, nor is anything if `wide`."""
     if as_json:
         print_json(rows)
         return
@@ -32,15 +40,45 @@ def print_table(
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
-    for key, value in (rows[0] if rows else {}).items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        table.add_column(key, justify="right" if number else "left", overflow="fold")
+    table = Table(
+        box=SIMPLE_HEAD,
+        title=title or None,
+        title_justify="left",
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for key in rows[0] if rows else {}:
+        number = any(
+            isinstance(row[key], int | float) and not isinstance(row[key], bool) for row in rows
+        )
+        table.add_column(
+            key.replace(" ", "\n") if number else key,
+            justify="right" if number else "left",
+            overflow="fold",
+            no_wrap=number,
+        )
     for row in rows:
         table.add_row(*(shown(value) for value in row.values()))
-    width = None if sys.stdout.isatty() else WIDE
+    width = UNLIMITED if wide else terminal_width() or WIDE
     console = Console(highlight=False, markup=False, emoji=False, width=width)
     console.print(table)
+    click.echo()
+
+
+def terminal_width() -> int | None:
+    """Return how many columns the reader sees; None in a file or a pipe."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return shutil.get_terminal_size().columns
+    return None
+
+
+def print_prose(text: str) -> None:
+    """Print a paragraph; on a terminal no word is broken."""
+    width = terminal_width()
+    if width is not None:
+        text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+    click.echo(printable(text))
 
 
 def columns_of(rows: Sequence[object], columns: Sequence[str]) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from synthleak.audit.steps.releases import missing_releases, wanted_sets
 from synthleak.audit.steps.work import AFTER_RELEASES, Work
 from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
-from synthleak.core.engine.progress import Progress, Silent
+from synthleak.core.engine.progress import Progress, default_progress
 from synthleak.core.runtime import Runtime, available_cores
 from synthleak.core.spec import LoadedSpec
 from synthleak.core.store import FolderStore, Store
@@ -76,7 +76,7 @@ def estimate(
     loaded: LoadedSpec, runtime: Runtime | None = None, progress: Progress | None = None
 ) -> Cost:
     """Probe what a spec would cost on this machine, with the workers that `runtime` names."""
-    runtime, progress = runtime or Runtime(), progress or Silent()
+    runtime, progress = runtime or Runtime(), progress or default_progress()
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="synthleak-cost-") as name:
         store = FolderStore(Path(name) / "store")
