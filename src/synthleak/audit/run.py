@@ -69,6 +69,8 @@ def run(
         pools = select(inputs, staged)  # 2. pools: the records that are asked about
         setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
         setup, news = _admitted(setup, folder, hold, staged, extend)  # nothing was written so far
+        for name in setup.left_out:
+            progress.say(f"the pool {name!r} is empty and left out: its rule selects nobody")
         discard_releases(setup, damaged)
         progress.expect(expected_stages(setup, runtime))
         made = make_missing_releases(setup, runtime, progress, news)  # 4. releases
