@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
 
 from support.command_line import assert_one_line_mistake, synthleak
 from support.specs import tiny_spec
-from synthleak.cli.main import cli
+from synthleak import open_run
+from synthleak.cli.main import SECTIONS, cli
 from synthleak.core.toml import dump_toml
 
 
@@ -37,6 +40,66 @@ def test_second_run_does_nothing_and_prints_json(finished: Path) -> None:
         table = list(csv.DictReader(file))
     assert [row["proxy"] for row in rows] == [row["proxy"] for row in table]
     assert [row["epsilon"] for row in table] == ["inf"] * 3 + ["2.0"] * 3
+
+
+def test_a_run_prints_a_row_per_cell_in_80_columns(finished: Path) -> None:
+    words = ["run", "audit.toml", "--out", "run", "--workers", "1"]
+    with contextlib.chdir(finished):
+        done = CliRunner().invoke(cli, words, env={"COLUMNS": "80"})
+        wide = CliRunner().invoke(cli, [*words, "--wide"], env={"COLUMNS": "80"})
+    assert done.exit_code == wide.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[:3] for line in lines if line.startswith("outlier ")] == [
+        ["outlier", "ngram", "∞"],
+        ["outlier", "ngram", "2"],
+    ]
+    with (finished / "run/results/cells.csv").open(encoding="utf-8") as file:
+        columns = next(csv.reader(file))
+    header = next(line for line in wide.stdout.splitlines() if line.startswith("corpus "))
+    assert header.split() == columns
+
+
+def test_junit_summary_has_a_failure_per_leak(finished: Path) -> None:
+    with contextlib.chdir(finished):
+        words = ["report", "run", "--summary", "ci/audit.xml"]
+        assert CliRunner().invoke(cli, words).exit_code == 0
+        audit = open_run(finished / "run")
+        tree = ElementTree.parse("ci/audit.xml").getroot()
+    found = {case.get("name"): case.find("failure") for case in tree.iter("testcase")}
+    assert found.keys() == {one.name for one in audit.cell_results}
+    for one in audit.cell_results:
+        failure = found[one.name]
+        assert (failure is not None) == one.verdict.leaks
+        assert failure is None or failure.get("message") == str(one.verdict)
+    leaks = sum(one.verdict.leaks for one in audit.cell_results)
+    assert leaks and tree.get("failures") == str(leaks) and tree.get("tests") == "2"
+    assert audit.headline in [element.text for element in tree.iter("system-out")]
+
+
+def test_summary_follows_the_gate(finished: Path) -> None:
+    with contextlib.chdir(finished):
+        failing = ["report", "run", "--fail-if", "epsilon == 2", "--summary"]
+        for name in ("gate.xml", "gate.md"):
+            assert CliRunner().invoke(cli, [*failing, name]).exit_code == 1
+        passing = ["report", "run", "--fail-if", "auc > 2", "--summary", "passed.md"]
+        assert CliRunner().invoke(cli, passing).exit_code == 0
+        audit = open_run(finished / "run")
+        (failure,) = ElementTree.parse("gate.xml").getroot().iter("failure")
+        page, passed = (Path(name).read_text(encoding="utf-8") for name in ("gate.md", "passed.md"))
+    assert failure.get("message") == "--fail-if holds in S1, S2, S3"
+    assert "- failed: ngram at ε = 2, pool outlier: --fail-if holds in S1, S2, S3" in page
+    assert "failed:" not in passed and "--fail-if holds in none of 2 cells." in passed
+    assert audit.headline.replace("_", "\\_") in page
+    assert "| outlier | ngram | ∞ | leak found |" in page
+    texts = [record.text for record in audit.setup.corpus.records]
+    assert not [text for text in texts if text in page]
+
+
+def test_summary_needs_a_known_format(finished: Path) -> None:
+    done = synthleak("run", "audit.toml", "--out", "new", "--summary", "a.txt", cwd=finished)
+    assert_one_line_mistake(done, "--summary: unknown format: 'a.txt'; end the name in .xml or .md")
+    assert not (finished / "new").exists()
 
 
 def test_quiet_prints_nothing(finished: Path) -> None:
@@ -162,7 +225,11 @@ def test_list_alone_lists_the_kinds(tmp_path: Path) -> None:
 
 def test_help_and_completion(tmp_path: Path) -> None:
     text = synthleak("--help", cwd=tmp_path).stdout
-    assert "First steps" in text
+    assert "First steps" in text and max(map(len, text.splitlines())) <= 80
+    assert all(f"\n{title}:\n" in text for title in SECTIONS)
+    assert [command.name for section in SECTIONS.values() for command in section] == re.findall(
+        r"(?m)^  ([a-z]+)  ", text.partition("Before an audit:")[2]
+    )
     for name in ("demo", "init", "run", "status", "list", "completion"):
         assert name in text
         assert "Usage" in synthleak(name, "--help", cwd=tmp_path).stdout

@@ -15,6 +15,7 @@ from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcome
 from synthleak.audit.folder import MANIFEST, REPORT, RESULTS, RunFolder
 from synthleak.audit.result import Audit, open_run, results_key
 from synthleak.audit.setup import Setup, draw, read, select
+from synthleak.audit.sources import AnyAudit, Source, named_audits
 from synthleak.audit.status import open_finished
 from synthleak.audit.steps.forecast import REPORT as PAGE
 from synthleak.audit.steps.forecast import expected_stages
@@ -190,15 +191,16 @@ def _loaded(spec: Spec | LoadedSpec | Path | str) -> LoadedSpec:
 
 
 def analyse(
-    folders: Sequence[Path | str],
+    audits: Sequence[Source] | AnyAudit,
     *,
     only: Sequence[str] = (),
     also: Sequence[str] = (),
     runtime: Runtime | None = None,
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Run the analyses on one run folder, or on several joined into one study.
+    """Run the analyses on one audit, or on several joined into one study.
 
+    `audits` are run folders, opened audits, or pairs of a name and one of them.
     All that take seconds, and those that the specs or `also` name; or `only` some. What they need
     and a folder's store does not hold is made there, so long as its evidence is whole.
     """
@@ -207,13 +209,13 @@ def analyse(
         for name in names:
             analyses.get(name, option)
     studies, asked = [], [*also]
-    for folder in folders:
-        audit = open_run(folder)
+    for _, audit in named_audits(audits, open_run):
+        folder = str(audit.folder.root)
         if missing_releases(audit.setup) or missing_evidence(audit.setup):
-            raise UserError("the audit is not finished", str(folder), "go on with `run` first")
+            raise UserError("the audit is not finished", folder, "go on with `run` first")
         wanted = {*only, *also} if only else {*also, *audit.setup.spec.analyses.also}
         works = (*MEASUREMENTS, META) if META.title in wanted else MEASUREMENTS
         _make(works, audit.setup, runtime, progress)
         asked += wanted
-        studies.append((str(folder), audit.study))
+        studies.append((folder, audit.study))
     return outcomes_of(join_studies(studies), only=only, also=asked)

@@ -165,8 +165,13 @@ class Setup:
         return [designs.get(plan.design).version, plan.fingerprint]
 
     def stream_name(self, title: str, cell: Cell) -> StreamName:
-        """Name the random streams of a cell."""
+        """Name the random streams of a cell.
+
+        In a check names come from files, and records may come from memory: they do not count.
+        """
         budget = repr(cell.epsilon)
+        if self.corpus.split is not None:
+            return (self.spec.seed, title, "given", cell.pool, budget)
         return (self.spec.seed, title, cell.corpus, cell.pool, cell.generator, budget)
 
     def raw_texts(self, record_set: RecordSet) -> list[str]:

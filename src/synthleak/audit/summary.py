@@ -127,18 +127,19 @@ def junit(audit: Audit, gate: Predicate | None = None) -> str:
             ElementTree.SubElement(element, "system-out").text = _xml_text(case.details)
     ElementTree.SubElement(suite, "system-out").text = _xml_text(audit.headline)
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
 def markdown(audit: Audit, gate: Predicate | None = None) -> str:
     """Return Markdown: the headline, what the gate says, a row per cell, the remarks."""
     cases = _cases(audit, gate)
-    failed = [f"- ❌ {_plain(case.name)}: {_plain(case.failed)}" for case in cases if case.failed]
+    failed = [f"- failed: {_plain(case.name)}: {_plain(case.failed)}" for case in cases if case.failed]
     parts = [f"## synthleak: {_plain(audit.setup.corpus.name)}", _plain(audit.headline)]
     if failed:
         parts.append("\n".join(failed))
     elif gate is not None:
-        parts.append(f"✅ --fail-if holds in none of {len(cases)} cells.")
+        parts.append(f"--fail-if holds in none of {len(cases)} cells.")
     parts.append(_markdown_table(cell_overview(audit.cell_results)))
     remarks = [f"- **{_plain(one.name)}**: {_plain(one.text)}" for one in audit.remarks]
     if remarks:
