@@ -241,8 +241,16 @@ def test_the_command_and_its_spec_give_the_same_tables(files: Path) -> None:
     )
     assert table < copies < remark
     for option in ("--include-text", "--show-text"):  # the second is the old spelling
-        shown = cli(*COMMAND, "synthetic.jsonl", *options, "--random-split", "--out", "one", option,
-                    cwd=files)
+        shown = cli(
+            *COMMAND,
+            "synthetic.jsonl",
+            *options,
+            "--random-split",
+            "--out",
+            "one",
+            option,
+            cwd=files,
+        )
         assert "".join(MEMBERS[0]["text"].split()) in "".join(shown.stdout.split())
     assert "--show-text" not in cli("check", "--help", cwd=files).stdout
     gate = ("--random-split", "--out", "one", "--quiet", "--fail-if", "copied_members > 0")
@@ -275,7 +283,9 @@ def test_frames_and_files_give_the_same_figures(files: Path) -> None:
     frames = [pandas.read_json(path, lines=True, dtype=False) for path in paths]
     two = synthleak.check(*frames, **options)
     for name in ("cells", "proxies", "records", "copies"):
-        tables = [audit.to_pandas(name).drop(columns=["corpus", "generator"]) for audit in (one, two)]
+        tables = [
+            audit.to_pandas(name).drop(columns=["corpus", "generator"]) for audit in (one, two)
+        ]
         pandas.testing.assert_frame_equal(*tables, check_exact=True)
     assert one.headline == two.headline
 

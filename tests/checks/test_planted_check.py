@@ -135,7 +135,9 @@ def test_notebook_shows_named_members_copies_and_remarks(audit: synthleak.Audit)
     assert not [text for text in TEXTS if text in shown]
 
 
-def test_a_check_fits_80_columns(audit: synthleak.Audit, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_fits_80_columns(
+    audit: synthleak.Audit, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "80")
         show(audit, How(synthleak.Runtime(workers=1), quiet=False, as_json=False))

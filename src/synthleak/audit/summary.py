@@ -49,9 +49,7 @@ def _overview_row(one: CellResult) -> dict[str, Any]:
         "ε": format_epsilon(one.cell.epsilon, infinity="–" if one.copies else "∞"),
         "verdict": WORDS[one.verdict.worst].removesuffix(" at this power"),
         "named": None if named is None else f"{named:,} of {len(one.measurements.records):,}",
-        "recognised of 100": None
-        if named is not None or rate is None
-        else round(100 * rate.value),
+        "recognised of 100": None if named is not None or rate is None else round(100 * rate.value),
         "copied": None if one.copies is None else one.copies.verbatim[0],
         "AUC": None if fitted is None else fitted.value,
         "chance limit": None if fitted is None else fitted.null,
@@ -134,7 +132,9 @@ def junit(audit: Audit, gate: Predicate | None = None) -> str:
 def markdown(audit: Audit, gate: Predicate | None = None) -> str:
     """Return Markdown: the headline, what the gate says, a row per cell, the remarks."""
     cases = _cases(audit, gate)
-    failed = [f"- failed: {_plain(case.name)}: {_plain(case.failed)}" for case in cases if case.failed]
+    failed = [
+        f"- failed: {_plain(case.name)}: {_plain(case.failed)}" for case in cases if case.failed
+    ]
     parts = [f"## synthleak: {_plain(audit.setup.corpus.name)}", _plain(audit.headline)]
     if failed:
         parts.append("\n".join(failed))

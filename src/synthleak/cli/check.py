@@ -23,10 +23,26 @@ SHOWN = 10
 
 
 @click.command()
-@click.option("--members", metavar="FILE", type=PATH, required=True, help="The records it was made from.")
-@click.option("--holdout", metavar="FILE", type=PATH, required=True, help="Records that were not used for it.")
-@click.option("--release", metavar="FILE", type=PATH, required=True, multiple=True, help="The synthetic records.")
-@click.option("--reference", metavar="FILE", type=PATH, help="Other records of the same kind, for attacker S2.")
+@click.option(
+    "--members", metavar="FILE", type=PATH, required=True, help="The records it was made from."
+)
+@click.option(
+    "--holdout", metavar="FILE", type=PATH, required=True, help="Records that were not used for it."
+)
+@click.option(
+    "--release",
+    metavar="FILE",
+    type=PATH,
+    required=True,
+    multiple=True,
+    help="The synthetic records.",
+)
+@click.option(
+    "--reference",
+    metavar="FILE",
+    type=PATH,
+    help="Other records of the same kind, for attacker S2.",
+)
 @click.option("--pool", multiple=True, metavar="RULE", help="Ask about some records only.")
 @click.option(
     "--out", metavar="DIR", type=PATH, help="The run folder.  [default: runs/check-RELEASE]"

@@ -10,7 +10,6 @@ import click
 from synthleak.cli.options import PATH
 from synthleak.core.errors import UserError
 
-
 FIRST = {
     "check": "corpus.members, corpus.holdout and generator.path",
     "command": "corpus.path and generator.argv",

@@ -21,9 +21,7 @@ EXIT_FAILED = 1
 spec_argument = click.argument("spec", type=PATH)
 folder_argument = click.argument("folder", metavar="DIR", type=PATH)
 folders_argument = click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PATH)
-out_option = click.option(
-    "--out", metavar="DIR", type=PATH, required=True, help="The run folder."
-)
+out_option = click.option("--out", metavar="DIR", type=PATH, required=True, help="The run folder.")
 extend_option = click.option(
     "--extend", is_flag=True, help="Continue in a folder that belongs to an earlier spec."
 )

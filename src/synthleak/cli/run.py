@@ -77,6 +77,6 @@ def _name_built_in(audit: Audit) -> None:
     kinds = {section.kind for section in audit.setup.spec.generator}
     if kinds <= {*BUILT_IN}:
         print_prose(
-            f"This verdict is about the built-in generator {' and '.join(sorted(kinds))}, not yours:"
-            " put yours into the spec (synthleak init --for command; docs/generators.md)."
+            f"This verdict is about the built-in generator {' and '.join(sorted(kinds))}, not"
+            " yours: put yours into the spec (synthleak init --for command; docs/generators.md)."
         )

@@ -18,7 +18,7 @@ SPLIT_VERSION = 2
 """Raised when the pools of a given split change: order of targets, groups that are left out."""
 
 
-class EmptyPool(PoolError):
+class EmptyPoolError(PoolError):
     """A rule selects fewer than two records."""
 
 
@@ -86,7 +86,7 @@ def select_all(
 
             try:
                 pools[name] = keep(store, "pool", key, make, Pool.to_bytes, Pool.from_bytes)
-            except EmptyPool:
+            except EmptyPoolError:
                 if not order.optional:
                     raise
                 continue
@@ -104,7 +104,7 @@ def _select(order: PoolOrder, name: str, ground: Ground) -> Sequence[int]:
         asked = set(ground.corpus.split.positions("members", "holdout"))
         targets = [target for target in targets if target in asked]
     if len(targets) < 2:
-        raise EmptyPool(
+        raise EmptyPoolError(
             f"the pool {name!r} has {len(targets)} record{'s' * (len(targets) != 1)}"
             f" of {len(ground.corpus)}",
             remedy=f"loosen its rule ({order.rule.kind}): a pool needs at least 2 records;"

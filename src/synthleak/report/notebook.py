@@ -10,7 +10,6 @@ from synthleak.analyses.copies import CopyRow
 from synthleak.report.environment import environment
 from synthleak.report.results import CellResult
 
-
 FIRST = 10
 """Named records and copies that are listed; `results/` holds them all."""
 

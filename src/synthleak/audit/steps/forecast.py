@@ -1,7 +1,7 @@
 """How long the stages of a run may take, for the estimate that is shown while it runs.
 
 Rough: fitted to audits of short texts on one core. A stage that has begun is extrapolated from its
-own pace, and later ones are scaled by it (`core/engine/progress.py`). `synthleak plan cost` measures.
+own pace, and later ones are scaled by it (`core/engine/progress.py`). `plan cost` measures instead.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def expected_stages(setup: Setup, runtime: Runtime) -> dict[str, float]:
 
 
 def _observing(setup: Setup, cell: Cell) -> float:
-    """Estimate the seconds that 32 proxies, or two prior attacks, take for the releases of a cell."""
+    """Estimate the seconds that 32 proxies, or two prior attacks, take for a cell's releases."""
     plan, records = setup.plans[cell.pool], setup.corpus.records
     characters = sum(len(record.text) for record in records) / len(records) * plan.release_size
     each = 2e-6 * characters * (1 + len(plan.targets) / 40)

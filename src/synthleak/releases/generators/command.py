@@ -45,7 +45,7 @@ _SHOWN_LINES = 3
 
 @generators.register("command", version=1)
 class Command(StatedGenerator):
-    """Any program: an argv list with {train} {out} {n} {epsilon} {delta} {seed} {python} filled in."""
+    """Any program: an argv list with {train} {out} {n} {epsilon} {delta} {seed} filled in."""
 
     argv: tuple[str, ...] = Field(min_length=1, description="the program and its arguments")
     timeout: float = Field(default=3600, gt=0, description="seconds that one release may take")

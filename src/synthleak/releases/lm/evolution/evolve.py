@@ -87,7 +87,9 @@ def _evolve(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> li
                 going = survivors(instance.population, counts, instance.quota, sigma, instance.rng)
                 instance.population = instance.population.keep(going)
         if number < rounds:
-            with timed(f"VARIATION texts of round {number}", number / rounds, (number + 1) / rounds):
+            with timed(
+                f"VARIATION texts of round {number}", number / rounds, (number + 1) / rounds
+            ):
                 _vary(generator, writer, instances, number)
     return instances
 
