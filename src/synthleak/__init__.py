@@ -12,7 +12,7 @@ Three calls, each returns an `Audit`:
 >>> audit.to_pandas("cells"), audit.write_report("report.html")  # doctest: +SKIP
 
 Beside them: `explain` shows why a record was recognised, `compare` puts audits side by side,
-`analyse` runs analyses over several run folders.
+`analyse` joins audits into one study; both take audits, run folders, or pairs of a name and one.
 """
 
 from __future__ import annotations

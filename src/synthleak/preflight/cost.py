@@ -24,7 +24,7 @@ from synthleak.audit.result import Audit, results_key
 from synthleak.audit.run import written
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.steps.measurements import redraws_of
-from synthleak.audit.steps.releases import missing_releases, wanted_sets
+from synthleak.audit.steps.releases import missing_releases, naming, wanted_sets
 from synthleak.audit.steps.work import AFTER_RELEASES, Work
 from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
@@ -82,8 +82,9 @@ def estimate(
         store = FolderStore(Path(name) / "store")
         setup = set_up(loaded, store)
         setup.plugins.encoder.check()
-        for _, generator in setup.plugins.generators:
-            generator.check()
+        for section, generator in setup.plugins.generators:
+            with naming(section.name):
+                generator.check()
         ready = time.perf_counter() - began
         trial = _Trial(setup, runtime.workers, progress)
         stages = {"start": _start(), "set up": ready, **trial.stages(Path(name) / "run")}

@@ -75,12 +75,12 @@ def check_generators(setup: Setup) -> None:
         if any(
             not is_made(setup, cell, item) for cell in cells for _, item in wanted_sets(setup, cell)
         ):
-            with _naming(section.name):
+            with naming(section.name):
                 generator.check()
 
 
 @contextmanager
-def _naming(name: str) -> Iterator[None]:
+def naming(name: str) -> Iterator[None]:
     """Let an error name the generator as the spec does: several may be of one kind."""
     try:
         yield
@@ -130,7 +130,7 @@ def missing_releases(setup: Setup) -> list[ReleaseUnit]:
 
 def make_releases(setup: Setup, unit: ReleaseUnit) -> int:
     """Let the generator make the releases of a unit; each is kept as soon as it is made."""
-    with _naming(unit.cell.generator):
+    with naming(unit.cell.generator):
         return _make_releases(setup, unit)
 
 
