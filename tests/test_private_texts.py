@@ -37,7 +37,7 @@ class Notes(Stage):
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
 
-    def note(self, doing: str) -> None:
+    def note(self, doing: str, part: float | None = None) -> None:
         self.lines.append(doing)
 
 

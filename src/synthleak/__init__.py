@@ -12,7 +12,7 @@ Three calls, each returns an `Audit`:
 >>> audit.to_pandas("cells"), audit.write_report("report.html")  # doctest: +SKIP
 
 Beside them: `explain` shows why a record was recognised, `compare` puts audits side by side,
-`analyse` runs analyses over several run folders.
+`analyse` joins audits into one study; both take audits, run folders, or pairs of a name and one.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from synthleak.analyses.cells import ProxyRow as ProxyRow
     from synthleak.analyses.cells import RecordRow as RecordRow
     from synthleak.audit.result import Audit as Audit
-    from synthleak.audit.result import compare as compare
     from synthleak.audit.result import open_run as open_run
     from synthleak.audit.run import analyse as analyse
     from synthleak.audit.run import run as run
+    from synthleak.audit.sources import compare as compare
     from synthleak.checks.check import check as check
     from synthleak.core.cell import Cell as Cell
     from synthleak.core.errors import SynthleakError as SynthleakError
@@ -61,7 +61,7 @@ _HOME = {
     "UserError": "synthleak.core.errors",
     "analyse": "synthleak.audit.run",
     "check": "synthleak.checks.check",
-    "compare": "synthleak.audit.result",
+    "compare": "synthleak.audit.sources",
     "explain": "synthleak.explanations.explanation",
     "load_spec": "synthleak.core.spec",
     "open_run": "synthleak.audit.result",

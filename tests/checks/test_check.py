@@ -14,7 +14,7 @@ from support.command_line import synthleak as cli
 from synthleak.checks.check import check_spec
 from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
-from synthleak.core.spec import LoadedSpec
+from synthleak.core.spec import LoadedSpec, Spec
 from synthleak.corpus.readers.demo import Demo
 
 RECORDS = [{"id": r.id, "text": r.text} for r in Demo(size=260, seed=8).read()]
@@ -230,12 +230,29 @@ COMMAND = ("check", "--members", "train.jsonl", "--holdout", "held.jsonl", "--re
 
 
 def test_the_command_and_its_spec_give_the_same_tables(files: Path) -> None:
-    options = ("--release-text", "output", "--encoder", "hashing", "--seed", "1", "--workers", "1")
+    options = ("--release-text", "output", "--encoder", "hashing", "--workers", "1")
     done = cli(*COMMAND, "synthetic.jsonl", *options, "--random-split", "--out", "one", cwd=files)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Leak found. 12 of 70 members are copied word for word.")
     assert "Copies in synthetic: 12 of 70 members and 0 of 70 holdout" in done.stdout
     assert MEMBERS[0]["text"] not in done.stdout
+    table, copies, remark = (
+        done.stdout.index(word) for word in ("verdict ", "copies (", "What the verdict rests on")
+    )
+    assert table < copies < remark
+    for option in ("--include-text", "--show-text"):  # the second is the old spelling
+        shown = cli(
+            *COMMAND,
+            "synthetic.jsonl",
+            *options,
+            "--random-split",
+            "--out",
+            "one",
+            option,
+            cwd=files,
+        )
+        assert "".join(MEMBERS[0]["text"].split()) in "".join(shown.stdout.split())
+    assert "--show-text" not in cli("check", "--help", cwd=files).stdout
     gate = ("--random-split", "--out", "one", "--quiet", "--fail-if", "copied_members > 0")
     failed = cli(*COMMAND, "synthetic.jsonl", *options, *gate, cwd=files)
     assert failed.returncode == 1 and "--fail-if holds in synthetic" in failed.stderr
@@ -255,6 +272,22 @@ def test_the_command_and_its_spec_give_the_same_tables(files: Path) -> None:
     for name in ("cells", "proxies", "records", "copies", "prior"):
         one, two = (files / run / "results" / f"{name}.csv" for run in ("one", "two"))
         assert one.read_bytes() == two.read_bytes()
+
+
+def test_frames_and_files_give_the_same_figures(files: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    options: dict[str, Any] = {"encoder": "hashing", "runtime": ONE, "release_text": "output"}
+    options["random_split"] = True
+    paths = [files / f"{name}.jsonl" for name in ("train", "held", "synthetic")]
+    one = synthleak.check(*paths, **options)
+    frames = [pandas.read_json(path, lines=True, dtype=False) for path in paths]
+    two = synthleak.check(*frames, **options)
+    for name in ("cells", "proxies", "records", "copies"):
+        tables = [
+            audit.to_pandas(name).drop(columns=["corpus", "generator"]) for audit in (one, two)
+        ]
+        pandas.testing.assert_frame_equal(*tables, check_exact=True)
+    assert one.headline == two.headline
 
 
 @pytest.mark.parametrize(
@@ -278,7 +311,7 @@ def test_a_mistake_is_one_line(files: Path, words: tuple[str, ...], said: str) -
     assert not (files / "x").exists()
 
 
-@pytest.mark.parametrize("situation", ["lone", "cohort", "vendor", "check"])
+@pytest.mark.parametrize("situation", ["lone", "cohort", "command", "vendor", "check"])
 def test_every_situation_has_a_spec_whose_settings_hold(tmp_path: Path, situation: str) -> None:
     from synthleak.audit.inputs import build_plugins
     from synthleak.core.spec import load_spec
@@ -289,5 +322,6 @@ def test_every_situation_has_a_spec_whose_settings_hold(tmp_path: Path, situatio
     made = build_plugins(loaded)
     expected = {"check": "given", "lone": "lone"}.get(situation, "cohort")
     assert loaded.spec.game.design == expected
-    kinds = {"check": "given", "vendor": "folder"}
+    assert loaded.spec.seed == Spec.model_fields["seed"].default
+    kinds = {"check": "given", "vendor": "folder", "command": "command"}
     assert [generator.kind for _, generator in made.generators] == [kinds.get(situation, "ngram")]

@@ -14,6 +14,8 @@ import pytest
 
 import synthleak
 from support.command_line import synthleak as cli
+from synthleak.cli.options import How
+from synthleak.cli.run import show
 from synthleak.corpus.readers.demo import Demo
 from synthleak.explanations.explanation import Explanation
 
@@ -121,6 +123,29 @@ def test_every_view_has_the_same_headline(audit: synthleak.Audit, folder: Path) 
     assert audit.headline in cli(*words, *options, cwd=folder).stdout
     told = json.loads(cli(*words, *options, "--json", cwd=folder).stdout)
     assert told["headline"] == audit.headline
+
+
+def test_notebook_shows_named_members_copies_and_remarks(audit: synthleak.Audit) -> None:
+    shown = html.unescape(audit._repr_html_())
+    first = min(audit.named, key=lambda row: (row.q_value, row.p_value))
+    assert f"<td>{first.record}</td><td>all</td>" in shown
+    for copy in audit.copies[:COPIED]:
+        assert f"<td>{copy.record}</td><td>{copy.side}</td>" in shown
+    assert audit.remarks and all(remark.text in shown for remark in audit.remarks)
+    assert not [text for text in TEXTS if text in shown]
+
+
+def test_a_check_fits_80_columns(
+    audit: synthleak.Audit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        show(audit, How(synthleak.Runtime(workers=1), quiet=False, as_json=False))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    (row,) = [line for line in lines if line.startswith("all ")]
+    assert row.split()[:5] == ["all", "synthetic", "–", "leak", "found"]
+    assert f"{len(audit.named)} of {SIZE}" in row
 
 
 def test_a_check_says_that_no_epsilon_was_stated(audit: synthleak.Audit, folder: Path) -> None:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
 from synthleak.core.engine.local import run_units
-from synthleak.core.engine.progress import Lines, Silent, duration, tell
+from synthleak.core.engine.progress import (
+    Lines,
+    Silent,
+    default_progress,
+    duration,
+    span,
+    tell,
+)
 from synthleak.core.errors import GeneratorError, UserError
 
 
@@ -142,6 +151,92 @@ def test_a_long_step_says_what_it_does() -> None:
         "releases: 0 of 2 (0%); training, step 1 of 9",
         "releases: 1 of 2 (50%), about 22 s left; training, step 2 of 9",
     ]
+
+
+def test_inner_steps_of_a_fleet_count_in_the_estimate() -> None:
+    screen, now = Screen(terminal=False), [0.0]
+    lines = Lines(screen, clock=lambda: now[0])  # type: ignore[arg-type]
+
+    def fleet(context: None, unit: int) -> int:
+        with span(0, 20):  # a fleet of 20 releases: 80 s of training, 20 s of sampling
+            for start, end in ((0.0, 0.8), (0.8, 1.0)):
+                with span(start, end):
+                    for step in range(1, 5):
+                        now[0] += 100 * (end - start) / 4
+                        tell("a phase", step / 4)
+        return 20
+
+    run_units(fleet, None, [1, 2], workers=1, progress=lines, title="releases", steps=40)
+    told = [line for line in screen.text.splitlines() if "left" in line]
+    assert told[0] == "releases: 0 of 40 (10%), about 3 min 0 s left; a phase"
+    left = [_seconds(line) for line in told]
+    assert len(left) > 8 and left == sorted(left, reverse=True) and left[-1] == 0
+
+
+def _seconds(line: str) -> int:
+    """Return the seconds that a line says are left."""
+    words = line.partition("about ")[2].partition(" left")[0].split()
+    units = {"s": 1, "min": 60}
+    return sum(int(n) * units[unit] for n, unit in zip(words[::2], words[1::2], strict=True))
+
+
+def test_estimate_covers_the_stages_to_come() -> None:
+    screen, now = Screen(terminal=False), [0.0]
+    lines = Lines(screen, clock=lambda: now[0])  # type: ignore[arg-type]
+    lines.expect({"releases": 0, "observations": 40, "measurements": 100})
+    for title, each in (("releases", 10.0), ("observations", 90.0), ("measurements", 50.0)):
+        with lines.stage(title, 2) as stage:
+            for _ in range(2):
+                now[0] += each
+                stage.advance()
+    assert screen.text.splitlines() == [
+        "[1/3] releases: 1 of 2 (50%), about 2 min 30 s left in all",  # 10, 40 and 100
+        "[1/3] releases: 2 of 2 (100%), about 2 min 20 s left in all",
+        "[1/3] releases: 2 in 20 s",
+        "[2/3] observations: 1 of 2 (50%), about 3 min 10 s left in all",  # 90 and 100
+        "[2/3] observations: 2 of 2 (100%), about 1 min 40 s left in all",
+        "[2/3] observations: 2 in 3 min 0 s",
+        "[3/3] measurements: 1 of 2 (50%), about 50 s left in all",
+        "[3/3] measurements: 2 of 2 (100%), about 0 s left in all",
+        "[3/3] measurements: 2 in 1 min 40 s",
+    ]
+
+
+def test_a_slow_stage_raises_what_is_expected_of_later_ones() -> None:
+    screen, now = Screen(terminal=False), [0.0]
+    lines = Lines(screen, clock=lambda: now[0])  # type: ignore[arg-type]
+    lines.expect({"observations": 40, "measurements": 100, "report": 10})
+    with lines.stage("observations", 1) as stage:
+        now[0] += 190.0  # (190 + 10) / (40 + 10): four times as long as expected
+        stage.advance()
+    with lines.stage("measurements", 2) as stage:
+        now[0] += 100.0
+        stage.note("cell 1")
+    assert "about 5 min 40 s left in all" in screen.text  # 4 · 100 - 100 and 4 · 10
+
+
+def test_python_shows_progress_on_a_terminal_and_in_a_notebook(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for terminal, kind in ((False, Silent), (True, Lines)):
+        monkeypatch.setattr("sys.stderr", Screen(terminal))
+        assert type(default_progress()) is kind
+    monkeypatch.setattr("sys.stderr", Screen(terminal=False))
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    assert type(default_progress()) is Lines
+
+
+def test_a_bar_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    screen, now = Screen(terminal=True), [0.0]
+    lines = Lines(screen, clock=lambda: now[0])  # type: ignore[arg-type]
+    lines.expect({"releases": 0})
+    with lines.stage("releases", 1000) as stage:
+        now[0] += 5000.0
+        stage.note("training 100 instances, step 12 of 200", 100.0)
+    first = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.text).splitlines()[0]
+    assert "[1/1] releases: 0 of 1,000 (10%), about 12 h 30 min left in all" in first
+    assert len(first) <= 80
 
 
 def test_duration_in_words() -> None:

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from support.specs import tiny_spec
-from synthleak import Audit, Runtime, run
-from synthleak.audit.result import compare
+from synthleak import Audit, Runtime, analyse, run
+from synthleak.audit.sources import compare
 from synthleak.cli.compare import compare as command
 from synthleak.core.errors import UserError
 from synthleak.core.spec import LoadedSpec, parse_spec
@@ -57,6 +57,19 @@ def test_the_same_plan_gives_paired_differences(run_audit: Callable[..., Audit])
     assert [cell.audit for cell in made.cells] == ["before", "after"]
     assert [cell.auc for cell in made.cells] == [fitted[0].value, fitted[1].value]
     assert made.audits[0].headline and made.cells[0].claim == "none" != made.cells[1].claim
+
+
+def test_audits_folders_and_pairs_may_be_mixed(run_audit: Callable[..., Audit]) -> None:
+    before = run_audit("before", generator=ngram(float("inf")))
+    after = run_audit("after", generator=ngram(2.0))
+    made = compare([before, after.folder.root])
+    assert [line.audit for line in made.audits] == ["before", "after"]
+    assert compare([str(before.folder.root), ("new", after)]).audits[1].audit == "new"
+    outcomes = analyse([before, ("new", after.folder.root)], only=["consistency"])
+    assert outcomes == analyse([before.folder.root, after], only=["consistency"])
+    assert analyse(before, only=["vulnerability"])[0].name == "vulnerability"
+    with pytest.raises(UserError, match="one audit alone cannot be compared; name two or more"):
+        compare([before])
 
 
 def test_another_seed_is_compared_without_pairing(run_audit: Callable[..., Audit]) -> None:

@@ -36,7 +36,7 @@ from synthleak.audit.steps.releases import (
 from synthleak.audit.steps.scores import scores_of
 from synthleak.audit.steps.work import OBSERVATIONS
 from synthleak.core.cell import Cell
-from synthleak.core.engine.progress import Progress, Silent
+from synthleak.core.engine.progress import Progress, default_progress
 from synthleak.core.errors import GeneratorError, PlanError, PoolError, UserError
 from synthleak.core.identity import digest
 from synthleak.core.private_files import working_in
@@ -96,7 +96,7 @@ def adjudicate(
     out: Path | str, *, runtime: Runtime | None = None, progress: Progress | None = None
 ) -> Adjudication:
     """Play the merged-pool game for the flagged cells of a finished audit, and for no others."""
-    runtime, progress = runtime or Runtime(), progress or Silent()
+    runtime, progress = runtime or Runtime(), progress or default_progress()
     audit = open_finished(out)
     flags = screen(audit)
     playable = [flag for flag in flags if flag.control is not None]

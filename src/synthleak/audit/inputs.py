@@ -49,7 +49,7 @@ def build_plugins(loaded: LoadedSpec) -> Plugins:
         rule = rules.build(
             pool.rule, pool.settings, key="rule", where=("pool", position), base=base
         )
-        orders.append(PoolOrder(pool.name, rule, f"pool[{position}]"))
+        orders.append(PoolOrder(pool.name, rule, f"pool[{position}]", pool.optional))
     made = []
     for position, section in enumerate(spec.generator):
         generator = generators.build(

@@ -65,8 +65,6 @@ from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.records.profile import PROFILE_VERSION
 from synthleak.releases.claim import Claim
 from synthleak.releases.release import Synthetic
-from synthleak.report.compare.comparison import Compared
-from synthleak.report.compare.comparison import compare as compare_results
 from synthleak.report.html import render
 from synthleak.report.notebook import notebook
 from synthleak.report.results import CellResult, Results, Table
@@ -87,8 +85,15 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """Show the audit in a notebook."""
-        facts = {"records": len(self.setup.corpus), "folder": self.folder.root}
-        return notebook(self.headline, self.cell_results, **facts)
+        return notebook(
+            self.headline,
+            self.cell_results,
+            records=len(self.setup.corpus),
+            folder=self.folder.root,
+            named=self.named,
+            copies=self.copies,
+            remarks=self.remarks,
+        )
 
     @property
     def headline(self) -> str:
@@ -446,11 +451,6 @@ def open_run(out: Path | str, *, keep: bool = True, trust_plugins: bool = False)
     check_trusted(loaded.spec.plugins, folder.root, trust=trust_plugins)
     store = folder.store if keep else StagedStore(folder.store)
     return Audit(set_up(loaded, store), folder)
-
-
-def compare(audits: Sequence[tuple[str, Audit]]) -> Compared:
-    """Put audits side by side; the first is what the others are compared with."""
-    return compare_results([(name, audit.results) for name, audit in audits])
 
 
 def results_key(setup: Setup) -> str:

@@ -15,7 +15,10 @@ from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcome
 from synthleak.audit.folder import MANIFEST, REPORT, RESULTS, RunFolder
 from synthleak.audit.result import Audit, open_run, results_key
 from synthleak.audit.setup import Setup, draw, read, select
+from synthleak.audit.sources import AnyAudit, Source, named_audits
 from synthleak.audit.status import open_finished
+from synthleak.audit.steps.forecast import REPORT as PAGE
+from synthleak.audit.steps.forecast import expected_stages
 from synthleak.audit.steps.observations import missing_evidence
 from synthleak.audit.steps.preconditions import examine
 from synthleak.audit.steps.releases import (
@@ -27,7 +30,7 @@ from synthleak.audit.steps.releases import (
 )
 from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Work
 from synthleak.core.cell import counted_cells
-from synthleak.core.engine.progress import Progress, Silent, duration
+from synthleak.core.engine.progress import Progress, default_progress, duration
 from synthleak.core.errors import Damaged, UserError
 from synthleak.core.private_files import Hold
 from synthleak.core.runtime import Runtime
@@ -57,7 +60,7 @@ def run(
     refused unless `extend` is set, which says what is new. Stages four to seven put what they make
     into the store of the folder; a stage asks the store for what it needs.
     """
-    runtime, progress = runtime or Runtime(), progress or Silent()
+    runtime, progress = runtime or Runtime(), progress or default_progress()
     started, folder, loaded = time.monotonic(), RunFolder(Path(out)), _loaded(spec)
     with Hold(folder.root, MANIFEST, wait=runtime.wait) as hold:
         damaged = check_folder(folder, loaded)
@@ -67,7 +70,10 @@ def run(
         pools = select(inputs, staged)  # 2. pools: the records that are asked about
         setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
         setup, news = _admitted(setup, folder, hold, staged, extend)  # nothing was written so far
+        for name in setup.left_out:
+            progress.say(f"the pool {name!r} is empty and left out: its rule selects nobody")
         discard_releases(setup, damaged)
+        progress.expect(expected_stages(setup, runtime))
         made = make_missing_releases(setup, runtime, progress, news)  # 4. releases
         made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
         made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
@@ -79,8 +85,10 @@ def run(
                 f"nothing to do: {folder.root} is up to date ({counted_cells(setup.cells)})"
             )
             return audit
-        results = audit.results  # 8. analyses
-        files = written(results)  # 9. report
+        with progress.stage(PAGE, 1) as stage:
+            results = audit.results  # 8. analyses
+            files = written(results)  # 9. report
+            stage.advance()
         folder.finish(setup, key, files, seconds=time.monotonic() - started)
         took, cells = duration(time.monotonic() - started), counted_cells(setup.cells)
         progress.say(f"{cells} in {took}: see {folder.root / REPORT} and {folder.root / RESULTS}")
@@ -185,30 +193,31 @@ def _loaded(spec: Spec | LoadedSpec | Path | str) -> LoadedSpec:
 
 
 def analyse(
-    folders: Sequence[Path | str],
+    audits: Sequence[Source] | AnyAudit,
     *,
     only: Sequence[str] = (),
     also: Sequence[str] = (),
     runtime: Runtime | None = None,
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Run the analyses on one run folder, or on several joined into one study.
+    """Run the analyses on one audit, or on several joined into one study.
 
+    `audits` are run folders, opened audits, or pairs of a name and one of them.
     All that take seconds, and those that the specs or `also` name; or `only` some. What they need
     and a folder's store does not hold is made there, so long as its evidence is whole.
     """
-    runtime, progress = runtime or Runtime(), progress or Silent()
+    runtime, progress = runtime or Runtime(), progress or default_progress()
     for option, names in (("--only", only), ("--also", also)):
         for name in names:
             analyses.get(name, option)
     studies, asked = [], [*also]
-    for folder in folders:
-        audit = open_run(folder)
+    for _, audit in named_audits(audits, open_run):
+        folder = str(audit.folder.root)
         if missing_releases(audit.setup) or missing_evidence(audit.setup):
-            raise UserError("the audit is not finished", str(folder), "go on with `run` first")
+            raise UserError("the audit is not finished", folder, "go on with `run` first")
         wanted = {*only, *also} if only else {*also, *audit.setup.spec.analyses.also}
         works = (*MEASUREMENTS, META) if META.title in wanted else MEASUREMENTS
         _make(works, audit.setup, runtime, progress)
         asked += wanted
-        studies.append((str(folder), audit.study))
+        studies.append((folder, audit.study))
     return outcomes_of(join_studies(studies), only=only, also=asked)

@@ -6,7 +6,7 @@ It can be pickled: a worker gets the whole setup once, and a list of units.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -66,6 +66,12 @@ class Setup:
             for section, _ in self.plugins.generators
             for epsilon in section.epsilon
         ]
+
+    @property
+    def left_out(self) -> list[str]:
+        """The optional pools of the spec whose rules select nobody."""
+        kept = {order.name for order in self.plugins.orders}
+        return [section.name for section in self.spec.pool if section.name not in kept]
 
     @property
     def proxies(self) -> tuple[Proxy, ...]:
@@ -159,8 +165,13 @@ class Setup:
         return [designs.get(plan.design).version, plan.fingerprint]
 
     def stream_name(self, title: str, cell: Cell) -> StreamName:
-        """Name the random streams of a cell."""
+        """Name the random streams of a cell.
+
+        In a check names come from files, and records may come from memory: they do not count.
+        """
         budget = repr(cell.epsilon)
+        if self.corpus.split is not None:
+            return (self.spec.seed, title, "given", cell.pool, budget)
         return (self.spec.seed, title, cell.corpus, cell.pool, cell.generator, budget)
 
     def raw_texts(self, record_set: RecordSet) -> list[str]:
@@ -226,7 +237,9 @@ def draw(inputs: Inputs, pools: dict[str, Pool], store: Store) -> Setup:
         )
         for name, pool in pools.items()
     }
-    return Setup(spec, inputs.plugins, corpus, pools, plans, publics, store, inputs.files)
+    orders = tuple(o for o in inputs.plugins.orders if o.names()[0] in pools)
+    plugins = replace(inputs.plugins, orders=orders)
+    return Setup(spec, plugins, corpus, pools, plans, publics, store, inputs.files)
 
 
 def set_up(loaded: LoadedSpec, store: Store) -> Setup:

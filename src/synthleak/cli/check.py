@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from synthleak.cli.options import PATH, How, gate_option, wait_option, work_options
-from synthleak.cli.output import print_json, print_table
-from synthleak.cli.run import apply_gate, gate_of, show
+from synthleak.cli.gate import Gate, gate_options
+from synthleak.cli.options import PATH, How, wait_option, wide_option, work_options
+from synthleak.cli.output import print_json, print_prose, print_table
+from synthleak.cli.run import show
 from synthleak.core.errors import UserError
 from synthleak.core.validation import name_of_file
 
@@ -23,12 +24,30 @@ SHOWN = 10
 
 
 @click.command()
-@click.option("--members", type=PATH, required=True, help="The records it was made from.")
-@click.option("--holdout", type=PATH, required=True, help="Records that were not used for it.")
-@click.option("--release", type=PATH, required=True, multiple=True, help="The synthetic records.")
-@click.option("--reference", type=PATH, help="Other records of the same kind, for attacker S2.")
+@click.option(
+    "--members", metavar="FILE", type=PATH, required=True, help="The records it was made from."
+)
+@click.option(
+    "--holdout", metavar="FILE", type=PATH, required=True, help="Records that were not used for it."
+)
+@click.option(
+    "--release",
+    metavar="FILE",
+    type=PATH,
+    required=True,
+    multiple=True,
+    help="The synthetic records.",
+)
+@click.option(
+    "--reference",
+    metavar="FILE",
+    type=PATH,
+    help="Other records of the same kind, for attacker S2.",
+)
 @click.option("--pool", multiple=True, metavar="RULE", help="Ask about some records only.")
-@click.option("--out", type=PATH, help="The run folder.  [default: runs/check-RELEASE]")
+@click.option(
+    "--out", metavar="DIR", type=PATH, help="The run folder.  [default: runs/check-RELEASE]"
+)
 @click.option(
     "--random-split", is_flag=True, help="Declare a uniform random split, made before the release."
 )
@@ -46,16 +65,22 @@ SHOWN = 10
 @click.option("--encoder", default="static", show_default=True, help="synthleak list encoders")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--extend", is_flag=True, help="Continue in a folder whose files have changed.")
-@click.option("--show-text", is_flag=True, help="Print the texts of copied records.")
-@gate_option
+@click.option(
+    "--include-text", is_flag=True, help="Print the texts of copied records: confidential."
+)
+@click.option("--show-text", is_flag=True, hidden=True, help="The old name of --include-text.")
+@gate_options
+@wide_option
 @wait_option
 @work_options
 def check(
     release: tuple[Path, ...],
     pool: tuple[str, ...],
     id_field: str,
+    include_text: bool,
     show_text: bool,
-    fail_if: str | None,
+    wide: bool,
+    gate: Gate,
     wait: bool,
     how: How,
     out: Path | None,
@@ -78,7 +103,6 @@ def check(
     """
     from synthleak.checks.check import check as audit_release
 
-    gate = gate_of(fail_if)
     named = _named(release)
     audit = audit_release(
         release=dict(named),
@@ -92,9 +116,11 @@ def check(
     if how.as_json:
         print_json(_summary(audit))
     elif not how.quiet:
-        show(audit, how)
-        _show_copies(audit, show_text)
-    apply_gate(gate, audit)
+        show(audit, how, wide=wide)
+        _show_copies(audit, include_text or show_text)
+        for remark in audit.remarks:
+            print_prose(f"{remark.name}: {remark.text}")
+    gate.apply(audit)
 
 
 def _named(paths: tuple[Path, ...]) -> list[tuple[str, Path]]:
@@ -106,13 +132,11 @@ def _named(paths: tuple[Path, ...]) -> list[tuple[str, Path]]:
     return list(zip(names, paths, strict=True))
 
 
-def _show_copies(audit: Audit, show_text: bool) -> None:
-    """Print what was found in the files, then the copies."""
-    for remark in audit.remarks:
-        click.echo(f"{remark.name}: {remark.text}")
+def _show_copies(audit: Audit, with_text: bool) -> None:
+    """Print the first copies, or with their texts all of them."""
     if not audit.copies:
         return
-    texts = {record.id: record.text for record in audit.setup.corpus.records} if show_text else {}
+    texts = {record.id: record.text for record in audit.setup.corpus.records} if with_text else {}
     rows = [
         {
             "release": row.generator,
@@ -121,9 +145,9 @@ def _show_copies(audit: Audit, show_text: bool) -> None:
             "row": row.row,
             "kind": row.kind,
             "similarity": row.similarity,
-            **({"text": texts[row.record]} if show_text else {}),
+            **({"text": texts[row.record]} if with_text else {}),
         }
-        for row in (audit.copies if show_text else audit.copies[:SHOWN])
+        for row in (audit.copies if with_text else audit.copies[:SHOWN])
     ]
     print_table(rows, title=f"copies ({len(audit.copies):,}: results/copies.csv)")
 

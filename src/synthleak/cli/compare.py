@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from synthleak.cli.options import FILE, PATH, json_option, trust_option
-from synthleak.cli.output import columns_of, print_json, print_table, write_file
-from synthleak.core.errors import UserError
+from synthleak.cli.output import columns_of, print_json, print_prose, print_table, write_file
 
 if TYPE_CHECKING:
     from synthleak.report.compare.comparison import Compared
@@ -39,14 +37,10 @@ def compare(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
       synthleak compare runs/without-dp runs/with-dp
       synthleak compare runs/vendor-a runs/vendor-b --out compare.html
     """
-    from synthleak.audit.result import compare as compare_audits
-    from synthleak.audit.status import open_finished
+    from synthleak.audit.sources import compare as compare_audits
     from synthleak.report.compare.page import render_comparison
 
-    if len(folders) < 2:
-        raise UserError("one audit alone cannot be compared", "compare", "name two or more")
-    named = zip(_names(folders), [open_finished(folder) for folder in folders], strict=True)
-    found = compare_audits(list(named))
+    found = compare_audits(folders)
     if out is not None:
         write_file(out, render_comparison(found))
     if as_json:
@@ -57,15 +51,10 @@ def compare(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
             click.echo(f"see {out}")
 
 
-def _names(folders: Sequence[Path]) -> list[str]:
-    """Return the folders' own names, or whole paths where two names are equal."""
-    short = [folder.resolve().name for folder in folders]
-    return short if len(set(short)) == len(short) else [str(folder) for folder in folders]
-
-
 def _print(found: Compared) -> None:
     for line in found.audits:
-        click.echo(f"{line.audit} ({line.corpus}, {line.design}): {line.headline}\n")
+        print_prose(f"{line.audit} ({line.corpus}, {line.design}): {line.headline}")
+        click.echo()
     print_table(
         columns_of(found.cells, SHOWN),
         title="Cells: AUC of an attacker who fixed the method in advance",
@@ -88,6 +77,6 @@ def _print(found: Compared) -> None:
             title="Differences of that AUC",
         )
     for reason in found.reasons:
-        click.echo(f"not comparable: {reason}")
+        print_prose(f"not comparable: {reason}")
     for caution in found.cautions:
-        click.echo(f"note: {caution}")
+        print_prose(f"note: {caution}")

@@ -7,25 +7,32 @@ from pathlib import Path
 
 import click
 
-from synthleak.cli.options import PATH, How, work_options
+from synthleak.cli.options import PATH, How, wide_option, work_options
 from synthleak.cli.run import show
 
 
 @click.command()
 @click.option(
-    "--out", type=PATH, default=Path("runs/demo"), show_default=True, help="The run folder."
+    "--out",
+    metavar="DIR",
+    type=PATH,
+    default=Path("runs/demo"),
+    show_default=True,
+    help="The run folder.",
 )
+@wide_option
 @work_options
-def demo(out: Path, how: How) -> None:
+def demo(out: Path, wide: bool, how: How) -> None:
     """Run a whole audit on the built-in corpus and generator.
 
-    Invented patient messages, a word-trigram generator without privacy and at ε = 4 and 1, and
-    three pools: outliers, rare labels, random controls. Takes a minute or two.
+    Invented patient messages, a word-trigram generator without privacy and at ε = 8 and 1, and
+    three pools: outliers, rare labels, random controls. Every release tests every record of a pool,
+    and records that leak are named. Takes a minute or two.
     """
     from synthleak.audit.run import run
     from synthleak.core.spec import load_spec
 
     spec = load_spec(Path(str(files("synthleak.cli").joinpath("templates/demo.toml"))))
-    show(run(spec, out, runtime=how.runtime, progress=how.progress), how)
+    show(run(spec, out, runtime=how.runtime, progress=how.progress), how, wide=wide)
     if not how.quiet and not how.as_json:
-        click.echo(f"Open {out / 'report.html'} in a browser.")
+        click.echo(f"Open {out / 'report.html'} in a browser. Then your own: synthleak init")

@@ -11,16 +11,23 @@ import click
 from synthleak.cli.options import PATH
 from synthleak.core.errors import UserError
 
+FIRST = {
+    "check": "corpus.members, corpus.holdout and generator.path",
+    "command": "corpus.path and generator.argv",
+}
+"""The keys to set before anything else; of other templates it is the path of the corpus."""
+
 
 @click.command()
 @click.argument("path", type=PATH, default=Path("audit.toml"))
 @click.option(
     "--for",
     "situation",
-    type=click.Choice(["lone", "cohort", "vendor", "check"]),
+    type=click.Choice(["lone", "cohort", "command", "vendor", "check"]),
     default="lone",
     show_default=True,
-    help="One record at a time; every record at once; a generator elsewhere; an existing release.",
+    help="One record at a time; every record at once; your own program; a generator elsewhere;"
+    " an existing release.",
 )
 @click.option(
     "--preset",
@@ -35,6 +42,7 @@ def init(path: Path, situation: str, preset: str | None, force: bool) -> None:
     Examples:
       synthleak init                       audit a generator, one record at a time
       synthleak init --for cohort          which records leak: every release tests all of them
+      synthleak init --for command         your own generator: a program that reads and writes files
       synthleak init --for vendor          the generator runs elsewhere; files go back and forth
       synthleak init --for check           one release, the records behind it, and a holdout
     """
@@ -49,7 +57,6 @@ def init(path: Path, situation: str, preset: str | None, force: bool) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write ({error.strerror})", str(path)) from None
-    checks = 'reader = "split"' in text
-    first = "corpus.members, corpus.holdout and generator.path" if checks else "corpus.path"
+    first = FIRST.get("" if preset else situation, "corpus.path")
     command = shlex.join(["synthleak", "run", str(path), "--out", f"runs/{path.stem}"])
     click.echo(f"wrote {path}: set {first}, then {command}")

@@ -34,7 +34,8 @@ REGISTRIES = {
 def listing(kind: str | None, plugins: tuple[Path, ...], as_json: bool) -> None:
     """List the plug-ins of a kind by name, each with one line; without KIND, list the kinds.
 
-    Includes those of installed packages and of the files named with --plugins.
+    Includes those of installed packages and of the files named with --plugins; a column then says
+    where each is from.
     """
     from synthleak.core.plugins import read_files, use_files
 
@@ -43,6 +44,8 @@ def listing(kind: str | None, plugins: tuple[Path, ...], as_json: bool) -> None:
         rows_of(name)  # loads the built-in ones first: a mistake in a file is then the file's own
     use_files(read_files(plugins, None, "--plugins"))
     rows = rows_of(kind) if kind else [_kind_row(name) for name in REGISTRIES]
+    if not as_json and all(row.get("from") == "synthleak" for row in rows):
+        rows = [{key: row[key] for key in row if key != "from"} for row in rows]
     print_table(rows, as_json=as_json)
 
 

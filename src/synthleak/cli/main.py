@@ -62,7 +62,42 @@ class BrokenOutput(Exception):  # noqa: N818 - reads as what it is
     """Nobody reads what is printed any more."""
 
 
-class _Group(click.Group):
+SECTIONS = {
+    "Before an audit": {
+        demo: "run a whole audit on the built-in corpus",
+        init: "write a commented spec to start from",
+        corpus: "show the records and pools of a spec",
+        plan: "show what an audit will do, cost and find",
+    },
+    "Audit": {
+        run: "audit a generator: make releases, attack them, report",
+        check: "audit a release that you already have",
+        status: "show how far an audit is",
+        adjudicate: "settle flagged cells by games with merged pools",
+        verify: "check a finished audit, and make some of it again",
+        purge: "delete private texts and releases, keep the results",
+    },
+    "Read": {
+        report: "write the report again, or a summary for CI",
+        explain: "show why a record was recognised",
+        compare: "put audits side by side",
+        analyse: "run analyses over one audit or several",
+        figures: "draw the figures to files",
+        tables: "write the tables of a study",
+    },
+    "About synthleak": {
+        listing: "list the plug-ins",
+        doctor: "show what is installed and what is missing",
+        selftest: "run audits with a known outcome",
+        completion: "print shell completion",
+    },
+}
+"""Every command, with what `--help` says of it."""
+
+
+class _Sections(click.Group):
+    """A group whose help lists the commands by what they are for."""
+
     def invoke(self, context: click.Context) -> object:
         """Keep a broken pipe from click, which would exit 1: the code of a failed gate."""
         try:
@@ -72,28 +107,32 @@ class _Group(click.Group):
             raise BrokenOutput from None
         return result
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section per kind of command."""
+        widest = max(len(name) for name in self.commands)
+        for title, commands in SECTIONS.items():
+            rows = [(f"{command.name:{widest}}", words) for command, words in commands.items()]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(cls=_Sections, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(synthleak.__version__, prog_name="synthleak")
 def cli() -> None:
     """Audit synthetic text: does it reveal whose records it was made from?
 
     \b
     First steps:
-      synthleak demo              a whole audit on the built-in corpus, in runs/demo
+      synthleak demo              a whole audit on the built-in corpus
       synthleak init audit.toml   write a commented spec to start from
       synthleak run audit.toml --out runs/audit
-      synthleak status runs/audit
-      synthleak check --members M --holdout H --release R   audit an existing release
+      synthleak check --members M --holdout H --release R   a release you have
     """
 
 
-COMMANDS = (
-    *(demo, init, corpus, plan, run, check, report, figures, explain, compare, analyse, tables),
-    *(adjudicate, status, verify, purge, listing, selftest, doctor, completion),
-)
-for command in COMMANDS:
-    cli.add_command(command)
+for section in SECTIONS.values():
+    for command in section:
+        cli.add_command(command)
 
 
 def main() -> None:

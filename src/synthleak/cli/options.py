@@ -21,12 +21,9 @@ EXIT_FAILED = 1
 spec_argument = click.argument("spec", type=PATH)
 folder_argument = click.argument("folder", metavar="DIR", type=PATH)
 folders_argument = click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PATH)
-out_option = click.option("--out", type=PATH, required=True, help="The run folder.")
+out_option = click.option("--out", metavar="DIR", type=PATH, required=True, help="The run folder.")
 extend_option = click.option(
     "--extend", is_flag=True, help="Continue in a folder that belongs to an earlier spec."
-)
-gate_option = click.option(
-    "--fail-if", metavar="CONDITION", help="Exit 1 if a row of cells.csv satisfies this."
 )
 
 
@@ -60,6 +57,9 @@ trust_option = click.option(
     expose_value=False,
     callback=_trust_plugins,
     help="Run the files with plug-ins that the spec of DIR names.",
+)
+wide_option = click.option(
+    "--wide", is_flag=True, help="Print all columns of cells.csv, a row per attacker."
 )
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from synthleak.cli.gate import Gate, gate_options
 from synthleak.cli.options import FILE, folder_argument, trust_option
 
 
@@ -23,7 +24,8 @@ from synthleak.cli.options import FILE, folder_argument, trust_option
     help="Where to write it.  [default: DIR/report.html, or DIR/report-confidential.html]",
 )
 @trust_option
-def report(folder: Path, show: bool, include_text: bool, out: Path | None) -> None:
+@gate_options
+def report(folder: Path, show: bool, include_text: bool, out: Path | None, gate: Gate) -> None:
     """Write the report of the finished audit in DIR: one page that works offline.
 
     It holds ids and numbers, and no text of any record unless you ask for it. A page with texts is
@@ -34,10 +36,14 @@ def report(folder: Path, show: bool, include_text: bool, out: Path | None) -> No
       synthleak report runs/audit --open
       synthleak report runs/audit --out audit.html
       synthleak report runs/audit --include-text
+      synthleak report runs/audit --summary audit.md
     """
     from synthleak.audit.run import write_report
+    from synthleak.audit.status import open_finished
 
     path = write_report(folder, out, include_text=include_text)
     click.echo(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
     if show:
         click.launch(str(path))
+    if gate.is_set:
+        gate.apply(open_finished(folder))

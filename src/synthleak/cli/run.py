@@ -2,98 +2,84 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from synthleak.cli.gate import Gate, gate_options
 from synthleak.cli.options import (
-    EXIT_FAILED,
     How,
     extend_option,
-    gate_option,
     out_option,
     spec_argument,
     stderr_option,
     wait_option,
+    wide_option,
     work_options,
 )
-from synthleak.cli.output import columns_of, print_table
-from synthleak.core.cell import Cell
+from synthleak.cli.output import print_prose, print_table
 
 if TYPE_CHECKING:
     from synthleak.audit.result import Audit
-    from synthleak.core.predicate import Predicate
 
-SHOWN = (
-    *("pool", "generator", "epsilon", "scenario", "proxy", "auc", "null_auc95"),
-    *("tpr_at_fpr05", "null_tpr95", "crossfit_auc", "p_holm", "verdict"),
-)
-"""The columns of results/cells.csv that a terminal shows."""
+BUILT_IN = ("ngram", "echo", "bystander", "constant")
+"""Generators that stand in for the user's own."""
 
 
 @click.command()
 @spec_argument
 @out_option
 @extend_option
-@gate_option
+@gate_options
+@wide_option
 @stderr_option
 @wait_option
 @work_options
-def run(spec: Path, out: Path, extend: bool, fail_if: str | None, wait: bool, how: How) -> None:
+def run(spec: Path, out: Path, extend: bool, wide: bool, gate: Gate, wait: bool, how: How) -> None:
     """Audit what SPEC describes and leave tables and a report in a run folder.
 
     Work that the folder already holds is not repeated: an interrupted run continues where it
-    stopped, and a finished one has nothing to do. The table shows the best proxy of each attacker;
-    every number is in OUT/results, the report is OUT/report.html.
+    stopped, and a finished one has nothing to do. The table shows a row per cell; every number is
+    in DIR/results, the report is DIR/report.html.
 
     \b
     Examples:
       synthleak run audit.toml --out runs/audit
       synthleak run audit.toml --out runs/audit --fail-if 'p_holm < 0.01 and crossfit_tpr > 0.1'
+      synthleak run audit.toml --out runs/audit --summary audit.xml    JUnit, for CI systems
     """
     from synthleak.audit.run import run as audit_spec
 
-    gate = gate_of(fail_if)
     runtime = replace(how.runtime, wait=wait)
     audit = audit_spec(spec, out, extend=extend, runtime=runtime, progress=how.progress)
-    show(audit, how)
-    apply_gate(gate, audit)
+    show(audit, how, wide=wide)
+    if not how.quiet and not how.as_json:
+        _name_built_in(audit)
+    gate.apply(audit)
 
 
-def gate_of(condition: str | None) -> Predicate | None:
-    """Read the condition of `--fail-if` before any work starts."""
-    from synthleak.audit.gate import parse_gate
-
-    return None if condition is None else parse_gate(condition)
-
-
-def apply_gate(gate: Predicate | None, audit: Audit) -> None:
-    """Exit 1 if a row of cells.csv satisfies the condition, and say which."""
-    from synthleak.audit.gate import failing, missing
-
-    if gate is None:
-        return
-    failed, rows = failing(gate, audit.cells), len(audit.cells)
-    for name, count in missing(gate, audit.cells).items():
-        click.echo(
-            f"synthleak: --fail-if: {name} is missing in {count} of {rows} rows,"
-            " which cannot satisfy a comparison with it",
-            err=True,
-        )
-    for row in failed:
-        name = Cell.of(row).title(given=row.design == "given")
-        click.echo(f"synthleak: --fail-if holds in {name}, {row.scenario}", err=True)
-    if failed:
-        sys.exit(EXIT_FAILED)
-
-
-def show(audit: Audit, how: How) -> None:
+def show(audit: Audit, how: How, *, wide: bool = False) -> None:
     """Print the verdict, then the cells of an audit, each number with its chance limit."""
+    from synthleak.audit.summary import cell_overview
+
     if how.as_json:
         print_table([asdict(row) for row in audit.cells], as_json=True)
     elif not how.quiet:
-        click.echo(audit.headline)
-        print_table(columns_of(audit.cells, SHOWN))
+        print_prose(audit.headline)
+        click.echo()
+        if wide:
+            print_table([asdict(row) for row in audit.cells], wide=True)
+        else:
+            print_table(cell_overview(audit.cell_results))
+
+
+def _name_built_in(audit: Audit) -> None:
+    """Say that the verdict is about a built-in generator, so long as the spec names no other."""
+    kinds = {section.kind for section in audit.setup.spec.generator}
+    if kinds <= {*BUILT_IN}:
+        print_prose(
+            f"This verdict is about the built-in generator {' and '.join(sorted(kinds))}, not"
+            " yours: put yours into the spec (synthleak init --for command; docs/generators.md)."
+        )

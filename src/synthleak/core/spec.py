@@ -86,10 +86,14 @@ class EncodersSection(Frozen):
 
 
 class PoolSection(PluginSection):
-    """`[[pool]]`: a named set of targets and the rule that selects it (docs/method.md §3)."""
+    """`[[pool]]`: a named set of targets and the rule that selects it (docs/method.md §3).
+
+    An `optional` pool whose rule selects nobody is left out instead of being an error.
+    """
 
     name: Name
     rule: str
+    optional: bool = False
 
 
 class GameSection(Frozen):

@@ -20,10 +20,15 @@ SMALL_CORPUS = 600
 
 
 def game_size(pool: Pool, game: GameSection) -> int:
-    """Return N: as the spec says, or 500, or 200 where there are fewer than 600 candidates."""
+    """Return N: as the spec says, or 500, or 200 where there are fewer than 600 candidates.
+
+    Fewer than 200 candidates give three quarters of them, so that private sets still differ.
+    """
     available = len(pool.candidates)
     if game.records == "auto":
         size = SMALL_RECORDS if available < SMALL_CORPUS else DEFAULT_RECORDS
+        if available < size:
+            size = max(2, available * 3 // 4)
     else:
         size = game.records
     if size > available:

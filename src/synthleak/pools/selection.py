@@ -18,13 +18,18 @@ SPLIT_VERSION = 2
 """Raised when the pools of a given split change: order of targets, groups that are left out."""
 
 
+class EmptyPoolError(PoolError):
+    """A rule selects fewer than two records."""
+
+
 @dataclass(frozen=True)
 class PoolOrder:
-    """One section of the spec: a name, a rule, and its key."""
+    """One section of the spec: a name, a rule, its key, and whether it may select nobody."""
 
     name: str
     rule: Rule
     where: str
+    optional: bool = False
 
     def names(self) -> list[str]:
         """Return the names of the pools that this section makes."""
@@ -43,7 +48,10 @@ def select_all(
     seed: int,
     store: Store,
 ) -> dict[str, Pool]:
-    """Select every pool, once per corpus, rule, encoder and seed."""
+    """Select every pool, once per corpus, rule, encoder and seed.
+
+    An optional pool with fewer than two records is left out.
+    """
     chosen: dict[str, Sequence[int]] = {}
     pools: dict[str, Pool] = {}
     for order in orders:
@@ -73,10 +81,20 @@ def select_all(
                         origins=order.rule.origins(targets, ground),
                     )
                 except PoolError as error:
-                    raise PoolError(error.what, error.where or order.where, error.remedy) from None
+                    where = error.where or order.where
+                    raise type(error)(error.what, where, error.remedy) from None
 
-            pools[name] = keep(store, "pool", key, make, Pool.to_bytes, Pool.from_bytes)
+            try:
+                pools[name] = keep(store, "pool", key, make, Pool.to_bytes, Pool.from_bytes)
+            except EmptyPoolError:
+                if not order.optional:
+                    raise
+                continue
             chosen[name] = pools[name].targets
+    if not pools:
+        raise PoolError(
+            f"no pool selects two of {len(corpus)} records", "pool", "loosen a rule, or add a pool"
+        )
     return pools
 
 
@@ -86,9 +104,10 @@ def _select(order: PoolOrder, name: str, ground: Ground) -> Sequence[int]:
         asked = set(ground.corpus.split.positions("members", "holdout"))
         targets = [target for target in targets if target in asked]
     if len(targets) < 2:
-        raise PoolError(
+        raise EmptyPoolError(
             f"the pool {name!r} has {len(targets)} record{'s' * (len(targets) != 1)}"
             f" of {len(ground.corpus)}",
-            remedy=f"loosen its rule ({order.rule.kind}): a pool needs at least 2 records",
+            remedy=f"loosen its rule ({order.rule.kind}): a pool needs at least 2 records;"
+            " or set optional = true to leave it out",
         )
     return targets

@@ -24,11 +24,11 @@ from synthleak.audit.result import Audit, results_key
 from synthleak.audit.run import written
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.steps.measurements import redraws_of
-from synthleak.audit.steps.releases import missing_releases, wanted_sets
+from synthleak.audit.steps.releases import missing_releases, naming, wanted_sets
 from synthleak.audit.steps.work import AFTER_RELEASES, Work
 from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
-from synthleak.core.engine.progress import Progress, Silent
+from synthleak.core.engine.progress import Progress, default_progress
 from synthleak.core.runtime import Runtime, available_cores
 from synthleak.core.spec import LoadedSpec
 from synthleak.core.store import FolderStore, Store
@@ -76,14 +76,15 @@ def estimate(
     loaded: LoadedSpec, runtime: Runtime | None = None, progress: Progress | None = None
 ) -> Cost:
     """Estimate the cost of a spec on this machine, with the workers of `runtime`."""
-    runtime, progress = runtime or Runtime(), progress or Silent()
+    runtime, progress = runtime or Runtime(), progress or default_progress()
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="synthleak-cost-") as name:
         store = FolderStore(Path(name) / "store")
         setup = set_up(loaded, store)
         setup.plugins.encoder.check()
-        for _, generator in setup.plugins.generators:
-            generator.check()
+        for section, generator in setup.plugins.generators:
+            with naming(section.name):
+                generator.check()
         ready = time.perf_counter() - began
         trial = _Trial(setup, runtime.workers, progress)
         stages = {"start": _start(), "set up": ready, **trial.stages(Path(name) / "run")}

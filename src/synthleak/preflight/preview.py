@@ -29,7 +29,8 @@ def preview(setup: Setup) -> Preview:
     """Describe the plans of a spec. Nothing is generated."""
     first = next(iter(setup.plans.values()))
     return Preview(
-        pools=[_pool(setup, name) for name in setup.pools],
+        pools=[_pool(setup, name) for name in setup.pools]
+        + [_left_out(setup, name) for name in setup.left_out],
         attackers=[_attacker(first, position) for position in range(len(first.baselines))],
         cells=_cells(setup),
         totals=_totals(setup),
@@ -64,6 +65,11 @@ def _pool(setup: Setup, name: str) -> Row:
         "references": releases - games,
         "raw sets": len(plan.sets) - releases,
     }
+
+
+def _left_out(setup: Setup, name: str) -> Row:
+    """Return the row of an optional pool whose rule selects nobody."""
+    return dict.fromkeys(_pool(setup, next(iter(setup.pools)))) | {"pool": name, "targets": 0}
 
 
 def _attacker(plan: Plan, position: int) -> Row:

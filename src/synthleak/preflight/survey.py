@@ -78,7 +78,11 @@ def _near(inputs: Inputs, store: Store) -> NearDuplicates:
 
 
 def _pool_rows(inputs: Inputs, pools: Mapping[str, Pool]) -> list[dict[str, Any]]:
-    rules = {name: order.rule.kind for order in inputs.plugins.orders for name in order.names()}
+    """Return a row per pool; one that was left out is empty."""
+    empty = {"candidates": None, "auxiliary": None}
     return [
-        {"pool": pool.name, "rule": rules[pool.name], **describe(pool)} for pool in pools.values()
+        {"pool": name, "rule": order.rule.kind}
+        | (describe(pools[name]) if name in pools else {"targets": 0, **empty})
+        for order in inputs.plugins.orders
+        for name in order.names()
     ]

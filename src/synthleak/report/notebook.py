@@ -1,15 +1,28 @@
-"""How an audit shows itself in a notebook: the verdict, a small map, the cells."""
+"""How an audit shows itself in a notebook: the verdict, who is hit, a small map, the cells."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from synthleak.analyses.cells import RecordRow
+from synthleak.analyses.copies import CopyRow
 from synthleak.report.environment import environment
 from synthleak.report.results import CellResult
 
+FIRST = 10
+"""Named records and copies that are listed; `results/` holds them all."""
 
-def notebook(headline: str, results: Sequence[CellResult], **facts: Any) -> str:
+
+def notebook(
+    headline: str,
+    results: Sequence[CellResult],
+    *,
+    named: Sequence[RecordRow],
+    copies: Sequence[CopyRow],
+    remarks: Sequence[Any],
+    **facts: Any,
+) -> str:
     """Return a piece of HTML for a notebook's output cell: ids and figures, everything escaped."""
     return (
         environment()
@@ -20,6 +33,11 @@ def notebook(headline: str, results: Sequence[CellResult], **facts: Any) -> str:
             **facts,
             maps=_maps(results),
             rows=[row for one in results for row in one.rows],
+            named=sorted(named, key=lambda row: (row.q_value, row.p_value))[:FIRST],
+            all_named=len(named),
+            copies=copies[:FIRST],
+            all_copies=len(copies),
+            remarks=remarks,
         )
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from synthleak.audit.setup import Setup
@@ -73,7 +75,19 @@ def check_generators(setup: Setup) -> None:
         if any(
             not is_made(setup, cell, item) for cell in cells for _, item in wanted_sets(setup, cell)
         ):
-            generator.check()
+            with naming(section.name):
+                generator.check()
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Let an error name the generator as the spec does: several may be of one kind."""
+    try:
+        yield
+    except GeneratorError as error:
+        place = re.sub(r"^generator [^,]*(, |$)", "", error.where or "")
+        where = f"generator {name}, {place}" if place else f"generator {name}"
+        raise GeneratorError(error.what, where, error.remedy) from None
 
 
 def check_awaited(setup: Setup) -> None:
@@ -116,6 +130,11 @@ def missing_releases(setup: Setup) -> list[ReleaseUnit]:
 
 def make_releases(setup: Setup, unit: ReleaseUnit) -> int:
     """Let the generator make the releases of a unit; each is kept as soon as it is made."""
+    with naming(unit.cell.generator):
+        return _make_releases(setup, unit)
+
+
+def _make_releases(setup: Setup, unit: ReleaseUnit) -> int:
     _, generator = setup.generator_of(unit.cell)
     sets = [setup.plans[unit.cell.pool].sets[position] for position in unit.sets]
     requests = [setup.request(unit.cell, item) for item in sets]

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from sys import executable
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
@@ -36,7 +37,7 @@ from synthleak.releases.exchange import (
 from synthleak.releases.redaction import redact
 from synthleak.releases.release import Request, StatedGenerator, Synthetic, generators
 
-_PLACEHOLDER = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed)\}")
+_PLACEHOLDER = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed|python)\}")
 _TAIL = 64_000
 SHOW_STDERR = "SYNTHLEAK_SHOW_STDERR"
 """Set to show the last lines of a failed program's stderr that quote no training record.
@@ -119,7 +120,7 @@ class Command(StatedGenerator):
                     f"export {name}=… before you run, or take it out of env",
                 )
         program = self.argv[0]
-        if shutil.which(program) is None:
+        if shutil.which(executable if program == "{python}" else program) is None:
             there = _is(Path(program), "file")
             raise GeneratorError(
                 f"{program!r} {'is not executable' if there else 'is not a known program'}",
@@ -214,7 +215,7 @@ class Command(StatedGenerator):
 
     @property
     def _who(self) -> str:
-        return f"command {Path(self.argv[0]).name}"
+        return f"command {Path(self.argv[0]).name.strip('{}')}"
 
     def _error(self, what: str, remedy: str | None = None) -> GeneratorError:
         return GeneratorError(what, self._who, remedy)
@@ -254,6 +255,7 @@ def _filled(argv: Sequence[str], request: Request, train: Path, out: Path) -> li
         "epsilon": budget(request.epsilon),
         "delta": repr(request.delta),
         "seed": program_seed(request.seed),
+        "python": executable,
     }
     return [_PLACEHOLDER.sub(lambda blank: str(values[blank[1]]), word) for word in argv]
 

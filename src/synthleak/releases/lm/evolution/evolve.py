@@ -76,17 +76,20 @@ def _evolve(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> li
     """Return the instances after their last round."""
     with timed("vectors of private records"):
         private = _private_vectors(generator, requests)
-    with timed("RANDOM texts"):
+    rounds = generator.rounds  # RANDOM texts, then VARIATION texts in all rounds but the last
+    with timed("RANDOM texts", 0, 1 / rounds):
         instances = _begin(generator, writer, requests, private)
     sigma = generator.sigma(requests[0])
-    for number in range(1, generator.rounds + 1):
+    for number in range(1, rounds + 1):
         with timed(f"votes of round {number}"):
             for instance in instances:
                 counts = histogram(instance.population, instance.private)
                 going = survivors(instance.population, counts, instance.quota, sigma, instance.rng)
                 instance.population = instance.population.keep(going)
-        if number < generator.rounds:
-            with timed(f"VARIATION texts of round {number}"):
+        if number < rounds:
+            with timed(
+                f"VARIATION texts of round {number}", number / rounds, (number + 1) / rounds
+            ):
                 _vary(generator, writer, instances, number)
     return instances
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from synthleak.core.engine.progress import tell
+from synthleak.core.engine.progress import span, tell
 from synthleak.core.seeds import derive
 from synthleak.releases.lm.fleet.batches import Example
 from synthleak.releases.lm.fleet.full_finetuning import trained_in_full
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from synthleak.releases.generators.dpsgd import DpSgd
 
 log = logging.getLogger(__name__)
+
+TRAINING = 0.85
+"""The share of a fleet's time that training takes, for estimates of the time left."""
 
 
 def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Synthetic]]:
@@ -43,7 +46,8 @@ def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Sy
 
         def make(size: int, first: int = done, fleet: Fleet = fleet) -> list[list[Synthetic]]:
             part = slice(first, first + size)
-            return _one_fleet(generator, shared, requests[part], sets[part], fleet, longest)
+            with span(first, first + size):
+                return _one_fleet(generator, shared, requests[part], sets[part], fleet, longest)
 
         made = retry_halved(make, fleet.instances, log.warning)
         shared.drop_adapters()
@@ -56,7 +60,7 @@ def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator
     shared = generator.shared_backbone()
     longest = min(generator.max_tokens, shared.backbone.context)
     sets = _examples(shared, requests, longest)
-    for request, examples in zip(requests, sets, strict=True):
+    for number, (request, examples) in enumerate(zip(requests, sets, strict=True)):
         seed = derive(request.seed, "dpsgd")
         with trained_in_full(shared, examples, seed, generator.training_config(request)):
             unchanged = shared.adapters([seed], rank=1, scale=1.0)
@@ -70,7 +74,9 @@ def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator
             sampler = shared.sampler(
                 unchanged, generator.decoding((shared.backbone.end,), longest, least=1), fleet=fleet
             )
-            yield from sampled(shared, sampler, [generator.classes(request)], [seed])
+            with span(number + TRAINING, number + 1):
+                made = sampled(shared, sampler, [generator.classes(request)], [seed])
+            yield from made
         shared.drop_adapters()
 
 
@@ -87,13 +93,16 @@ def _one_fleet(
     config = generator.training_config(requests[0])
     trainer = shared.trainer(adapters, config, longest=longest, fleet=fleet)
     start = time.monotonic()
-    trainer.train(sets, seeds, progress_counter("training", len(requests), config.steps, "step"))
+    with span(0, TRAINING):
+        counter = progress_counter("training", len(requests), config.steps, "step")
+        trainer.train(sets, seeds, counter)
     del trainer
     trained = time.monotonic()
     sampler = shared.sampler(
         adapters, generator.decoding((shared.backbone.end,), longest, least=1), fleet=fleet
     )
-    made = sampled(shared, sampler, [generator.classes(r) for r in requests], seeds)
+    with span(TRAINING, 1):
+        made = sampled(shared, sampler, [generator.classes(r) for r in requests], seeds)
     log.info(
         "%d instances: trained in %.1f s, sampled in %.1f s",
         len(requests),
@@ -110,7 +119,7 @@ def progress_counter(doing: str, instances: int, total: int, unit: str) -> Calla
     def advance(steps: int) -> None:
         nonlocal done
         done += steps
-        tell(f"{doing} {instances:,} instances, {unit} {done:,} of {total:,}")
+        tell(f"{doing} {instances:,} instances, {unit} {done:,} of {total:,}", done / total)
 
     return advance
 

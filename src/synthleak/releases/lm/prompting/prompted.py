@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo
 
-from synthleak.core.engine.progress import tell
+from synthleak.core.engine.progress import span, tell
 from synthleak.core.errors import UserError
 from synthleak.core.identity import digest
 from synthleak.core.spec import EncoderSection
@@ -57,7 +57,10 @@ class Prompted(LanguageModel):
     def generate_many(self, requests: Sequence[Request]) -> Iterator[Sequence[Synthetic]]:
         """Make the releases of one fleet after another; they are kept as they come."""
         for start in range(0, len(requests), self.batch):
-            yield from self._fleet(requests[start : start + self.batch])
+            part = requests[start : start + self.batch]
+            with span(start, start + len(part)):
+                made = self._fleet(part)
+            yield from made
 
     def check(self) -> None:
         """Look for the files of the encoder."""
@@ -69,9 +72,13 @@ class Prompted(LanguageModel):
 
 
 @contextmanager
-def timed(what: str) -> Iterator[None]:
-    """Say that something is being done, and at level INFO how long it took."""
-    tell(what)
+def timed(what: str, start: float = 0.0, end: float = 0.0) -> Iterator[None]:
+    """Say that something is being done, and at level INFO how long it took.
+
+    `start` and `end` are the shares of the fleet's work that are done before it and after it.
+    """
     began = time.perf_counter()
-    yield
+    with span(start, end):
+        tell(what, 0.0 if end else None)
+        yield
     log.info("%s: %.1f s", what, time.perf_counter() - began)

@@ -107,7 +107,7 @@ class TokenSampler:
                 made[row] = tokens
             done(part.tolist(), drawn)
             start += len(part)
-            tell(f"sampling texts, {start:,} of {len(order):,}")
+            tell(f"sampling texts, {start:,} of {len(order):,}", start / len(order))
         return made
 
     def _batch(

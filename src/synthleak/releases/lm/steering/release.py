@@ -73,7 +73,7 @@ def steered(generator: EpsVec, requests: Sequence[Request]) -> list[list[Synthet
         groups = _groups(generator, sampler, requests, classes, texts)
     with timed("reading texts for the vectors"):
         vectors = steering_vectors(generator, shared, sampler, requests, groups, texts)
-    with timed("sampling the releases"):
+    with timed("sampling the releases", 0, 1):
         return _sampled(generator, sampler, how, requests, classes, groups, vectors)
 
 

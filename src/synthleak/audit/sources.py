@@ -1,0 +1,44 @@
+"""Several audits at once: each an `Audit`, a run folder, or a pair of a name and one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from synthleak.audit.result import Audit
+from synthleak.audit.status import open_finished
+from synthleak.core.errors import UserError
+from synthleak.report.compare.comparison import Compared
+from synthleak.report.compare.comparison import compare as compare_results
+
+AnyAudit = Audit | Path | str
+Source = AnyAudit | tuple[str, AnyAudit]
+
+
+def named_audits(
+    sources: Sequence[Source] | AnyAudit, open_folder: Callable[[Path | str], Audit] = open_finished
+) -> list[tuple[str, Audit]]:
+    """Open what is not open yet, and name each audit: as given, or after its folder.
+
+    Folders of one name are told apart by their paths.
+    """
+    listed = [sources] if isinstance(sources, Audit | Path | str) else list(sources)
+    pairs = [one if isinstance(one, tuple) else (None, one) for one in listed]
+    audits = [one if isinstance(one, Audit) else open_folder(one) for _, one in pairs]
+    folders = [audit.folder.root for audit in audits]
+    short = [folder.resolve().name for folder in folders]
+    own = short if len(set(short)) == len(short) else [str(folder) for folder in folders]
+    names = [name or other for (name, _), other in zip(pairs, own, strict=True)]
+    return list(zip(names, audits, strict=True))
+
+
+def compare(audits: Sequence[Source]) -> Compared:
+    """Put audits side by side; the first is what the others are compared with.
+
+    >>> import synthleak
+    >>> synthleak.compare(["runs/without-dp", "runs/with-dp"])  # doctest: +SKIP
+    """
+    named = named_audits(audits)
+    if len(named) < 2:
+        raise UserError("one audit alone cannot be compared", "compare", "name two or more")
+    return compare_results([(name, audit.results) for name, audit in named])

@@ -1,0 +1,170 @@
+"""An audit in short: a row per cell, and the files that CI systems show, JUnit XML or Markdown.
+
+They hold names, counts and figures, and no text of a record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from synthleak.analyses.cells import CellRow
+from synthleak.analyses.prior import is_of
+from synthleak.audit.folder import REPORT
+from synthleak.audit.gate import failing
+from synthleak.audit.result import Audit
+from synthleak.core.cell import format_epsilon
+from synthleak.core.errors import UserError
+from synthleak.core.predicate import Predicate
+from synthleak.core.verdict import CANNOT_SAY, WORDS
+from synthleak.report.results import CellResult
+from synthleak.report.verdict import sentence
+
+FORMATS = (".xml", ".md")
+_NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def cell_overview(results: Sequence[CellResult]) -> list[dict[str, Any]]:
+    """Return a row per cell for a narrow table; columns that no cell fills are left out.
+
+    The AUC is that of an attacker who fixed the method in advance (docs/method.md §8).
+    """
+    rows = [_overview_row(one) for one in results]
+    return [
+        {key: value for key, value in row.items() if any(other[key] is not None for other in rows)}
+        for row in rows
+    ]
+
+
+def _overview_row(one: CellResult) -> dict[str, Any]:
+    named, rate = one.measurements.named, one.measurements.crossfit_tpr
+    fitted = one.deployable
+    return {
+        "pool": one.cell.pool,
+        "generator": one.cell.generator,
+        "ε": format_epsilon(one.cell.epsilon, infinity="–" if one.copies else "∞"),
+        "verdict": WORDS[one.verdict.worst].removesuffix(" at this power"),
+        "named": None if named is None else f"{named:,} of {len(one.measurements.records):,}",
+        "recognised of 100": None if named is not None or rate is None else round(100 * rate.value),
+        "copied": None if one.copies is None else one.copies.verbatim[0],
+        "AUC": None if fitted is None else fitted.value,
+        "chance limit": None if fitted is None else fitted.null,
+        "p": one.judged.p_holm,
+    }
+
+
+def check_format(path: Path) -> None:
+    """Refuse a summary of an unknown format before any work starts."""
+    if path.suffix.lower() not in FORMATS:
+        raise UserError(
+            f"unknown format: {path.name!r}", "--summary", f"end the name in {' or '.join(FORMATS)}"
+        )
+
+
+def summary_file(path: Path, audit: Audit, gate: Predicate | None) -> bytes:
+    """Return the summary in the format that the name asks for."""
+    write = junit if path.suffix.lower() == ".xml" else markdown
+    return write(audit, gate).encode()
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A cell as a test: `failed` says why it fails, `skipped` why it says nothing."""
+
+    name: str
+    details: str
+    failed: str | None
+    skipped: str | None
+
+
+def _cases(audit: Audit, gate: Predicate | None) -> list[_Case]:
+    """A cell fails where the condition of the gate holds; without a gate, where it leaks."""
+    held = failing(gate, audit.cells) if gate is not None else []
+    return [_case(one, gate, held) for one in audit.cell_results]
+
+
+def _case(one: CellResult, gate: Predicate | None, held: Sequence[CellRow]) -> _Case:
+    rows = [row.scenario for row in held if is_of(row, one.cell)]
+    failed = skipped = None
+    if gate is not None:
+        failed = f"--fail-if holds in {', '.join(rows)}" if rows else None
+    elif one.verdict.leaks or one.verdict.bound is not None:
+        failed = str(one.verdict)
+    elif one.verdict.kind == CANNOT_SAY:
+        skipped = str(one.verdict)
+    return _Case(one.name, sentence(one), failed, skipped)
+
+
+def junit(audit: Audit, gate: Predicate | None = None) -> str:
+    """Return JUnit XML: a test case per cell.
+
+    With a gate, a case fails where its condition holds; otherwise where a leak was found or a claim
+    is broken. "Cannot say" is a skipped case.
+    """
+    cases = _cases(audit, gate)
+    counts = {
+        "tests": str(len(cases)),
+        "failures": str(sum(case.failed is not None for case in cases)),
+        "skipped": str(sum(case.skipped is not None for case in cases)),
+    }
+    root = ElementTree.Element("testsuites", {"name": "synthleak", **counts})
+    corpus = _xml_text(audit.setup.corpus.name)
+    suite = ElementTree.SubElement(root, "testsuite", {"name": f"synthleak {corpus}", **counts})
+    for case in cases:
+        names = {"classname": f"synthleak.{corpus}", "name": _xml_text(case.name)}
+        element = ElementTree.SubElement(suite, "testcase", names)
+        for kind, why in (("failure", case.failed), ("skipped", case.skipped)):
+            if why is not None:
+                said = ElementTree.SubElement(element, kind, {"message": _xml_text(why)})
+                said.text = _xml_text(case.details)
+        if case.failed is None and case.skipped is None:
+            ElementTree.SubElement(element, "system-out").text = _xml_text(case.details)
+    ElementTree.SubElement(suite, "system-out").text = _xml_text(audit.headline)
+    ElementTree.indent(root)
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
+
+
+def markdown(audit: Audit, gate: Predicate | None = None) -> str:
+    """Return Markdown: the headline, what the gate says, a row per cell, the remarks."""
+    cases = _cases(audit, gate)
+    failed = [
+        f"- failed: {_plain(case.name)}: {_plain(case.failed)}" for case in cases if case.failed
+    ]
+    parts = [f"## synthleak: {_plain(audit.setup.corpus.name)}", _plain(audit.headline)]
+    if failed:
+        parts.append("\n".join(failed))
+    elif gate is not None:
+        parts.append(f"--fail-if holds in none of {len(cases)} cells.")
+    parts.append(_markdown_table(cell_overview(audit.cell_results)))
+    remarks = [f"- **{_plain(one.name)}**: {_plain(one.text)}" for one in audit.remarks]
+    if remarks:
+        parts.append("\n".join(remarks))
+    parts.append(f"The whole report is `{audit.folder.root / REPORT}`.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [list(rows[0]), ["---"] * len(rows[0])]
+    lines += [[_plain(_figure(value)) for value in row.values()] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _figure(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _plain(text: str) -> str:
+    """Escape what Markdown or HTML would read as markup."""
+    text = text.replace("\\", "\\\\").replace("<", "&lt;")
+    return re.sub(r"([|*_`\[\]])", r"\\\1", " ".join(text.split()))
+
+
+def _xml_text(text: str) -> str:
+    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,84 @@
+"""`--fail-if` and `--summary`: what a pipeline gets from an audit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from synthleak.cli.options import EXIT_FAILED, FILE
+from synthleak.cli.output import write_file
+from synthleak.core.cell import Cell
+
+if TYPE_CHECKING:
+    from synthleak.audit.result import Audit
+    from synthleak.core.predicate import Predicate
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A condition on the rows of cells.csv, and where a summary goes; both may be missing."""
+
+    condition: Predicate | None
+    summary: Path | None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is anything to do."""
+        return self.condition is not None or self.summary is not None
+
+    def apply(self, audit: Audit) -> None:
+        """Write the summary; exit 1 if a row satisfies the condition, and say which."""
+        from synthleak.audit.summary import summary_file
+
+        if self.summary is not None:
+            write_file(self.summary, summary_file(self.summary, audit, self.condition))
+        if self.condition is not None:
+            _apply(self.condition, audit)
+
+
+def _apply(condition: Predicate, audit: Audit) -> None:
+    from synthleak.audit.gate import failing, missing
+
+    failed, rows = failing(condition, audit.cells), len(audit.cells)
+    for name, count in missing(condition, audit.cells).items():
+        click.echo(
+            f"synthleak: --fail-if: {name} is missing in {count} of {rows} rows,"
+            " which cannot satisfy a comparison with it",
+            err=True,
+        )
+    for row in failed:
+        name = Cell.of(row).title(given=row.design == "given")
+        click.echo(f"synthleak: --fail-if holds in {name}, {row.scenario}", err=True)
+    if failed:
+        sys.exit(EXIT_FAILED)
+
+
+def gate_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--fail-if` and `--summary`, read before any work starts; the command gets a `gate`."""
+
+    @click.option(
+        "--fail-if", metavar="CONDITION", help="Exit 1 if a row of cells.csv satisfies this."
+    )
+    @click.option(
+        "--summary",
+        type=FILE,
+        metavar="FILE",
+        help="Write a summary for CI systems: JUnit (.xml) or Markdown (.md).",
+    )
+    @wraps(command)
+    def run(fail_if: str | None, summary: Path | None, **rest: Any) -> None:
+        from synthleak.audit.gate import parse_gate
+        from synthleak.audit.summary import check_format
+
+        if summary is not None:
+            check_format(summary)
+        condition = None if fail_if is None else parse_gate(fail_if)
+        command(gate=Gate(condition, summary), **rest)
+
+    return run
