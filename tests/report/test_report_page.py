@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,12 +18,11 @@ from hypothesis import strategies as st
 
 import synthleak
 from support.reading import Results, holds, numbers, unpacked
-from synthleak import Audit, Runtime, run
+from synthleak import Audit
 from synthleak.audit.run import write_report
 from synthleak.cli.main import cli
 from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
-from synthleak.core.spec import LoadedSpec
 from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND, Verdict
 from synthleak.corpus.corpus import Record
 from synthleak.metrics.statistics.table import POOL_STATISTICS, RECORD_STATISTICS
@@ -202,17 +200,9 @@ def test_missing_table_is_one_line(audit: Audit) -> None:
     assert "No prior attacks: the spec names none" in bare
 
 
-def test_a_cohort_names_records_with_an_error_rate(
-    tiny: Callable[..., LoadedSpec], tmp_path: Path
-) -> None:
-    spec = tiny(
-        pool=[{"name": "few", "rule": "outlier", "percentile": 92, "size": 6}],
-        game={"design": "cohort", "instances": 16, "records": 60},
-        generator=[{"kind": "echo", "p": 0.9}],
-        evidence={"families": ["sequence_overlap"]},
-    )
-    made = run(spec, tmp_path / "run", runtime=Runtime(workers=1))
-    content = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+def test_a_cohort_names_records_with_an_error_rate(leaky: Audit) -> None:
+    made = leaky
+    content = (leaky.folder.root / "report.html").read_text(encoding="utf-8")
     count = len({row.record for row in made.records if (row.q_value or 0) <= 0.1})
     assert count > 0
     assert re.search(rf"{count} records? (is|are) named in some cell", content)

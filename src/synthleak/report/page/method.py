@@ -51,8 +51,8 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
         ),
         Caveat(
             "Deployable figure",
-            f"Proxy and attacker are chosen on four fifths of the {parts} and evaluated on the rest,"
-            " several times over. This is what “recognised” and the map use.",
+            f"Proxy and attacker are chosen on four fifths of the {parts} and evaluated on the"
+            " rest, several times over. This is what “recognised” and the map use.",
         ),
         Caveat(
             "Best in hindsight",

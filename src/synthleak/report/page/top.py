@@ -52,6 +52,7 @@ def top(material: Material, said: Sequence[Said]) -> dict[str, Any]:
         "kind": next(kind for kind in ORDER if kind in kinds),
         "decisions": rows,
         "promises": any(_promises(material, one) for one in rows),
+        "replaced": any(_is_replaced(material, one) for one in rows),
         "controls": controls(material, said),
         "claims": _claims(material),
         "next": _next(material, kinds),
@@ -106,6 +107,12 @@ def _promises(material: Material, one: Decision) -> bool:
     """Say whether there is a promise or a bound to show."""
     cell = material.summary["cells"][one.said.place]
     return cell["claim"]["epsilon"] != "inf" or cell["epsilon_bound"] is not None
+
+
+def _is_replaced(material: Material, one: Decision) -> bool:
+    """Say whether a promise is about adding or removing a record, and the game replaces one."""
+    row, claim = material.rows("cells")[one.row], material.summary["cells"][one.said.place]["claim"]
+    return claim["epsilon"] != "inf" and row.adjacency != claim["adjacency"]
 
 
 def dots(recognised: int, limit: int) -> dict[str, str]:
@@ -179,12 +186,12 @@ def controls(material: Material, said: Sequence[Said]) -> dict[str, Any] | None:
 
 
 def _claims(material: Material) -> list[tuple[str, int]]:
-    """Return one cell for every different promise: generator and place in the summary."""
-    seen: dict[tuple[str, Any, Any, Any], int] = {}
+    """Return one cell for every different way to promise an ε: generator and place."""
+    seen: dict[tuple[str, Any, Any], int] = {}
     for place, cell in enumerate(material.summary["cells"]):
         claim = cell["claim"]
-        key = (cell["generator"], str(claim["epsilon"]), claim["delta"], claim["void"])
-        seen.setdefault(key, place)
+        if claim["epsilon"] != "inf":
+            seen.setdefault((cell["generator"], claim["void"], claim["accountant"]), place)
     return [(key[0], place) for key, place in seen.items()]
 
 
