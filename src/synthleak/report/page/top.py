@@ -13,6 +13,7 @@ from typing import Any
 
 from synthleak.analyses.cell_data import RANDOM
 from synthleak.analyses.gaps import WHOLE
+from synthleak.core.cell import format_epsilon
 from synthleak.core.verdict import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND
 from synthleak.report.page.material import Material
 from synthleak.report.page.names import Said
@@ -151,7 +152,7 @@ def _advice(material: Material, shown: Said) -> str:
         claim = cell["claim"]
         if claim["epsilon"] == "inf" or claim["void"]:
             return "Undecided: no leak was found, but no ε is promised either."
-        return "Only if the promised ε is enough: the audit does not contradict it."
+        return f"Only if ε = {format_epsilon(claim['epsilon'])} is enough."
     return PUBLISH[shown.kind]
 
 
