@@ -113,7 +113,7 @@ def _promises(material: Material, one: Decision) -> bool:
 def _is_replaced(material: Material, one: Decision) -> bool:
     """Say whether a promise is about adding or removing a record, and the game replaces one."""
     row, claim = material.rows("cells")[one.row], material.summary["cells"][one.said.place]["claim"]
-    return claim["epsilon"] != "inf" and row.adjacency != claim["adjacency"]
+    return bool(claim["epsilon"] != "inf" and row.adjacency != claim["adjacency"])
 
 
 def dots(recognised: int, limit: int) -> dict[str, str]:
