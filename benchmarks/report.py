@@ -75,7 +75,7 @@ def short(value: Any) -> Any:
 def named(row: Any, cell: Cell) -> Any:
     """Return a row of the small audit as a row of another cell."""
     fields = {key: noisy(value) for key, value in asdict(row).items()}
-    fields |= {"pool": cell.pool, "generator": cell.generator, "epsilon": cell.epsilon}
+    fields |= asdict(cell)
     return type(row)(**fields)
 
 
@@ -122,6 +122,7 @@ def multiplied(small: Material, everywhere: bool) -> Material:
     told = small.summary["cells"][0]
     summary = {
         **small.summary,
+        "corpus": {**small.summary["corpus"], "name": "large"},
         "pools": {pool: {**small.summary["pools"]["outlier"]} for pool in POOLS},
         "cells": [
             noisy(told) | {"pool": c.pool, "generator": c.generator, "epsilon": _word(c.epsilon)}
@@ -137,7 +138,14 @@ def multiplied(small: Material, everywhere: bool) -> Material:
         assert drawn is not None
         figures.append(drawn)
     figures += [figure for figure in small.figures if figure.cell is None]
-    return replace(small, summary=summary, tables=tables, figures=figures)
+    return replace(
+        small,
+        summary=summary,
+        tables=tables,
+        figures=figures,
+        verdicts=list(small.verdicts) * len(cells),
+        facts=replace(small.facts, rules={pool: pool.partition("-")[0] for pool in POOLS}),
+    )
 
 
 def _word(epsilon: float) -> float | str:

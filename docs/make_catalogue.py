@@ -11,6 +11,7 @@ from synthleak.cli.listing import REGISTRIES, rows_of
 DOCS = Path(__file__).parent
 GLOSSARY = DOCS.parent / "src/synthleak/report/templates/glossary.html"
 TERMS = (
+    "adjacency",
     "attacker (S1, S2, S3)",
     "AUC",
     "cell",

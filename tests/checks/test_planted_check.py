@@ -116,7 +116,8 @@ def test_every_view_has_the_same_headline(audit: synthleak.Audit, folder: Path) 
     summary = json.loads((folder / "run/results/summary.json").read_text(encoding="utf-8"))
     assert summary["headline"] == audit.headline == summary["cells"][0]["verdict"]
     page = html.unescape((folder / "run/report.html").read_text(encoding="utf-8"))
-    assert f'<p data-from="summary/headline">{audit.headline}</p>' in page
+    lead, rest = audit.headline.split(" ", 2)[:2], audit.headline.split(" ", 2)[2]
+    assert f"{' '.join(lead)}</strong> {rest}</p>" in page
     assert audit.headline in html.unescape(audit._repr_html_())
     words = ("check", "--members", "train.jsonl", "--holdout", "held.jsonl", "--release")
     options = ("synthetic.jsonl", "--random-split", "--out", "run", "--workers", "1")

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from synthleak import Audit, Runtime, run
+from support.specs import tiny_spec
+from synthleak import Audit, Runtime, check, run
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.corpus.corpus import Record
 from synthleak.corpus.demo import write_demo
@@ -50,3 +51,41 @@ def audit(private: list[Record], tmp_path_factory: pytest.TempPathFactory) -> Au
         "evidence": {"families": ["cos", "bigram_logprob"]},
     }
     return run(LoadedSpec(parse_spec(spec)), root / "run", runtime=Runtime(workers=1))
+
+
+@pytest.fixture(scope="session")
+def leaky(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    """Run a cohort whose generator copies private records, so that records are named."""
+    spec = tiny_spec(
+        pool=[{"name": "few", "rule": "outlier", "percentile": 92, "size": 6}],
+        game={"design": "cohort", "instances": 16, "records": 60},
+        generator=[{"kind": "echo", "p": 0.9}],
+        evidence={"families": ["sequence_overlap"]},
+    )
+    root = tmp_path_factory.mktemp("leaky")
+    return run(LoadedSpec(parse_spec(spec)), root / "run", runtime=Runtime(workers=1))
+
+
+COPIED = 40
+
+
+@pytest.fixture(scope="session")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    """Check a release that copies some members word for word, the last member first."""
+    messages = [record.text for record in write_demo(1320, 6)]
+    texts = [" ".join(messages[place : place + 4]) for place in range(0, len(messages), 4)]
+    members, holdout, others = texts[:100], texts[100:250], texts[250:]
+    rows = {
+        name: [{"id": f"{name}-{i}", "text": text} for i, text in enumerate(some)]
+        for name, some in (("m", members), ("h", holdout))
+    }
+    release = [*others, *reversed(members[-COPIED:])]
+    return check(
+        rows["m"],
+        rows["h"],
+        {"spring": release},
+        random_split=True,
+        encoder="hashing",
+        out=tmp_path_factory.mktemp("checked") / "run",
+        runtime=Runtime(workers=1),
+    )

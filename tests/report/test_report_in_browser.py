@@ -104,6 +104,8 @@ def unfold(tab: Any) -> None:
 
 def test_figures_of_closed_cells_wait_until_they_are_wanted(visit: Open) -> None:
     tab = visit()
+    assert tab.locator("details.cell[open]").count() == 0
+    tab.locator("details.cell > summary").first.click()
     tab.locator("details.cell[open] .plot").first.scroll_into_view_if_needed()
     tab.wait_for_selector("details.cell[open] .plot svg")
     assert tab.locator("details.cell:not([open]) .plot").count() > 4
@@ -329,7 +331,8 @@ def test_without_scripts_the_page_still_speaks(browser: Any, audit: Audit) -> No
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto((audit.folder.root / "report.html").as_uri())
-    assert tab.locator(".verdict h2").is_visible()
+    assert tab.locator(".verdict .lead").is_visible()
+    assert tab.locator(".decisions tbody tr").count() == 2
     assert "results/records.csv" in tab.locator("[data-sheet=records]").inner_text()
     assert tab.locator("#theme").is_hidden()
     context.close()
@@ -351,3 +354,144 @@ def test_everything_that_can_be_used_has_a_name(whole: Any) -> None:
         "([...document.querySelectorAll('[id]')].map(e => e.id))"
     )
     assert twice == 0
+
+
+def test_a_hundred_dots_show_who_is_recognised(visit: Open, audit: Audit) -> None:
+    tab = visit()
+    drawn = tab.evaluate(
+        """[...document.querySelectorAll('.decisions .dots')].map(svg =>
+        [...svg.querySelectorAll('path')].map(path => [path.getAttribute('class'),
+          (path.getAttribute('d').match(/M/g) || []).length]))"""
+    )
+    assert len(drawn) == 2
+    cells = Results(audit.folder.results).summary["cells"]
+    links = tab.locator(".decisions tbody th a")
+    for place, dots in enumerate(drawn):
+        cell = cells[int(links.nth(place).get_attribute("href").removeprefix("#cell-")) - 1]
+        rate, limit = (round(100 * cell["crossfit_tpr"][key]) for key in ("value", "null"))
+        assert dict(dots) == {
+            "beyond": max(0, rate - limit),
+            "chance": min(rate, limit),
+            "missed": 100 - rate,
+        }
+    boxes = [path.bounding_box() for path in tab.locator(".decisions .dots path.missed").all()]
+    assert all(box["width"] > 50 for box in boxes)
+    inks = tab.evaluate(
+        "['beyond', 'chance', 'missed'].map(kind => getComputedStyle("
+        "document.querySelector('.dots.key .' + kind)).strokeWidth)"
+    )
+    assert len(set(inks)) == 3, "told apart by size, not by colour alone"
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_index_stays_in_view_and_shows_the_place(visit: Open, width: int) -> None:
+    tab = visit(width=width)
+    assert tab.locator("nav a").first.get_attribute("aria-current") == "true"
+    tab.locator('nav a[href="#method"]').click()
+    until(tab, "document.querySelector('nav a[aria-current]').hash === '#method'")
+    assert tab.evaluate("scrollY") > 500
+    box = tab.locator("nav").bounding_box()
+    assert 0 <= box["y"] < 50
+    title = tab.locator("#method-title").bounding_box()
+    assert 0 <= title["y"] < 300
+    if width == NARROW:
+        assert title["y"] >= box["y"] + box["height"], "not hidden behind the index"
+
+
+def test_research_is_behind_one_fold(visit: Open) -> None:
+    tab = visit()
+    topics = tab.locator("[id^=topic-]")
+    assert topics.count() >= 4
+    assert not any(topic.is_visible() for topic in topics.all())
+    tab.locator('nav a[href="#research"]').click()
+    until(tab, "document.getElementById('research').open")
+    assert all(topic.is_visible() for topic in topics.all())
+    tab.locator("#research > summary").click()
+    tab.evaluate("location.hash = '#topic-gap'")
+    until(tab, "document.getElementById('research').open")
+    assert tab.locator("#topic-gap").is_visible()
+
+
+def test_a_named_record_opens_its_synthetic_rows(visit: Open, leaky: Audit) -> None:
+    tab = visit(leaky.folder.root / "report.html")
+    tab.locator("[data-sheet=records]").scroll_into_view_if_needed()
+    name = tab.locator("[data-sheet=records] .open").first
+    name.click()
+    name = tab.locator("[data-sheet=records] .open").first
+    assert name.get_attribute("aria-expanded") == "true"
+    assert tab.evaluate("document.activeElement.className") == "open"
+    rows = [row for row in leaky.nearest if row.record == name.inner_text()]
+    lines = tab.locator("tr.nearest tbody tr")
+    assert lines.count() == len(rows) == 3
+    values = tab.locator("tr.nearest data[data-from$='/row']").evaluate_all(
+        "all => all.map(d => Number(d.value))"
+    )
+    assert values == [row.row for row in rows]
+    assert [line.inner_text().split("\t")[0] for line in lines.all()] == [r.release for r in rows]
+    results = Results(leaky.folder.results)
+    found = tab.evaluate(
+        "[...document.querySelectorAll('tr.nearest data')]"
+        ".map(d => [d.value, d.dataset.from, d.dataset.how, d.textContent])"
+    )
+    assert [one for one in found if not holds(results, *one)] == []
+    assert tab.locator("tr.nearest .text").count() == 0
+    name.click()
+    assert tab.locator("tr.nearest").count() == 0
+
+
+def test_a_confidential_page_quotes_synthetic_rows(visit: Open, leaky: Audit) -> None:
+    tab = visit(leaky.write_report(include_text=True))
+    tab.locator("[data-sheet=records]").scroll_into_view_if_needed()
+    tab.locator("[data-sheet=records] .open").first.click()
+    record = tab.locator("[data-sheet=records] .open").first.inner_text()
+    text = next(item.text for item in leaky.setup.corpus.records if item.id == record)
+    assert tab.locator("tr.nearest .text").first.inner_text() == " ".join(text.split())
+
+
+def test_print_mode_draws_everything_at_once(visit: Open) -> None:
+    tab = visit()
+    tab.locator('nav a[href="#print"]').click()
+    until(tab, "document.documentElement.dataset.all === 'drawn'")
+    assert tab.locator("details:not([open])").count() == 0
+    assert tab.locator(".plot").count() == tab.locator(".plot svg.marks").count() > 8
+    assert tab.evaluate(
+        "[...document.querySelectorAll('.sheet')].every(s => s.querySelector('tbody tr'))"
+    )
+
+
+BROKEN_WORDS = """
+() => {
+  const broken = [];
+  const walk = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const node = walk.currentNode, parent = node.parentElement;
+    if (!parent.checkVisibility() || parent.closest('script, svg, .vh, .sheet')) continue;
+    for (const found of node.data.matchAll(/[\\p{L}\\p{N}_.]+/gu)) {
+      const range = document.createRange();
+      range.setStart(node, found.index);
+      range.setEnd(node, found.index + found[0].length);
+      const lines = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+      if (lines.size > 1) broken.push(found[0]);
+    }
+  }
+  return broken;
+}
+"""
+
+
+def test_no_word_is_broken_on_a_narrow_page(visit: Open) -> None:
+    tab = visit(width=NARROW)
+    unfold(tab)
+    assert tab.evaluate(BROKEN_WORDS) == []
+    table = tab.locator("details.cell .stack").first
+    cells = [cell.bounding_box() for cell in table.locator("tbody tr").first.locator("td").all()]
+    assert len(cells) > 1 and len({round(box["x"]) for box in cells}) == 1, "stacked"
+
+
+def test_a_checks_page_fits_and_has_no_empty_section(visit: Open, checked: Audit) -> None:
+    tab = visit(checked.folder.root / "report.html", width=NARROW)
+    unfold(tab)
+    assert sticks_out(tab) <= 0
+    assert tab.evaluate(BROKEN_WORDS) == []
+    assert tab.locator(".lacks").count() == 0
+    assert tab.locator("h1").inner_text() == "Membership check of spring"

@@ -44,6 +44,26 @@ class CopyRow(CellColumns):
 
 
 @dataclass(frozen=True)
+class NearestRow:
+    """A row of `nearest.csv`: one of the synthetic records that are most like a named record.
+
+    `release` is the set of the plan that it was made from; of several with the record, that in
+    which the deciding signal scores the record highest. `row` counts its records from 1, `rank`
+    the most similar ones; `similarity` is the Jaccard similarity of character 5-grams.
+    """
+
+    corpus: str
+    pool: str
+    generator: str
+    epsilon: float
+    record: str
+    release: str
+    rank: int
+    row: int
+    similarity: float
+
+
+@dataclass(frozen=True)
 class Copy:
     """One target that the release repeats: where, and how nearly."""
 
@@ -100,7 +120,7 @@ def find_copies(
         nearest = nearest_rows([texts[place] for place in places], release)
         found += [
             Copy(place, row, False, similarity)
-            for place, (row, similarity) in zip(places, nearest, strict=True)
+            for place, ((row, similarity),) in zip(places, nearest, strict=True)
         ]
     every = np.zeros(len(texts), dtype=np.bool_)
     every[[copy.target for copy in found]] = True
@@ -116,27 +136,30 @@ def find_copies(
     )
 
 
-def nearest_rows(texts: Sequence[str], release: Sequence[str]) -> list[tuple[int, float]]:
-    """Return the row of a release, from 1, that is most similar to each text, and how similar.
+def nearest_rows(
+    texts: Sequence[str], release: Sequence[str], count: int = 1
+) -> list[list[tuple[int, float]]]:
+    """Return the `count` rows of a release, from 1, most similar to each text, and how similar.
 
     Rows are retrieved by BM25 and compared by the Jaccard similarity of character 5-grams.
 
-    >>> nearest_rows(["a cold since May"], ["well again", "a cold since March", "no cold"])[0][0]
-    2
+    >>> release = ["well again", "a cold since March", "no cold"]
+    >>> [row for row, _ in nearest_rows(["a cold since May"], release, 2)[0]]
+    [2, 3]
     """
     order = sorted(range(len(release)), key=lambda row: (fold(release[row]), release[row]))
     observation = Observation(release, _no_vectors)
-    found: list[tuple[int, float]] = []
+    found: list[list[tuple[int, float]]] = []
     for start in range(0, len(texts), BLOCK):
         targets = Targets(texts[start : start + BLOCK], _no_vectors)
         rows = retrieve(targets, observation).rows
         shared = shared_grams(targets, observation)
         either = distinct_grams(targets)[:, None] + distinct_grams(observation)[rows] - shared
         similarity = shared / np.maximum(either, 1)
-        best = similarity.argmax(axis=1)
+        best = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
         found += [
-            (order[rows[line, column]] + 1, float(similarity[line, column]))
-            for line, column in enumerate(best)
+            [(order[rows[line, at]] + 1, float(similarity[line, at])) for at in columns]
+            for line, columns in enumerate(best)
         ]
     return found
 

@@ -10,6 +10,7 @@ from typing import Any
 from synthleak.analyses.copies import CopyRow
 from synthleak.audit.remarks import Remark
 from synthleak.audit.setup import Setup
+from synthleak.audit.steps.cell_data import pool_facts
 from synthleak.audit.steps.preconditions import Preconditions
 from synthleak.report.results import Facts
 
@@ -43,7 +44,7 @@ def facts_of(setup: Setup) -> Facts:
     corpus, plugins = setup.corpus, setup.plugins
     return Facts(
         description=corpus.description,
-        rules={order.name: order.rule.kind for order in plugins.orders},
+        rules={name: pool_facts(setup, name).rule for name in setup.pools},
         pool_encoder=plugins.pool_encoder.kind,
         encoder=plugins.encoder.kind,
         same_encoder=plugins.encoder == plugins.pool_encoder,

@@ -20,25 +20,28 @@ RESTS_ON = {
 
 @dataclass(frozen=True)
 class Remark:
-    """One thing to know beside the verdict; `name` is short, `text` a sentence or two."""
+    """One thing to know beside the verdict; `name` is short, `text` a sentence or two.
+
+    `about` is `copies`, `files`, `split` (what the verdict rests on) or `limits`.
+    """
 
     name: str
     text: str
+    about: str
 
 
 def remarks_on(setup: Setup, preconditions: Preconditions) -> list[Remark]:
     """Return what was found in the files, what the verdict rests on, and what it cannot show."""
     copies = [
-        Remark(f"Copies in {cell.generator}", copies_line(COPIES.get(setup, cell)))
+        Remark(f"Copies in {cell.generator}", copies_line(COPIES.get(setup, cell)), "copies")
         for cell in setup.cells
         if cell.pool == setup.cells[0].pool
     ]
-    found = [Remark(item.kind.capitalize(), item.line) for item in preconditions.findings]
+    findings = list(preconditions.findings)
     for cell in setup.cells:
         if cell.pool == setup.cells[0].pool:
-            found += [
-                Remark(item.kind.capitalize(), item.line) for item in findings_on(setup, cell)
-            ]
+            findings += findings_on(setup, cell)
+    found = [Remark(item.kind.capitalize(), item.line, "files") for item in findings]
     return [*copies, *found, blind_remark(preconditions), *_limits(setup, preconditions)]
 
 
@@ -71,27 +74,31 @@ def blind_remark(preconditions: Preconditions) -> Remark:
             "The split is not exchangeable",
             f"A classifier that never sees the release tells members from holdout ({figures}). All"
             " figures here count that difference as leakage, so there is no verdict.",
+            "split",
         )
     return Remark(
         "Blind test of the split",
         f"A classifier that never sees the release does not tell members from holdout ({figures}).",
+        "split",
     )
 
 
 def _limits(setup: Setup, preconditions: Preconditions) -> list[Remark]:
     reference = any(plan.sets[-1].form == "raw" for plan in setup.plans.values())
     said = [
-        Remark("What the verdict rests on", RESTS_ON[preconditions.declared]),
+        Remark("What the verdict rests on", RESTS_ON[preconditions.declared], "split"),
         Remark(
             "One release",
             "The verdict concerns this release. Another release of the same generator may give away"
             " more or less, and a record that this one hides may still be known to the generator.",
+            "limits",
         ),
         Remark(
             "Attackers",
             "S1 has the release alone"
             + ("; S2 also the reference records." if reference else "; no reference was given.")
             + " Nobody here can run the generator on other records, as S3 would.",
+            "limits",
         ),
     ]
     if preconditions.declared != "coins":
@@ -100,6 +107,7 @@ def _limits(setup: Setup, preconditions: Preconditions) -> list[Remark]:
                 "No bound on ε",
                 "One release bounds ε only if every record was in or out by a recorded coin of its"
                 " own (--coins).",
+                "limits",
             )
         )
     said.append(
@@ -107,6 +115,7 @@ def _limits(setup: Setup, preconditions: Preconditions) -> list[Remark]:
             "Members by rank",
             "A member’s p compares it with held-out records under a proxy that other records chose:"
             " how unusual its score would be had it not been in.",
+            "limits",
         )
     )
     return said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from synthleak.analyses.analysis import Outcome, Row, Study, analyses, outcomes_of
 from synthleak.analyses.cell_data import CellData
 from synthleak.analyses.cells import CellRow, CellVerdict, ProxyRow, RecordRow, evaluate, judge
-from synthleak.analyses.copies import Copies, CopyRow
+from synthleak.analyses.copies import Copies, CopyRow, NearestRow
 from synthleak.analyses.prior import (
     AttackMeasurements,
     ComparisonRow,
@@ -34,6 +34,7 @@ from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.audit.steps.cell_data import cell_data_of, pool_facts
 from synthleak.audit.steps.exposed import EXPOSED, exposed_rows
 from synthleak.audit.steps.measurements import CURVES, MEASUREMENTS, ROUNDS, measurements_key
+from synthleak.audit.steps.nearest import NEAREST, nearest_texts
 from synthleak.audit.steps.preconditions import (
     COPIES,
     Preconditions,
@@ -132,10 +133,14 @@ class Audit:
     def write_report(self, path: Path | str | None = None, *, include_text: bool = False) -> Path:
         """Write the page, and return where: `path`, or beside the results.
 
-        With `include_text` it holds the texts of the pools' records, says so, and goes to a file of
-        its own.
+        With `include_text` it holds the texts of the pools' records and of the synthetic records
+        nearest to named ones, says so, and goes to a file of its own.
         """
-        page = render(self.results, include_text=include_text)
+        results = self.results
+        if include_text:
+            texts = [text for cell in self.setup.cells for text in nearest_texts(self.setup, cell)]
+            results = replace(results, nearest_texts=tuple(texts))
+        page = render(results, include_text=include_text)
         if path is None and not include_text:
             self.folder.rewrite_report(page)
             return self.folder.root / REPORT
@@ -222,6 +227,11 @@ class Audit:
         if self.preconditions is None:
             return []
         return [row for cell in self.setup.cells for row in copy_rows(self.setup, cell)]
+
+    @cached_property
+    def nearest(self) -> list[NearestRow]:
+        """The synthetic rows most like each named record: `results/nearest.csv`."""
+        return [row for cell in self.setup.cells for row in NEAREST.get(self.setup, cell)]
 
     @cached_property
     def remarks(self) -> list[Remark]:
@@ -430,6 +440,7 @@ class Audit:
             "records": (RecordRow, self.records),
             "utility": (UtilityRow, self.utility),
             "copies": (CopyRow, self.copies),
+            "nearest": (NearestRow, self.nearest),
         }
         for outcome in self.outcomes:
             tables[outcome.name] = (analyses.get(outcome.name).plugin.row, outcome.rows)

@@ -53,14 +53,17 @@ class Cell(CellColumns):
         return self.title()
 
     def title(self, *, given: bool = False) -> str:
-        """Return its name; of a `given` release nobody knows more than the ε that was stated.
+        """Return its name, as `made_by` and its pool.
 
         >>> Cell("c", "all", "synthetic", math.inf).title(given=True)
         'synthetic (no ε stated), pool all'
         """
+        return f"{self.made_by(given=given)}, pool {self.pool}"
+
+    def made_by(self, *, given: bool = False) -> str:
+        """Return its mechanism; of a `given` release nobody knows more than what was stated."""
         unstated = given and math.isinf(self.epsilon)
-        said = f"{self.generator} (no ε stated)" if unstated else self.mechanism
-        return f"{said}, pool {self.pool}"
+        return f"{self.generator} (no ε stated)" if unstated else self.mechanism
 
 
 def counted_cells(cells: Sized) -> str:

@@ -26,11 +26,11 @@ from synthleak.report.page.cells import proxy_sheet, sections
 from synthleak.report.page.maps import LEGEND, maps
 from synthleak.report.page.material import Material, material_of
 from synthleak.report.page.method import caveats, intervals, knowledge
-from synthleak.report.page.names import MARKS, verdicts
+from synthleak.report.page.names import KINDS, MARKS, verdicts
 from synthleak.report.page.numbers import Numbers
 from synthleak.report.page.sheets import MANY
 from synthleak.report.page.top import top
-from synthleak.report.page.topics import answers, long_sheets
+from synthleak.report.page.topics import answers, long_sheets, shown_table
 from synthleak.report.page.who import named, record_sheet
 from synthleak.report.results import Results
 
@@ -41,61 +41,75 @@ class Page:
     def __init__(self, material: Material) -> None:
         self.material, self.numbers = material, Numbers(material)
         self.verdicts, self.answers = verdicts(material), answers(material)
+        self.given = "check" in material.summary
+        self.copies = shown_table(material, "copies") if material.rows("copies") else None
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page: its id and title, its template, and what the template shows."""
+    """A section of the page: its id and title, its template, and what the template shows.
+
+    A section without data is left out: its `content` is None.
+    """
 
     id: str
     title: str
     template: str
-    content: Callable[[Page], dict[str, Any]]
+    content: Callable[[Page], dict[str, Any] | None]
+
+
+def _verdict(page: Page) -> dict[str, Any]:
+    return {
+        "top": top(page.material, page.verdicts),
+        "generators": _budgets(page.material),
+        "kinds": KINDS,
+    }
+
+
+def _who(page: Page) -> dict[str, Any]:
+    rows = page.material.rows("records")
+    return {
+        "records": bool(rows),
+        "brief": len(rows) >= MANY,
+        "named": named(page.material),
+        "copies": page.copies,
+    }
+
+
+def _map(page: Page) -> dict[str, Any] | None:
+    """Return the map; one cell needs none."""
+    if len(page.verdicts) == 1:
+        return None
+    return {"maps": maps(page.material, page.numbers, page.verdicts), "legend": LEGEND}
+
+
+def _cells(page: Page) -> dict[str, Any]:
+    return {"sections": sections(page.material, page.verdicts, _by_cell(page.material))}
+
+
+def _research(page: Page) -> dict[str, Any] | None:
+    return {"answers": page.answers} if page.answers else None
+
+
+def _method(page: Page) -> dict[str, Any]:
+    material, numbers = page.material, page.numbers
+    return {
+        "knowledge": knowledge(material),
+        "intervals": intervals(material, numbers),
+        "caveats": caveats(material, numbers),
+    }
 
 
 SECTIONS = (
-    Section(
-        "verdict",
-        "Verdict",
-        "top.html",
-        lambda p: {"top": top(p.material, p.verdicts), "generators": _budgets(p.material)},
-    ),
-    Section(
-        "map",
-        "Leakage map",
-        "map.html",
-        lambda p: {"maps": maps(p.material, p.numbers, p.verdicts), "legend": LEGEND},
-    ),
-    Section(
-        "cells",
-        "Cells",
-        "cells.html",
-        lambda p: {"sections": sections(p.material, p.verdicts, _by_cell(p.material))},
-    ),
-    Section(
-        "who",
-        "Who leaks",
-        "who.html",
-        lambda p: {
-            "answers": p.answers,
-            "records": bool(p.material.rows("records")),
-            "brief": len(p.material.rows("records")) >= MANY,
-            "named": named(p.material),
-        },
-    ),
-    Section(
-        "method",
-        "Method and limits",
-        "method.html",
-        lambda p: {
-            "knowledge": knowledge(p.material),
-            "intervals": intervals(p.material, p.numbers),
-            "caveats": caveats(p.material, p.numbers),
-        },
-    ),
-    Section("glossary", "Glossary", "glossary_section.html", lambda p: {}),
+    Section("verdict", "Verdict", "top.html", _verdict),
+    Section("who", "Who leaks", "who.html", _who),
+    Section("map", "Leakage map", "map.html", _map),
+    Section("cells", "Cells", "cells.html", _cells),
+    Section("research", "Research", "research.html", _research),
+    Section("method", "Method and limits", "method.html", _method),
+    Section("glossary", "Glossary", "glossary_section.html", lambda page: {}),
 )
-"""The sections, in the order of the page and of its menu."""
+"""The sections, in the order of the page and of its index: a reader's questions first."""
 
 
 def render(results: Results, *, include_text: bool = False) -> bytes:
@@ -110,31 +124,45 @@ def page(material: Material) -> bytes:
 
 def _content(page: Page) -> dict[str, Any]:
     material = page.material
-    sheets = {"proxies": proxy_sheet(material)} | long_sheets(material, page.answers)
+    tables = [table for answer in page.answers for table in answer.tables]
+    tables += [page.copies] if page.copies else []
+    sheets = {"proxies": proxy_sheet(material)} | long_sheets(material, tables)
     records = record_sheet(material)
     if records is not None:
         sheets["records"] = records
     scripts = [runtime_script(), _asset("page.js")]
     style = runtime_style() + _asset("page.css")
-    shown = {
+    shown: dict[str, Any] = {
         "m": material,
         "n": page.numbers,
         "marks": MARKS,
         "verdicts": page.verdicts,
         "known": KNOWLEDGE,
-        "parts": SECTIONS,
+        "given": page.given,
+        "title": _title(page),
         "sheets": {name: packed(content) for name, content in sheets.items()},
         "plots": [packed(figure.for_page()) for figure in material.figures],
         "scripts": [Markup(script) for script in scripts],
         "style": Markup(style),
         "policy": policy(scripts, [style]),
     }
-    for section in SECTIONS:
-        content = section.content(page)
+    contents = [(section, section.content(page)) for section in SECTIONS]
+    shown["parts"] = [section for section, content in contents if content is not None]
+    for section, content in contents:
+        if content is None:
+            continue
         if taken := sorted(content.keys() & shown.keys()):
             raise ValueError(f"the section {section.id!r} gives {taken[0]!r}, a key in use")
         shown |= content
     return shown
+
+
+def _title(page: Page) -> str:
+    """Return what the page is of: the corpus, or the releases that were checked."""
+    if not page.given:
+        return f"Membership audit of {page.material.summary['corpus']['name']}"
+    names = dict.fromkeys(cell.generator for cell in page.material.cells)
+    return f"Membership check of {', '.join(names)}"
 
 
 def _budgets(material: Material) -> dict[str, list[str]]:

@@ -94,7 +94,8 @@ class Results:
     """The results of one audit.
 
     `corpus`, `pools` and `check` are as `summary.json` writes them; `attackers` tells whether two
-    audits have the same ones; `texts` holds the texts of the pools' records by id.
+    audits have the same ones; `texts` holds the texts of the pools' records by id, `nearest_texts`
+    those of the rows of the table `nearest`, where they were asked for.
     """
 
     folder: str
@@ -112,6 +113,7 @@ class Results:
     curves: Mapping[Cell, Curves]
     check: Mapping[str, Any] | None = None
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    nearest_texts: tuple[str, ...] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
         cells = counted_cells(self.cells)

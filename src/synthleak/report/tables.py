@@ -21,8 +21,8 @@ from synthleak.report.verdict import headline, sentence
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-RESULTS_VERSION = 3
-"""Raise it with every new column of `cells.csv` or `proxies.csv`."""
+RESULTS_VERSION = 4
+"""Raise it with every new table, and every new column of `cells.csv` or `proxies.csv`."""
 R = TypeVar("R")
 
 
@@ -117,11 +117,15 @@ def guarded(text: str) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
+def declared_of(results: Results) -> str | None:
+    """Return what was declared of the split of a check; None for a game."""
+    return results.check["declared"] if results.check else None
+
+
 def summary(results: Results) -> dict[str, Any]:
     """Return the audit in one JSON object: what was audited, what was promised, what was found."""
-    declared = results.check["declared"] if results.check else None
     return {
-        "headline": headline(results.cells, declared),
+        "headline": headline(results.cells, declared_of(results)),
         "corpus": results.corpus,
         "pools": results.pools,
         "game": results.game.model_dump(),

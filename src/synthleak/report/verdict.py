@@ -26,7 +26,11 @@ UNDECLARED = (
 
 def sentence(result: CellResult) -> str:
     """Say what was found in a cell: the verdict, the people, what decided it, what is gained."""
-    return " ".join([_capital(f"{result.verdict}."), *details(result)])
+    return " ".join(_sentences(result))
+
+
+def _sentences(result: CellResult) -> list[str]:
+    return [_capital(f"{result.verdict}."), *details(result)]
 
 
 def details(result: CellResult) -> list[str]:
@@ -136,10 +140,15 @@ def headline(results: Sequence[CellResult], declared: str | None = None) -> str:
 
     `declared` is what was declared of the split of a check.
     """
-    parts = [sentence(results[0])] if len(results) == 1 else _overview(results)
+    return " ".join(headline_sentences(results, declared))
+
+
+def headline_sentences(results: Sequence[CellResult], declared: str | None = None) -> list[str]:
+    """Return the headline by sentences, the verdict first."""
+    parts = _sentences(results[0]) if len(results) == 1 else _overview(results)
     if declared == "unstated" and all(one.verdict.kind != CANNOT_SAY for one in results):
         parts.append(UNDECLARED)
-    return " ".join(parts)
+    return parts
 
 
 def _overview(results: Sequence[CellResult]) -> list[str]:

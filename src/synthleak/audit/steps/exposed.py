@@ -48,7 +48,10 @@ def _look(setup: Setup, cell: Cell) -> Exposed:
     places = np.flatnonzero(member).tolist()
     texts = [record.text for record in setup.records([plan.targets[place] for place in places])]
     release = [record.text for record in open_release(setup, released_text(setup, cell))]
-    found = dict(zip(places, nearest_rows(texts, release), strict=True))
+    found = {
+        place: nearest
+        for place, (nearest,) in zip(places, nearest_rows(texts, release), strict=True)
+    }
     copied = {copy.target: copy for copy in COPIES.get(setup, cell).found if member[copy.target]}
     found |= {place: (copy.row, copy.similarity) for place, copy in copied.items()}
     return Exposed(tuple(signals.tolist()), found)

@@ -15,6 +15,7 @@ from synthleak.analyses.gaps import WHOLE, combine
 from synthleak.core.cell import format_epsilon
 from synthleak.metrics.null import holm
 from synthleak.report.results import CellResult, Results
+from synthleak.report.tables import declared_of
 from synthleak.report.verdict import headline
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _audit(name: str, audit: Results) -> AuditLine:
         strongest="" if top is None else top.name,
         auc=None if top is None or top.deployable is None else top.deployable.value,
         ceiling=None if top is None or top.deployable is None else top.deployable.null,
-        headline=headline(audit.cells, audit.check["declared"] if audit.check else None),
+        headline=headline(audit.cells, declared_of(audit)),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from synthleak.metrics.statistics.table import Statistic, by_column
 from synthleak.report.page.material import Material
 from synthleak.report.page.names import Said
-from synthleak.report.page.sheets import Column, sheet
+from synthleak.report.page.sheets import Column, sheet, telling
 
 
 def _statistic_columns(column: str, shown: Sequence[Statistic]) -> tuple[Column, Column]:
@@ -70,4 +70,5 @@ def sections(
 
 def proxy_sheet(material: Material) -> dict[str, Any]:
     """Return the table of all proxies, for the page to draw cell by cell."""
-    return sheet("proxies", material.rows("proxies"), proxy_columns(material.statistics))
+    rows = material.rows("proxies")
+    return sheet("proxies", rows, telling(rows, proxy_columns(material.statistics)))

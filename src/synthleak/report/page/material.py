@@ -17,7 +17,8 @@ from synthleak.core.cell import Cell
 from synthleak.core.verdict import Verdict
 from synthleak.report.figures.all_figures import cell_figures, drawn_by, study_figures
 from synthleak.report.results import Facts, Results, Table
-from synthleak.report.tables import summary
+from synthleak.report.tables import declared_of, summary
+from synthleak.report.verdict import headline_sentences
 
 if TYPE_CHECKING:
     from synthleak.report.figures.figure import Figure
@@ -27,19 +28,22 @@ if TYPE_CHECKING:
 class Material:
     """Everything that a page shows.
 
-    `statistics` names those that the cells were tested with. `unavailable` says for an analysis
-    without rows what it needs. `texts` holds the texts of the pools' records by id, and is empty
-    unless they were asked for.
+    `headline` is that of the summary, by sentences. `statistics` names those that the cells were
+    tested with. `unavailable` says for an analysis without rows what it needs. `texts` holds the
+    texts of the pools' records by id, `nearest_texts` those of the rows of `nearest`; both are
+    empty unless they were asked for.
     """
 
     summary: Mapping[str, Any]
     tables: Mapping[str, Table]
     facts: Facts
     verdicts: Sequence[Verdict]
+    headline: Sequence[str] = ()
     statistics: Sequence[str] = ()
     unavailable: Mapping[str, str] = field(default_factory=dict)
     figures: Sequence[Figure] = ()
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    nearest_texts: Sequence[str] = field(default=(), repr=False)
     version: str = synthleak.__version__
 
     def rows(self, table: str) -> Sequence[Any]:
@@ -76,6 +80,7 @@ def material_of(results: Results, *, include_text: bool = False) -> Material:
         tables=results.tables,
         facts=results.facts,
         verdicts=[one.verdict for one in results.cells],
+        headline=headline_sentences(results.cells, declared_of(results)),
         statistics=[name for one in results.cells for name in one.measurements.statistics],
         unavailable={
             one.name: one.unavailable for one in results.outcomes if one.unavailable is not None
@@ -85,4 +90,5 @@ def material_of(results: Results, *, include_text: bool = False) -> Material:
             *study_figures(rows, drawn_by(results)),
         ],
         texts=results.texts if include_text else {},
+        nearest_texts=results.nearest_texts if include_text else (),
     )

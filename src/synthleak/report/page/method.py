@@ -28,23 +28,31 @@ def knowledge(material: Material) -> list[tuple[str, str]]:
 
 def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
     """Return what each kind of figure means."""
-    lone = material.summary["game"]["design"] == "lone"
+    lone, given = material.summary["game"]["design"] == "lone", "check" in material.summary
     redraws = numbers.said("cells/0/redraws", "count")
+    drawn = (
+        "permuted splits ({} for p)"
+        if given
+        else "redraws of the coins by the plan’s own sampler ({} redraws for p)"
+    )
+    parts = "records" if given else "instances"
+    exact = (
+        "members and holdout were split at random"
+        if given
+        else "the coins were tossed independently of everything else"
+    )
     said = [
         Caveat(
             "Chance limit",
             Markup(
-                "95% of chance results are below it: the same search on redraws of the coins"
-                " by the plan’s own sampler ({} redraws for p), with the choice repeated in"
-                " each. Exact whatever the proxies are, because the coins were tossed"
-                " independently of everything else."
+                f"95% of chance results are below it: the same search on {drawn}, with the choice"
+                f" repeated in each. Exact whatever the proxies are, because {exact}."
             ).format(redraws),
         ),
         Caveat(
             "Deployable figure",
-            "Proxy and attacker are chosen on four fifths of the instances (of the records, where"
-            " there is one release) and evaluated on the rest, several times over. This is what"
-            " the words at the top and the map use.",
+            f"Proxy and attacker are chosen on four fifths of the {parts} and evaluated on the"
+            " rest, several times over. This is what “recognised” and the map use.",
         ),
         Caveat(
             "Best in hindsight",
@@ -53,7 +61,9 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
         ),
         Caveat(
             "Interval for this pool",
-            "95%, by a bootstrap over instances: what another play with the same records might"
+            "95%, by a bootstrap over records; whole groups where there are any."
+            if given
+            else "95%, by a bootstrap over instances: what another play with the same records might"
             " give. “Records like these” resamples records too.",
         ),
         Caveat(
@@ -67,12 +77,15 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
             "The smallest AUC of one signal that would be found four times in five. Smaller leaks"
             " would often be missed.",
         ),
-        Caveat(
-            "Lower bound on ε",
-            "Holds with 95% confidence for the mechanism as played here; 0 says nothing. The"
-            " largest bound that the design could have shown stands beside it.",
-        ),
     ]
+    if any(cell["epsilon_bound"] for cell in material.summary["cells"]):
+        said.append(
+            Caveat(
+                "Lower bound on ε",
+                "Holds with 95% confidence for the mechanism as played here; 0 says nothing. The"
+                " largest bound that the design could have shown stands beside it.",
+            )
+        )
     if lone:
         said.append(
             Caveat(
@@ -116,8 +129,9 @@ def caveats(material: Material, numbers: Numbers) -> list[Caveat]:
 
 
 def _given(material: Material) -> list[Caveat]:
-    """Return what one existing release can and cannot show."""
-    return [Caveat(item["name"], item["text"]) for item in material.summary["check"]["remarks"]]
+    """Return what one existing release cannot show."""
+    remarks = material.summary["check"]["remarks"]
+    return [Caveat(item["name"], item["text"]) for item in remarks if item["about"] == "limits"]
 
 
 def _played() -> list[Caveat]:

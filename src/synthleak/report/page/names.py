@@ -11,6 +11,17 @@ from synthleak.report.page.material import Material
 MARKS = {"broken": "‼", "found": "●", "none": "○", "cannot": "?"}
 """A sign for every verdict, so that none is told by colour alone."""
 
+KINDS = {
+    "outlier": "unusual texts",
+    "rare": "rare labels",
+    "random": "drawn at random",
+    "union": "two pools merged",
+    "ids": "listed by id",
+    "labels": "chosen by label",
+    "where": "chosen by a field",
+}
+"""What the records of a built-in pool rule are, for a reader who does not know the rule."""
+
 
 def anchor(place: int) -> str:
     """Return the id of the section of a cell."""
@@ -19,12 +30,16 @@ def anchor(place: int) -> str:
 
 @dataclass(frozen=True)
 class Said:
-    """What is said of one cell, what it is called, and where it stands among the cells."""
+    """What is said of one cell, what it is called, and where it stands among the cells.
+
+    `decision` names its generator and ε: whether to publish is decided for all pools together.
+    """
 
     cell: Cell
     place: int
     verdict: Verdict
     name: str = ""
+    decision: str = ""
 
     @property
     def words(self) -> str:
@@ -57,6 +72,6 @@ def verdicts(material: Material) -> list[Said]:
     pairs = zip(material.cells, material.verdicts, strict=True)
     given = "check" in material.summary
     return [
-        Said(cell, place, verdict, cell.title(given=given))
+        Said(cell, place, verdict, cell.title(given=given), cell.made_by(given=given))
         for place, (cell, verdict) in enumerate(pairs)
     ]

@@ -27,6 +27,20 @@ class Column:
     note: str = ""
 
 
+def telling(rows: Sequence[Any], columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that tell rows apart: those neither empty nor constant, and the record.
+
+    Figures stay even if they are equal: that they are is a result.
+    """
+    kept = []
+    for column in columns:
+        values = {getattr(row, column.field) for row in rows}
+        told = len(values) > 1 or column.how in PLACES or column.field == "record"
+        if told and values - {None, ""}:
+            kept.append(column)
+    return kept
+
+
 def sheet(table: str, rows: Sequence[Any], columns: Sequence[Column]) -> dict[str, Any]:
     """Return rows as columns for the page; words are numbered, since most of them repeat."""
     made = []

@@ -1,93 +1,258 @@
-"""The top of the page: the verdict, the strongest cell in natural frequencies, what to do next."""
+"""The first screen: the verdict, a row for every decision, what to do next.
+
+A decision is whether to publish what one generator makes at one ε. Its row shows the pool that
+leaks most, in natural frequencies, with what could be missed and what was promised.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from synthleak.core.verdict import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, WORDS
+from synthleak.analyses.cell_data import RANDOM
+from synthleak.analyses.gaps import WHOLE
+from synthleak.core.cell import format_epsilon
+from synthleak.core.verdict import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND
 from synthleak.report.page.material import Material
 from synthleak.report.page.names import Said
+from synthleak.report.page.numbers import per_hundred
 
 ORDER = (BROKEN, FOUND, NONE_FOUND, CANNOT_SAY)
 """Verdicts, the worst first."""
+COLUMNS, GAP = 25, 12
+"""Dots in a line, and how far apart they are."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One generator at one ε: what is said of it, by the cell that leaks most.
+
+    `pools` counts its cells, and `leaking` those with a leak; `row` is a row of `cells` of the cell
+    shown, `power` the one with the largest AUC that could be missed; `records` counts the records
+    that could be named. `dots` are the paths of a hundred dots by kind.
+    """
+
+    said: Said
+    name: str
+    pools: int
+    leaking: int
+    row: int
+    power: int | None
+    records: int
+    advice: str
+    dots: Mapping[str, str]
 
 
 def top(material: Material, said: Sequence[Said]) -> dict[str, Any]:
-    """Return the content of the top."""
-    counts = {kind: sum(one.kind == kind for one in said) for kind in ORDER}
-    worst = next(kind for kind in ORDER if counts[kind])
+    """Return the content of the first screen."""
+    kinds = {one.kind for one in said}
+    rows = decisions(material, said)
     return {
-        "kind": worst,
-        "words": WORDS[worst].capitalize(),
-        "count": counts[worst],
-        "of": len(said),
-        "strongest": _strongest(material, said),
-        "power": _power(material),
+        "kind": next(kind for kind in ORDER if kind in kinds),
+        "decisions": rows,
+        "promises": any(_promises(material, one) for one in rows),
+        "replaced": any(_is_replaced(material, one) for one in rows),
+        "controls": controls(material, said),
         "claims": _claims(material),
-        "next": [step for kind in ORDER if counts[kind] for step in NEXT[kind]],
+        "next": _next(material, kinds),
     }
 
 
-def _strongest(material: Material, said: Sequence[Said]) -> Said | None:
-    """Return the cell with the largest cross-fitted AUC, among those with a leak if there are."""
-    fitted = [one for one in said if material.summary["cells"][one.place]["crossfit"]]
-    if not fitted:
+def decisions(material: Material, said: Sequence[Said]) -> list[Decision]:
+    """Return a row for every generator and ε, in the order of the cells."""
+    cells, records = material.places("cells"), material.places("records")
+    grouped: dict[str, list[Said]] = {}
+    for one in said:
+        grouped.setdefault(one.decision, []).append(one)
+    made = []
+    for name, group in grouped.items():
+        shown = strongest(material, group)
+        places = cells[shown.cell]
+        made.append(
+            Decision(
+                said=shown,
+                name=name,
+                pools=len(group),
+                leaking=sum(one.leaks for one in group),
+                row=places[0],
+                power=_power(material, places),
+                records=len(records.get(shown.cell, ())),
+                advice=_advice(material, shown),
+                dots=_dots_of(material.summary["cells"][shown.place]["crossfit_tpr"]),
+            )
+        )
+    return made
+
+
+def strongest(material: Material, said: Sequence[Said]) -> Said:
+    """Return the cell with the worst verdict and, of those, the largest deployable AUC."""
+
+    def strength(one: Said) -> tuple[int, bool, float]:
+        fitted = material.summary["cells"][one.place]["crossfit"]
+        return -ORDER.index(one.kind), one.leaks, fitted["value"] if fitted else -math.inf
+
+    return max(said, key=strength)
+
+
+def _power(material: Material, places: Sequence[int]) -> int | None:
+    """Return the row with the largest AUC that could be missed; None where one is unknown."""
+    powers = [material.rows("cells")[place].power_auc for place in places]
+    if any(power is None or not math.isfinite(power) for power in powers):
         return None
-    return max(
-        fitted,
-        key=lambda one: (one.leaks, material.summary["cells"][one.place]["crossfit"]["value"]),
-    )
+    return places[powers.index(max(powers))]
 
 
-def _power(material: Material) -> tuple[int, int] | None:
-    """Return the rows of `cells` with the smallest and the largest AUC that would be found."""
-    known = [
-        (row.power_auc, place)
-        for place, row in enumerate(material.rows("cells"))
-        if row.power_auc is not None and math.isfinite(row.power_auc)
+def _promises(material: Material, one: Decision) -> bool:
+    """Say whether there is a promise or a bound to show."""
+    cell = material.summary["cells"][one.said.place]
+    return cell["claim"]["epsilon"] != "inf" or cell["epsilon_bound"] is not None
+
+
+def _is_replaced(material: Material, one: Decision) -> bool:
+    """Say whether a promise is about adding or removing a record, and the game replaces one."""
+    row, claim = material.rows("cells")[one.row], material.summary["cells"][one.said.place]["claim"]
+    return bool(claim["epsilon"] != "inf" and row.adjacency != claim["adjacency"])
+
+
+def dots(recognised: int, limit: int) -> dict[str, str]:
+    """Return the paths of a hundred dots: recognised beyond chance, within it, not recognised.
+
+    >>> {kind: path.count("M") for kind, path in dots(72, 11).items()}
+    {'beyond': 61, 'chance': 11, 'missed': 28}
+    >>> {kind: path.count("M") for kind, path in dots(7, 11).items()}
+    {'beyond': 0, 'chance': 7, 'missed': 93}
+    """
+    within = min(recognised, limit)
+    ends = (0, recognised - within, recognised, 100)
+    drawn = [
+        f"M{GAP // 2 + GAP * (dot % COLUMNS)} {GAP // 2 + GAP * (dot // COLUMNS)}h0"
+        for dot in range(100)
     ]
-    return (min(known)[1], max(known)[1]) if known else None
+    kinds = zip(("beyond", "chance", "missed"), ends, ends[1:], strict=False)
+    return {kind: "".join(drawn[start:end]) for kind, start, end in kinds}
+
+
+def _dots_of(rate: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the dots of a rate with its chance limit; none where there is no rate."""
+    if rate is None:
+        return {}
+    limit = 1.0 if rate["null"] is None else rate["null"]
+    return dots(int(per_hundred(rate["value"])), int(per_hundred(limit)))
+
+
+def _advice(material: Material, shown: Said) -> str:
+    """Answer whether to publish."""
+    cell = material.summary["cells"][shown.place]
+    if shown.kind == NONE_FOUND:
+        copied = material.rows("cells")[material.places("cells")[shown.cell][0]].copied_members
+        if copied:
+            return "Not yet: remove the rows that copy members, and check again."
+        claim = cell["claim"]
+        if claim["epsilon"] == "inf" or claim["void"]:
+            return "Undecided: no leak was found, but no ε is promised either."
+        return f"Only if ε = {format_epsilon(claim['epsilon'])} is enough."
+    return PUBLISH[shown.kind]
+
+
+PUBLISH = {
+    BROKEN: "No. The promised ε does not hold.",
+    FOUND: "No, not as anonymous data.",
+    CANNOT_SAY: "Undecided: this audit cannot tell.",
+}
+"""Whether to publish, where the verdict alone decides."""
+
+
+def controls(material: Material, said: Sequence[Said]) -> dict[str, Any] | None:
+    """Compare selected pools with random records; None for a check, which has no such controls.
+
+    `flagged` are the rows of `control_gap` in which selected records leak more, `leaking` the
+    decisions with a leak of random records.
+    """
+    if "check" in material.summary:
+        return None
+    random = [one for one in said if material.facts.rules.get(one.cell.pool) == RANDOM]
+    rows = [
+        (place, row)
+        for place, row in enumerate(material.rows("control_gap"))
+        if row.scenario == WHOLE and row.crossfit_gap is not None
+    ]
+    return {
+        "audited": bool(random),
+        "compared": len(rows),
+        "flagged": [place for place, row in rows if row.flagged == "yes" and row.crossfit_gap > 0],
+        "leaking": list(dict.fromkeys(one.decision for one in random if one.leaks)),
+    }
 
 
 def _claims(material: Material) -> list[tuple[str, int]]:
-    """Return one cell for every different promise: generator and place in the summary."""
-    seen: dict[tuple[str, Any, Any, Any], int] = {}
+    """Return one cell for every different way to promise an ε: generator and place."""
+    seen: dict[tuple[str, Any, Any], int] = {}
     for place, cell in enumerate(material.summary["cells"]):
         claim = cell["claim"]
-        key = (cell["generator"], str(claim["epsilon"]), claim["delta"], claim["void"])
-        seen.setdefault(key, place)
+        if claim["epsilon"] != "inf":
+            seen.setdefault((cell["generator"], claim["void"], claim["accountant"]), place)
     return [(key[0], place) for key, place in seen.items()]
 
 
+def _next(material: Material, kinds: set[str]) -> list[str]:
+    """Return what to do, the worst verdict's steps first."""
+    if "check" not in material.summary:
+        return [step for kind in ORDER if kind in kinds for step in NEXT[kind]]
+    steps = [step for kind in ORDER if kind in kinds for step in AFTER_CHECK[kind]]
+    if material.rows("nearest") or material.rows("copies"):
+        steps.insert(kinds.isdisjoint({NONE_FOUND, CANNOT_SAY}), REMOVE)
+    return steps
+
+
 NEXT: dict[str, tuple[str, ...]] = {
-    "broken": (
-        "Withdraw the privacy claim. A lower bound on ε lies above what was promised, which an"
-        " intact mechanism allows in at most 5 of 100 such tests: look for noise that is reused,"
-        " a normaliser or class sizes taken from the private data, or shuffled batches accounted"
-        " as Poisson sampling. Repeat the audit with another seed to confirm.",
+    BROKEN: (
+        "Withdraw the promised ε where it is broken. An intact mechanism gives such a bound in at"
+        " most 5 of 100 tests: look for noise that is reused, a normaliser or class sizes taken"
+        " from the private data, or shuffled batches accounted as Poisson sampling. Repeat the"
+        " audit with another seed to confirm.",
     ),
-    "found": (
-        "Do not give out a release made this way as if it were anonymous: it reveals, better"
-        " than chance, who was in the data. Treat it as personal data.",
-        "See below who is hit. Take those records out, or give them a stronger mechanism, and audit"
-        " the new generator as a whole: other records may then stand out.",
-        "Try a smaller ε, more records behind each release, or smaller releases; then put the two"
-        " audits side by side with “synthleak compare”.",
+    FOUND: (
+        "Treat releases with a leak (●) as personal data: they reveal, better than chance, who was"
+        " in the private data.",
+        "See below who is hit. Try a smaller ε, more records behind each release or smaller"
+        " releases, or leave those records out; then audit again, since other records may now"
+        " stand out, and put both audits side by side with “synthleak compare”.",
     ),
-    "none": (
-        "Where none was found, report it with its power: “none found”, and the smallest leak that"
-        " would have been noticed. It does not show that nothing leaks.",
-        "If that smallest leak is too large for you, play more instances or the design “cohort”;"
-        " “synthleak plan power” says how many it takes.",
-        "Base what you promise data subjects on the accounted privacy guarantee, not on an audit"
-        " that found nothing; and audit the records that you worry about most (pool rules ids,"
-        " labels, where).",
+    NONE_FOUND: (
+        "Where none was found (○), report that together with what could be missed. It does not"
+        " show that nothing leaks: base what you promise data subjects on the accounted ε.",
+        "To notice smaller leaks, play more instances or the design “cohort”; “synthleak plan"
+        " power” says how many it takes. Audit the records that you worry about most (pool rules"
+        " ids, labels, where).",
     ),
-    "cannot": (
-        "Where nothing can be said, look at the reason in the cell: releases that are all alike"
+    CANNOT_SAY: (
+        "Where nothing can be said (?), look at the reason in the cell: releases that are all alike"
         " show nothing, and too few trials cannot tell chance from a leak. Fix the cause and"
         " run again.",
+    ),
+}
+REMOVE = (
+    "Remove the synthetic rows listed under “Who leaks” and check again. The second check is kinder"
+    " than a first one, since these members and this holdout chose the rows: use a holdout of other"
+    " records if you can."
+)
+AFTER_CHECK: dict[str, tuple[str, ...]] = {
+    BROKEN: (
+        "Withdraw the stated ε: the release shows more than it allows, as an intact mechanism does"
+        " in at most 5 of 100 such tests.",
+    ),
+    FOUND: (
+        "Do not publish this release as anonymous: treat it as personal data.",
+        "The next release of this generator may leak as well: audit the generator itself with"
+        " “synthleak run” if you can run it.",
+    ),
+    NONE_FOUND: (
+        "Report “none found” together with what could be missed. It does not show that nothing"
+        " leaks. More members and more held-out records would show smaller leaks.",
+    ),
+    CANNOT_SAY: (
+        "Nothing can be said: the reason stands beside the verdict. Fix the cause and check again.",
     ),
 }

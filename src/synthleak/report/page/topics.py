@@ -8,7 +8,7 @@ from typing import Any
 
 from synthleak.analyses.analysis import analyses
 from synthleak.report.page.material import Material
-from synthleak.report.page.sheets import Column, sheet
+from synthleak.report.page.sheets import Column, sheet, telling
 
 FEW = 16
 """A table up to this length stands in the page; a longer one is drawn page by page."""
@@ -145,7 +145,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
 }
 """Columns shown of the widest tables; other tables show their analysis's `shown`, else all."""
-SHOWN_ELSEWHERE = {"cells", "proxies", "records", "comparison", "prior"}
+SHOWN_ELSEWHERE = {"cells", "proxies", "records", "comparison", "prior", "copies", "nearest"}
 
 TITLES = {
     "dp": "DP",
@@ -161,6 +161,7 @@ TITLES = {
     "delta": "Δ",
     "null_low": "chance from",
     "null_high": "chance to",
+    "row": "synthetic row",
 }
 
 
@@ -229,7 +230,17 @@ class Answer:
 
 
 def answers(material: Material) -> list[Answer]:
-    """Return every topic; a last one, `more`, holds the remaining tables and figures."""
+    """Return every topic; a last one, `more`, holds the remaining tables and figures.
+
+    A check has those with tables only, and none for one release, whose cell shows everything.
+    """
+    if "check" not in material.summary:
+        return _all_answers(material)
+    several = len(material.cells) > 1
+    return [one for one in _all_answers(material) if several and one.tables]
+
+
+def _all_answers(material: Material) -> list[Answer]:
     made, used = [], set(SHOWN_ELSEWHERE)
     free = {place for place, figure in enumerate(material.figures) if figure.cell is None}
     for topic in TOPICS:
@@ -254,22 +265,25 @@ def _belongs(name: str, wanted: Iterable[str]) -> bool:
 
 
 def _answer(material: Material, topic: Topic, places: Sequence[int]) -> Answer:
-    tables = [
-        Shown(name, _capital(title_of(name)), columns_of(name, kind), len(rows))
-        for name in topic.tables
-        if name in material.tables
-        for kind, rows in [material.tables[name]]
-    ]
+    tables = [shown_table(material, name) for name in topic.tables if name in material.tables]
     said = [material.unavailable[name] for name in topic.tables if name in material.unavailable]
     unavailable = None if tables else (said[0] if said else topic.needs)
     return Answer(topic, tables, places, unavailable)
 
 
-def long_sheets(material: Material, found: Sequence[Answer]) -> dict[str, Any]:
+def shown_table(material: Material, name: str) -> Shown:
+    """Return how the page shows a table: the columns that tell its rows apart."""
+    kind, rows = material.tables[name]
+    columns = columns_of(name, kind)
+    if len(rows) > 1:
+        columns = tuple(telling(rows, columns))
+    return Shown(name, _capital(title_of(name)), columns, len(rows))
+
+
+def long_sheets(material: Material, tables: Iterable[Shown]) -> dict[str, Any]:
     """Return the tables that are drawn page by page, by name."""
     return {
         shown.name: sheet(shown.name, material.rows(shown.name), shown.columns)
-        for answer in found
-        for shown in answer.tables
+        for shown in tables
         if shown.long
     }

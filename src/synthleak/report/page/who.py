@@ -8,7 +8,7 @@ from synthleak.core.cell import Cell
 from synthleak.core.verdict import FOUND, NAMED, WORDS
 from synthleak.report.page.material import Material
 from synthleak.report.page.names import verdicts
-from synthleak.report.page.sheets import Column, sheet
+from synthleak.report.page.sheets import Column, sheet, telling
 
 VERDICT = "verdict of the cell"
 
@@ -16,7 +16,7 @@ COLUMNS = (
     Column("record", "Record"),
     Column("v_rank", "Rank", "count", "within its cell, 1 is the most exposed"),
     Column("v", "V", "signed", "higher means that releases tell of it more"),
-    Column("auc", "AUC", "figure", "of the record against itself (design cohort)"),
+    Column("auc", "AUC", "figure", "of releases with it against those without; check: of holdout"),
     Column("p_value", "p", "chance"),
     Column("q_value", "q", "chance", "false-discovery rate at which it would be named"),
     Column("pool", "Pool"),
@@ -31,30 +31,56 @@ COLUMNS = (
     Column("similarity", "Similarity", "figure", "of that row: Jaccard, character 5-grams"),
 )
 
+OF_GAMES = ("v_rank", "top_tenth")
+"""Columns that say less than q in a check."""
+
+NEAREST = (
+    Column("release", "Release"),
+    Column("row", "Synthetic row", "count", "of the release, from 1"),
+    Column("similarity", "Similarity", "figure", "Jaccard, character 5-grams"),
+)
+
 
 def record_sheet(material: Material) -> dict[str, Any] | None:
     """Return the table of records for the page to draw; None where nothing compares records.
 
-    A column that is empty throughout is left out. Only cells with a leak are shown at first:
-    ranks in the others are noise.
+    Columns that tell no rows apart are left out. Records that are named are shown at first, else
+    those of cells with a leak: ranks in the others are noise.
     """
     rows = material.rows("records")
     if not rows:
         return None
-    there = [
-        column
-        for column in COLUMNS
-        if any(getattr(row, column.field, None) not in (None, "") for row in rows)
-    ]
-    made = sheet("records", rows, there)
+    given = "check" in material.summary
+    columns = [column for column in COLUMNS if not given or column.field not in OF_GAMES]
+    made = sheet("records", rows, telling(rows, columns))
     said = _verdicts(material)
-    made["columns"].insert([column.field for column in there].index("epsilon") + 1, said)
-    if WORDS[FOUND] in said["words"]:
-        made["chosen"] = {VERDICT: WORDS[FOUND]}
+    if len(said["words"]) > 1:
+        made["columns"].append(said)
+        if WORDS[FOUND] in said["words"]:
+            made["chosen"] = {VERDICT: WORDS[FOUND]}
+    made["named"] = bool(named(material))
     if material.texts:
         ids = made["columns"][0]["words"]
         made["texts"] = [material.texts.get(word, "") for word in ids]
-    return made
+    return made | {"nearest": _nearest(material)}
+
+
+def _nearest(material: Material) -> dict[str, Any]:
+    """Return the synthetic rows most like each named record: by its row of `records`."""
+    places: dict[tuple[Cell, str], list[int]] = {}
+    for place, row in enumerate(material.rows("nearest")):
+        places.setdefault((Cell.of(row), row.record), []).append(place)
+    of_record = {
+        number: places[key]
+        for number, row in enumerate(material.rows("records"))
+        if (key := (Cell.of(row), row.record)) in places
+    }
+    rows = material.rows("nearest")
+    shown = NEAREST if len({row.release for row in rows}) > 1 else NEAREST[1:]
+    return sheet("nearest", rows, shown) | {
+        "of": of_record,
+        "texts": list(material.nearest_texts),
+    }
 
 
 def _verdicts(material: Material) -> dict[str, Any]:

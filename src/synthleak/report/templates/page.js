@@ -1,4 +1,4 @@
-/* The page's own script: figures when they come into view, long tables, the map's way to a cell.
+/* The page's own script: figures when they come into view, long tables, the way to a fold.
  *
  * Nothing here reads markup from data: text goes into text nodes, and nothing is evaluated. */
 (function () {
@@ -45,6 +45,16 @@
     count: (value) => value.toFixed(0).replace(/\B(?=(\d{3})+(?!\d))/g, ","),
   };
 
+  function figure(table, row, column) {
+    const value = column.values[row];
+    const source = `${table}/${row}/${column.field}`;
+    const data = made("data", { value: value === null ? "" : String(value), title: source });
+    data.dataset.from = source;
+    data.dataset.how = column.how;
+    data.textContent = value === null ? "–" : WRITE[column.how](number(value));
+    return data;
+  }
+
   /* ---- long tables ---- */
   class Sheet {
     constructor(place, content) {
@@ -61,7 +71,8 @@
         if (column.field in chosen) this.filters.set(column, column.words.indexOf(chosen[column.field]));
       }
       this.search = "";
-      this.named = false;
+      this.named = content.named === true;
+      this.opened = new Set();
       this.leaf = 0;
       this.sorted = this.first();
       this.build();
@@ -106,7 +117,7 @@
         bar.append(made("label", {}, column.title + " ", this.choice(column, few)));
       }
       if (this.columns.some((column) => column.field === "q_value")) {
-        const box = made("input", { type: "checkbox" });
+        const box = made("input", { type: "checkbox", checked: this.named });
         box.addEventListener("change", () => { this.named = box.checked; this.leaf = 0; this.update(); });
         bar.append(made("label", {}, box, " named only (q ≤ 0.1)"));
       }
@@ -196,8 +207,8 @@
       const leaves = Math.max(1, Math.ceil(this.rows.length / LEAF));
       this.leaf = Math.min(Math.max(this.leaf, 0), leaves - 1);
       const from = this.leaf * LEAF, to = Math.min(from + LEAF, this.rows.length);
-      const shown = Array.from(this.rows.subarray(from, to), (row) => this.line(row));
-      this.body.replaceChildren(...shown);
+      const shown = Array.from(this.rows.subarray(from, to), (row) => [this.line(row), this.below(row)]);
+      this.body.replaceChildren(...shown.flat().filter((line) => line));
       [...this.head.children].forEach((head, place) => {
         if (place === this.sorted.column) head.setAttribute("aria-sort", this.sorted.down ? "descending" : "ascending");
         else head.removeAttribute("aria-sort");
@@ -213,19 +224,49 @@
         const value = column.values[row];
         if (column.words) {
           const words = column.words[value];
-          return place === 0 ? made("th", { scope: "row" }, words) : made("td", {}, words);
+          return place === 0 ? made("th", { scope: "row" }, this.name(row, words)) : made("td", {}, words);
         }
-        const source = `${this.content.table}/${row}/${column.field}`;
-        const data = made("data", { value: value === null ? "" : String(value), title: source });
-        data.dataset.from = source;
-        data.dataset.how = column.how;
-        data.textContent = value === null ? "–" : WRITE[column.how](number(value));
-        return made("td", { className: "n" }, data);
+        return made("td", { className: "n" }, figure(this.content.table, row, column));
       });
       if (this.content.texts) {
         cells.push(made("td", { className: "text" }, this.content.texts[this.columns[0].values[row]]));
       }
       return made("tr", {}, ...cells);
+    }
+
+    /* A named record leads to the synthetic rows that are most like it. */
+    near(row) {
+      return this.content.nearest && this.content.nearest.of[row];
+    }
+
+    name(row, words) {
+      if (!this.near(row)) return words;
+      const button = made("button", { type: "button", className: "open", "aria-expanded": this.opened.has(row) }, words);
+      button.addEventListener("click", () => {
+        if (!this.opened.delete(row)) this.opened.add(row);
+        this.draw();
+        this.body.querySelector(`[data-row="${row}"]`).focus();
+      });
+      button.dataset.row = row;
+      return button;
+    }
+
+    below(row) {
+      if (!this.opened.has(row)) return null;
+      const { columns, texts } = this.content.nearest;
+      const heads = columns.map((column) => made("th", { scope: "col", title: column.note, className: column.words ? "" : "n" }, column.title));
+      if (texts.length) heads.push(made("th", { scope: "col" }, "Text"));
+      const lines = this.near(row).map((place) => {
+        const cells = columns.map((column) => (column.words
+          ? made("td", {}, column.words[column.values[place]])
+          : made("td", { className: "n" }, figure("nearest", place, column))));
+        if (texts.length) cells.push(made("td", { className: "text" }, texts[place]));
+        return made("tr", {}, ...cells);
+      });
+      const table = made("table", {}, made("caption", {}, "Synthetic rows most like it"),
+        made("thead", {}, made("tr", {}, ...heads)), made("tbody", {}, ...lines));
+      const width = this.columns.length + (this.content.texts ? 1 : 0);
+      return made("tr", { className: "nearest" }, made("td", { colSpan: width }, table));
     }
   }
 
@@ -239,9 +280,10 @@
     }
     return unpack("figure-" + place.dataset.figure).then((spec) => {
       place.replaceChildren();
-      globalThis.synthleakFigure(place, spec);
+      figures.push(globalThis.synthleakFigure(place, spec));
     });
   }
+  const figures = [];
   const wanted = [];
   let busy = false;
   async function work() {
@@ -271,13 +313,25 @@
   }
   addEventListener("load", () => setTimeout(next, 1000));
 
-  /* ---- the way to a cell ---- */
+  /* ---- the whole page at once, for paper and screenshots: report.html#print ---- */
+  const root = document.documentElement;
+  async function all() {
+    for (const fold of document.querySelectorAll("details")) fold.open = true;
+    for (const place of places) await draw(place);
+    await Promise.all(figures);
+    root.dataset.all = "drawn";
+  }
+
+  /* ---- the way to a fold, or to something inside one ---- */
   function follow() {
+    if (location.hash === "#print") return all();
     const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
-    if (!target || !target.matches("details.cell, #glossary")) return;
-    target.open = true;
+    const fold = target && target.closest("details");
+    if (!fold) return undefined;
+    for (let at = fold; at; at = at.parentElement.closest("details")) at.open = true;
     target.scrollIntoView();
-    target.querySelector("summary").focus({ preventScroll: true });
+    fold.querySelector("summary").focus({ preventScroll: true });
+    return undefined;
   }
   addEventListener("hashchange", follow);
   document.addEventListener("click", (event) => {
@@ -311,6 +365,19 @@
     opened = [];
   });
 
+  /* ---- the index shows which section is in view ---- */
+  const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+  const inView = new Set();
+  const reading = new IntersectionObserver((entries) => {
+    for (const entry of entries) inView[entry.isIntersecting ? "add" : "delete"](entry.target.id);
+    const first = [...links.keys()].find((id) => inView.has(id));
+    for (const [id, link] of links) {
+      if (id === first) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+  }, { rootMargin: "-25% 0px -60% 0px" });
+  for (const part of document.querySelectorAll("main > [id]")) reading.observe(part);
+
   /* ---- where a number stands, on demand ---- */
   document.addEventListener("pointerover", (event) => {
     const data = event.target.closest && event.target.closest("data[data-from]");
@@ -336,8 +403,8 @@
   theme.addEventListener("click", () => {
     chosen = (chosen + 1) % themes.length;
     theme.textContent = "Theme: " + themes[chosen];
-    if (chosen === 0) delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = themes[chosen];
+    if (chosen === 0) delete root.dataset.theme;
+    else root.dataset.theme = themes[chosen];
   });
-  document.documentElement.dataset.ready = "yes";
+  root.dataset.ready = "yes";
 })();

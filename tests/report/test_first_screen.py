@@ -1,0 +1,218 @@
+"""The first screen: a row per decision, the answer to it, and what is left out without data."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+
+import pytest
+
+from support.reading import Results, holds, numbers, unpacked
+from synthleak import Audit
+from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND, Verdict
+from synthleak.report.html import page
+from synthleak.report.page.material import Material, material_of
+from synthleak.report.page.names import verdicts
+from synthleak.report.page.sheets import Column, telling
+from synthleak.report.page.top import controls, decisions, top
+
+
+@pytest.fixture(scope="module")
+def material(audit: Audit) -> Material:
+    return material_of(audit.results)
+
+
+def judged(material: Material, *kinds: Verdict) -> Material:
+    return dataclasses.replace(material, verdicts=kinds)
+
+
+def text_of(content: str) -> str:
+    """Return the words of a page without scripts, styles and tags."""
+    body = re.sub(r"<(script|style)\b.*?</\1>", "", content, flags=re.S)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body))
+
+
+def test_a_decision_is_shown_by_its_worst_pool(material: Material) -> None:
+    none, found = Verdict(NONE_FOUND), Verdict(FOUND)
+    broken = Verdict(NONE_FOUND, bound=(3.0, 2.0))
+    assert [(c.pool, c.epsilon) for c in material.cells] == [
+        ("outlier", float("inf")),
+        ("outlier", 2.0),
+        ("random", float("inf")),
+        ("random", 2.0),
+    ]
+    made = judged(material, none, broken, found, found)
+    rows = decisions(made, verdicts(made))
+    assert [row.name for row in rows] == ["ngram without privacy", "ngram at ε = 2"]
+    assert [row.said.cell.pool for row in rows] == ["random", "outlier"]
+    assert [(row.leaking, row.pools) for row in rows] == [(1, 2), (1, 2)]
+    values = [material.summary["cells"][place]["crossfit"]["value"] for place in (0, 2)]
+    even = judged(material, none, none, none, none)
+    first = decisions(even, verdicts(even))[0].said.place
+    assert material.summary["cells"][first]["crossfit"]["value"] == max(values)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "answers"),
+    [
+        (Verdict(FOUND), ("No, not as anonymous data.",) * 2),
+        (Verdict(FOUND, bound=(3.0, 2.0)), ("No. The promised ε does not hold.",) * 2),
+        (Verdict(CANNOT_SAY, "tied"), ("Undecided: this audit cannot tell.",) * 2),
+        (
+            Verdict(NONE_FOUND),
+            (
+                "Undecided: no leak was found, but no ε is promised either.",
+                "Only if ε = 2 is enough.",
+            ),
+        ),
+    ],
+)
+def test_every_row_answers_whether_to_publish(
+    material: Material, verdict: Verdict, answers: tuple[str, str]
+) -> None:
+    made = judged(material, *[verdict] * 4)
+    shown = text_of(page(made).decode())
+    assert tuple(row.advice for row in decisions(made, verdicts(made))) == answers
+    assert all(answer in shown for answer in answers)
+
+
+def test_promise_bound_and_adjacency_stand_in_the_row(audit: Audit, material: Material) -> None:
+    shown = text_of(page(material).decode())
+    row = next(row for row in audit.cells if row.epsilon == 2.0)
+    assert row.adjacency == "replace" and row.epsilon_claim is not None
+    assert row.epsilon_max is not None and row.epsilon_claim > row.epsilon_max
+    assert f"ε = 2 promised ( {row.epsilon_claim:.3f} for replacing a record)" in shown
+    assert f"of at most {row.epsilon_max:.3f} that this design can show: too little" in shown
+    assert "here one is replaced by another, which is both" in shown
+
+
+def test_selected_pools_are_compared_with_controls(material: Material) -> None:
+    leaks = judged(material, *[Verdict(FOUND)] * 4)
+    found = controls(leaks, verdicts(leaks))
+    assert found is not None and found["audited"] and found["compared"] == 2
+    assert found["leaking"] == ["ngram without privacy", "ngram at ε = 2"]
+    assert "Random records leak as well" in text_of(page(leaks).decode())
+    kind, rows = material.tables["control_gap"]
+    flagged = [
+        dataclasses.replace(row, flagged="yes", crossfit_gap=0.3) if row.scenario == "all" else row
+        for row in rows
+    ]
+    more = dataclasses.replace(material, tables={**material.tables, "control_gap": (kind, flagged)})
+    assert "Selected records leak more than random ones in 2 of 2 comparisons" in text_of(
+        page(more).decode()
+    )
+    rules = {"outlier": "outlier", "random": "ids"}
+    alone = dataclasses.replace(material, facts=dataclasses.replace(material.facts, rules=rules))
+    assert "No random records were audited" in text_of(page(alone).decode())
+
+
+def test_headline_is_said_once(audit: Audit, material: Material) -> None:
+    shown = text_of(page(material).decode().partition('id="who"')[0])
+    for sentence in material.headline[:2]:
+        assert shown.count(sentence) == 1
+    assert " ".join(material.headline) == audit.headline
+
+
+def test_constant_columns_are_left_out() -> None:
+    @dataclasses.dataclass
+    class Row:
+        record: str
+        pool: str
+        held: int
+        p: float
+        note: str | None
+
+    rows = [Row("a", "all", 1, 0.5, None), Row("b", "all", 2, 0.5, None)]
+    columns = [
+        Column("record", "Record"),
+        Column("pool", "Pool"),
+        Column("held", "Held", "count"),
+        Column("p", "p", "chance"),
+        Column("note", "Note"),
+    ]
+    assert [column.field for column in telling(rows, columns)] == ["record", "held", "p"]
+
+
+@pytest.fixture(scope="module")
+def checked_page(checked: Audit) -> str:
+    return (checked.folder.root / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_check_is_named_after_its_release(checked_page: str) -> None:
+    assert "<title>Membership check of spring</title>" in checked_page
+    assert "<h1>Membership check of spring</h1>" in checked_page
+
+
+def test_a_check_leaves_out_what_it_has_no_data_for(checked_page: str) -> None:
+    index = checked_page[checked_page.index("<nav") : checked_page.index("</nav>")]
+    parts = ["verdict", "who", "cells", "method", "glossary", "print"]
+    assert re.findall(r'href="#(\w+)"', index) == parts
+    for absent in ("map", "research"):
+        assert f'id="{absent}"' not in checked_page and f'href="#{absent}"' not in checked_page
+    shown = text_of(checked_page)
+    for words in ("Not available", "without privacy", "nothing is promised", "Candidates C"):
+        assert words not in shown
+    columns = [column["field"] for column in unpacked(checked_page)["sheet-records"]["columns"]]
+    assert columns[0] == "record" and "q_value" in columns
+    assert {"pool", "generator", "epsilon", "scenario", "joined", "absent"}.isdisjoint(columns)
+
+
+def test_a_check_lists_copies_and_named_members_first(checked: Audit, checked_page: str) -> None:
+    order = [checked_page.index(part) for part in ("<h3>Copies", "<h3>Members", 'id="cells"')]
+    assert order == sorted(order)
+    assert unpacked(checked_page)["sheet-records"]["named"] is True
+    assert "Remove the synthetic rows listed under" in checked_page
+    results = Results(checked.folder.results)
+    found = numbers(checked_page)
+    assert found and [one for one in found if not holds(results, *one)] == []
+
+
+def test_named_members_lead_to_the_rows_that_copy_them(checked: Audit, checked_page: str) -> None:
+    first = {row.record: row for row in checked.nearest if row.rank == 1}
+    named = {row.record for row in checked.named}
+    assert first.keys() == named
+    copied = [record for record in named if int(record.removeprefix("m-")) >= 60]
+    assert len(copied) >= 10
+    for record in copied:
+        assert first[record].row == 81 + 99 - int(record.removeprefix("m-"))
+        assert first[record].similarity == 1.0
+    packed = unpacked(checked_page)["sheet-records"]
+    for number, places in packed["nearest"]["of"].items():
+        record = checked.records[int(number)].record
+        assert {checked.nearest[place].record for place in places} == {record}
+
+
+def test_named_records_of_a_game_lead_to_a_release_with_them(leaky: Audit) -> None:
+    assert {row.record for row in leaky.nearest} == {row.record for row in leaky.named}
+    (plan,) = leaky.setup.plans.values()
+    ids = leaky.results.ids("few")
+    for row in leaky.nearest:
+        place = next(i for i, item in enumerate(plan.sets) if item.name == row.release)
+        asked = (plan.trials.set == place) & (plan.trials.target == ids.index(row.record))
+        assert plan.trials.member[asked].all()
+        if row.rank == 1:
+            text = next(r.text for r in leaky.setup.corpus.records if r.id == row.record)
+            assert leaky.release(leaky.setup.cells[0], place)[row.row - 1].text == text
+
+
+def test_synthetic_texts_are_shown_only_if_asked_for(checked: Audit, checked_page: str) -> None:
+    texts = [record.text for record in checked.release(checked.setup.cells[0], 0)]
+
+    def quoted(content: str) -> list[str]:
+        packed = json.dumps(list(unpacked(content).values()), ensure_ascii=False)
+        return [text for text in texts if text in content or json.dumps(text)[1:-1] in packed]
+
+    assert quoted(checked_page) == []
+    path = checked.write_report(include_text=True)
+    assert len(quoted(path.read_text(encoding="utf-8"))) >= 10
+
+
+def test_next_steps_fit_the_verdict(material: Material) -> None:
+    def steps(kind: Verdict) -> str:
+        made = judged(material, *[kind] * 4)
+        return " ".join(top(made, verdicts(made))["next"])
+
+    assert steps(Verdict(FOUND)).startswith("Treat releases with a leak")
+    assert "what could be missed" in steps(Verdict(NONE_FOUND))
+    assert steps(Verdict(FOUND, bound=(3.0, 2.0))).startswith("Withdraw the promised ε")
