@@ -34,7 +34,7 @@ def size_facts(setup: Setup, name: str, release_size: int) -> dict[str, Any]:
         "auxiliary": len(pool.auxiliary),
         "records": setup.plans[name].nominal,
         "release_size": release_size,
-        "expressible": setup.publics[name].expresses(setup.records(pool.targets)),
+        "expressible": setup.publics[name].expresses(setup.records(pool.asked)),
     }
 
 

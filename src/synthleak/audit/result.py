@@ -407,9 +407,9 @@ class Audit:
             curves={cell: self.curves(cell) for cell in setup.cells},
             check=check_facts(setup, self.preconditions, self.copies, self.remarks),
             texts={
-                record.id: record.text
-                for pool in setup.pools.values()
-                for record in setup.records(pool.targets)
+                name: "\n".join(record.text for record in setup.records(pool.records_of(target)))
+                for title, pool in setup.pools.items()
+                for target, name in enumerate(setup.target_names(title))
             },
         )
 

@@ -21,6 +21,7 @@ from synthleak.corpus.corpus import Corpus, Record, assemble
 from synthleak.encoders.encoder import Vectors, encode_once
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Targets
+from synthleak.evidence.persons import person_proxies
 from synthleak.plan.plan import Plan, RecordSet, designs, draw_once
 from synthleak.pools.pool import Pool
 from synthleak.pools.selection import select_all
@@ -69,8 +70,9 @@ class Setup:
 
     @property
     def proxies(self) -> tuple[Proxy, ...]:
-        """The proxies of all families, in the order of every table."""
-        return tuple(proxy for member in self.plugins.families for proxy in member.proxies)
+        """The proxies of all families, in the order of every table; those of persons twice."""
+        found = tuple(proxy for member in self.plugins.families for proxy in member.proxies)
+        return person_proxies(found) if self.spec.game.persons else found
 
     @cached_property
     def _record_keys(self) -> list[str]:
@@ -83,6 +85,13 @@ class Setup:
     def records(self, positions: Sequence[int]) -> tuple[Record, ...]:
         """Return the records at these positions."""
         return tuple(self.corpus.records[position] for position in positions)
+
+    def target_names(self, pool: str) -> tuple[str, ...]:
+        """Return what tables call the targets of a pool: ids of records, or persons' names."""
+        targets = self.pools[pool].targets
+        if self.spec.game.persons:
+            return tuple(self.corpus.person_names[target] for target in targets)
+        return tuple(record.id for record in self.records(targets))
 
     def release_key(self, cell: Cell, record_set: RecordSet) -> str:
         """Return the key of a release: of contents and settings, never of batch or worker.
@@ -136,10 +145,10 @@ class Setup:
         return encode_once(self.plugins.encoder, texts, self.store)
 
     def targets(self, pool: str) -> Targets:
-        """Return the targets of a pool as the proxies see them, made once per process."""
+        """Return the records of a pool's targets as proxies see them, made once per process."""
         if pool not in self._targets:
             self._targets[pool] = Targets(
-                [record.text for record in self.records(self.pools[pool].targets)],
+                [record.text for record in self.records(self.pools[pool].asked)],
                 self.encode,
                 [record.text for record in self.records(self.pools[pool].auxiliary)],
             )
@@ -210,6 +219,7 @@ def select(inputs: Inputs, store: Store) -> dict[str, Pool]:
             auxiliary=spec.game.auxiliary,
             seed=spec.seed,
             store=store,
+            max_records=spec.game.max_records if spec.game.persons else None,
         )
 
 

@@ -54,6 +54,7 @@ def _pool(setup: Setup, name: str) -> Row:
     return {
         "pool": name,
         "targets": len(pool.targets),
+        **({} if pool.persons is None else {"of records": len(pool.asked)}),
         "candidates": len(pool.candidates),
         "auxiliary": len(pool.auxiliary),
         "design": plan.design,
@@ -100,7 +101,7 @@ def _cells(setup: Setup) -> list[Row]:
 
 
 def _totals(setup: Setup) -> Row:
-    proxies = sum(len(member.proxies) for member in setup.plugins.families)
+    proxies = len(setup.proxies)
     plans = setup.plans.values()
     budgets = sum(len(section.epsilon) for section, _ in setup.plugins.generators)
     values = sum(

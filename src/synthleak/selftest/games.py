@@ -102,7 +102,7 @@ ByHash.kind, ByHash.version = "by hash", 1
 
 def targets_of(setup: Setup) -> tuple[str, ...]:
     """Return the ids of the targets."""
-    return tuple(record.id for record in setup.records(setup.pools["pool"].targets))
+    return tuple(record.id for record in setup.records(setup.pools["pool"].asked))
 
 
 def half_of(setup: Setup) -> tuple[str, ...]:

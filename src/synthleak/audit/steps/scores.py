@@ -6,14 +6,19 @@ import numpy as np
 
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.observations import evidence_keys, observations
-from synthleak.calibration import Scores, calibrate
+from synthleak.calibration import Scores, calibrate, rounded
 from synthleak.core.cell import Cell
 from synthleak.evidence.observation import Floats, Targets
+from synthleak.evidence.persons import by_person
 from synthleak.evidence.table import Evidence, get_evidence
 
 
 def evidence_of(setup: Setup, cell: Cell) -> Evidence:
-    """Return what every proxy saw of every target on every set of a cell."""
+    """Return what every proxy saw of every target on every set of a cell.
+
+    Values of records are rounded before they are taken to persons, so that the order of equal texts
+    cannot show in a mean.
+    """
     blocks = setup.targets(cell.pool).blocks()
 
     def seen(text: str, block: Targets) -> Floats:
@@ -24,7 +29,10 @@ def evidence_of(setup: Setup, cell: Cell) -> Evidence:
         np.concatenate([seen(text, block) for block in blocks])
         for text, _ in observations(setup, cell)
     ]
-    return Evidence(np.stack(values), setup.proxies)
+    pool, seen_by_record = setup.pools[cell.pool], np.stack(values)
+    if pool.persons is None:
+        return Evidence(seen_by_record, setup.proxies)
+    return Evidence(by_person(rounded(seen_by_record), pool.sizes), setup.proxies)
 
 
 def scores_of(setup: Setup, cell: Cell) -> list[Scores]:
