@@ -6,7 +6,7 @@ Every number is shown next to what chance alone would give (docs/method.md §8; 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from synthleak.core.cell import Cell
@@ -106,6 +106,8 @@ class CellRow:
     copied_holdout: int | None = None
     copied_p: float | None = None
     named: int | None = None
+    unit: str = "record"
+    epsilon_claim_record: float | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,8 @@ class RecordRow:
     `auc`, `p_value` and `q_value` are there where a record is compared with itself (`cohort`).
     `v` is empty where the record never took part, or always did; `v_rank` counts from the largest.
     In a check `proxy` is the signal that scores the record, and `nearest_row` the most similar
-    row of the release, from 1, with its Jaccard `similarity` (character 5-grams).
+    row of the release, from 1, with its Jaccard `similarity` (character 5-grams). `copies` counts
+    the records of the target that stand there. Where the audit asks about persons, `record` is one.
     """
 
     corpus: str
@@ -136,6 +139,7 @@ class RecordRow:
     v_paper: float | None = None
     nearest_row: int | None = None
     similarity: float | None = None
+    copies: int | None = None
 
 
 @dataclass(frozen=True)
@@ -187,10 +191,13 @@ def evaluate(
     judged: CellVerdict,
     cells: int,
     copies: Copies | None = None,
+    unit: str = "record",
+    claim_as_stated: float | None = None,
 ) -> tuple[list[CellRow], list[ProxyRow]]:
     """Write the figures of a cell as rows; `cells` is how many Holm adjusts for.
 
-    `copies` are those in the release of a check; a game has none.
+    `copies` are those in the release of a check; a game has none. Where targets are persons and the
+    claim is about records, `claim_as_stated` is its ε for one record.
     """
     signals = iter(figures.signals)
     details = [
@@ -200,7 +207,11 @@ def evaluate(
     ]
     deciding = None if figures.deciding is None else details[figures.deciding.signal]
     rows = [
-        _cell_row(details[made.signal], plan, figures, made, judged, cells, deciding, copies)
+        replace(
+            _cell_row(details[made.signal], plan, figures, made, judged, cells, deciding, copies),
+            unit=unit,
+            epsilon_claim_record=claim_as_stated,
+        )
         for made in figures.rows
     ]
     return rows, details

@@ -45,11 +45,15 @@ class CopyRow:
     row: int
     kind: str
     similarity: float
+    person: str = ""
 
 
 @dataclass(frozen=True)
 class Copy:
-    """One target that the release repeats: where, and how nearly."""
+    """One record that the release repeats: where, and how nearly.
+
+    `target` is its place among all records of the targets, target by target.
+    """
 
     target: int
     row: int
@@ -59,7 +63,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Copies:
-    """The copies in one release, counted on both sides.
+    """The copies in one release; `found` are records, all counts are of targets on both sides.
 
     `p` is the chance of at least this surplus of copied members under a random split, of
     verbatim copies and of all; `looked` says whether near-verbatim ones were looked for.
@@ -104,11 +108,13 @@ def find_copies(
     member: NDArray[np.bool_],
     block: NDArray[np.integer],
     rng: np.random.Generator,
+    sizes: Sequence[int] | None = None,
 ) -> Copies:
     """Return the copies of targets in a release, in the targets' order.
 
-    `overlap` is the proxy jaccard_max of each target: only those that it shows to be near are
-    searched for. Without it, verbatim copies are all that is found.
+    `overlap` is the proxy jaccard_max of each text: only those that it shows to be near are
+    searched for. Without it, verbatim copies are all that is found. Where targets are persons,
+    `sizes` says how many of the texts are whose; a person is copied if one of them is.
     """
     first: dict[str, int] = {}
     for number, text in enumerate(release, start=1):
@@ -125,6 +131,9 @@ def find_copies(
         ]
     every = np.zeros(len(texts), dtype=np.bool_)
     every[[copy.target for copy in found]] = True
+    if sizes is not None:
+        starts = np.cumsum(sizes) - sizes
+        exact, every = (np.logical_or.reduceat(copied, starts) for copied in (exact, every))
     return Copies(
         found=tuple(sorted(found, key=lambda copy: copy.target)),
         members=int(member.sum()),

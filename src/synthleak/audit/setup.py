@@ -25,7 +25,7 @@ from synthleak.evidence.persons import person_proxies
 from synthleak.plan.plan import Plan, RecordSet, designs, draw_once
 from synthleak.pools.pool import Pool
 from synthleak.pools.selection import select_all
-from synthleak.releases.release import Generator, Public, Request, public_side
+from synthleak.releases.release import Generator, Public, Request, owners_of, public_side
 
 T = TypeVar("T")
 StreamName = tuple[int | str, ...]
@@ -71,8 +71,14 @@ class Setup:
     @property
     def proxies(self) -> tuple[Proxy, ...]:
         """The proxies of all families, in the order of every table; those of persons twice."""
-        found = tuple(proxy for member in self.plugins.families for proxy in member.proxies)
-        return person_proxies(found) if self.spec.game.persons else found
+        return (
+            person_proxies(self.record_proxies) if self.spec.game.persons else self.record_proxies
+        )
+
+    @property
+    def record_proxies(self) -> tuple[Proxy, ...]:
+        """The proxies as they are computed, record by record."""
+        return tuple(proxy for member in self.plugins.families for proxy in member.proxies)
 
     @cached_property
     def _record_keys(self) -> list[str]:
@@ -114,7 +120,14 @@ class Setup:
             [section.label_prior, self.publics[cell.pool].key],
             self._release_seed(cell, record_set),
             *([elsewhere] if elsewhere else []),
+            *self._whose(generator, record_set),
         )
+
+    def _whose(self, generator: Generator, record_set: RecordSet) -> list[Any]:
+        """Return whose record is whose, where a generator or a program may look at it."""
+        if self.spec.game.persons or getattr(generator, "unit", "record") == "person":
+            return ["persons", owners_of(self.records(record_set.records))]
+        return []
 
     def request(self, cell: Cell, record_set: RecordSet) -> Request:
         """Return what the generator of a cell is given for one set."""
@@ -130,6 +143,7 @@ class Setup:
             seed=self._release_seed(cell, record_set),
             label_prior=section.label_prior,
             store=self.store,
+            persons=self.spec.game.persons,
         )
 
     def _delta(self, section: GeneratorSection, generator: Generator, plan: Plan) -> float:

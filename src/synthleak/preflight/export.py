@@ -54,7 +54,8 @@ def export_plan(loaded: LoadedSpec, folder: Path, generator: str | None = None) 
         for label, item in _neutral(plan, setup.spec.seed):
             made = _slots(setup, section, plugin, name, label, item)
             slots += made
-            trains[made[0].train] = dump_training(setup.records(item.records))
+            records, persons = setup.records(item.records), setup.spec.game.persons
+            trains[made[0].train] = dump_training(records, persons=persons)
     files = {MANIFEST: dump_manifest(slots, section.name), TASKS: _tasks(slots)}
     _guarded(folder, lambda: _write(folder, slots, trains, files))
     return Exported(folder, len(trains), len(slots))
@@ -112,7 +113,7 @@ def _slots(
             Slot(
                 pool=pool,
                 set=label,
-                train_hash=content_hash(dump_training(request.records)),
+                train_hash=content_hash(dump_training(request.records, persons=request.persons)),
                 nominal=request.nominal,
                 size=request.size,
                 epsilon=request.epsilon,

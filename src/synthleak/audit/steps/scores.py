@@ -19,6 +19,14 @@ def evidence_of(setup: Setup, cell: Cell) -> Evidence:
     Values of records are rounded before they are taken to persons, so that the order of equal texts
     cannot show in a mean.
     """
+    pool, values = setup.pools[cell.pool], record_values(setup, cell)
+    if pool.persons is not None:
+        values = by_person(rounded(values), pool.sizes)
+    return Evidence(values, setup.proxies)
+
+
+def record_values(setup: Setup, cell: Cell) -> Floats:
+    """Return `[set, record, proxy]`: what every proxy saw of every record of every target."""
     blocks = setup.targets(cell.pool).blocks()
 
     def seen(text: str, block: Targets) -> Floats:
@@ -29,10 +37,7 @@ def evidence_of(setup: Setup, cell: Cell) -> Evidence:
         np.concatenate([seen(text, block) for block in blocks])
         for text, _ in observations(setup, cell)
     ]
-    pool, seen_by_record = setup.pools[cell.pool], np.stack(values)
-    if pool.persons is None:
-        return Evidence(seen_by_record, setup.proxies)
-    return Evidence(by_person(rounded(seen_by_record), pool.sizes), setup.proxies)
+    return np.stack(values)
 
 
 def scores_of(setup: Setup, cell: Cell) -> list[Scores]:
