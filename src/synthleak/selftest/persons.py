@@ -16,7 +16,7 @@ PEOPLE, EACH = 120, 4
 """People of a corpus, and the records that each of them has."""
 ASKED = 10
 PRIVATE = {"lone": 100, "cohort": 200}
-WORDS, TWINS, TOLD = 16, 4, 16
+WORDS, TWINS, TOLD = 16, 4, 24
 """Words, people who use each, and records in which each of them does."""
 
 
