@@ -19,6 +19,7 @@ from synthleak.evidence.fast.grams import distinct_grams
 from synthleak.evidence.fast.overlap import shared_grams
 from synthleak.evidence.fast.retrieval import retrieve
 from synthleak.evidence.observation import BLOCK, Floats, Observation, Targets
+from synthleak.evidence.persons import starts_of
 from synthleak.metrics.null import p_value
 from synthleak.plan.given import permuted
 
@@ -132,7 +133,7 @@ def find_copies(
     every = np.zeros(len(texts), dtype=np.bool_)
     every[[copy.target for copy in found]] = True
     if sizes is not None:
-        starts = np.cumsum(sizes) - sizes
+        starts = starts_of(sizes)
         exact, every = (np.logical_or.reduceat(copied, starts) for copied in (exact, every))
     return Copies(
         found=tuple(sorted(found, key=lambda copy: copy.target)),

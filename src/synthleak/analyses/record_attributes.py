@@ -19,6 +19,7 @@ from synthleak.encoders.encoder import Vectors
 from synthleak.evidence.fast.ragged import Ints, Ragged
 from synthleak.evidence.fast.words import number
 from synthleak.evidence.observation import Floats
+from synthleak.evidence.persons import starts_of
 from synthleak.pools.pool import Pool
 
 ATTRIBUTES_VERSION = 2
@@ -52,7 +53,7 @@ def record_attributes(
     names = [corpus.records[position].id for position in pool.targets]
     if pool.persons is not None:
         names = [corpus.person_names[position] for position in pool.targets]
-        starts = np.cumsum(pool.sizes) - pool.sizes
+        starts = starts_of(pool.sizes)
         columns = tuple(np.add.reduceat(column, starts) / pool.sizes for column in columns)
     return [
         AttributeRow(corpus.name, pool.name, name, *map(float, values))

@@ -16,13 +16,20 @@ from synthleak.report.results import Facts
 
 def corpus_facts(setup: Setup) -> dict[str, Any]:
     """Return the name and the counts of the corpus."""
-    corpus = setup.corpus
-    return {
+    corpus, persons = setup.corpus, setup.persons
+    facts = {
         "name": corpus.name,
         "records": len(corpus),
         "duplicates_dropped": corpus.duplicates,
         "label_combinations": len(corpus.combinations),
     }
+    if persons is not None:
+        part = sum(map(len, persons.records))
+        facts |= {
+            "people": len(persons.records),
+            "records_left_out": sum(map(len, persons.owned)) - part,
+        }
+    return facts
 
 
 def size_facts(setup: Setup, name: str, release_size: int) -> dict[str, Any]:

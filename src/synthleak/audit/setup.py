@@ -23,6 +23,7 @@ from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Targets
 from synthleak.evidence.persons import person_proxies
 from synthleak.plan.plan import Plan, RecordSet, designs, draw_once
+from synthleak.pools.persons import Persons, persons_of
 from synthleak.pools.pool import Pool
 from synthleak.pools.selection import select_all
 from synthleak.releases.release import Generator, Public, Request, owners_of, public_side
@@ -74,6 +75,14 @@ class Setup:
         return (
             person_proxies(self.record_proxies) if self.spec.game.persons else self.record_proxies
         )
+
+    @cached_property
+    def persons(self) -> Persons | None:
+        """The persons of the corpus, where they are asked about."""
+        game = self.spec.game
+        if not game.persons:
+            return None
+        return persons_of(self.corpus, game.max_records, self.spec.seed)
 
     @property
     def record_proxies(self) -> tuple[Proxy, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthleak.evidence.attack import Arm
 from synthleak.evidence.family import Proxy
@@ -64,6 +65,17 @@ def record_name(proxy: str) -> str:
     return proxy.partition(".")[0]
 
 
+def starts_of(sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Return where the records of each person begin.
+
+    >>> starts_of((2, 1, 3)).tolist()
+    [0, 2, 3]
+    """
+    count = np.asarray(sizes, dtype=np.int64)
+    starts: NDArray[np.int64] = np.cumsum(count) - count
+    return starts
+
+
 def by_person(values: Floats, sizes: Sequence[int]) -> Floats:
     """Turn `values[set, record, column]` into `[set, person, way of column]`.
 
@@ -72,9 +84,8 @@ def by_person(values: Floats, sizes: Sequence[int]) -> Floats:
     >>> by_person(np.array([[[1.0], [5.0], [7.0]]]), (2, 1)).tolist()
     [[[5.0, 3.0], [7.0, 7.0]]]
     """
-    count = np.asarray(sizes)
-    starts = np.cumsum(count) - count
+    starts = starts_of(sizes)
     largest = np.maximum.reduceat(values, starts, axis=1)
-    mean = np.add.reduceat(values, starts, axis=1) / count[None, :, None]
+    mean = np.add.reduceat(values, starts, axis=1) / np.asarray(sizes)[None, :, None]
     both: Floats = np.stack([largest, mean], axis=3)
     return both.reshape(*both.shape[:2], -1)

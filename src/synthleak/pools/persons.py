@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
 
 from synthleak.core.errors import PoolError
 from synthleak.core.seeds import stream
@@ -35,26 +34,24 @@ class Persons:
         """The record that stands for each person."""
         return [own[0] for own in self.records]
 
-    @overload
-    def who_own(self, found: Mapping[int, float]) -> dict[int, float]: ...
-    @overload
-    def who_own(self, found: Iterable[int]) -> list[int]: ...
+    def who_own(self, found: Iterable[int]) -> list[int]:
+        """Return who owns a found record, each once, in corpus order.
 
-    def who_own(self, found: Iterable[int] | Mapping[int, float]) -> list[int] | dict[int, float]:
-        """Return who owns a found record; a person is as extreme as the most extreme one owned.
-
-        >>> persons = Persons(((0, 2), (1,)), ((0, 2), (1,)))
-        >>> persons.who_own([2]), persons.who_own({0: 1.0, 1: 5.0, 2: 3.0})
-        ([0], {0: 3.0, 1: 5.0})
+        >>> Persons(((0, 2), (1,)), ((0, 2), (1,))).who_own([2])
+        [0]
         """
-        if not isinstance(found, Mapping):
-            return sorted({self.records[self.owner[p]][0] for p in found if p in self.owner})
-        extreme: dict[int, float] = {}
-        for place, value in found.items():
-            if place in self.owner:
-                first = self.records[self.owner[place]][0]
-                extreme[first] = max(value, extreme.get(first, value))
-        return dict(sorted(extreme.items()))
+        return sorted({self.records[self.owner[p]][0] for p in found if p in self.owner})
+
+    def extremes(self, found: Mapping[int, float]) -> dict[int, float]:
+        """Return who owns a found record, as extreme as the most extreme one owned.
+
+        >>> Persons(((0, 2), (1,)), ((0, 2), (1,))).extremes({0: 1.0, 1: 5.0, 2: 3.0})
+        {0: 3.0, 1: 5.0}
+        """
+        return {
+            first: max(found[place] for place in self.owned[self.owner[first]] if place in found)
+            for first in self.who_own(found)
+        }
 
 
 def persons_of(corpus: Corpus, max_records: int, seed: int) -> Persons:

@@ -170,7 +170,11 @@ class Filter(Rule):
         """Return the matching records, or the persons who own one, at most `size` of them."""
         found = self.matches(ground)
         if ground.persons is not None:
-            found = ground.persons.who_own(found)
+            found = (
+                ground.persons.extremes(found)
+                if isinstance(found, Mapping)
+                else ground.persons.who_own(found)
+            )
         return cap(found, self.size, ground.rng)
 
     @abstractmethod

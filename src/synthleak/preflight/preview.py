@@ -108,7 +108,12 @@ def _totals(setup: Setup) -> Row:
         len(plan.targets) * sum(budgets if item.form == "release" else 1 for item in plan.sets)
         for plan in plans
     )
+    people: Row = {}
+    if setup.persons is not None:
+        part, owned = (sum(map(len, side)) for side in (setup.persons.records, setup.persons.owned))
+        people = {"people": len(setup.persons.records), "records left out": owned - part}
     return {
+        **people,
         "cells": len(setup.cells),
         "releases": count_releases(setup),
         "synthetic records": sum(
