@@ -31,7 +31,6 @@ from synthleak.plan.plan import designs
 
 RESULTS = Path(__file__).parent / "results"
 GENERATORS: dict[str, dict[str, Any]] = {
-    "none (bystander)": {"kind": "bystander"},
     "echo p = 0.05": {"kind": "echo", "p": 0.05},
     "ngram, ε = ∞": {"kind": "ngram"},
 }

@@ -14,6 +14,8 @@ from synthleak.selftest.games import FAMILIES, INSTANCES, Game
 
 PEOPLE, EACH = 120, 4
 """People of a corpus, and the records that each of them has."""
+SHARING = 0.75
+"""How many of a person's records hold the phrase: an ICC of about 0.5 in the evidence."""
 ASKED = 10
 PRIVATE = {"lone": 100, "cohort": 200}
 WORDS, TWINS, TOLD = 16, 4, 24
@@ -22,10 +24,10 @@ WORDS, TWINS, TOLD = 16, 4, 24
 
 @dataclass(frozen=True)
 class PersonGame(Game):
-    """A game whose targets are persons with `EACH` records that share half of their words.
+    """A game whose targets are persons with `EACH` records that are alike.
 
-    The corpus makes an intraclass correlation of about one half in the evidence: what is seen of
-    one record of a person tells as much about the person's others as their own texts do.
+    Most records of a person hold a phrase that one other person uses too. Where that one is known
+    all of them look familiar: an intraclass correlation of about one half in the evidence.
     """
 
     @property
@@ -35,12 +37,18 @@ class PersonGame(Game):
 
     def corpus(self, seed: int) -> Corpus:
         """Write the records of all persons."""
-        texts = [record.text for record in write_demo(PEOPLE * (EACH + 1), seed)]
-        shared, own = texts[:PEOPLE], iter(texts[PEOPLE:])
+        rng, phrases = stream(seed, "phrases"), PEOPLE // 2
+        texts = [record.text for record in write_demo(phrases + PEOPLE * EACH, seed)]
+        own = iter(texts[phrases:])
         return Corpus(
             "people",
             tuple(
-                Record(f"{person}-{number}", f"{shared[person]} {next(own)}", (), f"p{person}")
+                Record(
+                    f"{person}-{number}",
+                    f"{texts[person % phrases]} " * bool(rng.random() < SHARING) + next(own),
+                    (),
+                    f"p{person}",
+                )
                 for person in range(PEOPLE)
                 for number in range(EACH)
             ),

@@ -148,7 +148,7 @@ def _persons() -> Iterator[Row]:
         Told("cohort", "ngram", {"unit": "person", "max_records": TOLD}, 1.0, "add"),
     )
     yield Row(
-        "ngram ε = 1 for records, held as a group, cohort",
+        "ngram ε = 1 for records, held as a group, people, cohort",
         "claim",
         Told("cohort", "ngram", {}, 1.0, "add"),
     )
