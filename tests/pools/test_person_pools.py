@@ -151,3 +151,15 @@ def test_a_split_of_single_records_has_no_persons() -> None:
     torn = Corpus("torn", found.records, split=Split(roles, "random"))
     with pytest.raises(PoolError, match="on both sides"):
         persons_of(torn, 5, 1)
+
+
+def test_a_reference_holds_no_record_of_the_people_asked_about() -> None:
+    """Other records of the holdout's people in the baseline would look like a leak of members."""
+    owners = ["a", "a", "b", "c", "c", "d", "a", "d", "e", None]
+    roles = ["members"] * 3 + ["holdout"] * 3 + ["reference"] * 4
+    records = tuple(Record(str(n), f"text {n}", (), who) for n, who in enumerate(owners))
+    found = Corpus("given", records, split=Split(tuple(roles), "random"))  # type: ignore[arg-type]
+    pool = pools_of(found, ("all", "all", {}))["all"]
+    assert pool.auxiliary == (8, 9)
+    assert len(pool.targets) == 4
+    assert pools_of(found, ("all", "all", {}), most=None)["all"].auxiliary == (6, 7, 8, 9)

@@ -331,12 +331,24 @@ def _as_given(
         targets=tuple(targets),
         origins=tuple(name for _ in targets) if origins is None else tuple(origins),
         candidates=tuple(split.positions("members")),
-        auxiliary=tuple(split.positions("reference")),
+        auxiliary=tuple(_reference(corpus, split, persons)),
         given=Given(member, blocks_of(corpus, targets), split.declared == "coins"),
         persons=None
         if persons is None
         else PersonRecords(tuple(persons.records[persons.owner[t]] for t in targets), (), ()),
     )
+
+
+def _reference(corpus: Corpus, split: Split, persons: Persons | None) -> list[int]:
+    """Return the reference; where persons are asked about, without records of their own.
+
+    A baseline that holds other records of one side's persons would tell the sides apart.
+    """
+    places = split.positions("reference")
+    if persons is None:
+        return places
+    asked = {corpus.person_names[p] for p in split.positions("members", "holdout")}
+    return [place for place in places if corpus.person_names[place] not in asked]
 
 
 def describe(pool: Pool) -> dict[str, Any]:
