@@ -9,10 +9,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from synthleak.audit.setup import Setup
+from synthleak.audit.steps.releases import (
+    header_of,
+    make_releases,
+    missing_releases,
+    open_release,
+    wanted_sets,
+)
+from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Silent
+from synthleak.evidence.observation import Observation
 from synthleak.selftest import checks, running
 from synthleak.selftest.games import ByHash, Game, targets_of
 from synthleak.selftest.judging import binomial_limit, check
+from synthleak.selftest.persons import PersonGame
 from synthleak.selftest.playing import audit
 from synthleak.selftest.rows import ROWS, Outcome, Row
 from synthleak.selftest.running import Selftest, report_of, run_selftest
@@ -40,14 +51,18 @@ def row_of(name: str) -> Row:
 
 def test_every_promise_is_tested_in_every_design_it_is_made_for() -> None:
     names = [row.name for row in ROWS]
-    assert len(set(names)) == len(names) == 25
+    assert len(set(names)) == len(names) == 37
+    assert all("people" in name for name in names[25:])
     for design in ("lone", "cohort"):
-        own = [row for row in ROWS if row.design == design and isinstance(row.audit, Game)]
+        own = [row for row in ROWS[:25] if row.design == design and isinstance(row.audit, Game)]
         generators = {row.audit.generator for row in own if isinstance(row.audit, Game)}
         assert {"constant", "bystander", "echo", "ngram"} <= generators
         assert {"null", "echo", "claim", "found"} <= {row.limit for row in own}
     checks = [row for row in ROWS if row.design == "given"]
-    assert [row.limit for row in checks] == ["null"] * 4 + ["claim", "exceeded"]
+    assert [row.limit for row in checks] == ["null"] * 4 + ["claim", "exceeded"] + ["null"] * 2
+    persons = [row for row in ROWS if isinstance(row.audit, PersonGame)]
+    assert {row.audit.adjacency for row in persons} == {"add", "replace"}
+    assert {row.limit for row in persons} == {"null", "echo", "named", "claim", "exceeded"}
 
 
 def test_false_alarms_pass_up_to_the_binomial_limit_and_fail_above() -> None:
@@ -159,6 +174,39 @@ def test_the_records_of_a_person_share_half_of_their_evidence() -> None:
     assert not sides[0] & sides[1] and len(sides[0]) == len(sides[1]) == 30
 
 
+def test_records_of_a_person_in_a_game_share_half_of_their_evidence() -> None:
+    """ICC 0.5 on a release that knows nothing of them."""
+    shares = []
+    for seed in range(3):
+        setup = row_of("bystander, people, cohort").audit.setup(seed)
+        for release in missing_releases(setup)[:1]:
+            make_releases(setup, replace(release, sets=release.sets[:1]))
+        (cell,) = setup.cells
+        text = observations_of(setup, cell)
+        target = setup.targets("pool")
+        seen = Observation(text, setup.encode)
+        member = next(one for one in setup.plugins.families if one.name == "char_overlap")
+        shares.append(member.look(target, seen)[:, 0].reshape(10, 4))
+    seen_by = np.concatenate(shares)
+    within = seen_by.var(axis=1, ddof=1).mean()
+    between = seen_by.mean(axis=1).var(ddof=1) - within / 4
+    assert 0.3 < between / (between + within) < 0.7
+
+
+def observations_of(setup: Setup, cell: Cell) -> list[str]:
+    _, first = wanted_sets(setup, cell)[0]
+    return [record.text for record in open_release(setup, header_of(setup, cell, first).text)]
+
+
+def test_claims_about_records_are_read_both_ways() -> None:
+    """The same game: held as a group the claim stands, read as one about people it does not."""
+    held = row_of("ngram ε = 1 for records, held as a group, people, cohort").audit
+    read = row_of("ngram ε = 1 for records, read as for people, cohort").audit
+    assert isinstance(held, PersonGame) and isinstance(read, PersonGame)
+    assert replace(held, as_stated=True) == read
+    assert not held.as_stated
+
+
 def test_one_torn_group_is_left_out_of_a_check() -> None:
     setup = row_of("one torn group, check").audit.setup(3)
     assert len(setup.pools["pool"].targets) == 480 - 17
@@ -185,7 +233,8 @@ def test_a_check_compares_the_claim_as_it_is_stated() -> None:
 
 
 def test_a_selftest_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = [row for row in ROWS if row.p == 0.1 or row.by_chance or row.name.startswith("one torn")]
+    records = ROWS[:25]
+    few = [r for r in records if r.p == 0.1 or r.by_chance or r.name.startswith("one torn")]
     monkeypatch.setattr(running, "ROWS", few)
     made = run_selftest(full=False, workers=1, progress=Silent(), audits=2)
     assert [row.audits for row in made.rows] == [2, 2, 2, 2, 2]

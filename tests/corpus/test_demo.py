@@ -165,7 +165,8 @@ def test_every_slot_and_word_list_is_used() -> None:
 def test_reader_is_registered() -> None:
     assert readers.get("demo").plugin is Demo
     assert (Demo().size, Demo().seed) == (1200, 1)
-    assert Demo().identity() == {"kind": "demo", "version": 1, "size": 1200, "seed": 1}
+    settings = {"size": 1200, "seed": 1, "persons": False}
+    assert Demo().identity() == {"kind": "demo", "version": 1, **settings}
     corpus = assemble(Demo(size=60, seed=4))
     assert (corpus.name, len(corpus), corpus.duplicates) == ("demo", 60, 0)
     assert corpus.records == demo(60, 4)

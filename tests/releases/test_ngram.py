@@ -47,21 +47,21 @@ sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".jo
 def test_sensitivity_by_brute_force(private: list[str], auxiliary: list[str]) -> None:
     """Remove or replace any one record: the sum moves by at most 1, or √2."""
     support = public_support(public(auxiliary))
-    data = records(private)
+    data = [(record,) for record in records(private)]
     whole = bounded_sum(data, support)
     for position, stranger in itertools.product(range(len(data)), records(auxiliary)):
         without = [*data[:position], *data[position + 1 :]]
         assert np.linalg.norm(whole - bounded_sum(without, support)) <= 1 + 1e-9
-        replaced = bounded_sum([*without, stranger], support)
+        replaced = bounded_sum([*without, (stranger,)], support)
         assert np.linalg.norm(whole - replaced) <= math.sqrt(2) + 1e-9
 
 
 def test_the_bounds_are_reached_so_the_claim_is_not_slack() -> None:
     support = public_support(public(["a b c d e f", "g h i j k l"]))
     one, two = records(["a b c d e f", "g h i j k l"])
-    assert np.linalg.norm(bounded_sum([one], support)) == pytest.approx(1)
+    assert np.linalg.norm(bounded_sum([[one]], support)) == pytest.approx(1)
     two_unlabelled = Record("2", two.text)
-    moved = bounded_sum([one], support) - bounded_sum([two_unlabelled], support)
+    moved = bounded_sum([[one]], support) - bounded_sum([[two_unlabelled]], support)
     assert np.linalg.norm(moved) > 1.3
 
 
@@ -71,7 +71,7 @@ def test_support_comes_from_auxiliary_records_alone() -> None:
     expected = {gram for record in side.auxiliary for gram in grams_of(record)}
     assert set(support) == expected
     stranger = Record("s", "zebra took zebra it zebra")
-    assert bounded_sum([stranger], support).sum() > 0
+    assert bounded_sum([[stranger]], support).sum() > 0
     assert not any("zebra" in gram for gram in support)
 
 

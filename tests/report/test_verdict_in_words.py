@@ -40,6 +40,7 @@ def result(
         deciding_proxy="containment_max",
         deciding_scenario="S1",
         deciding_ceiling=0.25,
+        unit=more.pop("unit", "record"),
     )
     named = more.pop("named", 45)
     measured = SimpleNamespace(named=named, records=[None] * 500, crossfit_tpr=RATE)
@@ -155,3 +156,11 @@ def test_several_cells_are_counted_and_the_strongest_is_told() -> None:
     assert "(p = 0.002 over all signals and 3 cells)" in said
     assert "None found at this power in 1 of 3 cells, the strongest is c." in said
     assert said.endswith("Members are also copied word for word in a.")
+
+
+def test_people_are_called_people() -> None:
+    made = sentence(result(Verdict(FOUND), unit="person", copies=None))
+    assert "45 of 500 people can be named" in made
+    assert "No single person can be named." in sentence(
+        result(Verdict(FOUND), unit="person", copies=None, named=0)
+    )

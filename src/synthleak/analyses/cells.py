@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from synthleak.core.cell import Cell, CellColumns
@@ -99,6 +99,8 @@ class CellRow(CellColumns):
     copied_holdout: int | None = None
     copied_p: float | None = None
     named: int | None = None
+    unit: str = "record"
+    epsilon_claim_record: float | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ class RecordRow(CellColumns):
     `auc`, `p_value` and `q_value` are filled where a record is compared with itself (`cohort`).
     `v` is empty where the record was in no release, or in all; `v_rank` counts from the largest.
     In a check `proxy` is the signal that scores the record, and `nearest_row` the most similar
-    row of the release, from 1, with its Jaccard `similarity` (character 5-grams).
+    row of the release, from 1, with its Jaccard `similarity` (character 5-grams). `copies` counts
+    the records of the target that stand there. Where the audit asks about persons, `record` is one.
     """
 
     record: str
@@ -125,6 +128,7 @@ class RecordRow(CellColumns):
     v_paper: float | None = None
     nearest_row: int | None = None
     similarity: float | None = None
+    copies: int | None = None
 
 
 def known(value: float) -> float | None:
@@ -181,10 +185,13 @@ def evaluate(
     judged: CellVerdict,
     cells: int,
     copies: Copies | None = None,
+    unit: str = "record",
+    claim_as_stated: float | None = None,
 ) -> tuple[list[CellRow], list[ProxyRow]]:
     """Write the measurements of a cell as rows; Holm adjusts for `cells` cells.
 
-    `copies` are those in the release of a check; a game has none.
+    `copies` are those in the release of a check; a game has none. Where targets are persons and the
+    claim is about records, `claim_as_stated` is its ε for one record.
     """
     signals = iter(measured.signals)
     details = [
@@ -194,7 +201,11 @@ def evaluate(
     ]
     deciding = None if measured.deciding is None else details[measured.deciding.signal]
     rows = [
-        _cell_row(details[row.signal], plan, measured, row, judged, cells, deciding, copies)
+        replace(
+            _cell_row(details[row.signal], plan, measured, row, judged, cells, deciding, copies),
+            unit=unit,
+            epsilon_claim_record=claim_as_stated,
+        )
         for row in measured.rows
     ]
     return rows, details

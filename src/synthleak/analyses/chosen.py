@@ -14,6 +14,7 @@ import numpy as np
 from synthleak.analyses.analysis import Study
 from synthleak.analyses.cell_data import CellData, PoolFacts, Signal
 from synthleak.evidence.observation import Floats
+from synthleak.evidence.persons import person_name
 from synthleak.metrics.records.vulnerability import FEWEST
 
 SPLIT, HINDSIGHT = "split80", "all"
@@ -34,7 +35,9 @@ class Group:
         """Return the signal that a rule chooses over all budgets; None if a fixed one is absent."""
         signals = self.cells[0].signals
         if rule in FIXED:
-            found = [s for s in signals if (s.scenario, s.proxy) == FIXED[rule]]
+            scenario, proxy = FIXED[rule]
+            names = (proxy, person_name(proxy))
+            found = [s for s in signals if s.scenario == scenario and s.proxy in names]
             return found[0] if found else None
         best = np.max([_levels(cell, rule) for cell in self.cells], axis=0)
         return signals[int(best.round(9).argmax())]

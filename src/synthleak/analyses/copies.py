@@ -19,6 +19,7 @@ from synthleak.evidence.fast.grams import distinct_grams
 from synthleak.evidence.fast.overlap import shared_grams
 from synthleak.evidence.fast.retrieval import retrieve
 from synthleak.evidence.observation import BLOCK, Floats, Observation, Targets
+from synthleak.evidence.persons import starts_of
 from synthleak.metrics.null import p_value
 from synthleak.plan.given import permuted
 
@@ -41,6 +42,7 @@ class CopyRow(CellColumns):
     row: int
     kind: str
     similarity: float
+    person: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,10 @@ class NearestRow:
 
 @dataclass(frozen=True)
 class Copy:
-    """One target that the release repeats: where, and how nearly."""
+    """One record that the release repeats: where, and how nearly.
+
+    `target` is its place among all records of the targets, target by target.
+    """
 
     target: int
     row: int
@@ -75,7 +80,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Copies:
-    """The copies in one release, counted on both sides.
+    """The copies in one release; `found` are records, all counts are of targets on both sides.
 
     `p_…` is the probability of at least this surplus of copied members under a random split, for
     verbatim copies and for all; `looked` says whether near-verbatim copies were searched for.
@@ -103,11 +108,13 @@ def find_copies(
     member: NDArray[np.bool_],
     block: NDArray[np.integer],
     rng: np.random.Generator,
+    sizes: Sequence[int] | None = None,
 ) -> Copies:
     """Return the copies of targets in a release, in the targets' order.
 
-    `overlap` is the proxy jaccard_max of each target; near copies are searched for among targets
-    with a high value. Without it only verbatim copies are found.
+    `overlap` is the proxy jaccard_max of each text; near copies are searched for among texts with a
+    high value. Without it only verbatim copies are found. Where targets are persons, `sizes` says
+    how many of the texts are whose; a person is copied if one of them is.
     """
     first: dict[str, int] = {}
     for number, text in enumerate(release, start=1):
@@ -124,6 +131,9 @@ def find_copies(
         ]
     every = np.zeros(len(texts), dtype=np.bool_)
     every[[copy.target for copy in found]] = True
+    if sizes is not None:
+        starts = starts_of(sizes)
+        exact, every = (np.logical_or.reduceat(copied, starts) for copied in (exact, every))
     return Copies(
         found=tuple(sorted(found, key=lambda copy: copy.target)),
         members=int(member.sum()),

@@ -99,17 +99,22 @@ class ComparisonRow(CellColumns):
 
 
 def attack_scores(
-    attack: Attack, values: Floats, baselines: Sequence[Baseline]
+    attack: Attack,
+    values: Floats,
+    baselines: Sequence[Baseline],
+    arms_of_attack: Sequence[Arm] | None = None,
 ) -> tuple[list[Scores], list[Arm]]:
     """Score every target on every set by every arm that these baselines allow.
 
-    `values[set, target, column]` is what the attack saw. Scores and arms are in the same order.
+    `values[set, target, column]` is what the attack saw. Scores and arms are in the same order. The
+    arms are the attack's own unless others are given, as for persons.
     """
+    every = attack.arms if arms_of_attack is None else arms_of_attack
     values = rounded(values)
     scores, used = [], []
     for baseline in baselines:
         known = baseline.uses.any() or baseline.scenario != "S3"
-        arms = [arm for arm in attack.arms if arm.scenario == baseline.scenario]
+        arms = [arm for arm in every if arm.scenario == baseline.scenario]
         arms = [arm for arm in arms if known and (arm.rule == "as it is" or baseline.uses.any())]
         if not arms:
             continue
@@ -170,13 +175,18 @@ RULES: Mapping[Rule, Callable[[Floats, Baseline], Floats]] = {
 
 
 def measure_attack(
-    attack: Attack, values: Floats, design: Design, plan: Plan, assignments: Sequence[Assignment]
+    attack: Attack,
+    values: Floats,
+    design: Design,
+    plan: Plan,
+    assignments: Sequence[Assignment],
+    arms_of_attack: Sequence[Arm] | None = None,
 ) -> AttackMeasurements:
     """Measure every arm of an attack on one cell, with their nulls.
 
     `assignments` are the coins as drawn, then redraws.
     """
-    scores, arms = attack_scores(attack, values, plan.baselines)
+    scores, arms = attack_scores(attack, values, plan.baselines, arms_of_attack)
     sets = int(plan.trials.set.max()) + 1
     together = np.concatenate([table.values[:sets] for table in scores], axis=2)
     statistics = comparison_of(design, plan, together).statistics(assignments)

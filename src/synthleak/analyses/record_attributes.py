@@ -17,6 +17,7 @@ from synthleak.encoders.encoder import Vectors
 from synthleak.evidence.fast.ragged import Ints, Ragged
 from synthleak.evidence.fast.words import number
 from synthleak.evidence.observation import Floats
+from synthleak.evidence.persons import starts_of
 from synthleak.pools.pool import Pool
 
 ATTRIBUTES_VERSION = 2
@@ -28,26 +29,33 @@ def record_attributes(
 ) -> list[AttributeRow]:
     """Return the attributes of every target of a pool; `vectors` are those of the whole corpus.
 
+    Those of a person are the means over the person's records.
+
     Vectors are scaled to length 1, as the pool rule `outlier` scales them: an outlier by the rule
     is an outlier by the attribute.
     """
     made = _unit(vectors().astype(np.float64))
-    words = [tokens(corpus.records[position].text) for position in pool.targets]
+    words = [tokens(corpus.records[position].text) for position in pool.asked]
     known = [tokens(corpus.records[p].text) for p in (*pool.candidates, *pool.auxiliary)]
-    targets = made[list(pool.targets)]
-    columns = (
+    targets = made[list(pool.asked)]
+    columns: tuple[Sequence[float] | Floats, ...] = (
         [len(row) for row in words],
         np.linalg.norm(targets - made.mean(axis=0), axis=1),
         nearest_cosine(targets, made[list(pool.candidates)]),
         rare_bigram_density(words, known),
         [
             len(entities(corpus.records[position].text)) / max(len(row), 1)
-            for position, row in zip(pool.targets, words, strict=True)
+            for position, row in zip(pool.asked, words, strict=True)
         ],
     )
+    names = [corpus.records[position].id for position in pool.targets]
+    if pool.persons is not None:
+        names = [corpus.person_names[position] for position in pool.targets]
+        starts = starts_of(pool.sizes)
+        columns = tuple(np.add.reduceat(column, starts) / pool.sizes for column in columns)
     return [
-        AttributeRow(corpus.name, pool.name, corpus.records[position].id, *map(float, values))
-        for position, *values in zip(pool.targets, *columns, strict=True)
+        AttributeRow(corpus.name, pool.name, name, *map(float, values))
+        for name, *values in zip(names, *columns, strict=True)
     ]
 
 

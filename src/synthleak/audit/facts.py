@@ -17,13 +17,20 @@ from synthleak.report.results import Facts
 
 def corpus_facts(setup: Setup) -> dict[str, Any]:
     """Return the name and the counts of the corpus."""
-    corpus = setup.corpus
-    return {
+    corpus, persons = setup.corpus, setup.persons
+    facts = {
         "name": corpus.name,
         "records": len(corpus),
         "duplicates_dropped": corpus.duplicates,
         "label_combinations": len(corpus.combinations),
     }
+    if persons is not None:
+        part = sum(map(len, persons.records))
+        facts |= {
+            "people": len(persons.records),
+            "records_left_out": sum(map(len, persons.owned)) - part,
+        }
+    return facts
 
 
 def size_facts(setup: Setup, name: str, release_size: int) -> dict[str, Any]:
@@ -35,7 +42,7 @@ def size_facts(setup: Setup, name: str, release_size: int) -> dict[str, Any]:
         "auxiliary": len(pool.auxiliary),
         "records": setup.plans[name].nominal,
         "release_size": release_size,
-        "expressible": setup.publics[name].expresses(setup.records(pool.targets)),
+        "expressible": setup.publics[name].expresses(setup.records(pool.asked)),
     }
 
 

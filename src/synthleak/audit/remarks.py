@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from synthleak.analyses.copies import Copies
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.preconditions import COPIES, Preconditions, findings_on
+from synthleak.core.unit import Unit, counted, noun
+from synthleak.pools.persons import Persons
 
 RESTS_ON = {
     "unstated": "The verdict rests on members and holdout being a uniform random split, whole"
@@ -33,7 +35,11 @@ class Remark:
 def remarks_on(setup: Setup, preconditions: Preconditions) -> list[Remark]:
     """Return what was found in the files, what the verdict rests on, and what it cannot show."""
     copies = [
-        Remark(f"Copies in {cell.generator}", copies_line(COPIES.get(setup, cell)), "copies")
+        Remark(
+            f"Copies in {cell.generator}",
+            copies_line(COPIES.get(setup, cell), setup.spec.game.unit),
+            "copies",
+        )
         for cell in setup.cells
         if cell.pool == setup.cells[0].pool
     ]
@@ -42,20 +48,41 @@ def remarks_on(setup: Setup, preconditions: Preconditions) -> list[Remark]:
         if cell.pool == setup.cells[0].pool:
             findings += findings_on(setup, cell)
     found = [Remark(item.kind.capitalize(), item.line, "files") for item in findings]
-    return [*copies, *found, blind_remark(preconditions), *_limits(setup, preconditions)]
+    people = [] if setup.persons is None else [_people(setup.persons, setup.spec.game.max_records)]
+    return [
+        *copies,
+        *people,
+        *found,
+        blind_remark(preconditions),
+        *_limits(setup, preconditions),
+    ]
 
 
-def copies_line(copies: Copies) -> str:
+def _people(persons: Persons, most: int) -> Remark:
+    """Say whom the check asks about, and what it leaves out."""
+    above = sum(len(own) > most for own in persons.owned)
+    left_out = sum(map(len, persons.owned)) - sum(map(len, persons.records))
+    said = f"The check asks about {counted(len(persons.records), 'person')}, each with all records"
+    if above:
+        said += (
+            f"; of {counted(above, 'person')} with more than {most} a draw takes part, and"
+            f" {counted(left_out, 'record')} {'does' if left_out == 1 else 'do'} not"
+        )
+    return Remark("People", f"{said}.", "files")
+
+
+def copies_line(copies: Copies, unit: Unit = "record") -> str:
     """Count the copies on both sides, and say how likely the surplus is."""
     exact, near = copies.verbatim, copies.near
+    stand = "have a record that stands" if unit == "person" else "stand"
     parts = [
         f"{exact[0]:,} of {copies.members:,} members and {exact[1]:,} of {copies.holdout:,} holdout"
-        f" records stand in the release word for word (p = {copies.p_verbatim:.2g})"
+        f" {noun(unit)} {stand} in the release word for word (p = {copies.p_verbatim:.2g})"
     ]
     if copies.looked:
         parts.append(
-            f"{near[0]:,} members and {near[1]:,} holdout records nearly so (p = {copies.p_all:.2g}"
-            " with the verbatim ones)"
+            f"{near[0]:,} members and {near[1]:,} holdout {noun(unit)} nearly so"
+            f" (p = {copies.p_all:.2g} with the verbatim ones)"
         )
     else:
         parts.append("near-verbatim copies were not looked for")

@@ -218,6 +218,13 @@ class Audit:
         """What was asked before the verdict on an existing release; else None."""
         return preconditions_of(self.setup)
 
+    def _claim_for_a_record(self, cell: Cell) -> float | None:
+        """Return the ε that is promised for one record, where persons are asked about."""
+        claim, bound = self.claim(cell), self.measurements[cell].epsilon
+        if not self.setup.spec.game.persons or claim.unit == "person" or bound is None:
+            return None
+        return claim.epsilon_at(bound.delta, self.setup.plans[cell.pool].adjacency)
+
     def _copies_in(self, cell: Cell) -> Copies | None:
         return None if self.preconditions is None else COPIES.get(self.setup, cell)
 
@@ -252,6 +259,8 @@ class Audit:
                 self.verdicts[cell],
                 len(self.measurements),
                 self._copies_in(cell),
+                self.setup.spec.game.unit,
+                self._claim_for_a_record(cell),
             )
             rows += some
             details += more
@@ -423,9 +432,9 @@ class Audit:
             curves={cell: self.curves(cell) for cell in setup.cells},
             check=check_facts(setup, self.preconditions, self.copies, self.remarks),
             texts={
-                record.id: record.text
-                for pool in setup.pools.values()
-                for record in setup.records(pool.targets)
+                name: "\n".join(record.text for record in setup.records(pool.records_of(target)))
+                for title, pool in setup.pools.items()
+                for target, name in enumerate(setup.target_names(title))
             },
         )
 

@@ -21,10 +21,12 @@ from synthleak.corpus.corpus import Corpus, Record, assemble
 from synthleak.encoders.encoder import Vectors, encode_once
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Targets
+from synthleak.evidence.persons import person_proxies
 from synthleak.plan.plan import Plan, RecordSet, designs, draw_once
+from synthleak.pools.persons import Persons, persons_of
 from synthleak.pools.pool import Pool
 from synthleak.pools.selection import select_all
-from synthleak.releases.release import Generator, Public, Request, public_side
+from synthleak.releases.release import Generator, Public, Request, owners_of, public_side
 
 T = TypeVar("T")
 StreamName = tuple[int | str, ...]
@@ -75,7 +77,22 @@ class Setup:
 
     @property
     def proxies(self) -> tuple[Proxy, ...]:
-        """The proxies of all families, in the order of every table."""
+        """The proxies of all families, in the order of every table; those of persons twice."""
+        return (
+            person_proxies(self.record_proxies) if self.spec.game.persons else self.record_proxies
+        )
+
+    @cached_property
+    def persons(self) -> Persons | None:
+        """The persons of the corpus, where they are asked about."""
+        game = self.spec.game
+        if not game.persons:
+            return None
+        return persons_of(self.corpus, game.max_records, self.spec.seed)
+
+    @property
+    def record_proxies(self) -> tuple[Proxy, ...]:
+        """The proxies as they are computed, record by record."""
         return tuple(proxy for member in self.plugins.families for proxy in member.proxies)
 
     @cached_property
@@ -89,6 +106,13 @@ class Setup:
     def records(self, positions: Sequence[int]) -> tuple[Record, ...]:
         """Return the records at these positions."""
         return tuple(self.corpus.records[position] for position in positions)
+
+    def target_names(self, pool: str) -> tuple[str, ...]:
+        """Return what tables call the targets of a pool: ids of records, or persons' names."""
+        targets = self.pools[pool].targets
+        if self.spec.game.persons:
+            return tuple(self.corpus.person_names[target] for target in targets)
+        return tuple(record.id for record in self.records(targets))
 
     def release_key(self, cell: Cell, record_set: RecordSet) -> str:
         """Return the key of a release: of contents and settings, never of batch or worker.
@@ -111,7 +135,14 @@ class Setup:
             [section.label_prior, self.publics[cell.pool].key],
             self._release_seed(cell, record_set),
             *([elsewhere] if elsewhere else []),
+            *self._whose(generator, record_set),
         )
+
+    def _whose(self, generator: Generator, record_set: RecordSet) -> list[Any]:
+        """Return whose record is whose, where a generator or a program may look at it."""
+        if self.spec.game.persons or getattr(generator, "unit", "record") == "person":
+            return ["persons", owners_of(self.records(record_set.records))]
+        return []
 
     def request(self, cell: Cell, record_set: RecordSet) -> Request:
         """Return what the generator of a cell is given for one set."""
@@ -127,6 +158,7 @@ class Setup:
             seed=self._release_seed(cell, record_set),
             label_prior=section.label_prior,
             store=self.store,
+            persons=self.spec.game.persons,
         )
 
     def _delta(self, section: GeneratorSection, generator: Generator, plan: Plan) -> float:
@@ -142,10 +174,10 @@ class Setup:
         return encode_once(self.plugins.encoder, texts, self.store)
 
     def targets(self, pool: str) -> Targets:
-        """Return the targets of a pool as the proxies see them, made once per process."""
+        """Return the records of a pool's targets as proxies see them, made once per process."""
         if pool not in self._targets:
             self._targets[pool] = Targets(
-                [record.text for record in self.records(self.pools[pool].targets)],
+                [record.text for record in self.records(self.pools[pool].asked)],
                 self.encode,
                 [record.text for record in self.records(self.pools[pool].auxiliary)],
             )
@@ -221,6 +253,7 @@ def select(inputs: Inputs, store: Store) -> dict[str, Pool]:
             auxiliary=spec.game.auxiliary,
             seed=spec.seed,
             store=store,
+            max_records=spec.game.max_records if spec.game.persons else None,
         )
 
 

@@ -16,6 +16,7 @@ from synthleak.core.engine.progress import Progress
 from synthleak.core.errors import UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import Spec, parse_spec
+from synthleak.core.unit import Unit
 from synthleak.core.validation import name_of_file, valid_name
 from synthleak.corpus.sources import Rows, rows_in
 
@@ -39,6 +40,8 @@ def check(
     id: str = "id",
     labels: str = "labels",
     group: str = "group",
+    unit: Unit = "record",
+    max_records: int | None = None,
     epsilon: float = math.inf,
     delta: float | None = None,
     encoder: str | Mapping[str, Any] = "static",
@@ -54,8 +57,10 @@ def check(
     a pandas or polars frame or column, an Arrow table or a `datasets` dataset; `release` may also
     be a dict of several by name. `random_split` declares that members and holdout are a uniform
     random split, groups intact, made before the release; `coins` that each record had a fair coin
-    of its own, recorded, which allows a bound on ε. Raises `UserError` where a classifier that
-    never sees the release tells members from holdout, unless you `insist` on figures.
+    of its own, recorded, which allows a bound on ε. With `unit="person"` it asks about whole
+    groups, with at most `max_records` (10) records each (docs/method.md §15). Raises `UserError`
+    where a classifier that never sees the release tells members from holdout, unless you `insist`
+    on figures.
 
     Without `out` nothing is kept beyond the life of what is returned.
 
@@ -80,6 +85,8 @@ def check(
         encoder=encoder,
         seed=seed,
         name=name,
+        unit=unit,
+        max_records=max_records,
     )
     if out is not None:
         return run(spec, out, runtime=runtime, progress=progress, extend=extend)
@@ -110,6 +117,8 @@ def check_spec(
     encoder: str | Mapping[str, Any],
     seed: int,
     name: str | None,
+    unit: Unit = "record",
+    max_records: int | None = None,
 ) -> Spec:
     """Return the spec of a check: what `synthleak init --for check` writes, filled in."""
     corpus: dict[str, Any] = {
@@ -132,7 +141,12 @@ def check_spec(
             "corpus": corpus,
             "encoders": {"pools": encoder, "evidence": encoder},
             "pool": pools_of(pool),
-            "game": {"design": "given", "instances": 1},
+            "game": {
+                "design": "given",
+                "instances": 1,
+                "unit": unit,
+                **({} if max_records is None else {"max_records": max_records}),
+            },
             "generator": [
                 {
                     "kind": "given",

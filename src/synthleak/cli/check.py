@@ -60,6 +60,14 @@ SHOWN = 10
 @click.option("--id", "id_field", default="id", show_default=True, help="The field of the id.")
 @click.option("--labels", default="labels", show_default=True, help="The field of the labels.")
 @click.option("--group", default="group", show_default=True, help="The field of the person.")
+@click.option(
+    "--unit",
+    type=click.Choice(["record", "person"]),
+    default="record",
+    show_default=True,
+    help="Ask about records, or about persons with all their records.",
+)
+@click.option("--max-records", type=int, help="Of a person, at most so many.  [default: 10]")
 @click.option("--epsilon", type=float, default=math.inf, help="The ε that the release claims.")
 @click.option("--delta", type=float, help="The δ that it claims.")
 @click.option("--encoder", default="static", show_default=True, help="synthleak list encoders")
@@ -99,7 +107,7 @@ def check(
       synthleak check --members train.jsonl --holdout held.jsonl --release synthetic.jsonl \\
         --random-split
       synthleak check ... --reference other.jsonl --pool all --pool 'outlier: percentile=95'
-      synthleak check ... --text body --release-text output --group patient
+      synthleak check ... --text body --release-text output --group patient --unit person
     """
     from synthleak.checks.check import check as audit_release
 

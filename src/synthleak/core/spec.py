@@ -19,14 +19,17 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     ValidationError,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
 from synthleak.core.errors import SpecError, UserError
 from synthleak.core.limits import RECORD
 from synthleak.core.reading import Boundary, check_file
+from synthleak.core.unit import Unit
 from synthleak.core.validation import NAME, Frozen, check_nesting, listed, spec_error
 
 Adjacency = Literal["replace", "add"]
@@ -108,6 +111,31 @@ class GameSection(Frozen):
     rounds: int = Field(default=50, ge=1)
     references: int = Field(default=4, ge=2)
     auxiliary: float = Field(default=0.5, gt=0, lt=1)
+    unit: Unit = "record"
+    max_records: int = Field(default=10, ge=1)
+
+    @property
+    def persons(self) -> bool:
+        """Whether targets are persons with all their records (docs/method.md §15)."""
+        return self.unit == "person"
+
+    @model_validator(mode="after")
+    def _of_persons(self) -> GameSection:
+        if "max_records" in self.model_fields_set and not self.persons:
+            raise SpecError(
+                "max_records bounds the records of a person, and unit is 'record'",
+                "game.max_records",
+                'set game.unit = "person", or remove it',
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what only persons have, so that the keys of other audits stay the same."""
+        found: dict[str, Any] = content(self)
+        if not self.persons:
+            del found["unit"], found["max_records"]
+        return found
 
     @field_validator("records", "release_size")
     @classmethod

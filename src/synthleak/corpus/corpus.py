@@ -87,6 +87,19 @@ class Corpus:
         return Counter(record.labels for record in self.records)
 
     @cached_property
+    def person_names(self) -> tuple[str, ...]:
+        """The person that each record belongs to; one without a group is a person of its own."""
+        groups = {record.group for record in self.records}
+        return tuple(
+            record.group
+            if record.group is not None
+            else f"record:{record.id}"
+            if record.id in groups
+            else record.id
+            for record in self.records
+        )
+
+    @cached_property
     def label_names(self) -> tuple[str, ...]:
         """The labels that occur, sorted."""
         return tuple(sorted({label for labels in self.combinations for label in labels}))

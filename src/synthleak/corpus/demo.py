@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
-from itertools import combinations
+from itertools import combinations, count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,21 +54,57 @@ _FLATNESS, _DECAY = 10.0, 4.2
 # Clauses of fewer words than this get a detail: texts of few words would all look like outliers.
 _SHORT = 10
 _SITES = "AAAAAABBBC"
-_JOINERS = (". ", ". ", ". ", ". ", "; ", " - ", "... ")
+_FACTS = ("doctor", "town", "pharmacy", "phone", "who")
+MOST_RECORDS = 8
+"""How many records a person of the demo has at most; one at least, each number as likely."""
+_JOINERS: Alternatives = (". ", ". ", ". ", ". ", "; ", " - ", "... ")
 _SLOT = re.compile(r"\{(\w+)\}")
 
 
-def write_demo(size: int, seed: int) -> Iterator[Record]:
-    """Yield `size` records, no two with the same text; the same arguments give the same records."""
+def write_demo(size: int, seed: int, *, persons: bool = False) -> Iterator[Record]:
+    """Yield `size` records, no two with the same text; the same arguments give the same records.
+
+    With `persons` a person has one to eight records, named by their `group`, in which the age,
+    the medicine, the ailment, the doctor, places, people, a telephone number and the way of
+    joining sentences recur.
+    """
     rng = stream(seed, "demo")
     planted = set(rng.choice(size, round(PLANTED_SHARE * size), replace=False).tolist())
+    owners = _owners(size, stream(seed, "demo persons")) if persons else [None] * size
+    people = {owner: _Person(stream(seed, "demo person", owner)) for owner in owners if owner}
     seen: set[str] = set()
-    for number, labels in enumerate(_label_sets(size, rng)):
-        age = 18 + int(78 * rng.random())
+    for number, (labels, owner) in enumerate(zip(_label_sets(size, rng), owners, strict=True)):
+        person = None if owner is None else people[owner]
+        age = 18 + int(78 * rng.random()) if person is None else person.age
         odd = number in planted
-        text = _new_text(labels, age, odd, seen, rng)
-        meta = {"planted": odd, "site": _pick(_SITES, rng), "age": age}
-        yield Record(id=f"demo-{number + 1:04d}", text=text, labels=labels, meta=meta)
+        text = _new_text(labels, age, odd, seen, rng, person)
+        site = _pick(_SITES, rng) if person is None else person.site
+        meta = {"planted": odd, "site": site, "age": age}
+        yield Record(id=f"demo-{number + 1:04d}", text=text, labels=labels, group=owner, meta=meta)
+
+
+def _owners(size: int, rng: np.random.Generator) -> list[str | None]:
+    """Return whose each record is, in a drawn order: persons have one to eight records."""
+    owners: list[str | None] = []
+    for number in count(1):
+        if len(owners) >= size:
+            break
+        several = min(int(rng.integers(1, MOST_RECORDS + 1)), size - len(owners))
+        owners += [f"person-{number:04d}"] * several
+    return [owners[place] for place in rng.permutation(size).tolist()]
+
+
+class _Person:
+    """What recurs in the messages of one person."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.age = 18 + int(78 * rng.random())
+        self.site = _pick(_SITES, rng)
+        author = _Author(self.age, rng)
+        self.facts = {symbol: author.fill(f"{{{symbol}}}") for symbol in _FACTS}
+        self.facts |= {"reason": _pick(WORDS["ailment"], rng)}
+        self.drug = _pick(WORDS["medicine"], rng)
+        self.joiner = _pick(_JOINERS, rng)
 
 
 def _label_sets(size: int, rng: np.random.Generator) -> list[Labels]:
@@ -99,11 +135,18 @@ def _ranked_combinations() -> list[Labels]:
     return sorted(possible, key=lambda labels: sum(_COST[label] for label in labels))
 
 
-def _new_text(labels: Labels, age: int, odd: bool, seen: set[str], rng: np.random.Generator) -> str:
+def _new_text(
+    labels: Labels,
+    age: int,
+    odd: bool,
+    seen: set[str],
+    rng: np.random.Generator,
+    person: _Person | None = None,
+) -> str:
     """Write until a text has a fair length and was not written before; remember it in `seen`."""
     shortest, longest = WORD_RANGE
     while True:
-        author = _Author(age, rng)
+        author = _Author(age, rng, person)
         text = author.oddity() if odd else author.message(labels)
         form = fold(text)
         if shortest <= len(text.split()) <= longest and form not in seen:
@@ -114,7 +157,7 @@ def _new_text(labels: Labels, age: int, odd: bool, seen: set[str], rng: np.rando
 class _Author:
     """Who writes one message: keeps to one medicine and ailment, and tries not to repeat words."""
 
-    def __init__(self, age: int, rng: np.random.Generator) -> None:
+    def __init__(self, age: int, rng: np.random.Generator, person: _Person | None = None) -> None:
         self._rng = rng
         self._used: set[str] = set()
         self._fixed = {
@@ -124,6 +167,10 @@ class _Author:
         }
         self._drug = self._choose(WORDS["medicine"])
         self._drug_named = False
+        self._joiners = _JOINERS
+        if person is not None:
+            self._fixed |= person.facts
+            self._drug, self._joiners = person.drug, (person.joiner,)
 
     def message(self, labels: Labels) -> str:
         """Return a clause for each label, questions last, with a detail where that is short."""
@@ -132,7 +179,8 @@ class _Author:
             clauses.append(self._choose(DETAILS))
         order = self._rng.permutation(len(clauses)).tolist()
         order.sort(key=lambda position: clauses[position].endswith("?"))
-        return _join([self.fill(clauses[position]) for position in order], self._rng)
+        filled = [self.fill(clauses[position]) for position in order]
+        return _join(filled, self._joiners, self._rng)
 
     def oddity(self) -> str:
         """Return fragments about something else altogether, whatever the labels."""
@@ -179,11 +227,11 @@ def _split(template: str) -> tuple[str, ...]:
     return tuple(_SLOT.split(template))
 
 
-def _join(clauses: list[str], rng: np.random.Generator) -> str:
+def _join(clauses: list[str], joiners: Alternatives, rng: np.random.Generator) -> str:
     """Return the clauses as sentences, some of them run together."""
     text = _sentence(clauses[0])
     for clause in clauses[1:]:
-        joiner = ". " if clause.endswith("?") else _pick(_JOINERS, rng)
+        joiner = ". " if clause.endswith("?") else _pick(joiners, rng)
         text += joiner + (_sentence(clause) if joiner == ". " else clause)
     return text if text.endswith("?") else text + _pick(("", ".", ".", ".", ".", ".", "!"), rng)
 

@@ -19,8 +19,10 @@ from synthleak.analyses.prior import is_of
 from synthleak.core.cell import Cell, format_epsilon
 from synthleak.core.errors import UserError
 from synthleak.core.validation import nearest
+from synthleak.corpus.corpus import Record
 from synthleak.evidence.observation import Observation, Targets
-from synthleak.explanations.measures import ranked, release_rows
+from synthleak.evidence.persons import record_name
+from synthleak.explanations.measures import Ranked, ranked, release_rows
 from synthleak.explanations.spans import Lookout, Overlap
 from synthleak.metrics.assignment import assignment_of
 from synthleak.metrics.records.vulnerability import sides_of
@@ -101,10 +103,10 @@ def explain(
     include_text: bool = False,
 ) -> Explanation:
     """Explain the score of a record in one cell: that of the given names, else the strongest."""
-    position, cells = _cells_of(audit, record)
+    cells = _cells_of(audit, record)
     cell = _chosen(audit, cells, pool, generator, epsilon)
     plan = audit.setup.plans[cell.pool]
-    target = plan.targets.index(position)
+    target = audit.setup.target_names(cell.pool).index(record)
     rows = [row for row in audit.proxies if is_of(row, cell)]
     sets, targets = int(plan.trials.set.max()) + 1, len(plan.targets)
     within = designs.get(plan.design).plugin.within_records(plan)
@@ -128,28 +130,36 @@ def explain(
         verdict=str(result.verdict),
         decided_by=decided(result),
         signals=tuple(stories),
-        text=audit.setup.corpus.records[position].text if include_text else None,
+        text="\n".join(item.text for item in _records_of(audit, cell, target))
+        if include_text
+        else None,
     )
 
 
-def _cells_of(audit: Audit, record: str) -> tuple[int, list[Cell]]:
-    """Return where a record stands in the corpus, and the cells whose pool has it."""
-    setup = audit.setup
-    places = {item.id: place for place, item in enumerate(setup.corpus.records)}
-    if record not in places:
+def _records_of(audit: Audit, cell: Cell, target: int) -> tuple[Record, ...]:
+    """Return the records of a target: one, or all of a person."""
+    return audit.setup.records(audit.setup.pools[cell.pool].records_of(target))
+
+
+def _cells_of(audit: Audit, record: str) -> list[Cell]:
+    """Return the cells whose pool has a record, or a person."""
+    setup, unit = audit.setup, audit.setup.spec.game.unit
+    corpus = setup.corpus
+    known = corpus.person_names if unit == "person" else [item.id for item in corpus.records]
+    if record not in known:
         raise UserError(
-            f"the corpus {setup.corpus.name!r} has no record {record!r}",
+            f"the corpus {corpus.name!r} has no {unit} {record!r}",
             str(audit.folder.root),
-            nearest(record, sorted(places), close=3, most=3),
+            nearest(record, sorted(set(known)), close=3, most=3),
         )
-    pools = [name for name, plan in setup.plans.items() if places[record] in plan.targets]
+    pools = [name for name in setup.plans if record in setup.target_names(name)]
     if not pools:
         raise UserError(
-            f"the record {record!r} is in no pool, so nothing was asked about it",
+            f"the {unit} {record!r} is in no pool, so nothing was asked about it",
             str(audit.folder.root),
             f"pools are {', '.join(setup.plans)}; `ids` makes a pool of named records",
         )
-    return places[record], [cell for cell in setup.cells if cell.pool in pools]
+    return [cell for cell in setup.cells if cell.pool in pools]
 
 
 def _chosen(
@@ -255,12 +265,19 @@ def _release(
 ) -> ReleaseStory:
     setup = audit.setup
     plan = setup.plans[cell.pool]
-    record = setup.corpus.records[plan.targets[target]]
     texts = [item.text for item in audit.release(cell, place)]
-    alone = Targets([record.text], setup.encode)
     observation = Observation(texts, setup.encode)
-    lookout = Lookout(record.text, observation.texts)
-    found = ranked(row.proxy, row.view, lookout, alone, observation)
+
+    def looked(record: Record) -> tuple[Ranked, Lookout]:
+        alone, lookout = (
+            Targets([record.text], setup.encode),
+            Lookout(record.text, observation.texts),
+        )
+        return ranked(record_name(row.proxy), row.view, lookout, alone, observation), lookout
+
+    # Of a person's records, the one that the release comes closest to.
+    tried = [looked(record) for record in _records_of(audit, cell, target)]
+    found, lookout = max(tried, key=lambda one: one[0].values[0])
     rows = release_rows(texts)
     matches = [
         Match(

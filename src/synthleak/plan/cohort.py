@@ -74,30 +74,32 @@ def trials_of(coins: Coins) -> Trials:
 
 
 def _check_share(pool: Pool, size: int) -> None:
-    targets = len(pool.targets)
-    if targets / 2 > LARGEST_SHARE * size:
+    targets, records = len(pool.targets), sum(pool.sizes)
+    if records / 2 > LARGEST_SHARE * size:
+        own = f" with {records} records" * (pool.persons is not None)
         raise PlanError(
-            f"{targets} targets would be {targets / 2 / size:.0%} of a private set of {size} on"
-            f" average, and a cohort may be at most {LARGEST_SHARE:.0%}",
+            f"{targets} targets{own} would be {records / 2 / size:.0%} of a private set of {size}"
+            f" on average, and a cohort may be at most {LARGEST_SHARE:.0%}",
             "game.records",
-            f"use at least {5 * targets} records, or give the pool {pool.name!r} a size of"
-            f" at most {size // 5}",
+            f"use at least {5 * records} records, or give the pool {pool.name!r} a size of"
+            f" at most {size * targets // (5 * records)}",
         )
 
 
 def _private(
     pool: Pool, drawn: NDArray[np.int64], coins: NDArray[np.bool_], game: GameSection
 ) -> list[int]:
-    """Return D: `replace` puts a partner in the place of each absent target, `add` nothing.
+    """Return D: `replace` puts partners in the places of each absent target, `add` nothing.
 
-    Under `add` the background has N − |P|/2 records, so that a private set has N on average.
+    Under `add` the background is short of half of all that targets have, so that a private set has
+    N records on average.
     """
-    targets = np.asarray(pool.targets)
+    own, whose = np.asarray(pool.asked), np.repeat(coins, pool.sizes)
     if game.adjacency == "replace":
-        background, partners = drawn[: -len(targets)], drawn[-len(targets) :]
-        return [*background.tolist(), *np.where(coins, targets, partners).tolist()]
-    background = drawn[: len(drawn) - len(targets) // 2]
-    return [*background.tolist(), *targets[coins].tolist()]
+        background, partners = drawn[: -len(own)], drawn[-len(own) :]
+        return [*background.tolist(), *np.where(whose, own, partners).tolist()]
+    background = drawn[: len(drawn) - len(own) // 2]
+    return [*background.tolist(), *own[whose].tolist()]
 
 
 def _baselines(instances: int, references: int) -> dict[str, NDArray[np.bool_]]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
+from synthleak.core.unit import noun
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan, Trials, designs, draw_plan
 from synthleak.plan.sets import backgrounds, game_size, instance_sets, reference_sets
 from synthleak.pools.pool import Pool
@@ -38,6 +39,13 @@ class Lone(Design):
         """Draw backgrounds, fillers, references and seeds; then toss the coins."""
         _check_playable(pool, game)
         size = game_size(pool, game)
+        if max(pool.sizes) > size / 2:
+            raise PlanError(
+                f"a target has {max(pool.sizes)} records, more than half of a private set of"
+                f" {size}",
+                "game.max_records",
+                "use more records, or lower game.max_records",
+            )
         drawn = backgrounds(pool, game, size, seed)
         references = reference_sets(pool, game, size, seed)
         coins = toss(pool.origins, game, stream(seed, "coins", pool.name))
@@ -106,23 +114,25 @@ def _check_playable(pool: Pool, game: GameSection) -> None:
         )
     if len(pool.targets) < 2:
         raise PlanError(
-            f"the pool {pool.name!r} has one record, and no other to compare it with",
+            f"the pool {pool.name!r} has one {game.unit}, and no other to compare it with",
             "game.design",
-            'give it two records or more, or use "cohort"',
+            f'give it two {noun(game.unit)} or more, or use "cohort"',
         )
 
 
 def _private(
     pool: Pool, background: NDArray[np.int64], coins: Coins, i: int, game: GameSection
 ) -> list[int]:
-    """Return D: the background with the target, or with the filler (or nothing) in its place."""
-    others: list[int]
-    *others, filler = background.tolist()
-    if coins.member[i]:
-        others.append(pool.targets[coins.target[i]])
-    elif game.adjacency == "replace":
-        others.append(filler)
-    return others
+    """Return D: the background with the target, or with the filler (or nothing) in its place.
+
+    A person's records take the places of as many others. Without fillers the background is the
+    same whoever is designated: short of as many records as a target has on average.
+    """
+    own = pool.records_of(int(coins.target[i]))
+    if game.adjacency == "add":
+        others = background[: len(background) - round(np.mean(pool.sizes))].tolist()
+        return [*others, *own] if coins.member[i] else others
+    return [*background[: -len(own)].tolist(), *own] if coins.member[i] else background.tolist()
 
 
 def _designate(origins: Sequence[str], n: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from synthleak.core.limits import DRAWS, RECORDS
 from synthleak.core.seeds import derive, stream
 from synthleak.core.spec import GameSection
 from synthleak.plan.plan import RecordSet
-from synthleak.pools.pool import Pool
+from synthleak.pools.pool import Owned, Pool
 
 DEFAULT_RECORDS = 500
 SMALL_RECORDS = 200
@@ -45,8 +45,25 @@ def backgrounds(pool: Pool, game: GameSection, size: int, seed: int) -> list[NDA
     """Draw N records from C for each instance; targets replace the last of them."""
     _check_draws(pool, game, size)
     rng = stream(seed, "backgrounds", pool.name)
-    candidates = np.asarray(pool.candidates)
-    return [rng.choice(candidates, size, replace=False) for _ in range(game.instances)]
+    owned = pool.persons.candidates if pool.persons else None
+    return [draw_records(pool.candidates, owned, size, rng) for _ in range(game.instances)]
+
+
+def draw_records(
+    records: Sequence[int], owned: Owned | None, size: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw `size` records without replacement; where they are `owned`, person by person.
+
+    Of the last person only as many records are taken as are wanted (docs/method.md §15).
+    """
+    if owned is None:
+        return rng.choice(np.asarray(records), size, replace=False)
+    drawn: list[int] = []
+    for person in rng.permutation(len(owned)).tolist():
+        if len(drawn) >= size:
+            break
+        drawn += owned[person]
+    return np.asarray(drawn[:size], dtype=np.int64)
 
 
 def _check_draws(pool: Pool, game: GameSection, size: int) -> None:
@@ -85,13 +102,15 @@ def reference_sets(pool: Pool, game: GameSection, size: int, seed: int) -> list[
     """
     rng = stream(seed, "references", pool.name)
     inside = _halves(len(pool.targets), game.references, rng)
+    owned = pool.persons.auxiliary if pool.persons else None
     sets = []
     for j, members in enumerate(inside.T):
-        targets = [pool.targets[p] for p in np.flatnonzero(members)]
+        targets = [place for p in np.flatnonzero(members) for place in pool.records_of(int(p))]
         room = size - len(targets)
         if room < size / 2:
             raise PlanError(
-                f"{len(targets)} targets would fill more than half of a reference of {size}",
+                f"{len(targets)} records of targets would fill more than half of a reference of"
+                f" {size}",
                 "game.records",
                 f"give the pool {pool.name!r} a smaller size, or use more records",
             )
@@ -101,7 +120,7 @@ def reference_sets(pool: Pool, game: GameSection, size: int, seed: int) -> list[
                 "game.auxiliary",
                 "use fewer records, or raise game.auxiliary",
             )
-        others = rng.choice(pool.auxiliary, room, replace=False).tolist()
+        others = draw_records(pool.auxiliary, owned, room, rng).tolist()
         records = tuple(sorted([*targets, *others]))
         seed_of_set = derive(seed, "release", pool.name, "reference", j)
         sets.append(RecordSet(f"reference-{j}", "release", records, seed_of_set))

@@ -15,9 +15,11 @@ from pydantic import Field
 from synthleak.core.errors import PoolError
 from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.core.seeds import stream
+from synthleak.core.unit import Unit
 from synthleak.corpus.corpus import Corpus, Split
 from synthleak.encoders.encoder import Vectors
 from synthleak.pools.groups import blocks_of, groups_of
+from synthleak.pools.persons import Persons
 
 Floats = NDArray[np.float64]
 
@@ -35,11 +37,25 @@ class Given:
     coins: bool
 
 
+Owned = tuple[tuple[int, ...], ...]
+"""The records of each person, as positions."""
+
+
+@dataclass(frozen=True)
+class PersonRecords:
+    """Whose records are whose: those of every target, and of C and R (docs/method.md §15)."""
+
+    targets: Owned
+    candidates: Owned
+    auxiliary: Owned
+
+
 @dataclass(frozen=True)
 class Pool:
     """A target pool P and the split of the rest: candidates C and auxiliary R, as positions.
 
-    Where membership is `given`, C is the private set itself, and R the reference, if any.
+    Where membership is `given`, C is the private set itself, and R the reference, if any. Where
+    targets are `persons`, each of `targets` is the first record of one, and stands for all.
     """
 
     name: str
@@ -48,12 +64,32 @@ class Pool:
     candidates: tuple[int, ...]
     auxiliary: tuple[int, ...]
     given: Given | None = None
+    persons: PersonRecords | None = None
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """All records of all targets, target by target."""
+        if self.persons is None:
+            return self.targets
+        return tuple(place for own in self.persons.targets for place in own)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of records of each target."""
+        if self.persons is None:
+            return (1,) * len(self.targets)
+        return tuple(map(len, self.persons.targets))
+
+    def records_of(self, target: int) -> tuple[int, ...]:
+        """Return the records that are in or out together with a target."""
+        return (self.targets[target],) if self.persons is None else self.persons.targets[target]
 
     def to_bytes(self) -> bytes:
         """Write the pool for the store."""
         fields = asdict(self)
-        if self.given is None:
-            del fields["given"]
+        for name in ("given", "persons"):
+            if fields[name] is None:
+                del fields[name]
         return json.dumps(fields).encode()
 
     @classmethod
@@ -63,18 +99,37 @@ class Pool:
         given = fields.pop("given", None)
         if given is not None:
             given = Given(tuple(given["member"]), tuple(given["block"]), given["coins"])
+        persons = fields.pop("persons", None)
+        if persons is not None:
+            persons = PersonRecords(**{k: tuple(map(tuple, own)) for k, own in persons.items()})
         name = fields.pop("name")
-        return cls(name=name, given=given, **{key: tuple(fields[key]) for key in fields})
+        plain = {key: tuple(fields[key]) for key in fields}
+        return cls(name=name, given=given, persons=persons, **plain)
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What a rule may look at when it selects."""
+    """What a rule may look at when it selects.
+
+    Where an audit asks about `persons`, a rule selects records as ever, and whoever owns one is
+    selected; a person is stood for by its first record.
+    """
 
     corpus: Corpus
     vectors: Callable[[], Vectors]
     earlier: Mapping[str, Sequence[int]]
     rng: np.random.Generator
+    persons: Persons | None = None
+
+    @property
+    def unit(self) -> Unit:
+        """What is selected."""
+        return "record" if self.persons is None else "person"
+
+    @property
+    def everybody(self) -> Sequence[int]:
+        """What can be selected: every record, or the first record of every person."""
+        return range(len(self.corpus)) if self.persons is None else self.persons.first
 
 
 class Rule(Plugin):
@@ -112,8 +167,15 @@ class Filter(Rule):
     )
 
     def select(self, ground: Ground) -> Sequence[int]:
-        """Return the matching records, at most `size` of them."""
-        return cap(self.matches(ground), self.size, ground.rng)
+        """Return the matching records, or the persons who own one, at most `size` of them."""
+        found = self.matches(ground)
+        if ground.persons is not None:
+            found = (
+                ground.persons.extremes(found)
+                if isinstance(found, Mapping)
+                else ground.persons.who_own(found)
+            )
+        return cap(found, self.size, ground.rng)
 
     @abstractmethod
     def matches(self, ground: Ground) -> Sequence[int] | Mapping[int, float]:
@@ -169,14 +231,18 @@ def split(
     auxiliary: float,
     seed: int,
     origins: Sequence[str] | None = None,
+    persons: Persons | None = None,
 ) -> Pool:
     """Split what the targets leave into candidates C and auxiliary R.
 
     Where records carry a group, the target's whole group leaves both, so that no other record of
-    the same person can replace the target (docs/method.md §1).
+    the same person can replace the target (docs/method.md §1). Where targets are `persons`, whole
+    persons go to C and to R.
     """
     if corpus.split is not None:
-        return _as_given(corpus, corpus.split, name, targets, origins, seed)
+        return _as_given(corpus, corpus.split, name, targets, origins, seed, persons)
+    if persons is not None:
+        return _split_persons(name, targets, persons, auxiliary, seed, origins)
     records = corpus.records
     inside = set(targets)
     groups = {records[t].group for t in targets} - {None}
@@ -202,6 +268,38 @@ def split(
     )
 
 
+def _split_persons(
+    name: str,
+    targets: Sequence[int],
+    persons: Persons,
+    auxiliary: float,
+    seed: int,
+    origins: Sequence[str] | None,
+) -> Pool:
+    """Split the persons that the targets leave, so that R has about its share of the records."""
+    asked = [persons.owner[target] for target in targets]
+    rest = [own for person, own in enumerate(persons.records) if person not in set(asked)]
+    if len(rest) < 4:
+        raise PoolError(
+            f"the pool {name!r} of {len(asked)} people leaves {len(rest)}"
+            f" of {len(persons.records)}",
+            remedy="give its rule a smaller size",
+        )
+    shuffled = [rest[i] for i in stream(seed, "split", name).permutation(len(rest)).tolist()]
+    taken = np.cumsum([len(own) for own in shuffled])
+    cut = int(np.abs(taken[:-1] - auxiliary * taken[-1]).argmin()) + 1
+    sides = [tuple(sorted(side)) for side in (shuffled[cut:], shuffled[:cut])]
+    candidates, known = (tuple(sorted(p for own in side for p in own)) for side in sides)
+    return Pool(
+        name=name,
+        targets=tuple(targets),
+        origins=tuple(name for _ in targets) if origins is None else tuple(origins),
+        candidates=candidates,
+        auxiliary=known,
+        persons=PersonRecords(tuple(persons.records[p] for p in asked), *sides),
+    )
+
+
 def _as_given(
     corpus: Corpus,
     split: Split,
@@ -209,6 +307,7 @@ def _as_given(
     targets: Sequence[int],
     origins: Sequence[str] | None,
     seed: int,
+    persons: Persons | None,
 ) -> Pool:
     """Take the roles of the records as they are; groups that came whole stay whole.
 
@@ -232,9 +331,24 @@ def _as_given(
         targets=tuple(targets),
         origins=tuple(name for _ in targets) if origins is None else tuple(origins),
         candidates=tuple(split.positions("members")),
-        auxiliary=tuple(split.positions("reference")),
+        auxiliary=tuple(_reference(corpus, split, persons)),
         given=Given(member, blocks_of(corpus, targets), split.declared == "coins"),
+        persons=None
+        if persons is None
+        else PersonRecords(tuple(persons.records[persons.owner[t]] for t in targets), (), ()),
     )
+
+
+def _reference(corpus: Corpus, split: Split, persons: Persons | None) -> list[int]:
+    """Return the reference; where persons are asked about, without records of their own.
+
+    A baseline that holds other records of one side's persons would tell the sides apart.
+    """
+    places = split.positions("reference")
+    if persons is None:
+        return places
+    asked = {corpus.person_names[p] for p in split.positions("members", "holdout")}
+    return [place for place in places if corpus.person_names[place] not in asked]
 
 
 def describe(pool: Pool) -> dict[str, Any]:

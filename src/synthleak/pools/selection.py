@@ -10,12 +10,17 @@ from synthleak.core.errors import PoolError
 from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
 from synthleak.core.store import Store, keep
+from synthleak.core.unit import counted, noun
 from synthleak.corpus.corpus import Corpus
 from synthleak.encoders.encoder import Vectors
+from synthleak.pools.persons import persons_of
 from synthleak.pools.pool import Ground, Pool, Rule, split
 
 SPLIT_VERSION = 2
 """Raised when the pools of a given split change: order of targets, groups that are left out."""
+
+PERSONS_VERSION = 1
+"""Raised when the pools of persons change."""
 
 
 class EmptyPoolError(PoolError):
@@ -47,11 +52,14 @@ def select_all(
     auxiliary: float,
     seed: int,
     store: Store,
+    max_records: int | None = None,
 ) -> dict[str, Pool]:
     """Select every pool, once per corpus, rule, encoder and seed.
 
-    An optional pool with fewer than two records is left out.
+    An optional pool with fewer than two targets is left out. With `max_records` targets are
+    persons, with at most so many records each.
     """
+    persons = None if max_records is None else persons_of(corpus, max_records, seed)
     chosen: dict[str, Sequence[int]] = {}
     pools: dict[str, Pool] = {}
     for order in orders:
@@ -66,8 +74,9 @@ def select_all(
                 auxiliary,
                 seed,
                 *([SPLIT_VERSION] if corpus.split is not None else []),
+                *([] if persons is None else ["persons", PERSONS_VERSION, max_records]),
             )
-            ground = Ground(corpus, vectors, dict(chosen), stream(seed, "pool", name))
+            ground = Ground(corpus, vectors, dict(chosen), stream(seed, "pool", name), persons)
 
             def make(name: str = name, order: PoolOrder = order, ground: Ground = ground) -> Pool:
                 try:
@@ -79,6 +88,7 @@ def select_all(
                         auxiliary=auxiliary,
                         seed=seed,
                         origins=order.rule.origins(targets, ground),
+                        persons=persons,
                     )
                 except PoolError as error:
                     where = error.where or order.where
@@ -100,14 +110,16 @@ def select_all(
 
 def _select(order: PoolOrder, name: str, ground: Ground) -> Sequence[int]:
     targets = order.rule.select(ground)
+    if ground.persons is not None:  # a rule of its own may have named any record of a person
+        targets = ground.persons.who_own(targets)
     if ground.corpus.split is not None:  # a reference is looked at, never asked about
         asked = set(ground.corpus.split.positions("members", "holdout"))
         targets = [target for target in targets if target in asked]
     if len(targets) < 2:
         raise EmptyPoolError(
-            f"the pool {name!r} has {len(targets)} record{'s' * (len(targets) != 1)}"
-            f" of {len(ground.corpus)}",
-            remedy=f"loosen its rule ({order.rule.kind}): a pool needs at least 2 records;"
-            " or set optional = true to leave it out",
+            f"the pool {name!r} has {counted(len(targets), ground.unit)}"
+            f" of {len(ground.everybody)}",
+            remedy=f"loosen its rule ({order.rule.kind}): a pool needs at least 2"
+            f" {noun(ground.unit)}; or set optional = true to leave it out",
         )
     return targets

@@ -69,7 +69,8 @@ def export_plan(
         for label, item in _neutral(plan, setup.spec.seed):
             of_set = _slots(setup, section, plugin, name, label, item)
             slots += of_set
-            trains[of_set[0].train] = dump_training(setup.records(item.records))
+            records, persons = setup.records(item.records), setup.spec.game.persons
+            trains[of_set[0].train] = dump_training(records, persons=persons)
     manifest = dump_manifest(slots, section.name, tied=kit is not None)
     files = {MANIFEST: manifest, TASKS: _tasks(slots)}
     if folder is not None:
@@ -134,7 +135,7 @@ def _slots(
             Slot(
                 pool=pool,
                 set=label,
-                train_hash=content_hash(dump_training(request.records)),
+                train_hash=content_hash(dump_training(request.records, persons=request.persons)),
                 nominal=request.nominal,
                 size=request.size,
                 epsilon=request.epsilon,

@@ -55,6 +55,7 @@ def _pool(setup: Setup, name: str) -> Row:
     return {
         "pool": name,
         "targets": len(pool.targets),
+        **({} if pool.persons is None else {"of records": len(pool.asked)}),
         "candidates": len(pool.candidates),
         "auxiliary": len(pool.auxiliary),
         "design": plan.design,
@@ -106,14 +107,19 @@ def _cells(setup: Setup) -> list[Row]:
 
 
 def _totals(setup: Setup) -> Row:
-    proxies = sum(len(member.proxies) for member in setup.plugins.families)
+    proxies = len(setup.proxies)
     plans = setup.plans.values()
     budgets = sum(len(section.epsilon) for section, _ in setup.plugins.generators)
     values = sum(
         len(plan.targets) * sum(budgets if item.form == "release" else 1 for item in plan.sets)
         for plan in plans
     )
+    people: Row = {}
+    if setup.persons is not None:
+        part, owned = (sum(map(len, side)) for side in (setup.persons.records, setup.persons.owned))
+        people = {"people": len(setup.persons.records), "records left out": owned - part}
     return {
+        **people,
         "cells": len(setup.cells),
         "releases": count_releases(setup),
         "synthetic records": sum(

@@ -3,23 +3,30 @@
 A claim is made for add/remove neighbours. Under `replace` it is compared by the mechanism's own
 replace accounting where an event states it, else by group privacy of two, labelled loose
 (docs/method.md §4, Adjacency; design/adjacency.md).
+
+It protects one record, or one person with all records. A claim about records is held to persons as
+the claim about a group of as many records as a person has at most (docs/method.md §15;
+design/claim-persons.md).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.spec import Adjacency
+from synthleak.core.unit import Unit
 
-_Composed = tuple[tuple[float, float, int], ...]
+_Composed = tuple[tuple[float, float, int, int], ...]
 
 _LARGEST = 700.0
 """The exponential of more than this overflows."""
+_GROUP_GRID = 1e-3
+"""How finely privacy losses of groups are accounted: they are larger, and rounded up."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,9 @@ class Claim:
     """What a release promises.
 
     No events and ε = ∞ means that it promises nothing; no events and a finite ε, that the point
-    (ε, δ) is stated by whoever made the release and taken at its word.
+    (ε, δ) is stated by whoever made the release and taken at its word. `unit` is what it protects,
+    and `group` how many of them are in or out together. `steps` is set where what takes the place
+    of one unit in a game is not one other unit: how many additions and removals that takes.
     """
 
     epsilon: float
@@ -62,6 +71,9 @@ class Claim:
     accountant: str = "dp-accounting PLD"
     public: tuple[str, ...] = ()
     void: str | None = None
+    unit: Unit = "record"
+    group: int = 1
+    steps: int | None = None
 
     @property
     def promises(self) -> bool:
@@ -78,9 +90,12 @@ class Claim:
         if not self.promises:
             return 1.0
         if self.stated:
-            return _delta_of_point(self._point(adjacency), epsilon)
+            return _delta_of_point(self.point(adjacency), epsilon)
+        if adjacency == "replace" and self.steps is not None:
+            return self._stepwise().delta_at(epsilon, "add")
         if adjacency == "replace" and self.loose:
-            return min(1.0, (1 + math.exp(epsilon / 2)) * self.delta_at(epsilon / 2, "add"))
+            growth = 1 + math.exp(min(epsilon / 2, _LARGEST))
+            return min(1.0, growth * self.delta_at(epsilon / 2, "add"))
         return float(_accountant(self._composed(adjacency), adjacency).get_delta(epsilon))
 
     def epsilon_at(self, delta: float, adjacency: Adjacency = "add") -> float:
@@ -88,7 +103,9 @@ class Claim:
         if not self.promises:
             return math.inf
         if self.stated:
-            return _epsilon_of_point(self._point(adjacency), delta)
+            return _epsilon_of_point(self.point(adjacency), delta)
+        if adjacency == "replace" and self.steps is not None:
+            return self._stepwise().epsilon_at(delta, "add")
         if adjacency == "replace" and self.loose:
             return _smallest(lambda epsilon: self.delta_at(epsilon, "replace") <= delta)
         return float(_accountant(self._composed(adjacency), adjacency).get_epsilon(delta))
@@ -96,21 +113,42 @@ class Claim:
     @property
     def loose(self) -> bool:
         """Whether `replace` is bounded by group privacy alone."""
-        return self.stated or any(event.replace_sensitivity is None for event in self.events)
+        sampled_group = self.group > 1 and any(event.rate < 1 for event in self.events)
+        unknown = any(event.replace_sensitivity is None for event in self.events)
+        return self.stated or unknown or sampled_group or self.steps is not None
 
-    def _point(self, adjacency: Adjacency) -> tuple[float, float]:
-        """Return the stated (ε, δ); replacing is removing and adding, hence a group of two."""
-        if adjacency == "add":
-            return self.epsilon, self.delta
-        growth = 1 + math.exp(min(self.epsilon, _LARGEST))
-        return 2 * self.epsilon, min(1.0, growth * self.delta)
+    def for_persons(self, most: int) -> Claim:
+        """Return the claim as it holds for persons with at most `most` records.
+
+        Where it protects records, that is the claim for a group of so many. Where it protects
+        persons, it holds as it is; but what takes a person's place under `replace` are records of
+        at most `most` others, each of whom counts as removed and added again.
+        """
+        if self.unit == "person":
+            return replace(self, steps=2 * most + 1)
+        return replace(self, group=most)
+
+    def _stepwise(self) -> Claim:
+        assert self.steps is not None
+        return replace(self, group=self.steps, steps=None)
+
+    def point(self, adjacency: Adjacency) -> tuple[float, float]:
+        """Return the stated (ε, δ) of a group; replacing is removing and adding, hence twice it."""
+        size = self.group
+        if adjacency == "replace":
+            size = self.steps or 2 * self.group
+        growth = sum(math.exp(min(one * self.epsilon, _LARGEST)) for one in range(size))
+        return size * self.epsilon, min(1.0, growth * self.delta)
 
     def _composed(self, adjacency: Adjacency) -> _Composed:
-        return tuple((e.multiplier(adjacency), e.rate, e.count) for e in self.events)
+        return tuple((e.multiplier(adjacency), e.rate, e.count, self.group) for e in self.events)
 
     def to_json(self) -> dict[str, Any]:
         """Return the claim for a header or a report."""
         content = asdict(self)
+        for name, usual in (("unit", "record"), ("group", 1), ("steps", None)):
+            if content[name] == usual:  # keys of claims about records stay the same
+                del content[name]
         content["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
         return content
 
@@ -191,11 +229,24 @@ def _gaussian_mu(epsilon: float, delta: float) -> float:
     return float(brentq(over, 1e-6, 100 + 2 * epsilon))
 
 
-def _event(sigma: float, rate: float) -> Any:
+def _event(sigma: float, rate: float, group: int = 1) -> Any:
+    """Return a noised sum for the accountant; a group of k moves it by k at most.
+
+    Where records are sampled, as many of the group are in a sum as a binomial draws: a mixture of
+    Gaussians (Ganesh 2024, arXiv 2401.10294).
+    """
     import dp_accounting
 
-    plain = dp_accounting.GaussianDpEvent(sigma)
-    return plain if rate >= 1 else dp_accounting.PoissonSampledDpEvent(rate, plain)
+    if group == 1 or rate >= 1:
+        plain = dp_accounting.GaussianDpEvent(sigma / group)
+        return plain if rate >= 1 else dp_accounting.PoissonSampledDpEvent(rate, plain)
+    from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
+    from scipy.stats import binom
+
+    counts = range(group + 1)
+    return MixtureOfGaussiansDpEvent(
+        sigma, [float(count) for count in counts], binom.pmf(counts, group, rate).tolist()
+    )
 
 
 @lru_cache(maxsize=256)
@@ -207,9 +258,11 @@ def _accountant(composed: _Composed, adjacency: Adjacency) -> Any:
         "add": NeighboringRelation.ADD_OR_REMOVE_ONE,
         "replace": NeighboringRelation.REPLACE_ONE,
     }[adjacency]
-    accountant = PLDAccountant(relation)
-    for multiplier, rate, count in composed:
-        accountant.compose(_event(multiplier, rate), count)
+    grouped = any(group > 1 for *_, group in composed)
+    grid = {"value_discretization_interval": _GROUP_GRID} if grouped else {}
+    accountant = PLDAccountant(relation, **grid)
+    for multiplier, rate, count, group in composed:
+        accountant.compose(_event(multiplier, rate, group), count)
     return accountant
 
 

@@ -21,7 +21,7 @@ from synthleak.core.errors import GeneratorError
 from synthleak.core.limits import FILE, RECORD
 from synthleak.core.reading import Boundary, check_file
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.releases.release import Synthetic
+from synthleak.releases.release import Synthetic, owners_of
 
 SEED_LIMIT = 2**31 - 1
 """Seeds for external programs stay below this: R, awk and many libraries take no more."""
@@ -30,9 +30,16 @@ _LINE_ENDS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
 """Characters at which some languages break lines though JSON does not escape them."""
 
 
-def dump_training(records: Sequence[Record]) -> bytes:
-    """Write private records for a program: equal sets give equal bytes."""
-    return b"".join(_line({"text": r.text, "labels": list(r.labels)}) for r in records)
+def dump_training(records: Sequence[Record], *, persons: bool = False) -> bytes:
+    """Write private records for a program: equal sets give equal bytes.
+
+    Where an audit asks about `persons` each record has the number of its person within the file.
+    """
+    owners = owners_of(records) if persons else ()
+    rows: list[dict[str, Any]] = [{"text": r.text, "labels": list(r.labels)} for r in records]
+    for row, owner in zip(rows, owners, strict=False):
+        row["person"] = owner + 1
+    return b"".join(map(_line, rows))
 
 
 def _line(row: dict[str, Any]) -> bytes:

@@ -66,7 +66,7 @@ def ticket_of(request: Request) -> str:
     """
     return digest(
         "ticket",
-        content_hash(dump_training(request.records)),
+        content_hash(dump_training(request.records, persons=request.persons)),
         [request.nominal, request.size, request.epsilon, request.delta, request.seed],
     )
 

@@ -7,17 +7,19 @@ import json
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from synthleak.core.identity import digest
 from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.core.store import Store
 from synthleak.core.text import fold
+from synthleak.core.unit import Unit
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
 
@@ -81,7 +83,8 @@ class Request:
 
     `nominal` is N of the plan: rates, steps, noise and normalisers come from it, never from the
     number of records, which would tell the worlds apart. `store` is where the audit remembers the
-    vectors of texts, so that no record is encoded twice.
+    vectors of texts, so that no record is encoded twice. `persons` says that the audit asks about
+    persons, so that programs are told whose record is whose.
     """
 
     records: tuple[Record, ...] = field(repr=False)
@@ -93,6 +96,7 @@ class Request:
     seed: int
     label_prior: str = "public"
     store: Store | None = field(default=None, repr=False, compare=False)
+    persons: bool = False
 
     @property
     def void(self) -> str | None:
@@ -242,10 +246,71 @@ class AccountedGenerator(Generator):
         )
 
 
+class PersonAccounting(AccountedGenerator):
+    """A generator that can account for whole persons: their records are bounded together.
+
+    With `unit = "person"` the finite ε is that of adding or removing a person with all records
+    (docs/method.md §15; design/claim-persons.md).
+    """
+
+    unit: Unit = Field(default="record", description="what epsilon protects")
+    max_records: int = Field(
+        default=10, ge=1, description='of a person, at most so many; for unit = "person"'
+    )
+
+    def identity(self) -> dict[str, Any]:
+        """Leave both out for records, so that the keys of such releases stay the same."""
+        found = super().identity()
+        if self.unit == "record":
+            del found["unit"], found["max_records"]
+        return found
+
+    def claim(self, request: Request) -> Claim:
+        """State whom the noised sums protect."""
+        return replace(super().claim(request), unit=self.unit)
+
+    def contributions(self, request: Request) -> list[tuple[Record, ...]]:
+        """Return what is clipped together: each record alone, or the records of each person."""
+        if self.unit == "record":
+            return [(record,) for record in request.records]
+        return bounded_contributions(request.records, self.max_records, request.seed)
+
+
+def owners_of(records: Sequence[Record]) -> list[int]:
+    """Number the persons of some records; one without a group is a person of its own.
+
+    >>> owners_of([Record("1", "a", group="x"), Record("2", "b"), Record("3", "c", group="x")])
+    [0, 1, 0]
+    """
+    known: dict[tuple[str, str], int] = {}
+    names = [("record", r.id) if r.group is None else ("group", r.group) for r in records]
+    return [known.setdefault(name, len(known)) for name in names]
+
+
+def bounded_contributions(
+    records: Sequence[Record], most: int, seed: int
+) -> list[tuple[Record, ...]]:
+    """Return the records of each person, at most `most` of them.
+
+    Which ones are kept depends on that person's records and the seed alone: if it depended on
+    others, one person could move what another contributes.
+    """
+    found: dict[int, list[Record]] = {}
+    for owner, record in zip(owners_of(records), records, strict=True):
+        found.setdefault(owner, []).append(record)
+    return [
+        tuple(own)
+        if len(own) <= most
+        else tuple(sorted(own, key=lambda r: digest(seed, r.text, r.labels))[:most])
+        for own in found.values()
+    ]
+
+
 class StatedGenerator(Generator):
     """A generator whose ε is stated by whoever made its releases, and taken at their word."""
 
     private: bool = False
+    unit: Unit = Field(default="record", description="what the stated epsilon protects")
 
     @property
     def private_by_design(self) -> bool:
@@ -256,7 +321,19 @@ class StatedGenerator(Generator):
         """Take whoever made the release at their word."""
         if math.isinf(request.epsilon):
             return no_claim()
-        return stated_claim(request.epsilon, request.delta)
+        return replace(stated_claim(request.epsilon, request.delta), unit=self.unit)
+
+    def identity(self) -> dict[str, Any]:
+        """Leave the unit out for records, so that the keys of such releases stay the same."""
+        found = super().identity()
+        if found.get("unit") == "record":
+            del found["unit"]
+        return found
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """What its maker states of a release: part of its key."""
+        return {"private": self.private} | ({} if self.unit == "record" else {"unit": self.unit})
 
 
 generators: PluginRegistry[Generator] = PluginRegistry("generator", "synthleak.releases.generators")

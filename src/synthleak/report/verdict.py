@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from synthleak.core.cell import counted_cells
+from synthleak.core.unit import noun
 from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND
 from synthleak.metrics.estimate import Estimate
 from synthleak.metrics.statistics.table import AUC, BY_NAME
@@ -51,7 +52,7 @@ def _people(result: CellResult) -> str | None:
     named, copies = result.measurements.named, result.copies
     if named:
         total = len(result.measurements.records)
-        kind = "members" if copies else "records"
+        kind = "members" if copies else noun(result.rows[0].unit)
         said = f"{named:,} of {total:,} {kind} can be named (expect 1 in 10 to be wrong)"
         return f"{said}; {_copies_of(result)}." if _copies_of(result) else f"{said}."
     rate = result.measurements.crossfit_tpr
@@ -61,7 +62,7 @@ def _people(result: CellResult) -> str | None:
             f"About {100 * rate.value:.0f} of 100 members are recognised{limit} where 5 of 100"
             " others are taken for members."
         )
-    return _copied(result) or "No single record can be named."
+    return _copied(result) or f"No single {result.rows[0].unit} can be named."
 
 
 def _copied(result: CellResult) -> str | None:
@@ -80,7 +81,7 @@ def _copies_of(result: CellResult, *, whole: bool = False) -> str:
     said = f"{count:,}{of} {'is' if count == 1 else 'are'} copied word for word"
     if beside:
         said += f", and so {'is' if beside == 1 else 'are'} {beside:,} of {copies.holdout:,}"
-        said += " held-out records"
+        said += f" held-out {noun(result.rows[0].unit)}"
     return said
 
 

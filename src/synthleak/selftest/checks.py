@@ -53,6 +53,8 @@ class Check:
     declared: str = "random"
     epsilon: float = math.inf
     families: tuple[str, ...] = FAMILIES
+    unit: str = "record"
+    as_stated: bool = False
 
     def setup(self, seed: int) -> Setup:
         """Set up the check with records and a release of this seed."""
@@ -71,7 +73,7 @@ class Check:
             "corpus": corpus,
             "encoders": {"pools": "hashing", "evidence": "hashing"},
             "pool": [{"name": "pool", "rule": "all"}],
-            "game": {"design": "given", "instances": 1},
+            "game": {"design": "given", "instances": 1, "unit": self.unit},
             "generator": [
                 {
                     "kind": "given",

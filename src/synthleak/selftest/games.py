@@ -24,7 +24,10 @@ FAMILIES = ("char_overlap", "bm25")
 
 @dataclass(frozen=True)
 class Game:
-    """One game: a generator of the registry, or one made by `instead` for the pool's targets."""
+    """One game: a generator of the registry, or one made by `instead` for the pool's targets.
+
+    `as_stated` reads the generator's claim about records as if it were about persons.
+    """
 
     design: str
     generator: str
@@ -32,6 +35,12 @@ class Game:
     epsilon: float = math.inf
     adjacency: str = "replace"
     instead: Callable[[Setup], Generator] | None = None
+    as_stated: bool = False
+
+    @property
+    def targets(self) -> int:
+        """How many records, or persons, are asked about."""
+        return TARGETS
 
     def setup(self, seed: int) -> Setup:
         """Set up the game with a corpus, a pool and coins of this seed."""
@@ -52,7 +61,10 @@ class Game:
             "generator": [{"kind": self.generator, **self.settings, **budget}],
             "evidence": {"families": list(FAMILIES)},
         }
-        setup = set_up(LoadedSpec(parse_spec(spec)), MemoryStore())
+        return self.chosen(set_up(LoadedSpec(parse_spec(spec)), MemoryStore()))
+
+    def chosen(self, setup: Setup) -> Setup:
+        """Put the generator that is made by `instead` into its place."""
         if self.instead is None:
             return setup
         section, _ = setup.plugins.generators[0]
@@ -102,7 +114,7 @@ ByHash.kind, ByHash.version = "by hash", 1
 
 def targets_of(setup: Setup) -> tuple[str, ...]:
     """Return the ids of the targets."""
-    return tuple(record.id for record in setup.records(setup.pools["pool"].targets))
+    return tuple(record.id for record in setup.records(setup.pools["pool"].asked))
 
 
 def half_of(setup: Setup) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthleak.core.verdict import LEVEL
-from synthleak.selftest.games import TARGETS
+from synthleak.selftest.games import Game
 from synthleak.selftest.rows import RATE, Outcome, Row
 
 MOST = 0.5
@@ -122,7 +122,8 @@ def _reach(values: Sequence[float]) -> float:
 def _discoveries(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
     shares = [outcome.wrong / max(outcome.named, 1) for outcome in outcomes]
     mean = float(np.mean(shares))
-    right = float(np.mean([o.named - o.wrong for o in outcomes])) / (TARGETS / 2)
+    assert isinstance(row.audit, Game)
+    right = float(np.mean([o.named - o.wrong for o in outcomes])) / (row.audit.targets / 2)
     return (
         f"wrongly named, {right:.0%} of leaking named",
         mean,

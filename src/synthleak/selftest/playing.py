@@ -6,8 +6,14 @@ import math
 
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.observations import look_at, missing_evidence
-from synthleak.audit.steps.releases import claim_of, make_releases, missing_releases
+from synthleak.audit.steps.releases import (
+    claim_of,
+    held_claim,
+    make_releases,
+    missing_releases,
+)
 from synthleak.audit.steps.scores import scores_of
+from synthleak.evidence.persons import person_name
 from synthleak.metrics.measure import measure
 from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.rounds import round_measurements
@@ -29,13 +35,14 @@ def audit(row: Row, seed: int) -> Outcome:
     design, name = designs.get(plan.design).plugin, (seed, "selftest", row.name)
     figures = measure(
         ScoredCell(scores, design, plan, setup.spec.game, name),
-        claim_of(setup, cell),
+        (claim_of if row.audit.as_stated else held_claim)(setup, cell),
         redraws=REDRAWS,
         crossfit_redraws=CROSSFIT_REDRAWS,
         spreads=False,
     )
     names = [proxy.name for proxy in scores[0].proxies]
-    place = names.index(COPIED) if COPIED in names else None
+    copied = person_name(COPIED) if setup.spec.game.persons else COPIED
+    place = names.index(copied) if copied in names else None
     rounds = round_measurements(scores[0], plan.trials)
     first = figures.rows[0].auc
     return Outcome(

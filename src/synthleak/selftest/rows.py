@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +10,7 @@ from synthleak.selftest.checks import (
     EMBEDDED,
     EPSILON,
     Check,
+    Files,
     one_torn_group,
     randomised_response,
     repeated_texts,
@@ -17,12 +18,15 @@ from synthleak.selftest.checks import (
     several_records_each,
 )
 from synthleak.selftest.games import ByHash, Game, PartialEcho, half_of, targets_of
+from synthleak.selftest.persons import EACH, TOLD, PersonGame, Told, half_of_people
 
 REDRAWS = 199
 CROSSFIT_REDRAWS = 19
 FIRST_SEED = 10_000
 """Rows are judged on seeds that no setting was tuned on: this one and those after it."""
 COPIED = "containment_max"
+COPIED_RECORDS = 0.2
+"""How often an echo copies a record of a person: with four of them 59% of people are copied."""
 RATE = 0.1
 """The false-discovery rate at which records are named."""
 
@@ -45,6 +49,11 @@ class Row:
     def design(self) -> str:
         """The design that is played."""
         return self.audit.design if isinstance(self.audit, Game) else "given"
+
+    @property
+    def game(self) -> tuple[str, bool]:
+        """The design, and whether its targets are persons: rows that share chance."""
+        return self.design, isinstance(self.audit, PersonGame)
 
     @property
     def by_chance(self) -> bool:
@@ -108,6 +117,54 @@ def _checks() -> Iterator[Row]:
     )
 
 
+def _persons() -> Iterator[Row]:
+    """Games and a check of persons whose records are alike, and claims about them."""
+    copied = 1 - (1 - COPIED_RECORDS) ** EACH
+    for design, adjacency in (("lone", "add"), ("cohort", "replace")):
+        yield Row(
+            f"bystander, people, {design}",
+            "null",
+            PersonGame(design, "bystander", adjacency=adjacency),
+        )
+        yield Row(
+            f"echo p = {COPIED_RECORDS:g}, people, {design}",
+            "echo",
+            PersonGame(design, "echo", {"p": COPIED_RECORDS}),
+            copied,
+        )
+        yield Row(
+            f"copies all but the targets, people, {design}",
+            "null",
+            PersonGame(design, "echo", instead=lambda setup: PartialEcho(spared=targets_of(setup))),
+        )
+    yield Row(
+        "echo of half the people p = 1, cohort",
+        "named",
+        PersonGame("cohort", "echo", instead=lambda s: PartialEcho(spared=half_of_people(s))),
+    )
+    yield Row(
+        "ngram ε = 1 for people, cohort",
+        "claim",
+        Told("cohort", "ngram", {"unit": "person", "max_records": TOLD}, 1.0, "add"),
+    )
+    yield Row(
+        "ngram ε = 1 for records, held as a group, people, cohort",
+        "claim",
+        Told("cohort", "ngram", {}, 1.0, "add"),
+    )
+    yield Row(
+        "ngram ε = 1 for records, read as for people, cohort",
+        "exceeded",
+        Told("cohort", "ngram", {}, 1.0, "add", as_stated=True),
+    )
+    yield Row("several records each, check of people", "null", _of_people(several_records_each))
+    yield Row("one torn group, check of people", "null", _of_people(one_torn_group))
+
+
+def _of_people(files: Callable[[int], Files]) -> Check:
+    return Check(files, unit="person")
+
+
 ROWS = [
     *_games("lone"),
     *_games("cohort"),
@@ -117,6 +174,7 @@ ROWS = [
         Game("cohort", "echo", instead=lambda setup: PartialEcho(spared=half_of(setup))),
     ),
     *_checks(),
+    *_persons(),
 ]
 
 

@@ -18,7 +18,7 @@ from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
 from synthleak.core.runtime import available_cores
 from synthleak.core.store import FolderStore
-from synthleak.selftest import checks
+from synthleak.selftest import checks, persons
 from synthleak.selftest.games import FAMILIES, INSTANCES, RECORDS, TARGETS
 from synthleak.selftest.judging import Checked, check
 from synthleak.selftest.playing import audit
@@ -97,6 +97,11 @@ def report_of(made: Selftest) -> dict[str, Any]:
                 "families with repeated texts": checks.EMBEDDED,
                 "persons and records each": [checks.PERSONS, checks.EACH],
                 "persons and records each, one torn": [checks.TORN_PERSONS, checks.TORN_EACH],
+                "persons, records each and asked in games": [
+                    persons.PEOPLE,
+                    persons.EACH,
+                    persons.ASKED,
+                ],
                 "coins": checks.COINS,
                 "epsilon": checks.EPSILON,
             },
@@ -145,10 +150,9 @@ def run_selftest(
             [Outcome(**json.loads(ground.store.get(_place(row, seed)))) for seed in seeds]
             for row in range(len(ROWS))
         ]
-    chance = {row.design: made for row, made in zip(ROWS, outcomes, strict=True) if row.by_chance}
+    chance = {row.game: made for row, made in zip(ROWS, outcomes, strict=True) if row.by_chance}
     rows = [
-        check(row, made, chance.get(row.design, ()))
-        for row, made in zip(ROWS, outcomes, strict=True)
+        check(row, made, chance.get(row.game, ())) for row, made in zip(ROWS, outcomes, strict=True)
     ]
     return Selftest(rows, time.monotonic() - started, commit)
 

@@ -43,7 +43,7 @@ def pool_facts(setup: Setup, pool: str) -> PoolFacts:
         name=pool,
         rule=order.rule.kind,
         section=order.name,
-        records=tuple(record.id for record in setup.records(plan.targets)),
+        records=setup.target_names(pool),
         origins=plan.origins,
         match=getattr(order.rule, "match", None),
     )

@@ -6,6 +6,7 @@ one it was, and which row of the release is most similar to the record, is what 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,15 +46,21 @@ def _look(setup: Setup, cell: Cell) -> Exposed:
     group = np.asarray(plan.blocks) if plan.blocks else None
     member = plan.trials.member
     signals = naming_signals(scored.values[0], member, scored.stream(EXPOSURE), group)
-    places = np.flatnonzero(member).tolist()
-    texts = [record.text for record in setup.records([plan.targets[place] for place in places])]
+    pool = setup.pools[cell.pool]
+    owner = np.repeat(np.arange(len(member)), pool.sizes)
+    places = np.flatnonzero(member[owner]).tolist()
+    texts = [record.text for record in setup.records([pool.asked[place] for place in places])]
     release = [record.text for record in open_release(setup, released_text(setup, cell))]
-    found = {
+    rows = {
         place: nearest
         for place, (nearest,) in zip(places, nearest_rows(texts, release), strict=True)
     }
-    copied = {copy.target: copy for copy in COPIES.get(setup, cell).found if member[copy.target]}
-    found |= {place: (copy.row, copy.similarity) for place, copy in copied.items()}
+    copied = {c.target: c for c in COPIES.get(setup, cell).found if member[owner[c.target]]}
+    rows |= {place: (copy.row, copy.similarity) for place, copy in copied.items()}
+    found: dict[int, tuple[int, float]] = {}
+    for place, row in rows.items():  # of a person's records, the most similar one
+        target = int(owner[place])
+        found[target] = max(found.get(target, row), row, key=lambda one: one[1])
     return Exposed(tuple(signals.tolist()), found)
 
 
@@ -61,10 +68,18 @@ EXPOSED = Artefact("figures", _key, _look, *as_json(Exposed))
 """What is known of each member of a check beside its p-value."""
 
 
+def _copied(setup: Setup, cell: Cell) -> Counter[int]:
+    """Count the records of each target that the release repeats, word for word or nearly."""
+    sizes = setup.pools[cell.pool].sizes
+    owner = np.repeat(np.arange(len(sizes)), sizes).tolist()
+    return Counter(owner[copy.target] for copy in COPIES.get(setup, cell).found)
+
+
 def exposed_rows(setup: Setup, cell: Cell, figures: CellMeasurements) -> list[RecordRow]:
     """Write the members of a cell as rows, the most exposed first."""
-    plan, count = setup.plans[cell.pool], len(figures.records)
+    count = len(figures.records)
     exposed, proxies = EXPOSED.get(setup, cell), setup.proxies
+    names, copied = setup.target_names(cell.pool), _copied(setup, cell)
     rows = []
     for rank, row in enumerate(figures.records, start=1):
         scenario, proxy = divmod(exposed.signals[row.target], len(proxies))
@@ -72,7 +87,7 @@ def exposed_rows(setup: Setup, cell: Cell, figures: CellMeasurements) -> list[Re
         rows.append(
             RecordRow(
                 **cell.columns,
-                record=setup.corpus.records[plan.targets[row.target]].id,
+                record=names[row.target],
                 auc=row.auc,
                 p_value=row.p,
                 q_value=row.q,
@@ -83,6 +98,7 @@ def exposed_rows(setup: Setup, cell: Cell, figures: CellMeasurements) -> list[Re
                 top_tenth="yes" if rank <= tenth(count) else "",
                 nearest_row=nearest,
                 similarity=similarity,
+                copies=copied.get(row.target, 0),
             )
         )
     return rows

@@ -16,7 +16,7 @@ import numpy as np
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.observations import all_evidence_keys, observations
 from synthleak.audit.steps.profiles import ATTRIBUTES, PROFILE, draws_sets
-from synthleak.audit.steps.releases import claim_of
+from synthleak.audit.steps.releases import claim_of, held_claim
 from synthleak.audit.steps.scores import scores_of
 from synthleak.core.artefact import Artefact, Need
 from synthleak.core.cell import Cell
@@ -76,12 +76,12 @@ def scored_cell(setup: Setup, cell: Cell) -> ScoredCell:
 def _measure(setup: Setup, cell: Cell) -> CellMeasurements:
     ROUNDS.get(setup, cell)  # stored now, while the scores are in memory
     return measure(
-        scored_cell(setup, cell), claim_of(setup, cell), redraws=redraws_of(setup, cell.pool)
+        scored_cell(setup, cell), held_claim(setup, cell), redraws=redraws_of(setup, cell.pool)
     )
 
 
 def _trace(setup: Setup, cell: Cell) -> Curves:
-    return trace(scored_cell(setup, cell), claim_of(setup, cell))
+    return trace(scored_cell(setup, cell), held_claim(setup, cell))
 
 
 def _rounds(setup: Setup, cell: Cell) -> list[RoundMeasurements]:

@@ -15,7 +15,7 @@ from synthleak.audit.file_findings import SAME, TORN, Finding, file_findings, re
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.observations import all_evidence_keys
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
-from synthleak.audit.steps.scores import evidence_of
+from synthleak.audit.steps.scores import record_values
 from synthleak.core.artefact import Artefact
 from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
@@ -124,16 +124,19 @@ def released_text(setup: Setup, cell: Cell) -> str:
 
 
 def _find_copies(setup: Setup, cell: Cell) -> Copies:
-    plan, evidence = setup.plans[cell.pool], evidence_of(setup, cell)
-    names = [proxy.name for proxy in evidence.proxies]
-    overlap = evidence.values[0, :, names.index("jaccard_max")] if "jaccard_max" in names else None
+    plan, pool = setup.plans[cell.pool], setup.pools[cell.pool]
+    names = [proxy.name for proxy in setup.record_proxies]
+    overlap = None
+    if "jaccard_max" in names:
+        overlap = record_values(setup, cell)[0, :, names.index("jaccard_max")]
     return find_copies(
-        [record.text for record in setup.records(plan.targets)],
+        [record.text for record in setup.records(pool.asked)],
         [record.text for record in open_release(setup, released_text(setup, cell))],
         overlap,
         plan.trials.member,
         np.asarray(plan.blocks) if plan.blocks else np.arange(len(plan.targets)),
         stream(setup.spec.seed, "copies", cell.pool, cell.generator),
+        None if pool.persons is None else pool.sizes,
     )
 
 
@@ -143,13 +146,15 @@ COPIES = Artefact("figures", _copies_key, _find_copies, *as_json(Copies))
 
 def copy_rows(setup: Setup, cell: Cell) -> list[CopyRow]:
     """Write the copies of a cell as rows: members first, verbatim ones first."""
-    plan = setup.plans[cell.pool]
-    found = sorted(COPIES.get(setup, cell).found, key=lambda copy: plan.targets[copy.target])
+    plan, pool = setup.plans[cell.pool], setup.pools[cell.pool]
+    member = np.repeat(plan.trials.member, pool.sizes)
+    found = sorted(COPIES.get(setup, cell).found, key=lambda copy: pool.asked[copy.target])
     rows = [
         CopyRow(
             **cell.columns,
-            side="members" if plan.trials.member[copy.target] else "holdout",
-            record=setup.corpus.records[plan.targets[copy.target]].id,
+            side="members" if member[copy.target] else "holdout",
+            record=setup.corpus.records[pool.asked[copy.target]].id,
+            person=setup.corpus.person_names[pool.asked[copy.target]] if pool.persons else "",
             row=copy.row,
             kind="verbatim" if copy.verbatim else "near-verbatim",
             similarity=copy.similarity,

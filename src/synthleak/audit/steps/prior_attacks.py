@@ -12,6 +12,7 @@ from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import redraws_of
 from synthleak.audit.steps.observations import observations, observed, put_away
 from synthleak.audit.steps.releases import open_release
+from synthleak.calibration import rounded
 from synthleak.core.artefact import Artefact, Need
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
@@ -19,6 +20,7 @@ from synthleak.core.seeds import stream
 from synthleak.core.store import name_of
 from synthleak.evidence.attack import Attack, attack_key, observe
 from synthleak.evidence.observation import TextSet
+from synthleak.evidence.persons import by_person, person_arms
 from synthleak.evidence.table import get_evidence, put_evidence
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
 from synthleak.metrics.stored import as_json
@@ -159,14 +161,18 @@ def prior_key(setup: Setup, cell: Cell, attack: Attack) -> str:
 
 def _measure(setup: Setup, cell: Cell, attack: Attack) -> AttackMeasurements:
     plan = setup.plans[cell.pool]
-    values = np.zeros((len(plan.sets), len(plan.targets), attack.columns))
+    pool = setup.pools[cell.pool]
+    values = np.zeros((len(plan.sets), len(pool.asked), attack.columns))
     done = [0] * len(plan.sets)
     for position, key in _keys(setup, cell, attack):
         block = get_evidence(setup.store, key)
         values[position, done[position] : done[position] + len(block)] = block
         done[position] += len(block)
+    arms = attack.arms
+    if pool.persons is not None:
+        values, arms = by_person(rounded(values), pool.sizes), person_arms(arms)
     design = designs.get(plan.design).plugin
-    return measure_attack(attack, values, design, plan, _assignments(setup, cell))
+    return measure_attack(attack, values, design, plan, _assignments(setup, cell), arms)
 
 
 def _assignments(setup: Setup, cell: Cell) -> list[Assignment]:

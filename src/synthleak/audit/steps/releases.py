@@ -168,6 +168,12 @@ def claim_of(setup: Setup, cell: Cell) -> Claim:
     return header_of(setup, cell, first).claim
 
 
+def held_claim(setup: Setup, cell: Cell) -> Claim:
+    """Return the claim that the targets of a cell are compared with (docs/method.md §15)."""
+    claim, game = claim_of(setup, cell), setup.spec.game
+    return claim.for_persons(game.max_records) if game.persons else claim
+
+
 def open_release(setup: Setup, text: str) -> list[Synthetic]:
     """Return the records of a release; one that was changed by hand counts as damaged."""
     release = fetch(setup.store, "text", text, load_texts)

@@ -6,14 +6,27 @@ import numpy as np
 
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.observations import evidence_keys, observations
-from synthleak.calibration import Scores, calibrate
+from synthleak.calibration import Scores, calibrate, rounded
 from synthleak.core.cell import Cell
 from synthleak.evidence.observation import Floats, Targets
+from synthleak.evidence.persons import by_person
 from synthleak.evidence.table import Evidence, get_evidence
 
 
 def evidence_of(setup: Setup, cell: Cell) -> Evidence:
-    """Return what every proxy saw of every target on every set of a cell."""
+    """Return what every proxy saw of every target on every set of a cell.
+
+    Values of records are rounded before they are taken to persons, so that the order of equal texts
+    cannot show in a mean.
+    """
+    pool, values = setup.pools[cell.pool], record_values(setup, cell)
+    if pool.persons is not None:
+        values = by_person(rounded(values), pool.sizes)
+    return Evidence(values, setup.proxies)
+
+
+def record_values(setup: Setup, cell: Cell) -> Floats:
+    """Return `[set, record, proxy]`: what every proxy saw of every record of every target."""
     blocks = setup.targets(cell.pool).blocks()
 
     def seen(text: str, block: Targets) -> Floats:
@@ -24,7 +37,7 @@ def evidence_of(setup: Setup, cell: Cell) -> Evidence:
         np.concatenate([seen(text, block) for block in blocks])
         for text, _ in observations(setup, cell)
     ]
-    return Evidence(np.stack(values), setup.proxies)
+    return np.stack(values)
 
 
 def scores_of(setup: Setup, cell: Cell) -> list[Scores]:

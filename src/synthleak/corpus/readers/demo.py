@@ -16,7 +16,10 @@ class Demo(Reader):
 
     size: int = Field(default=1200, ge=50, le=200_000, description="how many records")
     seed: int = Field(default=1, ge=0)
+    persons: bool = Field(
+        default=False, description="several records each: a person's style and facts recur"
+    )
 
     def read(self) -> Iterator[Record]:
         """Yield the records as they are written."""
-        return write_demo(self.size, self.seed)
+        return write_demo(self.size, self.seed, persons=self.persons)

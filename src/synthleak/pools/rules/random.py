@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pydantic import Field, model_validator
 
 from synthleak.core.errors import PoolError
+from synthleak.core.unit import counted
 from synthleak.core.validation import nearest
 from synthleak.pools.pool import Ground, Rule, rules
 
@@ -30,14 +31,14 @@ class Random(Rule):
         return self.draws
 
     def select(self, ground: Ground) -> Sequence[int]:
-        """Draw uniformly from the records that no earlier pool holds."""
+        """Draw uniformly from the records (or persons) that no earlier pool holds."""
         taken = {position for pool in ground.earlier.values() for position in pool}
-        free = [p for p in range(len(ground.corpus)) if p not in taken]
+        free = [p for p in ground.everybody if p not in taken]
         size = self._size(ground)
         if size > len(free):
             raise PoolError(
-                f"a random control of {size} records cannot be disjoint: "
-                f"{len(free)} of {len(ground.corpus)} are in no earlier pool",
+                f"a random control of {counted(size, ground.unit)} cannot be disjoint: "
+                f"{len(free)} of {len(ground.everybody)} are in no earlier pool",
                 remedy="give the pools a smaller size, or draw fewer controls",
             )
         return sorted(int(x) for x in ground.rng.choice(free, size, replace=False))

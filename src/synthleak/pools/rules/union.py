@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from synthleak.core.errors import PoolError
+from synthleak.core.unit import counted
 from synthleak.core.validation import nearest
 from synthleak.pools.pool import Filter, Ground, rules
 
@@ -39,7 +40,8 @@ class Union(Filter):
         first, second = (set(ground.earlier[name]) for name in self.of)
         if first & second and self.shared == "refuse":
             raise PoolError(
-                f"the pools {' and '.join(self.of)} share {len(first & second)} records",
+                f"the pools {' and '.join(self.of)} share"
+                f" {counted(len(first & second), ground.unit)}",
                 remedy='set shared = "first" to count them for the first',
             )
         return sorted(first | second)

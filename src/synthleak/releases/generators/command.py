@@ -98,7 +98,7 @@ class Command(StatedGenerator):
     def identity(self) -> dict[str, Any]:
         """Return argv with every file by its content, so that an edited script is noticed."""
         argv = [_by_content(word) for word in self.argv]
-        settings = {"private": self.private, "version_tag": self.version_tag}
+        settings = {**self.stated, "version_tag": self.version_tag}
         return {"kind": self.kind, "version": self.version, "argv": argv, **settings}
 
     @property
@@ -142,7 +142,7 @@ class Command(StatedGenerator):
 
     def _generate(self, request: Request, folder: Path) -> Sequence[Synthetic]:
         train, out = folder / "train.jsonl", folder / "release.jsonl"
-        train.write_bytes(dump_training(request.records))
+        train.write_bytes(dump_training(request.records, persons=request.persons))
         argv = _filled(self.argv, request, train, out)
         self._run(argv, folder, request)
         if not out.is_file():

@@ -7,6 +7,9 @@ noised step like any other. σ comes from the accountant for (ε, δ), q and the
 of them from the nominal N. Generation is post-processing, prompted with classes from the public
 schema; no text is empty. The argument: design/claim-dpsgd.md.
 
+With `unit = "person"` every step draws persons, and clips the sum of the gradients of each person's
+records, so that σ accounts for a person with all records (design/claim-persons.md).
+
 ε = ∞ neither clips nor adds noise; `clip_only` clips.
 """
 
@@ -21,7 +24,7 @@ from pydantic import Field, field_validator
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.claim import GaussianEvent, gaussian_sigma
 from synthleak.releases.lm.generator import LanguageModel
-from synthleak.releases.release import Request, Synthetic, generators
+from synthleak.releases.release import PersonAccounting, Request, Synthetic, generators
 
 if TYPE_CHECKING:
     from synthleak.releases.lm.backbone import Backbone
@@ -36,7 +39,7 @@ LONG_TEXTS = 4
 
 
 @generators.register("dpsgd", version=2)
-class DpSgd(LanguageModel):
+class DpSgd(PersonAccounting, LanguageModel):
     """A language model fine-tuned with DP-SGD, a hundred instances at once (DP-Gen)."""
 
     adapter: Literal["lora", "full"] = "lora"
@@ -88,7 +91,8 @@ class DpSgd(LanguageModel):
     def events(self, request: Request) -> tuple[GaussianEvent, ...]:
         """Return the noised steps."""
         event = GaussianEvent(
-            what=f"sum of gradients of norm at most {self.clip:g}, in units of that norm",
+            what=f"sum of gradients of norm at most {self.clip:g}, in units of that norm"
+            + ", one for each person" * (self.unit == "person"),
             sigma=self.sigma(request),
             replace_sensitivity=2.0,
             count=self.steps(request.nominal),
@@ -117,6 +121,7 @@ class DpSgd(LanguageModel):
             learning_rate=self._learning_rate(private=private),
             clip=self.clip if private or self.clip_only else None,
             sigma=self.sigma(request),
+            persons=self.unit == "person",
         )
 
     def _learning_rate(self, *, private: bool) -> float:

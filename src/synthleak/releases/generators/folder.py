@@ -35,7 +35,7 @@ class Folder(StatedGenerator):
 
     def identity(self) -> dict[str, Any]:
         """Return kind, version and `private`; `path` and `allow_identical` change no release."""
-        return {"kind": self.kind, "version": self.version, "private": self.private}
+        return {"kind": self.kind, "version": self.version, **self.stated}
 
     def seed_name(self, section: str) -> str:
         """Return a fixed name, so that the section may be renamed after the export."""

@@ -38,7 +38,7 @@ class GivenRelease(StatedGenerator):
 
     def identity(self) -> dict[str, Any]:
         """Leave out where the release lies: its content is its fingerprint."""
-        return {"kind": self.kind, "version": self.version, "private": self.private}
+        return {"kind": self.kind, "version": self.version, **self.stated}
 
     @property
     def any_size(self) -> bool:

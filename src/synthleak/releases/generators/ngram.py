@@ -6,6 +6,9 @@ these vectors gets Gaussian noise on *every* cell of the support, zeros included
 are cut. Adding a record moves the sum by at most 1, replacing one by at most √2 (two non-negative
 vectors of norm at most 1). Sampling is post-processing. The argument: design/claim-ngram.md.
 
+With `unit = "person"` the counts of all records of a person are scaled together, so that adding or
+removing a person moves the sum by at most 1 (design/claim-persons.md).
+
 ε = ∞ counts the private set's own n-grams on their own support, which is not the limit of large ε.
 """
 
@@ -24,7 +27,7 @@ from pydantic import Field
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.claim import GaussianEvent, gaussian_sigma
-from synthleak.releases.release import AccountedGenerator, Public, Request, Synthetic, generators
+from synthleak.releases.release import PersonAccounting, Public, Request, Synthetic, generators
 
 ORDERS = 3
 END = "\x03"
@@ -35,7 +38,7 @@ _GLUED = re.compile(r"\s+([.,;:!?)\]%])|([(\[])\s+")
 
 
 @generators.register("ngram", version=1)
-class Ngram(AccountedGenerator):
+class Ngram(PersonAccounting):
     """Interpolated word trigrams; with finite ε, noised counts on a public support."""
 
     weights: tuple[float, float, float] = Field(
@@ -52,7 +55,8 @@ class Ngram(AccountedGenerator):
     def events(self, request: Request) -> tuple[GaussianEvent, ...]:
         """Return the one noised sum."""
         event = GaussianEvent(
-            what="sum of n-gram count vectors of norm at most 1",
+            what="sum of n-gram count vectors of norm at most 1"
+            + ", one for each person" * (self.unit == "person"),
             sigma=gaussian_sigma(request.epsilon, request.delta),
             replace_sensitivity=math.sqrt(2),
         )
@@ -66,9 +70,8 @@ class Ngram(AccountedGenerator):
             model = Model(counts, counts.values(), self.weights)
         else:
             support = public_support(request.public)
-            cells = noised_sum(
-                request.records, support, gaussian_sigma(request.epsilon, request.delta), rng
-            )
+            own, sigma = self.contributions(request), gaussian_sigma(request.epsilon, request.delta)
+            cells = noised_sum(own, support, sigma, rng)
             model = Model(support, cells.tolist(), self.weights)
         classes = request.draw_classes(rng)
         return [Synthetic(model.sample(c, self.max_words, rng), c) for c in classes]
@@ -98,27 +101,35 @@ def plain_counts(records: Iterable[Record]) -> dict[Gram, float]:
     return {gram: float(count) for gram, count in total.items()}
 
 
-def bounded_vector(record: Record, support: Mapping[Gram, int]) -> dict[int, float]:
-    """Return the record's cells on the support, scaled to L2 norm at most 1."""
-    cells = {support[gram]: count for gram, count in grams_of(record).items() if gram in support}
+def bounded_vector(records: Sequence[Record], support: Mapping[Gram, int]) -> dict[int, float]:
+    """Return the cells of a record, or of a person's, on the support, scaled to norm at most 1."""
+    grams: Counter[Gram] = Counter()
+    for record in records:
+        grams.update(grams_of(record))
+    cells = {support[gram]: count for gram, count in grams.items() if gram in support}
     norm = math.sqrt(sum(count * count for count in cells.values()))
     return {cell: count / max(norm, 1.0) for cell, count in cells.items()}
 
 
-def bounded_sum(records: Iterable[Record], support: Mapping[Gram, int]) -> NDArray[np.float64]:
-    """Return the sum that the noise is for: one record moves it by at most 1."""
+def bounded_sum(
+    contributions: Iterable[Sequence[Record]], support: Mapping[Gram, int]
+) -> NDArray[np.float64]:
+    """Return the sum that the noise is for: one contribution moves it by at most 1."""
     total = np.zeros(len(support))
-    for record in records:
-        for cell, value in bounded_vector(record, support).items():
+    for records in contributions:
+        for cell, value in bounded_vector(records, support).items():
             total[cell] += value
     return total
 
 
 def noised_sum(
-    records: Iterable[Record], support: Mapping[Gram, int], sigma: float, rng: np.random.Generator
+    contributions: Iterable[Sequence[Record]],
+    support: Mapping[Gram, int],
+    sigma: float,
+    rng: np.random.Generator,
 ) -> NDArray[np.float64]:
     """Noise every cell of the support, those that no record touches too, and cut negatives."""
-    cells = bounded_sum(records, support) + rng.normal(0.0, sigma, len(support))
+    cells = bounded_sum(contributions, support) + rng.normal(0.0, sigma, len(support))
     positive: NDArray[np.float64] = np.maximum(cells, 0.0)
     return positive
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
@@ -109,13 +110,7 @@ def caveats(material: Material, numbers: Numbers) -> list[Caveat]:
         *(_given(material) if "check" in material.summary else _played()),
         *_encoder(material),
         *_design(game),
-        Caveat(
-            "Records, not persons",
-            "A target’s whole group leaves the game, yet claims are about records, not about"
-            " persons, unless each person has one record."
-            if material.facts.grouped
-            else "Claims are about records, not about persons, unless each person has one record.",
-        ),
+        _unit(material, game),
     ]
     if material.rows("prior"):
         said.append(
@@ -126,6 +121,24 @@ def caveats(material: Material, numbers: Numbers) -> list[Caveat]:
             )
         )
     return [*said, *_claims(material), *_expressible(material, numbers), *_degenerate(material)]
+
+
+def _unit(material: Material, game: Mapping[str, Any]) -> Caveat:
+    """Say whether figures are about records or about persons (docs/method.md §15)."""
+    if game.get("unit") == "person":
+        return Caveat(
+            "Persons, not records",
+            f"A target is a person with all records, at most {game['max_records']} of them. A claim"
+            " about single records is compared as the claim about a group of that many records; its"
+            " ε for one record stands beside it and says nothing about persons.",
+        )
+    return Caveat(
+        "Records, not persons",
+        "A target’s whole group leaves the game, yet claims are about records, not about"
+        " persons, unless each person has one record."
+        if material.facts.grouped
+        else "Claims are about records, not about persons, unless each person has one record.",
+    )
 
 
 def _given(material: Material) -> list[Caveat]:

@@ -18,7 +18,13 @@ from synthleak.releases.lm.fleet.example_gradients import ExampleGradients  # no
 from synthleak.releases.lm.fleet.full_finetuning import clipped_total  # noqa: E402
 from synthleak.releases.lm.fleet.loss import IGNORED, example_losses  # noqa: E402
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, fuse_norms  # noqa: E402
-from synthleak.releases.lm.fleet.training import MARGIN, Trainer, TrainingConfig, weighted_sum  # noqa: E402
+from synthleak.releases.lm.fleet.training import (  # noqa: E402
+    MARGIN,
+    Trainer,
+    TrainingConfig,
+    drawn,
+    weighted_sum,
+)
 
 ONE_WIDTH = Shapes((64,), 10_000, 100)
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -387,3 +393,75 @@ def test_fused_norms_equal_the_model_s_own() -> None:
     assert not [m for m in fused.modules() if type(m).__name__ == "LlamaRMSNorm"]
     tokens = torch.randint(3, 50, (2, 9), generator=torch.Generator().manual_seed(1))
     assert torch.allclose(plain(tokens).logits, fused(tokens).logits, rtol=1e-5, atol=1e-6)
+
+
+OWNERS = [np.array([0, 1, 0, 1, 0]), np.array([0, 0])]
+
+
+def persons() -> list[list[Example]]:
+    """Two instances; a person's texts have lengths of different microbatches."""
+    return [examples([5, 9, 30, 18, 40], 1), examples([3, 33], 2)]
+
+
+def test_gradients_of_a_person_are_added_up_before_clipping() -> None:
+    shared = shared_backbone(tiny_llama())
+    adapters, sets, clip = shaken(shared, 2), persons(), 0.5
+    made = trainer(shared, adapters, clip=clip)
+    chosen = [np.arange(5), np.arange(2)]
+    total = made.clipped_sum_of_persons(made.prepare(sets), chosen, OWNERS)
+    for instance, (own, owner) in enumerate(zip(sets, OWNERS, strict=True)):
+        expected = torch.zeros_like(total[instance])
+        for person in np.unique(owner):
+            together = sum(
+                naive_gradient(adapters, shared, instance, own[place])
+                for place in np.flatnonzero(owner == person)
+            )
+            expected += together * min(1.0, clip / float(together.norm()))
+        assert torch.allclose(total[instance], expected, atol=1e-9)
+
+
+def test_one_person_moves_a_step_by_the_clip_at_most() -> None:
+    shared = shared_backbone(tiny_llama())
+    adapters, sets, clip = shaken(shared, 2), persons(), 0.01
+    made = trainer(shared, adapters, clip=clip)
+    prepared, everybody = made.prepare(sets), [np.arange(5), np.arange(2)]
+    whole = made.clipped_sum_of_persons(prepared, everybody, OWNERS)
+    without = [np.flatnonzero(OWNERS[0] != 0), np.arange(0)]
+    moved = whole - made.clipped_sum_of_persons(prepared, without, OWNERS)
+    assert torch.allclose(moved.norm(dim=1), torch.full((2,), clip, dtype=torch.float64))
+    records = made.clipped_sum(prepared, everybody) - made.clipped_sum(prepared, without)
+    assert (records.norm(dim=1) > 1.1 * clip).all()  # clipped one by one, it moves further
+
+
+def test_persons_of_one_text_are_clipped_like_records() -> None:
+    shared = shared_backbone(tiny_llama())
+    made = trainer(shared, shaken(shared, 2), clip=0.5)
+    sets, alone = persons(), [np.arange(5), np.arange(2)]
+    prepared = made.prepare(sets)
+    total = made.clipped_sum_of_persons(prepared, alone, alone)
+    assert torch.allclose(total, made.clipped_sum(prepared, alone), atol=1e-12)
+
+
+def test_full_fine_tuning_clips_persons_together() -> None:
+    shared = shared_backbone(tiny_llama())
+    weights = [weight.requires_grad_() for weight in shared.backbone.model.parameters()]
+    prepared = PaddedExamples([examples([9, 5, 7])], torch.device("cpu"))
+    owner = np.zeros(3, dtype=np.int64)
+
+    def norm(owners: np.ndarray | None) -> float:
+        totals = clipped_total(shared, weights, prepared, np.arange(3), 0.01, owners)
+        return math.sqrt(sum(float(total.double().square().sum()) for total in totals))
+
+    assert norm(owner) == pytest.approx(0.01)
+    assert norm(None) > 0.015
+
+
+def test_poisson_batches_take_whole_persons() -> None:
+    owner = np.array([0, 1, 0, 2, 2, 2, 1])
+    coin, seen = np.random.default_rng(1), []
+    for _ in range(2000):
+        chosen = drawn(7, owner, 0.3, coin)
+        inside = set(owner[chosen].tolist())
+        assert chosen.tolist() == [place for place in range(7) if owner[place] in inside]
+        seen += sorted(inside)
+    assert np.bincount(seen) / 2000 == pytest.approx(0.3, abs=0.04)

@@ -128,11 +128,13 @@ class Microbatch:
     """Examples that are computed together, sorted by instance.
 
     `tokens` and `labels` may have more rows than examples: empty ones at the end, without a label.
+    `places` are those of the examples among all that were chosen, instance by instance.
     """
 
     instances: NDArray[np.int64]
     tokens: Tensor
     labels: Tensor
+    places: NDArray[np.int64]
 
 
 class PaddedExamples:
@@ -176,5 +178,6 @@ class PaddedExamples:
                 instances[part],
                 self._tokens[picked, : block.width],
                 self._labels[picked, : block.width],
+                part,
             )
             start = block.end

@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from synthleak.core.engine.progress import span, tell
 from synthleak.core.seeds import derive
 from synthleak.releases.lm.fleet.batches import Example
@@ -14,6 +17,7 @@ from synthleak.releases.lm.fleet.full_finetuning import trained_in_full
 from synthleak.releases.lm.fleet.memory import Fleet, plan_fleet
 from synthleak.releases.lm.fleet.sampling import Sampler
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of, retry_halved
+from synthleak.releases.lm.fleet.training import Owners
 from synthleak.releases.release import Request, Synthetic
 
 if TYPE_CHECKING:
@@ -32,7 +36,7 @@ def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Sy
     """
     shared = generator.shared_backbone()
     longest = min(generator.max_tokens, shared.backbone.context)
-    sets = _examples(shared, requests, longest)
+    sets, owners = _examples(generator, shared, requests, longest)
     done = 0
     while done < len(requests):
         fleet = plan_fleet(
@@ -46,8 +50,11 @@ def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Sy
 
         def make(size: int, first: int = done, fleet: Fleet = fleet) -> list[list[Synthetic]]:
             part = slice(first, first + size)
+            whose = None if owners is None else owners[part]
             with span(first, first + size):
-                return _one_fleet(generator, shared, requests[part], sets[part], fleet, longest)
+                return _one_fleet(
+                    generator, shared, requests[part], sets[part], whose, fleet, longest
+                )
 
         made = retry_halved(make, fleet.instances, log.warning)
         shared.drop_adapters()
@@ -59,10 +66,10 @@ def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator
     """Yield a release per request, every weight trained, one request after another."""
     shared = generator.shared_backbone()
     longest = min(generator.max_tokens, shared.backbone.context)
-    sets = _examples(shared, requests, longest)
+    sets, owners = _examples(generator, shared, requests, longest)
     for number, (request, examples) in enumerate(zip(requests, sets, strict=True)):
-        seed = derive(request.seed, "dpsgd")
-        with trained_in_full(shared, examples, seed, generator.training_config(request)):
+        seed, whose = derive(request.seed, "dpsgd"), None if owners is None else owners[number]
+        with trained_in_full(shared, examples, seed, generator.training_config(request), whose):
             unchanged = shared.adapters([seed], rank=1, scale=1.0)
             fleet = plan_fleet(
                 shared.shape(1),
@@ -85,6 +92,7 @@ def _one_fleet(
     shared: SharedBackbone,
     requests: Sequence[Request],
     sets: Sequence[Sequence[Example]],
+    owners: Owners | None,
     fleet: Fleet,
     longest: int,
 ) -> list[list[Synthetic]]:
@@ -95,7 +103,7 @@ def _one_fleet(
     start = time.monotonic()
     with span(0, TRAINING):
         counter = progress_counter("training", len(requests), config.steps, "step")
-        trainer.train(sets, seeds, counter)
+        trainer.train(sets, seeds, counter, owners)
     del trainer
     trained = time.monotonic()
     sampler = shared.sampler(
@@ -153,16 +161,20 @@ def sampled(
 
 
 def _examples(
-    shared: SharedBackbone, requests: Sequence[Request], longest: int
-) -> list[list[Example]]:
-    """Write every private record as tokens, each once however many sets hold it."""
+    generator: DpSgd, shared: SharedBackbone, requests: Sequence[Request], longest: int
+) -> tuple[list[list[Example]], list[NDArray[np.int64]] | None]:
+    """Write every private record as tokens, each once however many sets hold it.
+
+    With them come the persons that they belong to, where persons are drawn and clipped.
+    """
     from synthleak.releases.generators.dpsgd import example_of
 
     known: dict[tuple[str, tuple[str, ...]], tuple[Example, bool]] = {}
     sets = []
-    for request in requests:
+    given = [generator.contributions(request) for request in requests]
+    for contributions in given:
         own = []
-        for record in request.records:
+        for record in (record for records in contributions for record in records):
             key = (record.text, record.labels)
             if key not in known:
                 known[key] = example_of(record, shared.backbone, longest)
@@ -176,4 +188,6 @@ def _examples(
             len(known),
             longest,
         )
-    return sets
+    if generator.unit == "record":
+        return sets, None
+    return sets, [np.repeat(np.arange(len(some)), list(map(len, some))) for some in given]

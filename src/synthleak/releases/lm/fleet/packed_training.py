@@ -16,7 +16,7 @@ from torch import Tensor
 from synthleak.releases.lm.fleet.batches import Example
 from synthleak.releases.lm.fleet.packed_model import PackedModel
 from synthleak.releases.lm.fleet.packs import Pack, Packer
-from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig
+from synthleak.releases.lm.fleet.training import Owners, Trainer, TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,10 @@ class PackedTrainer(Trainer):
         prepared: Any,
         chosen: Sequence[NDArray[np.int64]],
         generators: Sequence[torch.Generator],
+        owners: Owners | None = None,
     ) -> Tensor:
         """Return each instance's clipped sum on top of its noise, which is drawn first."""
+        assert owners is None, "packs know norms of texts, not of persons"
         spread = self._config.sigma * (self._config.clip or 0.0)
         if not spread:
             return self.clipped_sum(prepared, chosen)

@@ -111,8 +111,11 @@ class SharedBackbone:
     def trainer(
         self, adapters: Adapters, config: TrainingConfig, *, longest: int, fleet: Fleet
     ) -> Trainer:
-        """Return a trainer for these adapters: packed where that is possible."""
-        if self.packs(adapters.rank):
+        """Return what trains these adapters: packed where that is possible.
+
+        Packs know the norms of texts; whole persons are clipped by the plain trainer.
+        """
+        if self.packs(adapters.rank) and not config.persons:
             packed = PackedModel(self.backbone.model, adapters, longest)
             return PackedTrainer(packed, config, longest=longest, tokens_at_once=fleet.tokens)
         return Trainer(

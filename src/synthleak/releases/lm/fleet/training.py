@@ -28,6 +28,8 @@ class TrainingConfig:
 
     `sigma` is the noise multiplier, 0 for none; `clip` is the largest norm of one example's
     gradient, None for no bound. `batch` is the *expected* batch and the normaliser of every step.
+    With `persons` whole persons are drawn, and the gradients of a person's examples are added up
+    before they are clipped (design/claim-persons.md).
     """
 
     steps: int
@@ -39,6 +41,21 @@ class TrainingConfig:
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.999)
     tiny: float = 1e-8
+    persons: bool = False
+
+
+Owners = Sequence[NDArray[np.int64]]
+"""For each set, the person that each example belongs to, numbered from 0."""
+
+
+def drawn(
+    examples: int, owner: NDArray[np.int64] | None, rate: float, coin: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw a Poisson batch: each example on its own, or each person with all examples."""
+    if owner is None:
+        return np.flatnonzero(coin.random(examples) < rate)
+    persons = coin.random(int(owner.max(initial=-1)) + 1) < rate
+    return np.flatnonzero(persons[owner])
 
 
 MARGIN = 2**-6
@@ -101,6 +118,7 @@ class Trainer:
         sets: Sequence[Sequence[Example]],
         seeds: Sequence[int],
         advance: Callable[[int], None] = lambda steps: None,
+        owners: Owners | None = None,
     ) -> None:
         """Train one adapter per set; `seeds[i]` decides the batches and the noise of instance i."""
         config, device = self._config, self._adapters.master.device
@@ -109,10 +127,11 @@ class Trainer:
         noise = [torch.Generator(device).manual_seed(derive(seed, "noise")) for seed in seeds]
         for step in range(1, config.steps + 1):
             chosen = [
-                np.flatnonzero(coin.random(len(examples)) < config.rate)
-                for examples, coin in zip(sets, coins, strict=True)
+                drawn(len(examples), None if owners is None else owners[i], config.rate, coin)
+                for i, (examples, coin) in enumerate(zip(sets, coins, strict=True))
             ]
-            self.update(self.noised_sum(prepared, chosen, noise), step)
+            total = self.noised_sum(prepared, chosen, noise, owners)
+            self.update(total, step)
             advance(1)
 
     def prepare(self, sets: Sequence[Sequence[Example]]) -> PaddedExamples:
@@ -124,9 +143,13 @@ class Trainer:
         prepared: PaddedExamples,
         chosen: Sequence[NDArray[np.int64]],
         generators: Sequence[torch.Generator],
+        owners: Owners | None = None,
     ) -> Tensor:
         """Return each instance's clipped sum with its noise: all that a step uses of the data."""
-        total = self.clipped_sum(prepared, chosen)
+        if owners is None:
+            total = self.clipped_sum(prepared, chosen)
+        else:
+            total = self.clipped_sum_of_persons(prepared, chosen, owners)
         self.noise(total, generators)
         return total
 
@@ -146,6 +169,32 @@ class Trainer:
         for part in prepared.microbatches(chosen, self.shapes.cut):
             self._add(part, total)
         return total
+
+    def clipped_sum_of_persons(
+        self, prepared: PaddedExamples, chosen: Sequence[NDArray[np.int64]], owners: Owners
+    ) -> Tensor:
+        """Return each instance's sum of clipped gradients, those of a person added up first.
+
+        A person's examples may lie in different microbatches, so all persons of a step are summed
+        before any is clipped.
+        """
+        total, wide = torch.zeros_like(self._adapters.master), self._adapters.master.dtype
+        whose = [owner[places] for owner, places in zip(owners, chosen, strict=True)]
+        instance = np.repeat(np.arange(len(chosen)), [len(own) for own in whose])
+        key = np.stack([instance, np.concatenate(whose)]) if len(instance) else np.zeros((2, 0))
+        present, person = np.unique(key, axis=1, return_inverse=True)
+        sums = torch.zeros(present.shape[1], self._adapters.size, dtype=wide, device=total.device)
+        dtype = wide
+        for part in prepared.microbatches(chosen, self.shapes.cut):
+            grads = self._gradients(part)[: len(part.places)]
+            dtype = grads.dtype
+            rows = torch.from_numpy(person.reshape(-1)[part.places]).to(total.device)
+            sums.index_add_(0, rows, grads.to(wide))
+        weight = torch.ones(len(sums), dtype=wide, device=total.device)
+        if self._config.clip is not None:
+            weight = self.factors(torch.linalg.vector_norm(sums, dim=1), dtype)
+        to = torch.from_numpy(present[0].astype(np.int64)).to(total.device)
+        return total.index_add_(0, to, sums.mul_(weight[:, None]))
 
     def _add(self, part: Microbatch, total: Tensor) -> None:
         grads = self._gradients(part)
