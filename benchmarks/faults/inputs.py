@@ -6,9 +6,9 @@ holds a word that occurs nowhere else, so that its text can be looked for in all
 published.
 
 A fault is handled if the exit code is 0 or 2 (1 where a gate was asked for), a failure is one line
-that starts with `synthleak:`, the end comes within ten seconds of work with less than 1 GiB
-beyond what the process had, no word of a record is printed, nothing new lies on the disk but
-the run folder, without private or half-written files.
+that starts with `synthleak:`, the end comes within ten seconds of work and with less than 1 GiB of
+memory beyond what the process had, no word of a record is printed, and nothing new lies on the disk
+but the run folder, without private or half-written files.
 """
 
 from __future__ import annotations
