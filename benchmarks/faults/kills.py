@@ -30,6 +30,10 @@ from small_audit import (
 KILLS, TERMS, STARTS, AT_ONCE = 50, 20, 20, 5
 SEVERAL_WORKERS = 0.25
 """How many of the starts have two workers."""
+PER_AUDIT = 4
+"""Signals to one audit at most: then it may end, and another one begins."""
+LATE = 4.0
+"""Seconds after which a signal comes at the latest where no file is waited for."""
 
 
 @dataclass
@@ -97,11 +101,12 @@ def _disturb(audit: SmallAudit, title: str, tally: Tally, number: int, count: in
     stopped = 0
     while stopped < count:
         out, here = audit.home / f"{title}-{tally.finished}", 0
+        last = min(count, stopped + tally.rng.randint(1, PER_AUDIT))
         audit.new_log()
         while True:
             audit.workers = 2 if tally.rng.random() < SEVERAL_WORKERS else 1
             process = audit.start(out)
-            hit = stopped < count and _stop_somewhere(process, out, tally, number)
+            hit = stopped < last and _stop_somewhere(process, out, tally, number)
             said = process.communicate()[1]
             if not hit:
                 break
@@ -109,7 +114,9 @@ def _disturb(audit: SmallAudit, title: str, tally: Tally, number: int, count: in
             where = f"signal {stopped} to {out.name}"
             tally.check("Traceback" not in said, f"{where}: traceback")
             if number == signal.SIGTERM:
-                tally.check(process.returncode == 143, f"{where}: exit {process.returncode}")
+                # Before the first line of the command is reached, a signal has its usual effect.
+                known = process.returncode in (143, -number)
+                tally.check(known, f"{where}: exit {process.returncode}")
                 left = private_files(out, audit.temporary)
             else:
                 left = settled(out, audit.temporary)
@@ -143,9 +150,8 @@ def _alive(out: Path) -> bool:
 def _stop_somewhere(process: Started, out: Path, tally: Tally, number: int) -> bool:
     """Send a signal once a random number of files is there; say whether it came in time."""
     now = _files(out)
-    early = tally.rng.random() < 0.15
-    aim = now if early else tally.rng.randint(now, len(tally.truth))
-    delay = tally.rng.uniform(0, 1.5) if early else tally.rng.uniform(0, 0.05)
+    aim = tally.rng.randint(now, len(tally.truth))
+    delay = tally.rng.uniform(0, 0.05 if aim > now else LATE)
     while process.poll() is None and _files(out) < aim:
         time.sleep(0.02)
     time.sleep(delay)

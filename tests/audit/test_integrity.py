@@ -133,7 +133,7 @@ def test_an_edited_table_does_not_pass_the_gate(
 
 def test_each_measurement_alone_is_made_again(out: Path) -> None:
     before = contents(out)
-    for path in sorted((out / "store/figures").iterdir()):
+    for path in [*(out / "store/figures").iterdir(), *(out / "store/profile").glob("*.npy")]:
         flip(path, 40)
         run(SPEC, out, runtime=ONE)
         assert contents(out) == before

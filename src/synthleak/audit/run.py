@@ -73,7 +73,7 @@ def run(
         made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
         made += _make(MORE, setup, runtime, progress)  # 7. meta-classifier if asked for, utility
         audit, key = Audit(setup, folder), results_key(setup)
-        if not made and audit.results_are_current():
+        if not made and not damaged and audit.results_are_current():
             folder.note_hashes()
             progress.say(
                 f"nothing to do: {folder.root} is up to date ({counted_cells(setup.cells)})"
