@@ -18,6 +18,7 @@ from synthleak.audit.setup import Setup, draw, read, select
 from synthleak.audit.status import open_finished
 from synthleak.audit.steps.observations import missing_evidence
 from synthleak.audit.steps.preconditions import examine
+from synthleak.audit.steps.profiles import discard_profiles
 from synthleak.audit.steps.releases import (
     check_awaited,
     check_generators,
@@ -68,6 +69,7 @@ def run(
         setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
         setup, news = _admitted(setup, folder, hold, staged, extend)  # nothing was written so far
         discard_releases(setup, damaged)
+        discard_profiles(setup.store, damaged)
         made = make_missing_releases(setup, runtime, progress, news)  # 4. releases
         made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
         made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
