@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -47,7 +48,7 @@ class Tally:
     again: int = 0
     allowed: int = 0
     finished: int = 0
-    swept: int = 0
+    swept: list[str] = field(default_factory=list)
     at: list[int] = field(default_factory=list)
 
     def compare(self, out: Path, where: str) -> None:
@@ -88,7 +89,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
                 "signals": count,
                 "audits finished and identical": tally.finished,
                 "at how many files": tally.at,
-                "left something for the next start to remove": tally.swept,
+                "left for the next start to remove": dict(Counter(tally.swept)),
                 "paid again": tally.again,
                 "in flight when stopped": tally.allowed,
             }
@@ -121,7 +122,8 @@ def _disturb(audit: SmallAudit, title: str, tally: Tally, number: int, count: in
                 tally.check(known, f"{where}: exit {process.returncode}")
                 left = private_files(out, audit.temporary)
             else:
-                tally.swept += bool(settled(out, audit.temporary))  # by the next start
+                names = [Path(name).name for name in settled(out, audit.temporary)]
+                tally.swept += [".part" if name.endswith(".part") else name for name in names]
                 left = []
             tally.check(not left, f"{where}: left {left[:3]}")
             tally.check(not _alive(out), f"{where}: processes outlived it")

@@ -211,6 +211,18 @@ def test_a_damaged_manifest_is_rebuilt(
     assert contents(out) == before and status(out).finished
 
 
+def test_a_damaged_manifest_does_not_let_artefacts_without_digest_in(
+    out: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = contents(out)
+    (pool,) = (out / "store/pool").iterdir()
+    without_digest(pool, out / "store")
+    (out / "manifest.json").write_bytes(b"{")
+    run(SPEC, out, runtime=ONE)
+    assert f"pool/{pool.name} is damaged: it is made again" in caplog.messages
+    assert contents(out) == before
+
+
 def test_an_edited_manifest_is_noticed(out: Path) -> None:
     path = out / "manifest.json"
     path.write_text(path.read_text(encoding="utf-8").replace('"seed": 3', '"seed": 4'))
