@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -30,6 +31,10 @@ from small_audit import (
 KILLS, TERMS, STARTS, AT_ONCE = 50, 20, 20, 5
 SEVERAL_WORKERS = 0.25
 """How many of the starts have two workers."""
+PER_AUDIT = 4
+"""Signals to one audit at most: then it may end, and another one begins."""
+LATE = 4.0
+"""Seconds after which a signal comes at the latest where no file is waited for."""
 
 
 @dataclass
@@ -43,6 +48,7 @@ class Tally:
     again: int = 0
     allowed: int = 0
     finished: int = 0
+    swept: list[str] = field(default_factory=list)
     at: list[int] = field(default_factory=list)
 
     def compare(self, out: Path, where: str) -> None:
@@ -83,6 +89,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
                 "signals": count,
                 "audits finished and identical": tally.finished,
                 "at how many files": tally.at,
+                "left for the next start to remove": dict(Counter(tally.swept)),
                 "paid again": tally.again,
                 "in flight when stopped": tally.allowed,
             }
@@ -97,11 +104,12 @@ def _disturb(audit: SmallAudit, title: str, tally: Tally, number: int, count: in
     stopped = 0
     while stopped < count:
         out, here = audit.home / f"{title}-{tally.finished}", 0
+        last = min(count, stopped + tally.rng.randint(1, PER_AUDIT))
         audit.new_log()
         while True:
             audit.workers = 2 if tally.rng.random() < SEVERAL_WORKERS else 1
             process = audit.start(out)
-            hit = stopped < count and _stop_somewhere(process, out, tally, number)
+            hit = stopped < last and _stop_somewhere(process, out, tally, number)
             said = process.communicate()[1]
             if not hit:
                 break
@@ -109,11 +117,14 @@ def _disturb(audit: SmallAudit, title: str, tally: Tally, number: int, count: in
             where = f"signal {stopped} to {out.name}"
             tally.check("Traceback" not in said, f"{where}: traceback")
             if number == signal.SIGTERM:
-                tally.check(process.returncode == 143, f"{where}: exit {process.returncode}")
+                # Before the first line of the command is reached, a signal has its usual effect.
+                known = process.returncode in (143, -number)
+                tally.check(known, f"{where}: exit {process.returncode}")
                 left = private_files(out, audit.temporary)
             else:
-                left = settled(out, audit.temporary)
-                left = [name for name in left if not name.endswith(".part")]  # the next start's
+                names = [Path(name).name for name in settled(out, audit.temporary)]
+                tally.swept += [".part" if name.endswith(".part") else name for name in names]
+                left = []
             tally.check(not left, f"{where}: left {left[:3]}")
             tally.check(not _alive(out), f"{where}: processes outlived it")
             print(
@@ -143,9 +154,8 @@ def _alive(out: Path) -> bool:
 def _stop_somewhere(process: Started, out: Path, tally: Tally, number: int) -> bool:
     """Send a signal once a random number of files is there; say whether it came in time."""
     now = _files(out)
-    early = tally.rng.random() < 0.15
-    aim = now if early else tally.rng.randint(now, len(tally.truth))
-    delay = tally.rng.uniform(0, 1.5) if early else tally.rng.uniform(0, 0.05)
+    aim = tally.rng.randint(now, len(tally.truth))
+    delay = tally.rng.uniform(0, 0.05 if aim > now else LATE)
     while process.poll() is None and _files(out) < aim:
         time.sleep(0.02)
     time.sleep(delay)

@@ -133,7 +133,7 @@ def test_an_edited_table_does_not_pass_the_gate(
 
 def test_each_measurement_alone_is_made_again(out: Path) -> None:
     before = contents(out)
-    for path in sorted((out / "store/figures").iterdir()):
+    for path in [*(out / "store/figures").iterdir(), *(out / "store/profile").glob("*.npy")]:
         flip(path, 40)
         run(SPEC, out, runtime=ONE)
         assert contents(out) == before
@@ -209,6 +209,18 @@ def test_a_damaged_manifest_is_rebuilt(
     run(out / "spec.toml", out, runtime=ONE)
     assert f"{out / 'manifest.json'} is damaged: it is rebuilt from the spec" in caplog.messages
     assert contents(out) == before and status(out).finished
+
+
+def test_a_damaged_manifest_does_not_let_artefacts_without_digest_in(
+    out: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = contents(out)
+    (pool,) = (out / "store/pool").iterdir()
+    without_digest(pool, out / "store")
+    (out / "manifest.json").write_bytes(b"{")
+    run(SPEC, out, runtime=ONE)
+    assert f"pool/{pool.name} is damaged: it is made again" in caplog.messages
+    assert contents(out) == before
 
 
 def test_an_edited_manifest_is_noticed(out: Path) -> None:

@@ -114,7 +114,7 @@ def test_cost_notes_releases_made_elsewhere(folder: Path) -> None:
     [
         (("plan", "show", "none.toml"), "none.toml: "),
         (("plan", "cost", "broken.toml"), "broken.toml, line 1, sead: "),
-        (("plan", "export", "audit.toml"), "'DIR'"),
+        (("plan", "export", "audit.toml"), "name a folder, or --kit FILE.zip"),
         (("plan", "export", "audit.toml", "x"), "--generator NAME"),
         (("plan", "export", "audit.toml", "x", "--generator", "eco"), "'echo'"),
         (("plan", "export", "audit.toml", ".", "--generator", "echo"), "choose another folder"),

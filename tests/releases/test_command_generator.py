@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from synthleak.core.errors import GeneratorError, SpecError
+from synthleak.core.errors import GeneratorError, SpecError, StoreError
 from synthleak.core.text import fold
 from synthleak.releases.exchange import dump_training
 from synthleak.releases.generators.command import SHOW_STDERR, Command
@@ -260,6 +261,15 @@ def test_a_program_has_limits_on_memory_and_output(make: Make) -> None:
     assert "its stderr has more than 0.001 GiB" in complaint(make("yes >&2", output=0.001))
     sparse = make('truncate -s 3G "$2"', output=1)
     assert "its release has more than 1 GiB" in complaint(sparse)
+
+
+def test_a_full_disk_is_one_line(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(StoreError, match="the disk is full; free some space"):
+        make().generate(tiny_request())
 
 
 def test_a_program_leaves_no_dump_of_its_memory(make: Make, tmp_path: Path) -> None:

@@ -49,9 +49,9 @@ class RunFolder:
         """The store of the folder; one without digests stays readable until the next run."""
         try:
             manifest = self.manifest()
+            sealed = manifest is None or manifest.get("sealed", False)
         except StoreError:  # said by whoever reads the manifest
-            manifest = {}
-        sealed = manifest is None or manifest.get("sealed", False)
+            sealed = FolderStore(self.root / STORE).has_digests()
         return FolderStore(self.root / STORE, old=not sealed)
 
     @property

@@ -21,6 +21,7 @@ from synthleak.audit.steps.forecast import REPORT as PAGE
 from synthleak.audit.steps.forecast import expected_stages
 from synthleak.audit.steps.observations import missing_evidence
 from synthleak.audit.steps.preconditions import examine
+from synthleak.audit.steps.profiles import discard_profiles
 from synthleak.audit.steps.releases import (
     check_awaited,
     check_generators,
@@ -73,13 +74,14 @@ def run(
         for name in setup.left_out:
             progress.say(f"the pool {name!r} is empty and left out: its rule selects nobody")
         discard_releases(setup, damaged)
+        discard_profiles(setup.store, damaged)
         progress.expect(expected_stages(setup, runtime))
         made = make_missing_releases(setup, runtime, progress, news)  # 4. releases
         made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
         made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
         made += _make(MORE, setup, runtime, progress)  # 7. meta-classifier if asked for, utility
         audit, key = Audit(setup, folder), results_key(setup)
-        if not made and audit.results_are_current():
+        if not made and not damaged and audit.results_are_current():
             folder.note_hashes()
             progress.say(
                 f"nothing to do: {folder.root} is up to date ({counted_cells(setup.cells)})"

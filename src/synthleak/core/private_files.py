@@ -121,9 +121,21 @@ class Hold:
 
 def private_folder() -> tempfile.TemporaryDirectory[str]:
     """Return a folder for private files, removed on leaving: in the run folder, where one is."""
-    return tempfile.TemporaryDirectory(
-        prefix="synthleak-", dir=_home.get(), ignore_cleanup_errors=True
-    )
+    home = _home.get()
+    try:
+        return tempfile.TemporaryDirectory(
+            prefix="synthleak-", dir=home, ignore_cleanup_errors=True
+        )
+    except OSError as error:
+        raise cannot_write(home or Path(tempfile.gettempdir()), error) from None
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file of a private folder."""
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise cannot_write(path.parent, error) from None
 
 
 def passes_away(path: Path) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from synthleak.analyses.cell_data import AttributeRow
 from synthleak.analyses.record_attributes import (
     ATTRIBUTES_VERSION,
@@ -14,7 +17,7 @@ from synthleak.core.artefact import Artefact
 from synthleak.core.cell import Cell
 from synthleak.core.errors import Damaged
 from synthleak.core.identity import digest
-from synthleak.core.store import discard, fetch, name_of
+from synthleak.core.store import Store, discard, fetch, name_of
 from synthleak.encoders.encoder import encode_once
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.records.profile import (
@@ -65,6 +68,13 @@ def _profile(setup: Setup, cell: Cell) -> Profile:
     )
     setup.store.put(name_of("ranks", profile_key(setup, cell)), pack_ranks(ranks))
     return made
+
+
+def discard_profiles(store: Store, damaged: Iterable[str]) -> None:
+    """Take profiles whose ranks are damaged for missing: the two are made together."""
+    for name in damaged:
+        if name == name_of("ranks", Path(name).stem):
+            store.discard(name_of("profile", Path(name).stem))
 
 
 def normal_scores_of(setup: Setup, cell: Cell) -> Floats:

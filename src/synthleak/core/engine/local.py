@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from synthleak.core.engine.progress import Progress, listening
 from synthleak.core.errors import UserError
-from synthleak.core.private_files import end_on_signals, private_folder
+from synthleak.core.private_files import end_on_signals, private_folder, write_private
 
 Context = TypeVar("Context")
 Unit = TypeVar("Unit")
@@ -75,7 +75,7 @@ def _spread(
     waiting = dict(enumerate(units))
     with private_folder() as folder:
         path = Path(folder) / "context"
-        path.write_bytes(pickle.dumps((task, context), protocol=pickle.HIGHEST_PROTOCOL))
+        write_private(path, pickle.dumps((task, context), protocol=pickle.HIGHEST_PROTOCOL))
         for attempt in range(_ATTEMPTS):
             pool = Parallel(
                 n_jobs=min(workers, len(waiting)),

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from synthleak.core.errors import GeneratorError
-from synthleak.core.private_files import PROGRAM, private_folder
+from synthleak.core.private_files import PROGRAM, private_folder, write_private
 from synthleak.core.validation import DataPath, listed
 from synthleak.releases import supervisor
 from synthleak.releases.exchange import (
@@ -142,7 +142,8 @@ class Command(StatedGenerator):
 
     def _generate(self, request: Request, folder: Path) -> Sequence[Synthetic]:
         train, out = folder / "train.jsonl", folder / "release.jsonl"
-        train.write_bytes(dump_training(request.records, persons=request.persons))
+        write_private(train, dump_training(request.records, persons=request.persons))
+        write_private(folder / "stderr", b"")
         argv = _filled(self.argv, request, train, out)
         self._run(argv, folder, request)
         if not out.is_file():
@@ -152,7 +153,7 @@ class Command(StatedGenerator):
 
     def _run(self, argv: Sequence[str], folder: Path, request: Request) -> None:
         notes = folder / "stderr"
-        with notes.open("wb") as stderr:
+        with notes.open("ab") as stderr:
             try:
                 process = subprocess.Popen(
                     self._supervised(argv, folder),
@@ -166,7 +167,7 @@ class Command(StatedGenerator):
             except OSError as error:
                 raise self._error(f"the program cannot be started ({error.strerror})") from None
             try:
-                (folder / PROGRAM).write_text(str(process.pid), encoding="ascii")
+                write_private(folder / PROGRAM, str(process.pid).encode())
                 code = self._await(process, folder)
             finally:
                 said = _end(process)
