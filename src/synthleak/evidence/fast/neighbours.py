@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence.fast.outlier_factor import FittedFactor, fit_factor
+from synthleak.evidence.fast.pairs import ByLength, by_length
 from synthleak.evidence.fast.release_neighbours import (
     NEIGHBOURS,
     ReleaseStatistics,
@@ -20,7 +23,6 @@ LARGE = 4096
 _SAME = 1e-5
 # "Within" a radius is not decided by the last digit of a sum.
 _SLACK = 1e-9
-_FEW, _SOME = 8, 64
 
 
 def cosines(targets: Targets, observation: Observation) -> Floats:
@@ -44,33 +46,6 @@ def distances(targets: Targets, observation: Observation) -> Floats:
     return observation.beside(
         targets, "distances", lambda: np.asarray(cdist(targets.vectors, observation.vectors))
     )
-
-
-def nearest_distance(points: Floats, others: Floats) -> Floats:
-    """Return each point's distance to the nearest other.
-
-    Among many, a matrix product finds the few that can be the nearest, and only those are measured
-    one by one: the same distances, three times as fast.
-    """
-    from scipy.spatial.distance import cdist
-
-    if len(others) <= LARGE:
-        nearest: Floats = cdist(points, others).min(axis=1)
-        return nearest
-    squares, found = (others**2).sum(axis=1), []
-    for start in range(0, len(points), _SOME):
-        some = points[start : start + _SOME]
-        few = np.argpartition(squares - 2 * some @ others.T, _FEW, axis=1)[:, :_FEW]
-        found += [cdist(p[None], others[near]).min() for p, near in zip(some, few, strict=True)]
-    return np.array(found)
-
-
-def smallest(distance: Floats, k: int) -> Floats:
-    """Return each row's k smallest values, in no order (all, if there are fewer)."""
-    if k >= distance.shape[1]:
-        return distance
-    few: Floats = np.partition(distance, k - 1, axis=1)[:, :k]
-    return few.copy()
 
 
 def distances_within(observation: Observation) -> Floats:
@@ -126,8 +101,8 @@ def cosine_radius(observation: Observation) -> float:
     """Return the median distance 1 - cos to the nearest other text."""
 
     def make() -> float:
-        if len(observation) > LARGE:
-            return statistics_by_rows(observation).cosine_radius
+        if is_large(observation):
+            return statistics_within(observation).cosine_radius
         # As distances, so that one notion of "near" serves cosine and Euclidean radius.
         return median_radius(1 - cosines_within(observation), different(observation))
 
@@ -138,8 +113,8 @@ def distance_radius(observation: Observation) -> float:
     """Return the median Euclidean distance to the nearest other text."""
 
     def make() -> float:
-        if len(observation) > LARGE:
-            return statistics_by_rows(observation).distance_radius
+        if is_large(observation):
+            return statistics_within(observation).distance_radius
         return median_radius(distances_within(observation), different(observation))
 
     return observation.remember("distance radius", make)
@@ -149,8 +124,8 @@ def hubness(observation: Observation) -> Floats:
     """Return each text's mean cosine to its 10 nearest others."""
 
     def make() -> Floats:
-        if len(observation) > LARGE:
-            return statistics_by_rows(observation).hubness
+        if is_large(observation):
+            return statistics_within(observation).hubness
         return loo_top_mean(cosines_within(observation))
 
     return observation.remember("hubness", make)
@@ -160,18 +135,33 @@ def fitted_factor(observation: Observation, k: int) -> FittedFactor:
     """Fit the local outlier factor of O, once."""
 
     def make() -> FittedFactor:
-        if len(observation) > LARGE:
-            return statistics_by_rows(observation).factor
+        if is_large(observation):
+            return statistics_within(observation).factor
         return fit_factor(distances_within(observation), k)
 
     return observation.remember(f"outlier factor of {k}", make)
 
 
-def statistics_by_rows(observation: Observation) -> ReleaseStatistics:
-    """Return what the texts of a large O are to one another, found row by row."""
+def statistics_within(observation: Observation, threads: int = 1) -> ReleaseStatistics:
+    """Return what the texts of a large O are to one another, found once."""
     return observation.remember(
-        "own", lambda: release_statistics(observation.directions, observation.vectors, _SAME)
+        "within", lambda: release_statistics(by_length(observation), _SAME, threads)
     )
+
+
+def set_statistics(observation: Observation, read: Callable[[], ReleaseStatistics]) -> None:
+    """Let a large O take what its texts are to one another from elsewhere."""
+    observation.remember("within", read)
+
+
+def vectors_of(observation: Observation) -> Floats | ByLength:
+    """Return the vectors of O; of a large one in order of length, which takes half the memory."""
+    return by_length(observation) if is_large(observation) else observation.vectors
+
+
+def is_large(observation: Observation) -> bool:
+    """Say whether a table of all pairs of texts would fill the memory."""
+    return len(observation) > LARGE
 
 
 def share_within(distance: Floats, radius: float) -> Floats:
@@ -180,8 +170,13 @@ def share_within(distance: Floats, radius: float) -> Floats:
     >>> share_within(np.array([[0.1, 0.2, 0.4]]), 0.2).round(2)
     array([0.67])
     """
-    share: Floats = (distance <= radius + _SLACK * max(radius, 1.0)).mean(axis=1)
+    share: Floats = (distance <= radius_limit(radius)).mean(axis=1)
     return share
+
+
+def radius_limit(radius: float) -> float:
+    """Return the largest distance that counts as within a radius."""
+    return radius + _SLACK * max(radius, 1.0)
 
 
 def median_radius(distance: Floats, first: NDArray[np.bool_]) -> float:

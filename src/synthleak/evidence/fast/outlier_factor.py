@@ -22,16 +22,18 @@ class FittedFactor:
     density: Floats
     k: int
 
-    def of(self, new: Floats) -> Floats:
+    def of(self, distance: Floats, places: Ints) -> Floats:
         """Return how much less dense it is around new points than around their neighbours.
 
-        `new[t, j]` are the distances of the new points to the fitted ones. As scikit-learn in
-        novelty mode; a single fitted point, which has no neighbour, gives 1.
+        `distance[t, j]` is that of a new point to the fitted point `places[t, j]`, for its k
+        nearest at least. As scikit-learn in novelty mode; a single fitted point, which has no
+        neighbour, gives 1.
         """
         if len(self.reach) == 1:
-            return np.ones(len(new))
-        around = smallest_places(new, self.k)
-        density = _density(np.take_along_axis(new, around, axis=1), around, self.reach)
+            return np.ones(len(distance))
+        nearest = smallest_places(distance, self.k)
+        around = np.take_along_axis(places, nearest, axis=1)
+        density = _density(np.take_along_axis(distance, nearest, axis=1), around, self.reach)
         factor: Floats = self.density[around].mean(axis=1) / density
         return factor
 

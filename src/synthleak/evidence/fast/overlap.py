@@ -19,8 +19,9 @@ def gram_hits(targets: Targets, observation: Observation) -> list[Hits]:
 
 
 def _gram_hits(targets: Targets, observation: Observation) -> list[Hits]:
-    rows = retrieve(targets, observation).rows
-    named = next(iter(text_grams(targets, observation)), None)
+    found_texts = retrieve(targets, observation)
+    rows = found_texts.places
+    named = next(iter(text_grams(targets, found_texts.texts)), None)
     if named is None:  # not one gram in common
         return [np.zeros((rows.shape[1], 0), dtype=np.bool_)] * len(rows)
     own = target_grams(targets).of_targets[GRAM]

@@ -9,6 +9,8 @@ from itertools import chain, count
 
 import numpy as np
 
+from synthleak.evidence.fast.index import WordIndex, word_index
+from synthleak.evidence.fast.neighbours import is_large
 from synthleak.evidence.fast.ragged import Ints, Ragged
 from synthleak.evidence.observation import Observation, Targets
 
@@ -51,10 +53,23 @@ def words(targets: Targets, observation: Observation) -> Words:
 
     def make() -> Words:
         vocabulary, of_targets = target_words(targets)
+        if is_large(observation):
+            return _indexed(word_index(observation), vocabulary, of_targets)
         of_texts, size = number(observation.tokens, vocabulary)
         return Words(of_targets, of_texts, len(vocabulary), size)
 
     return observation.beside(targets, "words", make)
+
+
+def _indexed(index: WordIndex, vocabulary: Mapping[str, int], of_targets: Ragged) -> Words:
+    """Number the words of an index that a target has as the targets do, all others after them."""
+    known, numbers = len(vocabulary), index.numbers_of(vocabulary)
+    number = np.full(len(index.vocabulary), -1, dtype=np.int64)
+    number[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
+    others = np.flatnonzero(number < 0)
+    number[others] = known + np.arange(len(others))
+    of_texts = Ragged(number[index.words.values], index.words.starts)
+    return Words(of_targets, of_texts, known, known + len(others))
 
 
 def text_pairs(targets: Targets, observation: Observation) -> Ragged:

@@ -28,10 +28,11 @@ def entity_f1(targets: Targets, observation: Observation) -> Floats:
     >>> observe_texts(entity_f1, ["Took 40 mg on 3/4"], ["He took 40 mg", "He took it"])
     array([[0.667, 0.333]])
     """
-    rows = retrieve(targets, observation).rows
+    retrieved = retrieve(targets, observation)
+    rows = retrieved.places
     number, own = targets.remember("entities", lambda: _number(targets))
-    spans = observation.remember(
-        "entities", lambda: [set(entities(text)) for text in observation.texts]
+    spans = retrieved.texts.remember(
+        "entities", lambda: [set(entities(text)) for text in retrieved.texts.texts]
     )
     texts = ragged([number[span] for span in row if span in number] for row in spans)
     theirs = np.array([len(row) for row in spans])

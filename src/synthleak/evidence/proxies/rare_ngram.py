@@ -6,9 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence import Floats, Observation, Targets, family
+from synthleak.evidence.fast.index import inverse_frequency, word_index
+from synthleak.evidence.fast.neighbours import is_large
 from synthleak.evidence.fast.ragged import Ints, found
-from synthleak.evidence.fast.retrieval import inverse_frequency, max_and_mean, retrieve
-from synthleak.evidence.fast.words import target_pairs, text_pairs
+from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
+from synthleak.evidence.fast.words import target_pairs, target_words, text_pairs
 
 
 @family(
@@ -33,8 +35,8 @@ def rare_ngram(targets: Targets, observation: Observation) -> Floats:
     >>> observe_texts(rare_ngram, ["the red fox"], ["red fox", "the red"])
     array([[0.5, 0.5]])
     """
-    rows = retrieve(targets, observation).rows
-    texts = text_pairs(targets, observation)
+    retrieved = retrieve(targets, observation)
+    rows, texts = retrieved.places, text_pairs(targets, retrieved.texts)
     frequency = _document_frequency(targets, observation)
     idf = inverse_frequency(len(observation), np.arange(rare_limit(len(observation)) + 1))
     shares = np.zeros(rows.shape)
@@ -68,7 +70,12 @@ def _own_pairs(targets: Targets) -> list[Ints]:
 
 
 def _document_frequency(targets: Targets, observation: Observation) -> Ints:
-    """Return in how many texts of O each word pair of the targets occurs."""
+    """Return in how many texts of O each word pair of the targets occurs, but for their ends."""
+    if is_large(observation):
+        vocabulary, _ = target_words(targets)
+        number = np.append(word_index(observation).numbers_of(vocabulary), [-1, -1])
+        first, second = np.divmod(target_pairs(targets).keys, len(vocabulary) + 2)
+        return word_index(observation).pair_frequency(number[first], number[second])
     pairs, texts = len(target_pairs(targets).keys), text_pairs(targets, observation)
     once = np.unique(texts.owners * pairs + texts.values) % pairs
     return np.bincount(once, minlength=pairs)
