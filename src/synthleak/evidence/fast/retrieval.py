@@ -145,7 +145,8 @@ class _Ranking:
 
     def _bound(self, least: NDArray[np.floating]) -> Singles:
         """Return what a score must exceed to be scored again."""
-        return np.maximum(least * (1 - 3 * self.error) - 3 * 10.0**-_DIGITS, 0).astype(np.float32)
+        bound = least * (1 - 3 * self.error) - 3 * 10.0**-_DIGITS
+        return np.asarray(np.maximum(bound, 0), dtype=np.float32)
 
     def _prune(
         self, parts: list[tuple[Ints, Ints, Singles]]
