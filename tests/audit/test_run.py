@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +245,32 @@ def test_private_text_is_nowhere_in_results_and_report(tiny: Make, tmp_path: Pat
     assert not any(record.text in shown for record in audit.setup.corpus.records)
     names = " ".join(str(p) for p in (tmp_path / "run").rglob("*"))
     assert not any(record.id in names for record in audit.setup.corpus.records)
+
+
+def test_texts_of_a_large_release_are_compared_once_for_all_workers(
+    tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from synthleak.audit.steps import observations
+    from synthleak.evidence.fast import neighbours
+
+    game = {"instances": 4, "records": 30, "rounds": 4, "candidates": 5, "release_size": 80}
+    generator = [{"kind": "ngram", "epsilon": [math.inf]}]
+    evidence = {"families": ["cos", "csls", "bigram_logprob"]}
+    spec = tiny(game=game, generator=generator, evidence=evidence)
+    plain = run(spec, tmp_path / "plain", runtime=ONE)
+    monkeypatch.setattr(neighbours, "LARGE", 79)
+    compared: list[str] = []
+    whole = observations.WITHIN.make
+
+    def compare(setup: Any, text: str, *of: Any) -> Any:
+        compared.append(text)
+        return whole(setup, text, *of)
+
+    monkeypatch.setattr(observations, "WITHIN", replace(observations.WITHIN, make=compare))
+    notes = Notes()
+    made = run(spec, tmp_path / "large", runtime=ONE, progress=notes)
+    kept = list((tmp_path / "large/store/neighbours").iterdir())
+    assert len(compared) == len(set(compared)) == len(kept) > 0
+    assert ("texts compared", len(kept)) in notes.stages
+    for before, after in zip(plain.cells, made.cells, strict=True):
+        assert after.auc == pytest.approx(before.auc, abs=1e-9)

@@ -29,16 +29,3 @@ def test_they_are_what_sorting_finds(
     assert all(len(set(row)) == min(k, columns) for row in places.tolist())
     assert np.array_equal(np.sort(np.take_along_axis(values, places, 1), 1), expected[:, :k])
     assert np.array_equal(np.sort(largest(-values, k), 1), -expected[:, :k][:, ::-1])
-
-
-def test_a_large_observation_sees_the_same_by_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    from synthleak.evidence.fast.release_neighbours import release_statistics
-
-    vectors = stream("own by groups").normal(size=(21 * GROUP * 2, 3))
-    directions = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    plain = release_statistics(directions, vectors, 1e-5)
-    monkeypatch.setattr(extremes, "WIDE", 1)
-    grouped = release_statistics(directions, vectors, 1e-5)
-    assert np.array_equal(plain.hubness, grouped.hubness)
-    assert np.allclose(plain.factor.density, grouped.factor.density, rtol=1e-12)
-    assert plain.distance_radius == grouped.distance_radius

@@ -15,7 +15,8 @@ from synthleak.core.seeds import stream
 from synthleak.corpus.demo import write_demo
 from synthleak.evidence.examples import read_vectors
 from synthleak.evidence.family import families
-from synthleak.evidence.fast.retrieval import TOP, bm25, inverse_frequency, retrieve
+from synthleak.evidence.fast.index import inverse_frequency
+from synthleak.evidence.fast.retrieval import TOP, bm25, retrieve
 from synthleak.evidence.fast.subsequence import common_words
 from synthleak.evidence.fast.substring import longest_substrings
 from synthleak.evidence.fast.words import words as numbered

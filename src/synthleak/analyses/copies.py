@@ -162,9 +162,10 @@ def nearest_rows(
     found: list[list[tuple[int, float]]] = []
     for start in range(0, len(texts), BLOCK):
         targets = Targets(texts[start : start + BLOCK], _no_vectors)
-        rows = retrieve(targets, observation).rows
+        retrieved = retrieve(targets, observation)
+        rows, theirs = retrieved.rows, distinct_grams(retrieved.texts)[retrieved.places]
         shared = shared_grams(targets, observation)
-        either = distinct_grams(targets)[:, None] + distinct_grams(observation)[rows] - shared
+        either = distinct_grams(targets)[:, None] + theirs - shared
         similarity = shared / np.maximum(either, 1)
         best = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
         found += [

@@ -191,6 +191,10 @@ class Setup:
         made: T = self._last[kind][1]
         return made
 
+    def forget(self, kind: str) -> None:
+        """Drop the last of a kind."""
+        self._last.pop(kind, None)
+
     def plan_identity(self, pool: str) -> list[Any]:
         """Return what a key says of a pool's plan."""
         plan = self.plans[pool]

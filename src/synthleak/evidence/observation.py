@@ -54,16 +54,23 @@ class TextSet:
         return [tokens(text) for text in self.texts]
 
     @cached_property
-    def vectors(self) -> Floats:
-        """The encoder's vectors in double precision, one row per text.
+    def encoded(self) -> Vectors:
+        """The encoder's vectors as they came, one row per text.
 
         Equal texts are encoded once, so that rounding cannot make them differ. Half a surrogate
         pair, which no encoder can read, becomes a question mark.
         """
         readable = [text.encode(errors="replace").decode() for text in self.texts]
         place = {text: row for row, text in enumerate(dict.fromkeys(readable))}
-        encoded = self._encode(list(place)).astype(np.float64)
+        encoded = self._encode(list(place))
+        if len(place) == len(readable):
+            return encoded
         return encoded[[place[text] for text in readable]]
+
+    @cached_property
+    def vectors(self) -> Floats:
+        """The encoder's vectors in double precision."""
+        return self.encoded.astype(np.float64)
 
     @cached_property
     def directions(self) -> Floats:
@@ -83,7 +90,7 @@ class TextSet:
     def forget(self) -> None:
         """Drop everything derived; it is computed again when needed."""
         self._memory.clear()
-        for name in ("folded", "tokens", "vectors", "directions"):
+        for name in ("folded", "tokens", "encoded", "vectors", "directions"):
             self.__dict__.pop(name, None)
 
 
@@ -143,6 +150,12 @@ class Observation(TextSet):
         if name not in memory:
             memory[name] = make()
         return memory[name]  # type: ignore[return-value]
+
+    def part(self, rows: NDArray[np.int64]) -> Observation:
+        """Return some of the texts, in their order, as an observation of their own."""
+        made = Observation([], self._encode)
+        made.texts = tuple(self.texts[row] for row in rows.tolist())
+        return made
 
     def forget_targets(self) -> None:
         """Drop what was derived together with targets."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from synthleak.core.text import entities, tokens
 from synthleak.evidence.fast.grams import GRAM
-from synthleak.evidence.fast.retrieval import inverse_frequency
+from synthleak.evidence.fast.index import inverse_frequency
 from synthleak.evidence.proxies.rare_ngram import rare_limit
 
 _WORD = re.compile(r"\w+")

@@ -13,7 +13,12 @@ from typing import Any, Literal
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import measurement_needs
 from synthleak.audit.steps.meta_classifier import meta_needs, meta_needs_if_asked
-from synthleak.audit.steps.observations import look_at, missing_evidence
+from synthleak.audit.steps.observations import (
+    compare_texts,
+    look_at,
+    missing_evidence,
+    missing_neighbours,
+)
 from synthleak.audit.steps.prior_attacks import (
     attack_observation,
     missing_attacks,
@@ -34,16 +39,19 @@ class Work:
 
     title: str
     missing: Callable[[Setup], list[Any]]
-    task: Callable[[Setup, Any], int]
+    task: Callable[..., int]
     of: Literal["release", "observation", "cell"]
+    threaded: bool = False
+    """Whether one unit at a time uses all cores: `task` then also takes the number of threads."""
 
     def make(self, setup: Setup, runtime: Runtime, progress: Progress) -> int:
         """Make what is missing, and return how many steps that took."""
         made = 0
+        task = partial(self.task, threads=runtime.workers) if self.threaded else self.task
         for units, workers in self._shares(setup, runtime):
             steps = sum(_steps(unit) for unit in units)
             run_units(
-                self.task,
+                task,
                 setup,
                 units,
                 workers=workers,
@@ -57,6 +65,8 @@ class Work:
     def _shares(self, setup: Setup, runtime: Runtime) -> list[tuple[list[Any], int]]:
         """Return the missing units, those first whose generator wants the machine for itself."""
         units = self.missing(setup)
+        if self.threaded:
+            return [(units, 1)]
         if self.of != "release":
             return [(units, runtime.workers)]
         alone = [unit for unit in units if setup.generator_of(unit.cell)[1].exclusive]
@@ -89,6 +99,7 @@ def _make(needs: Callable[[Setup, Cell], list[Need]], setup: Setup, cell: Cell) 
 RELEASES = Work("releases", missing_releases, make_releases, "release")
 OBSERVATIONS = Work("observations", missing_evidence, look_at, "observation")
 EVIDENCE = (
+    Work("texts compared", missing_neighbours, compare_texts, "observation", threaded=True),
     OBSERVATIONS,
     Work("prior attacks", missing_attacks, attack_observation, "observation"),
 )
@@ -101,5 +112,5 @@ MORE = (of_cells("meta", meta_needs_if_asked), of_cells("utility", utility_needs
 META = of_cells("meta", meta_needs)
 """The meta-classifier, whether or not the spec asks for it."""
 
-AFTER_RELEASES = (*EVIDENCE, *MEASUREMENTS, *MORE)
-"""What follows the releases, for an estimate of its cost."""
+AFTER_RELEASES = (*EVIDENCE[1:], *MEASUREMENTS, *MORE)
+"""What follows the releases, for an estimate of its cost: observations include the comparison."""

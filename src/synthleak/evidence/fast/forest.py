@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from synthleak.evidence.fast.pairs import ByLength
 from synthleak.evidence.fast.ragged import Ints
 from synthleak.evidence.observation import Floats
 
@@ -19,7 +20,9 @@ SAMPLE = 256
 _DRAWS = 8
 
 
-def fit_forest(points: Floats, rng: np.random.Generator, trees: int = TREES) -> FittedForest:
+def fit_forest(
+    points: Floats | ByLength, rng: np.random.Generator, trees: int = TREES
+) -> FittedForest:
     """Grow the forest of some points.
 
     No cut separates equal points: if there is one point, or all are equal, all are as normal.
@@ -89,10 +92,13 @@ class _Forest:
         return lengths
 
 
-def _grow(points: Floats, sample: int, rng: np.random.Generator, trees: int) -> _Forest:
+def _grow(every: Floats | ByLength, sample: int, rng: np.random.Generator, trees: int) -> _Forest:
     forest = _Forest(trees, depth=int(np.ceil(np.log2(max(sample, 2)))))
-    drawn = np.argsort(rng.random((trees, len(points))), axis=1)[:, :sample]
-    point, node = drawn.ravel(), np.repeat(forest.roots, sample)
+    drawn = np.concatenate([_smallest(rng.random(len(every)), sample) for _ in range(trees)])
+    # Of many points few are drawn, and the others need not be looked at.
+    used, point = np.unique(drawn, return_inverse=True)
+    points = every.rows(used) if isinstance(every, ByLength) else every[used]
+    node = np.repeat(forest.roots, sample)
     kind = _kinds(points)
     for _ in range(forest.depth):
         forest.size += np.bincount(node, minlength=len(forest.size))
@@ -105,6 +111,12 @@ def _grow(points: Floats, sample: int, rng: np.random.Generator, trees: int) -> 
         node = forest.children(node, points[point, forest.feature[node]])
     forest.size += np.bincount(node, minlength=len(forest.size))
     return forest
+
+
+def _smallest(values: Floats, count: int) -> Ints:
+    """Return the places of the smallest values, in ascending order."""
+    places: Ints = np.argpartition(values, count - 1)[:count]
+    return places[np.argsort(values[places])]
 
 
 def _kinds(points: Floats) -> Ints:

@@ -1,23 +1,21 @@
-"""Similarities and distances that several embedding families share, each computed once."""
+"""Similarities and distances that several embedding families share, each made once."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence.fast.outlier_factor import FittedFactor, fit_factor
+from synthleak.evidence.fast.pairs import ByLength, by_length
 from synthleak.evidence.fast.release_neighbours import (
+    NEIGHBOURS,
     ReleaseStatistics,
     release_statistics,
     top_mean,
 )
-from synthleak.evidence.observation import (
-    Floats,
-    Observation,
-    Targets,
-    remembered,
-    remembered_beside,
-)
+from synthleak.evidence.observation import Floats, Observation, Targets
 
 LARGE = 4096
 """Above this number of texts of O a table of all pairs would fill the memory."""
@@ -25,63 +23,39 @@ LARGE = 4096
 _SAME = 1e-5
 # "Within" a radius is not decided by the last digit of a sum.
 _SLACK = 1e-9
-_FEW, _SOME = 8, 64
 
 
-@remembered_beside
 def cosines(targets: Targets, observation: Observation) -> Floats:
     """Return the cosine of every target with every text; 0 with a zero vector."""
-    return np.asarray(np.clip(targets.directions @ observation.directions.T, -1.0, 1.0))
+    return observation.beside(
+        targets, "cosines", lambda: _cut(targets.directions @ observation.directions.T)
+    )
 
 
-@remembered
 def cosines_within(observation: Observation) -> Floats:
     """Return the cosines of the texts of O with one another."""
-    return np.asarray(np.clip(observation.directions @ observation.directions.T, -1.0, 1.0))
+    return observation.remember(
+        "cosines", lambda: _cut(observation.directions @ observation.directions.T)
+    )
 
 
-@remembered_beside
 def distances(targets: Targets, observation: Observation) -> Floats:
     """Return the Euclidean distance of every target to every text: exactly 0 to itself."""
     from scipy.spatial.distance import cdist
 
-    return np.asarray(cdist(targets.vectors, observation.vectors))
+    return observation.beside(
+        targets, "distances", lambda: np.asarray(cdist(targets.vectors, observation.vectors))
+    )
 
 
-def nearest_distance(points: Floats, others: Floats) -> Floats:
-    """Return each point's distance to the nearest other.
-
-    Among many others, a matrix product finds the few that can be the nearest, and only their
-    distances are computed one by one: the same distances, three times as fast.
-    """
-    from scipy.spatial.distance import cdist
-
-    if len(others) <= LARGE:
-        nearest: Floats = cdist(points, others).min(axis=1)
-        return nearest
-    squares, found = (others**2).sum(axis=1), []
-    for start in range(0, len(points), _SOME):
-        some = points[start : start + _SOME]
-        few = np.argpartition(squares - 2 * some @ others.T, _FEW, axis=1)[:, :_FEW]
-        found += [cdist(p[None], others[near]).min() for p, near in zip(some, few, strict=True)]
-    return np.array(found)
-
-
-def smallest(distance: Floats, k: int) -> Floats:
-    """Return each row's k smallest values, unordered (all, if there are fewer)."""
-    if k >= distance.shape[1]:
-        return distance
-    few: Floats = np.partition(distance, k - 1, axis=1)[:, :k]
-    return few.copy()
-
-
-@remembered
 def distances_within(observation: Observation) -> Floats:
-    """Return the Euclidean distances between the texts of O.
+    """Return the Euclidean distances between the texts of O."""
+    return observation.remember("distances", lambda: _distances_within(observation.vectors))
 
-    They come from one matrix product, which is ten times as fast as one by one.
-    """
-    centred = observation.vectors - observation.vectors.mean(axis=0)
+
+def _distances_within(vectors: Floats) -> Floats:
+    """Return distances by one matrix product, which is ten times as fast as one by one."""
+    centred = vectors - vectors.mean(axis=0)
     squares = (centred**2).sum(axis=1)
     squared = squares[:, None] + squares[None] - 2 * centred @ centred.T
     np.fill_diagonal(squared, 0.0)
@@ -89,18 +63,26 @@ def distances_within(observation: Observation) -> Floats:
     return between
 
 
-def loo_top_mean(similarity: Floats) -> Floats:
-    """Return each row's mean over its 10 largest values but the diagonal; 0 for a single row."""
+def _cut(cosine: Floats) -> Floats:
+    cut: Floats = np.clip(cosine, -1.0, 1.0)
+    return cut
+
+
+def loo_top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
+    """Return each row's mean over its k largest values, its own left out; 0 if it is alone."""
     n = len(similarity)
     if n == 1:
         return np.zeros(1)
     others = similarity[~np.eye(n, dtype=np.bool_)].reshape(n, n - 1)
-    return top_mean(others)
+    return top_mean(others, k)
 
 
-@remembered
-def first_vectors(observation: Observation) -> NDArray[np.bool_]:
-    """Say which vectors of O equal no earlier one: duplicates would shrink a radius."""
+def different(observation: Observation) -> NDArray[np.bool_]:
+    """Say which vectors of O are the first of their kind: duplicates would shrink a radius."""
+    return observation.remember("different", lambda: _different(observation))
+
+
+def _different(observation: Observation) -> NDArray[np.bool_]:
     scale = np.linalg.norm(observation.vectors, axis=1).max(initial=0.0)
     same = distances_within(observation) <= _SAME * scale
     first: NDArray[np.bool_] = ~np.tril(same, -1).any(axis=1)
@@ -108,50 +90,78 @@ def first_vectors(observation: Observation) -> NDArray[np.bool_]:
 
 
 def nearest_other(values: Floats) -> Floats:
-    """Return each row's smallest value but the diagonal."""
+    """Return each row's smallest value, its own (on the diagonal) left out."""
     apart = values.copy()
     np.fill_diagonal(apart, np.inf)
     nearest: Floats = apart.min(axis=1)
     return nearest
 
 
-@remembered
 def cosine_radius(observation: Observation) -> float:
     """Return the median distance 1 - cos to the nearest other text."""
-    if len(observation) > LARGE:
-        return statistics_by_rows(observation).cosine_radius
-    # As distances, so that one notion of "near" serves cosine and Euclidean radius.
-    return median_radius(1 - cosines_within(observation), first_vectors(observation))
+
+    def make() -> float:
+        if is_large(observation):
+            return statistics_within(observation).cosine_radius
+        # As distances, so that one notion of "near" serves cosine and Euclidean radius.
+        return median_radius(1 - cosines_within(observation), different(observation))
+
+    return observation.remember("cosine radius", make)
 
 
-@remembered
 def distance_radius(observation: Observation) -> float:
     """Return the median Euclidean distance to the nearest other text."""
-    if len(observation) > LARGE:
-        return statistics_by_rows(observation).distance_radius
-    return median_radius(distances_within(observation), first_vectors(observation))
+
+    def make() -> float:
+        if is_large(observation):
+            return statistics_within(observation).distance_radius
+        return median_radius(distances_within(observation), different(observation))
+
+    return observation.remember("distance radius", make)
 
 
-@remembered
 def hubness(observation: Observation) -> Floats:
     """Return each text's mean cosine to its 10 nearest others."""
-    if len(observation) > LARGE:
-        return statistics_by_rows(observation).hubness
-    return loo_top_mean(cosines_within(observation))
+
+    def make() -> Floats:
+        if is_large(observation):
+            return statistics_within(observation).hubness
+        return loo_top_mean(cosines_within(observation))
+
+    return observation.remember("hubness", make)
 
 
-@remembered
 def fitted_factor(observation: Observation, k: int) -> FittedFactor:
-    """Fit the local outlier factor to O."""
-    if len(observation) > LARGE:
-        return statistics_by_rows(observation).factor
-    return fit_factor(distances_within(observation), k)
+    """Fit the local outlier factor of O, once."""
+
+    def make() -> FittedFactor:
+        if is_large(observation):
+            return statistics_within(observation).factor
+        return fit_factor(distances_within(observation), k)
+
+    return observation.remember(f"outlier factor of {k}", make)
 
 
-@remembered
-def statistics_by_rows(observation: Observation) -> ReleaseStatistics:
-    """Return radii, hubness and outlier factor of a large O, computed row by row."""
-    return release_statistics(observation.directions, observation.vectors, _SAME)
+def statistics_within(observation: Observation, threads: int = 1) -> ReleaseStatistics:
+    """Return what the texts of a large O are to one another, found once."""
+    return observation.remember(
+        "within", lambda: release_statistics(by_length(observation), _SAME, threads)
+    )
+
+
+def set_statistics(observation: Observation, read: Callable[[], ReleaseStatistics]) -> None:
+    """Let a large O take what its texts are to one another from elsewhere."""
+    observation.remember("within", read)
+
+
+def vectors_of(observation: Observation) -> Floats | ByLength:
+    """Return the vectors of O; of a large one in order of length, which takes half the memory."""
+    return by_length(observation) if is_large(observation) else observation.vectors
+
+
+def is_large(observation: Observation) -> bool:
+    """Say whether a table of all pairs of texts would fill the memory."""
+    return len(observation) > LARGE
 
 
 def share_within(distance: Floats, radius: float) -> Floats:
@@ -160,14 +170,19 @@ def share_within(distance: Floats, radius: float) -> Floats:
     >>> share_within(np.array([[0.1, 0.2, 0.4]]), 0.2).round(2)
     array([0.67])
     """
-    share: Floats = (distance <= radius + _SLACK * max(radius, 1.0)).mean(axis=1)
+    share: Floats = (distance <= radius_limit(radius)).mean(axis=1)
     return share
 
 
-def median_radius(distance: Floats, first: NDArray[np.bool_]) -> float:
-    """Return the median distance to the nearest other text, among the `first` vectors.
+def radius_limit(radius: float) -> float:
+    """Return the largest distance that counts as within a radius."""
+    return radius + _SLACK * max(radius, 1.0)
 
-    It is 0 for a single vector, which has no other.
+
+def median_radius(distance: Floats, first: NDArray[np.bool_]) -> float:
+    """Return the median distance to the nearest other text, among the first of their kind.
+
+    With a single vector there is no other: nothing but itself is near.
     """
     kept = distance[np.ix_(first, first)]
     return float(np.median(nearest_other(kept))) if len(kept) > 1 else 0.0

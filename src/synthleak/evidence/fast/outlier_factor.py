@@ -16,22 +16,24 @@ _TINY = 1e-10
 
 @dataclass(frozen=True)
 class FittedFactor:
-    """The distance of each fitted point to its k-th neighbour, and the density around it."""
+    """How far each fitted point reaches to its k-th neighbour, and how dense it is around it."""
 
     reach: Floats
     density: Floats
     k: int
 
-    def of(self, new: Floats) -> Floats:
-        """Return the local outlier factor of new points, as scikit-learn in novelty mode.
+    def of(self, distance: Floats, places: Ints) -> Floats:
+        """Return how much less dense it is around new points than around their neighbours.
 
-        `new[t, j]` are the distances of the new points to the fitted ones. A single fitted point,
-        which has no neighbour, gives 1.
+        `distance[t, j]` is that of a new point to the fitted point `places[t, j]`, for its k
+        nearest at least. As scikit-learn in novelty mode; a single fitted point, which has no
+        neighbour, gives 1.
         """
         if len(self.reach) == 1:
-            return np.ones(len(new))
-        around = smallest_places(new, self.k)
-        density = _density(np.take_along_axis(new, around, axis=1), around, self.reach)
+            return np.ones(len(distance))
+        nearest = smallest_places(distance, self.k)
+        around = np.take_along_axis(places, nearest, axis=1)
+        density = _density(np.take_along_axis(distance, nearest, axis=1), around, self.reach)
         factor: Floats = self.density[around].mean(axis=1) / density
         return factor
 

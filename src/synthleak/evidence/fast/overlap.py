@@ -8,17 +8,21 @@ from numpy.typing import NDArray
 from synthleak.evidence.fast.grams import GRAM, target_grams, text_grams
 from synthleak.evidence.fast.ragged import found
 from synthleak.evidence.fast.retrieval import retrieve
-from synthleak.evidence.observation import Floats, Observation, Targets, remembered_beside
+from synthleak.evidence.observation import Floats, Observation, Targets
 
 Hits = NDArray[np.bool_]
 
 
-@remembered_beside
 def gram_hits(targets: Targets, observation: Observation) -> list[Hits]:
     """Return `[candidate, distinct 5-gram of the target]` for each target."""
-    rows = retrieve(targets, observation).rows
-    named = next(iter(text_grams(targets, observation)), None)
-    if named is None:  # no gram in common
+    return observation.beside(targets, "gram hits", lambda: _gram_hits(targets, observation))
+
+
+def _gram_hits(targets: Targets, observation: Observation) -> list[Hits]:
+    found_texts = retrieve(targets, observation)
+    rows = found_texts.places
+    named = next(iter(text_grams(targets, found_texts.texts)), None)
+    if named is None:  # not one gram in common
         return [np.zeros((rows.shape[1], 0), dtype=np.bool_)] * len(rows)
     own = target_grams(targets).of_targets[GRAM]
     return [

@@ -1,27 +1,56 @@
-"""Radii, hubness and outlier factor of a large observation, without a table of all pairs.
+"""What the texts of a large observation are to one another, without a table of all pairs.
 
-Blocks of rows are compared with all texts and reduced at once: the same values as from a whole
-table, in memory that grows with the number of texts and not with its square. Nothing is
-approximate.
+Texts are cut into strips, and every strip is compared with every other once: a tile of products in
+single precision shows which pairs can be near (`pairs`), for the rows and for the columns of the
+tile at once. Strips that are neighbours come first, then those 2 and 3 apart, 4 to 7, and so on:
+after each round every text knows better how near is near. Nothing is approximate, and memory grows
+with the number of texts and not with its square.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import blake2b
+from io import BytesIO
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.core.seeds import stream
-from synthleak.evidence.fast.extremes import largest, smallest_places
+from synthleak.evidence.fast.extremes import largest
 from synthleak.evidence.fast.outlier_factor import NEIGHBOURS as FACTOR_NEIGHBOURS
 from synthleak.evidence.fast.outlier_factor import FittedFactor, factor_of_neighbours
+from synthleak.evidence.fast.pairs import (
+    Best,
+    ByLength,
+    Singles,
+    cosines_of,
+    dot_products,
+    lowest_cosine,
+    pair_distances,
+    sort_by_length,
+    sure_bound,
+    unit_vectors,
+)
+from synthleak.evidence.fast.ragged import Ints
 from synthleak.evidence.observation import Floats
 
 NEIGHBOURS = 10
-CELLS = 2**24
-"""Pairs compared at a time: 128 MB."""
+STRIP = 2048
+"""Texts in a strip: a tile of products takes 16 MB."""
+
+_WAITING = 2**24
+"""Pairs that may wait to be taken in: 400 MB."""
+
+_SOME = 256
+_AXES = 4
+_ROUNDING = 1e-7
+Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+"""Does some work on every item, and yields what it returned, in order."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +62,21 @@ class ReleaseStatistics:
     hubness: Floats
     factor: FittedFactor
 
+    def to_bytes(self) -> bytes:
+        """Write the statistics for the store."""
+        out = BytesIO()
+        radii = np.array([self.cosine_radius, self.distance_radius, self.factor.k])
+        texts = np.stack([self.hubness, self.factor.reach, self.factor.density])
+        np.savez(out, radii=radii, texts=texts)
+        return out.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ReleaseStatistics:
+        """Read statistics from the store."""
+        with np.load(BytesIO(data), allow_pickle=False) as kept:
+            (cosine, distance, k), (hubness, reach, density) = kept["radii"], kept["texts"]
+        return cls(float(cosine), float(distance), hubness, FittedFactor(reach, density, int(k)))
+
 
 def top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
     """Return each row's mean over its k largest values (over all, if there are fewer).
@@ -40,76 +84,276 @@ def top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
     >>> top_mean(np.array([[1.0, 3.0, 2.0]]), k=2)
     array([2.5])
     """
-    # Sorted before summation: equal neighbours give equal means, whatever their order.
+    # Sorted before it is added up: equal neighbours give equal means, in whatever order they came.
     mean: Floats = np.sort(largest(similarity, k), axis=1).mean(axis=1)
     return mean
 
 
 def release_statistics(
-    directions: Floats, vectors: Floats, same: float, cells: int = CELLS
+    vectors: NDArray[np.floating] | ByLength, same: float, threads: int = 1
 ) -> ReleaseStatistics:
-    """Compare every text with all others; vectors nearer than `same` (relative) are one vector."""
-    n, k = len(vectors), min(FACTOR_NEIGHBOURS, len(vectors) - 1)
-    first = first_of_kind(vectors, same * np.linalg.norm(vectors, axis=1).max(initial=0.0))
-    hubness, near_cosine, near_distance = np.empty((3, n))
-    neighbours, reached = np.empty((n, k), dtype=np.int64), np.empty((n, k))
-    for rows, cosine, square in _row_blocks(directions, vectors, max(1, cells // n)):
-        hubness[rows] = top_mean(cosine, min(NEIGHBOURS, n - 1))
-        near_cosine[rows] = 1 - cosine.max(axis=1, where=first, initial=-np.inf)
-        near_distance[rows] = np.sqrt(square.min(axis=1, where=first, initial=np.inf))
-        neighbours[rows] = smallest_places(square, k)
-        reached[rows] = np.sqrt(np.take_along_axis(square, neighbours[rows], axis=1))
-    alone = np.count_nonzero(first) < 2
-    return ReleaseStatistics(
-        cosine_radius=0.0 if alone else float(np.median(near_cosine[first])),
-        distance_radius=0.0 if alone else float(np.median(near_distance[first])),
-        hubness=hubness,
-        factor=factor_of_neighbours(neighbours, reached, k),
-    )
+    """Compare every text with all others; vectors nearer than `same` (relative) are one vector.
 
-
-def _row_blocks(
-    directions: Floats, vectors: Floats, height: int
-) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Yield (rows, cosines, squared distances) to all texts, excluding a text itself (±∞)."""
-    centred = vectors - vectors.mean(axis=0)
-    squares = (centred**2).sum(axis=1)
-    for start in range(0, len(vectors), height):
-        rows = slice(start, min(start + height, len(vectors)))
-        own = np.arange(rows.stop - start), np.arange(start, rows.stop)
-        cosine = directions[rows] @ directions.T
-        np.clip(cosine, -1.0, 1.0, out=cosine)
-        cosine[own] = -np.inf
-        square = centred[rows] @ centred.T
-        square *= -2
-        square += squares[rows, None]
-        square += squares
-        np.maximum(square, 0.0, out=square)
-        square[own] = np.inf
-        yield rows, cosine, square
-
-
-def first_of_kind(vectors: Floats, tolerance: float) -> NDArray[np.bool_]:
-    """Say which vectors are within the tolerance of no earlier one.
-
-    Near vectors have near projections on any axis, so only neighbours on one axis are compared.
-
-    >>> first_of_kind(np.array([[0.0, 0], [5, 5], [0, 0], [0, 1e-9]]), 1e-6).tolist()
-    [True, True, False, False]
+    The number of threads changes no digit.
     """
+    texts = vectors if isinstance(vectors, ByLength) else sort_by_length(vectors)
+    with ThreadPoolExecutor(threads) as pool:
+        work = _Within(texts, same, pool.map if threads > 1 else map)
+        work.compare()
+        return work.statistics()
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Pairs of a tile that can be near: places, cosines and squared distances."""
+
+    i: Ints
+    j: Ints
+    cosine: Floats
+    square: Floats
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """The lengths of some texts, their 10th largest cosine and 20th smallest squared distance."""
+
+    lengths: Floats
+    cosine: Floats
+    square: Floats
+
+    def of(self, rows: Ints) -> _Limits:
+        """Return those of these rows."""
+        return _Limits(self.lengths[rows], self.cosine[rows], self.square[rows])
+
+
+class _Within:
+    """The comparison of all texts with one another; places are those in order of length."""
+
+    def __init__(self, texts: ByLength, same: float, run: Run) -> None:
+        n = len(texts)
+        self.texts, self.run = texts, run
+        self.first = first_of_kind(texts, same * float(texts.lengths[-1]))
+        self.cosines = Best(n, min(NEIGHBOURS, n - 1))
+        self.squares = Best(n, min(FACTOR_NEIGHBOURS, n - 1))  # negative: the largest are nearest
+        # The nearest among the texts that are the first of their kind.
+        self.near_cosine, self.near_square = np.full(n, -np.inf), np.full(n, np.inf)
+        self.least_cosine, self.most_square = np.full(n, -np.inf), np.full(n, np.inf)
+        # Zero vectors, which are as near to all directions, have strips of their own.
+        zeros = int(np.count_nonzero(texts.lengths == 0))
+        self.strips = [*_cut(0, zeros), *_cut(zeros, n)]
+
+    def compare(self) -> None:
+        """Compare every strip with every strip."""
+        count = len(self.strips)
+        for _ in self.run(self._sample, self.strips):
+            pass
+        self._round([(a, a) for a in range(count)])
+        apart = 1
+        while apart <= count // 2:
+            steps = range(apart, min(2 * apart, count // 2 + 1))
+            # Halfway round, a pair of strips would be met from both sides.
+            self._round(
+                [
+                    (a, (a + step) % count)
+                    for step in steps
+                    for a in range(count // 2 if 2 * step == count else count)
+                ]
+            )
+            apart *= 2
+
+    def _round(self, tiles: list[tuple[int, int]]) -> None:
+        """Compare pairs of strips, and take in what is found before it fills the memory.
+
+        Which pairs wait for one another does not depend on the threads: neither do ties.
+        """
+        waiting: list[tuple[int, int, _Found]] = []
+        for start in range(0, len(tiles), _SOME):
+            some = tiles[start : start + _SOME]
+            found = self.run(self._tile, some)
+            waiting += [(a, b, pairs) for (a, b), pairs in zip(some, found, strict=True)]
+            if sum(len(pairs.i) for *_, pairs in waiting) > _WAITING:
+                self._take_in(waiting)
+                waiting = []
+        self._take_in(waiting)
+
+    def _tile(self, tile: tuple[int, int]) -> _Found:
+        """Return the pairs of two strips that can be near from either side."""
+        a, b = (self.strips[number] for number in tile)
+        cosine = self.texts.units(a) @ self.texts.units(b).T
+        if a == b:  # each pair once, and no text with itself
+            cosine[np.tri(len(cosine), dtype=np.bool_)] = -4.0
+        left, right = self._limits(a), self._limits(b)
+        near = cosine > self._bounds(left, b)[:, None]
+        near |= cosine > self._bounds(right, a)
+        at = np.flatnonzero(near)
+        row = np.repeat(np.arange(len(cosine)), np.count_nonzero(near, axis=1))
+        column = at - row * cosine.shape[1]
+        kept = self._can_be_near(cosine.reshape(-1)[at], left.of(row), right.of(column))
+        at, row, column = at[kept], row[kept], column[kept]
+        dot = dot_products(self.texts.vectors[a], self.texts.vectors[b], at)
+        lengths, others = left.lengths[row], right.lengths[column]
+        square = np.maximum(lengths**2 + others**2 - 2 * dot, 0.0)
+        found = _Found(row + a.start, column + b.start, cosines_of(dot, lengths, others), square)
+        return self._few(tile, found)
+
+    def _few(self, tile: tuple[int, int], found: _Found) -> _Found:
+        """Return the pairs of a tile that are among the best of the tile, if there are too many."""
+        a, b = (self.strips[number] for number in tile)
+        most = 4 * FACTOR_NEIGHBOURS * (a.stop - a.start + b.stop - b.start)
+        if len(found.i) <= most:
+            return found
+        kept = np.zeros(len(found.i), dtype=np.bool_)
+        for start, rows in ((a, found.i), (b, found.j)):
+            for value, k in ((found.cosine, NEIGHBOURS), (-found.square, FACTOR_NEIGHBOURS)):
+                best = Best(start.stop - start.start, k)
+                best.admit(rows - start.start, value, np.arange(len(rows)))
+                kept[best.places[np.isfinite(best.values)]] = True
+        return _Found(found.i[kept], found.j[kept], found.cosine[kept], found.square[kept])
+
+    def _sample(self, strip: slice) -> None:
+        """Set limits for the texts of a strip, from a sample of texts of all lengths."""
+        n = len(self.texts)
+        sample = np.arange(0, n, max(1, n // STRIP))
+        lengths, others = self.texts.lengths[strip], self.texts.lengths[sample]
+        units = unit_vectors(self.texts.vectors[sample], others)
+        cosine = self.texts.units(strip) @ units.T
+        own = np.flatnonzero((sample >= strip.start) & (sample < strip.stop))
+        cosine[sample[own] - strip.start, own] = -2.0
+        self.least_cosine[strip] = sure_bound(cosine, NEIGHBOURS) - self.texts.error
+        cosine *= (2 * lengths[:, None]).astype(np.float32)
+        cosine *= others.astype(np.float32)
+        cosine -= (others**2).astype(np.float32)
+        off = 4 * self.texts.error * (lengths + others[-1]) ** 2
+        square = lengths**2 - sure_bound(cosine, FACTOR_NEIGHBOURS) + off
+        self.most_square[strip] = np.maximum(square, 0.0)
+
+    def _limits(self, rows: slice) -> _Limits:
+        """Return limits of the texts of a strip from all that they were compared with."""
+        return _Limits(
+            self.texts.lengths[rows],
+            np.maximum(self.cosines.values[rows].min(axis=1), self.least_cosine[rows]),
+            np.minimum(-self.squares.values[rows].min(axis=1), self.most_square[rows]),
+        )
+
+    def _bounds(self, limits: _Limits, others: slice) -> Singles:
+        """Return cosines below which no text of the other strip can be near."""
+        reach = np.sqrt(limits.square) * (1 + _ROUNDING)
+        by_distance = lowest_cosine(limits.lengths, self.texts.lengths[others], reach)
+        bound = np.minimum(limits.cosine, by_distance) - self.texts.error
+        return np.maximum(bound, -3.0).astype(np.float32)
+
+    def _can_be_near(self, cosine: Singles, left: _Limits, right: _Limits) -> NDArray[np.bool_]:
+        """Say which pairs can be near by their own lengths; `_bounds` are for a whole strip."""
+        near = cosine > np.minimum(left.cosine, right.cosine) - self.texts.error
+        square = left.lengths**2 + right.lengths**2
+        off = 4 * self.texts.error * square
+        square -= 2 * left.lengths * right.lengths * cosine
+        near |= square < np.maximum(left.square, right.square) + off
+        return near
+
+    def _take_in(self, waiting: list[tuple[int, int, _Found]]) -> None:
+        """Take the pairs that were found into the lists of their texts."""
+        parts: dict[int, list[tuple[Ints, Ints, Floats, Floats]]] = {}
+        for a, b, found in waiting:
+            parts.setdefault(a, []).append((found.i, found.j, found.cosine, found.square))
+            parts.setdefault(b, []).append((found.j, found.i, found.cosine, found.square))
+        for _ in self.run(self._take_in_strip, parts.items()):
+            pass
+
+    def _take_in_strip(self, part: tuple[int, list[tuple[Ints, Ints, Floats, Floats]]]) -> None:
+        number, pieces = part
+        strip = self.strips[number]
+        places, others, cosine, square = map(np.concatenate, zip(*pieces, strict=True))
+        rows, first = places - strip.start, self.first[others]
+        np.maximum.at(self.near_cosine[strip], rows[first], cosine[first])
+        np.minimum.at(self.near_square[strip], rows[first], square[first])
+        self.cosines.part(strip).admit(rows, cosine, others)
+        self.squares.part(strip).admit(rows, -square, others)
+
+    def statistics(self) -> ReleaseStatistics:
+        """Return the statistics in the order of O."""
+        n, order = len(self.texts), self.texts.order
+        hubness, reached = np.empty(n), np.empty(self.squares.values.shape)
+        neighbours = np.empty(reached.shape, dtype=np.int64)
+        hubness[order] = np.sort(self.cosines.values, axis=1).mean(axis=1)
+        neighbours[order] = order[self.squares.places]
+        for start in range(0, n, _SOME):
+            part = slice(start, start + _SOME)
+            own = self.texts.vectors[part].astype(np.float64)
+            reached[order[part]] = pair_distances(own, self._vectors(self.squares.places[part]))
+        near_cosine, near_distance = self._nearest_of_kind()
+        alone = len(near_cosine) < 2
+        return ReleaseStatistics(
+            cosine_radius=0.0 if alone else float(np.median(1 - near_cosine)),
+            distance_radius=0.0 if alone else float(np.median(near_distance)),
+            hubness=hubness,
+            factor=factor_of_neighbours(neighbours, reached, reached.shape[1]),
+        )
+
+    def _vectors(self, places: NDArray[np.integer]) -> Floats:
+        return np.asarray(self.texts.vectors[places], dtype=np.float64)
+
+    def _nearest_of_kind(self) -> tuple[Floats, Floats]:
+        """Return the largest cosine and the smallest distance among the first of their kind.
+
+        A text whose neighbours all repeat others is compared with all once more.
+        """
+        kind = np.flatnonzero(self.first)
+        if len(kind) < 2:
+            return np.zeros(len(kind)), np.zeros(len(kind))
+        known = (self.near_cosine >= self.cosines.least) & (-self.near_square >= self.squares.least)
+        cosine, square = self.near_cosine[kind], self.near_square[kind]
+        unsure = np.flatnonzero(~known[kind])
+        others, lengths = None, self.texts.lengths[kind]
+        for start in range(0, len(unsure), _SOME):
+            others = self._vectors(kind) if others is None else others
+            rows = unsure[start : start + _SOME]
+            dot = others[rows] @ others.T
+            near = cosines_of(dot, lengths[rows, None], lengths)
+            apart = np.maximum(lengths[rows, None] ** 2 + lengths**2 - 2 * dot, 0.0)
+            near[np.arange(len(rows)), rows] = -np.inf
+            apart[np.arange(len(rows)), rows] = np.inf
+            cosine[rows], square[rows] = near.max(axis=1), apart.min(axis=1)
+        return cosine, np.sqrt(square)
+
+
+def _cut(start: int, stop: int) -> list[slice]:
+    """Cut a range into strips of one size."""
+    count = -(-(stop - start) // STRIP)
+    cuts = np.linspace(start, stop, count + 1).round().astype(int).tolist()
+    return [slice(a, b) for a, b in pairwise(cuts)]
+
+
+def first_of_kind(texts: ByLength, tolerance: float) -> NDArray[np.bool_]:
+    """Say which vectors are within the tolerance of none that comes earlier in O.
+
+    Vectors that are near have near projections on any axis: those that are neighbours on one axis
+    and near on a few more are compared, others cannot be the same.
+
+    >>> first_of_kind(sort_by_length(np.array([[0.0, 0], [5, 5], [0, 0]])), 1e-6).tolist()
+    [True, False, True]
+    """
+    n, order = len(texts), texts.order
     seen: dict[bytes, int] = {}
-    kept = np.array([seen.setdefault(row.tobytes(), place) for place, row in enumerate(vectors)])
-    first: NDArray[np.bool_] = kept == np.arange(len(vectors))
+    first = np.zeros(n, dtype=np.bool_)
+    for place in np.argsort(order):
+        own = blake2b(texts.vectors[place].tobytes(), digest_size=16).digest()
+        first[place] = seen.setdefault(own, int(place)) == place
     places = np.flatnonzero(first)
-    axis = stream("first of kind").normal(size=vectors.shape[1])
-    projection = vectors[places] @ (axis / np.linalg.norm(axis))
-    order = np.argsort(projection, kind="stable")
-    places, projection = places[order], projection[order]
+    axes = stream("first of kind").normal(size=(texts.vectors.shape[1], _AXES))
+    axes /= np.linalg.norm(axes, axis=0)
+    shadows = np.concatenate([part @ axes for _, part in texts.chunks()])[places]
+    sort = np.argsort(shadows[:, 0], kind="stable")
+    places, shadows = places[sort], shadows[sort]
     for step in range(1, len(places)):
-        near = np.flatnonzero(projection[step:] - projection[:-step] <= tolerance)
+        near = np.flatnonzero(shadows[step:, 0] - shadows[:-step, 0] <= tolerance)
         if not len(near):
             break
-        pair = np.stack([places[near], places[near + step]])
-        apart = np.linalg.norm(vectors[pair[0]] - vectors[pair[1]], axis=1)
-        first[pair.max(axis=0)[apart <= tolerance]] = False
+        apart = np.abs(shadows[near] - shadows[near + step]).max(axis=1)
+        near = near[apart <= tolerance]
+        one, other = places[near], places[near + step]
+        difference = texts.vectors[one].astype(np.float64) - texts.vectors[other]
+        same = np.linalg.norm(difference, axis=1) <= tolerance
+        later = np.where(order[one] > order[other], one, other)
+        first[later[same]] = False
     return first

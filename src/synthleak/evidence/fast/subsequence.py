@@ -21,12 +21,12 @@ def common_words(targets: Targets, observation: Observation) -> Floats:
     from rapidfuzz.distance import LCSseq
     from rapidfuzz.process import cdist
 
-    numbered = words(targets, observation)
+    retrieved = retrieve(targets, observation)
+    numbered, rows = words(targets, retrieved.texts), retrieved.places
     # A word that no target has can be in no common subsequence.
     kept = numbered.of_texts.keep(numbered.of_texts.values < numbered.known)
     sequences = _as_sequences(numbered.of_targets, numbered.known)
     texts = _as_sequences(kept, numbered.known)
-    rows = retrieve(targets, observation).rows
     common = np.zeros(rows.shape)
     for target, candidates in enumerate(rows.tolist()):
         others = [texts[row] for row in candidates]

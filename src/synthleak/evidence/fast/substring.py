@@ -75,9 +75,10 @@ def runs_of(hits: Hits, size: int) -> Runs:
 
 def longest_substrings(targets: Targets, observation: Observation) -> Floats:
     """Return the length in characters of the longest common substring with each candidate."""
-    rows = retrieve(targets, observation).rows
+    candidates_of = retrieve(targets, observation)
+    rows, folded = candidates_of.places, candidates_of.texts.folded
     fives = gram_hits(targets, observation)
-    own, texts = target_grams(targets).of_targets, text_grams(targets, observation)
+    own, texts = target_grams(targets).of_targets, text_grams(targets, candidates_of.texts)
     pieces = Pieces()
 
     def runs(target: int, size: int, named: Ragged, places: Sequence[int]) -> Runs:
@@ -92,7 +93,7 @@ def longest_substrings(targets: Targets, observation: Observation) -> Floats:
     lengths = [
         _settle(
             targets.folded[target],
-            [observation.folded[row] for row in candidates],
+            [folded[row] for row in candidates],
             (partial(runs, target, size, named) for size, named in texts),
             pieces,
         )

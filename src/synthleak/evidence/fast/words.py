@@ -1,4 +1,4 @@
-"""Words and word pairs of targets and texts as numbers, once for all lexical proxies."""
+"""Numbered words and word pairs of targets and texts, made once for all lexical proxies."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from itertools import chain, count
 
 import numpy as np
 
+from synthleak.evidence.fast.index import WordIndex, word_index
+from synthleak.evidence.fast.neighbours import is_large
 from synthleak.evidence.fast.ragged import Ints, Ragged
-from synthleak.evidence.observation import Observation, Targets, remembered, remembered_beside
+from synthleak.evidence.observation import Observation, Targets
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,9 @@ class Words:
 
 @dataclass(frozen=True)
 class TargetPairs:
-    """Neighbouring words of the targets; the begin and the end of a text count as words.
+    """Neighbouring words of the targets, the two ends of a text counting as words.
 
-    `keys[p]` is the key of pair p (`pair_keys`), sorted; `rows` holds the pairs of each target.
+    `keys[p]` is what `pair_keys` makes of pair p, sorted; `rows` holds the pairs of each target.
     """
 
     keys: Ints
@@ -46,35 +48,60 @@ class TargetPairs:
         return np.asarray((first >= self.known) | (second >= self.known))
 
 
-@remembered_beside
 def words(targets: Targets, observation: Observation) -> Words:
     """Number the words of targets and texts."""
-    vocabulary, of_targets = target_words(targets)
-    of_texts, size = number(observation.tokens, vocabulary)
-    return Words(of_targets, of_texts, len(vocabulary), size)
+
+    def make() -> Words:
+        vocabulary, of_targets = target_words(targets)
+        if is_large(observation):
+            return _indexed(word_index(observation), vocabulary, of_targets)
+        of_texts, size = number(observation.tokens, vocabulary)
+        return Words(of_targets, of_texts, len(vocabulary), size)
+
+    return observation.beside(targets, "words", make)
 
 
-@remembered_beside
+def _indexed(index: WordIndex, vocabulary: Mapping[str, int], of_targets: Ragged) -> Words:
+    """Number the words of an index that a target has as the targets do, all others after them."""
+    known, numbers = len(vocabulary), index.numbers_of(vocabulary)
+    number = np.full(len(index.vocabulary), -1, dtype=np.int64)
+    number[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
+    others = np.flatnonzero(number < 0)
+    number[others] = known + np.arange(len(others))
+    of_texts = Ragged(number[index.words.values], index.words.starts)
+    return Words(of_targets, of_texts, known, known + len(others))
+
+
 def text_pairs(targets: Targets, observation: Observation) -> Ragged:
-    """Return the word pairs of each text that occur in a target, in the order of the text."""
-    return target_pairs(targets).find(words(targets, observation).of_texts)
+    """Return the word pairs of each text that occur in a target, by their place in it."""
+    return observation.beside(
+        targets,
+        "word pairs",
+        lambda: target_pairs(targets).find(words(targets, observation).of_texts),
+    )
 
 
-@remembered
 def target_words(targets: Targets) -> tuple[Mapping[str, int], Ragged]:
     """Return the vocabulary of the targets, and their words as numbers."""
-    vocabulary: defaultdict[str, int] = defaultdict(count().__next__)
-    rows = _flatten(targets.tokens, vocabulary)
-    return dict(vocabulary), rows
+
+    def make() -> tuple[Mapping[str, int], Ragged]:
+        vocabulary: defaultdict[str, int] = defaultdict(count().__next__)
+        rows = _flatten(targets.tokens, vocabulary)
+        return dict(vocabulary), rows
+
+    return targets.remember("words", make)
 
 
-@remembered
 def target_pairs(targets: Targets) -> TargetPairs:
     """Return the word pairs of the targets."""
-    vocabulary, rows = target_words(targets)
-    keys = pair_keys(rows, len(vocabulary))
-    names, inverse = np.unique(keys.values, return_inverse=True)
-    return TargetPairs(names, Ragged(inverse.astype(np.int64), keys.starts), len(vocabulary))
+
+    def make() -> TargetPairs:
+        vocabulary, rows = target_words(targets)
+        keys = pair_keys(rows, len(vocabulary))
+        names, inverse = np.unique(keys.values, return_inverse=True)
+        return TargetPairs(names, Ragged(inverse.astype(np.int64), keys.starts), len(vocabulary))
+
+    return targets.remember("word pairs", make)
 
 
 def number(tokens: Sequence[Sequence[str]], vocabulary: Mapping[str, int]) -> tuple[Ragged, int]:

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from synthleak.evidence import Arm, Attack, Floats, Observation, Targets, TextSet, attacks
-from synthleak.evidence.fast.neighbours import cosines
+from synthleak.evidence.fast.nearest import top_cosines
 from synthleak.evidence.fast.ngram_model import ngram_logprob
 from synthleak.evidence.fast.release_neighbours import top_mean
 
@@ -46,5 +46,5 @@ class Canary(Attack):
     ) -> Floats:
         """Return the log-probability and the mean of the largest cosines."""
         support = ngram_logprob(targets, observation, self.order)
-        nearness = top_mean(cosines(targets, observation), self.neighbours)
+        nearness = top_mean(top_cosines(targets, observation, self.neighbours), self.neighbours)
         return np.stack([support, nearness], axis=1)

@@ -7,7 +7,8 @@ import numpy as np
 from synthleak.core.seeds import stream
 from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.forest import fit_forest
-from synthleak.evidence.fast.neighbours import distances, fitted_factor
+from synthleak.evidence.fast.nearest import nearest
+from synthleak.evidence.fast.neighbours import fitted_factor, vectors_of
 from synthleak.evidence.fast.outlier_factor import NEIGHBOURS
 
 MOST = 10.0
@@ -36,8 +37,9 @@ def anomaly(targets: Targets, observation: Observation) -> Floats:
     np.True_
     """
     forest = observation.remember(
-        "forest", lambda: fit_forest(observation.vectors, stream("isolation", observation.key))
+        "forest", lambda: fit_forest(vectors_of(observation), stream("isolation", observation.key))
     )
     normality = forest.normality(targets.vectors)
-    factor = fitted_factor(observation, NEIGHBOURS).of(distances(targets, observation))
+    near = nearest(targets, observation)
+    factor = fitted_factor(observation, NEIGHBOURS).of(near.distance, near.places)
     return np.stack([normality, np.minimum(1 / factor, MOST)], axis=1)

@@ -26,11 +26,11 @@ def bigram_logprob(targets: Targets, observation: Observation) -> Floats:
     >>> observe_texts(bigram_logprob, ["a b"], ["a b", "a c"])  # log(3/7 · 2/7 · 2/6), 5 words
     array([[-3.199]])
     """
-    rows = retrieve(targets, observation).rows
-    numbered, known = words(targets, observation), target_pairs(targets)
-    texts = text_pairs(targets, observation)
+    retrieved = retrieve(targets, observation)
+    numbered, known = words(targets, retrieved.texts), target_pairs(targets)
+    texts = text_pairs(targets, retrieved.texts)
     values = np.zeros((len(targets), 1))
-    for target, candidates in enumerate(rows):
+    for target, candidates in enumerate(retrieved.places):
         seen = np.bincount(numbered.of_texts.take(candidates)[0], minlength=numbered.size)
         pairs = np.bincount(texts.take(candidates)[0], minlength=len(known.keys))
         own = numbered.of_targets[target]

@@ -32,10 +32,10 @@ def char_overlap(targets: Targets, observation: Observation) -> Floats:
     >>> observe_texts(char_overlap, ["red fox"], ["A red  FOX", "a dog"])  # 3 grams of 5
     array([[1. , 0.5, 0.6, 0.3]])
     """
-    rows = retrieve(targets, observation).rows
+    retrieved = retrieve(targets, observation)
     shared = shared_grams(targets, observation)
     own = distinct_grams(targets)[:, None]
-    either = own + distinct_grams(observation)[rows] - shared
+    either = own + distinct_grams(retrieved.texts)[retrieved.places] - shared
     containment = shared / np.maximum(own, 1)
     jaccard = shared / np.maximum(either, 1)
     return np.hstack([max_and_mean(containment), max_and_mean(jaccard)])

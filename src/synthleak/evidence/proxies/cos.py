@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.neighbours import cosine_radius, cosines, share_within
+from synthleak.evidence.fast.nearest import nearest
 from synthleak.evidence.fast.release_neighbours import top_mean
 
 
@@ -28,13 +28,8 @@ def cos(targets: Targets, observation: Observation) -> Floats:
     >>> observe_texts(cos, ["1 0"], ["2 0", "0 1", "-1 0"])
     array([[1.   , 0.5  , 0.667]])
     """
-    similarity = cosines(targets, observation)
-    radius = cosine_radius(observation)
+    near = nearest(targets, observation)
     return np.stack(
-        [
-            (1 + similarity.max(axis=1)) / 2,
-            (1 + top_mean(similarity)) / 2,
-            share_within(1 - similarity, radius),
-        ],
+        [(1 + near.cosine.max(axis=1)) / 2, (1 + top_mean(near.cosine)) / 2, near.cosine_share],
         axis=1,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.neighbours import cosines, hubness
+from synthleak.evidence.fast.nearest import nearest
 from synthleak.evidence.fast.release_neighbours import top_mean
 
 
@@ -21,20 +21,13 @@ from synthleak.evidence.fast.release_neighbours import top_mean
     },
 )
 def csls(targets: Targets, observation: Observation) -> Floats:
-    """Twice the cosine, less the mean cosine of both to their 10 neighbours, scaled to [0, 1].
+    """Twice the cosine, less how near both are to their 10 neighbours; brought into [0, 1].
 
-    A text is not its own neighbour; a single text has a mean of 0.
+    A text is not its own neighbour; the neighbours of the only text are at 0.
 
     >>> from synthleak.evidence.examples import observe_texts
     >>> observe_texts(csls, ["1 0"], ["1 0", "0 1"])  # r(x) = 1/2, r(c) = 0
     array([[0.688, 0.562]])
     """
-    similarity = cosines(targets, observation)
-    of_targets = top_mean(similarity)[:, None]
-    # In place: with a large observation each further table takes hundreds of megabytes.
-    corrected = 2 * similarity
-    corrected -= of_targets
-    corrected -= hubness(observation)
-    corrected += 4
-    corrected /= 8
+    corrected = nearest(targets, observation).csls
     return np.stack([corrected.max(axis=1), top_mean(corrected)], axis=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
+from synthleak.evidence.fast.nearest import nearest
 from synthleak.evidence.fast.release_neighbours import top_mean
 
 
@@ -26,5 +27,5 @@ def dot(targets: Targets, observation: Observation) -> Floats:
     >>> observe_texts(dot, ["1 0"], ["2 0", "0 1"])
     array([[2., 1.]])
     """
-    product = targets.vectors @ observation.vectors.T
+    product = nearest(targets, observation).product
     return np.stack([product.max(axis=1), top_mean(product)], axis=1)

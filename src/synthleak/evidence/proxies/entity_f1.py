@@ -8,7 +8,6 @@ from synthleak.core.text import entities
 from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.ragged import Ragged, found, ragged
 from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
-from synthleak.evidence.observation import remembered
 
 
 @family(
@@ -29,10 +28,11 @@ def entity_f1(targets: Targets, observation: Observation) -> Floats:
     >>> observe_texts(entity_f1, ["Took 40 mg on 3/4"], ["He took 40 mg", "He took it"])
     array([[0.667, 0.333]])
     """
-    rows = retrieve(targets, observation).rows
-    number, own = _number(targets)
-    spans = observation.remember(
-        "entities", lambda: [set(entities(text)) for text in observation.texts]
+    retrieved = retrieve(targets, observation)
+    rows = retrieved.places
+    number, own = targets.remember("entities", lambda: _number(targets))
+    spans = retrieved.texts.remember(
+        "entities", lambda: [set(entities(text)) for text in retrieved.texts.texts]
     )
     texts = ragged([number[span] for span in row if span in number] for row in spans)
     theirs = np.array([len(row) for row in spans])
@@ -46,7 +46,6 @@ def entity_f1(targets: Targets, observation: Observation) -> Floats:
     return max_and_mean(2 * shared / np.maximum(either, 1))
 
 
-@remembered
 def _number(targets: Targets) -> tuple[dict[str, int], Ragged]:
     """Number the spans of the targets."""
     number: dict[str, int] = {}

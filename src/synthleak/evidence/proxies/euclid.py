@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.neighbours import distance_radius, distances, share_within, smallest
-from synthleak.evidence.fast.release_neighbours import NEIGHBOURS, top_mean
+from synthleak.evidence.fast.nearest import nearest
+from synthleak.evidence.fast.release_neighbours import top_mean
 
 
 @family(
@@ -28,9 +28,6 @@ def euclid(targets: Targets, observation: Observation) -> Floats:
     >>> observe_texts(euclid, ["0 0"], ["0 1", "0 3"])
     array([[0.5  , 0.375, 0.5  ]])
     """
-    distance = distances(targets, observation)
-    closeness = 1 / (1 + smallest(distance, NEIGHBOURS))
-    radius = distance_radius(observation)
-    return np.stack(
-        [closeness.max(axis=1), top_mean(closeness), share_within(distance, radius)], axis=1
-    )
+    near = nearest(targets, observation)
+    closeness = 1 / (1 + near.distance)
+    return np.stack([closeness.max(axis=1), top_mean(closeness), near.distance_share], axis=1)

@@ -6,7 +6,7 @@ import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.density import fit_gaussian
-from synthleak.evidence.fast.neighbours import nearest_distance
+from synthleak.evidence.fast.nearest import nearest_mahalanobis
 
 
 @family(
@@ -29,7 +29,5 @@ def mahalanobis(targets: Targets, observation: Observation) -> Floats:
     """
     gaussian = fit_gaussian(observation)
     own = gaussian.whiten(targets.vectors)
-    theirs = observation.remember("whitened", lambda: gaussian.whiten(observation.vectors))
     centroid = np.linalg.norm(own, axis=1)
-    nearest = nearest_distance(own, theirs)
-    return 1 / (1 + np.stack([centroid, nearest], axis=1))
+    return 1 / (1 + np.stack([centroid, nearest_mahalanobis(targets, observation)], axis=1))

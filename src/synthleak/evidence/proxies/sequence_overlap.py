@@ -35,11 +35,11 @@ def sequence_overlap(targets: Targets, observation: Observation) -> Floats:
     >>> observe_texts(sequence_overlap, ["the red fox"], ["a red, old fox"])
     array([[0.571, 0.571, 0.667, 0.667, 0.455, 0.455]])
     """
-    rows = retrieve(targets, observation).rows
-    numbered = words(targets, observation)
+    retrieved = retrieve(targets, observation)
+    numbered = words(targets, retrieved.texts)
     common = common_words(targets, observation)
     own = numbered.of_targets.lengths[:, None]
-    theirs = numbered.of_texts.lengths[rows]
+    theirs = numbered.of_texts.lengths[retrieved.places]
     letters = np.array([len(text) for text in targets.folded])[:, None]
     return np.hstack(
         [
