@@ -46,7 +46,7 @@ class CopyRow(CellColumns):
 
 
 @dataclass(frozen=True)
-class NearestRow:
+class NearestRow(CellColumns):
     """A row of `nearest.csv`: one of the synthetic records that are most like a named record.
 
     `release` is the set of the plan that it was made from; of several with the record, that in
@@ -54,10 +54,6 @@ class NearestRow:
     the most similar ones; `similarity` is the Jaccard similarity of character 5-grams.
     """
 
-    corpus: str
-    pool: str
-    generator: str
-    epsilon: float
     record: str
     release: str
     rank: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain, islice
 
 from synthleak.analyses.copies import NearestRow, nearest_rows
 from synthleak.audit.setup import Setup
@@ -32,18 +33,16 @@ def _key(setup: Setup, cell: Cell) -> str:
 
 def _look(setup: Setup, cell: Cell) -> list[NearestRow]:
     named = [row.target for row in MEASUREMENTS.get(setup, cell).records if row.q <= NAMED]
-    plan = setup.plans[cell.pool]
-    records = {target: setup.corpus.records[plan.targets[target]] for target in named}
+    plan, names = setup.plans[cell.pool], setup.target_names(cell.pool)
     chosen = _releases(setup, cell, named)
     rows = []
     for place in sorted(set(chosen.values())):
         asked = [target for target in named if chosen[target] == place]
-        texts = [record.text for record in _release(setup, cell, place)]
-        found = nearest_rows([records[target].text for target in asked], texts, COUNT)
+        found = _nearest(setup, cell, asked, _release(setup, cell, place))
         rows += [
             NearestRow(
                 **cell.columns,
-                record=records[target].id,
+                record=names[target],
                 release=plan.sets[place].name,
                 rank=rank,
                 row=row,
@@ -53,6 +52,22 @@ def _look(setup: Setup, cell: Cell) -> list[NearestRow]:
             for rank, (row, similarity) in enumerate(nearest, start=1)
         ]
     return rows
+
+
+def _nearest(
+    setup: Setup, cell: Cell, asked: Sequence[int], release: Sequence[Synthetic]
+) -> list[list[tuple[int, float]]]:
+    """Return the rows nearest to each target, best first; of a person, to any of its records."""
+    owned = [setup.records(setup.pools[cell.pool].records_of(target)) for target in asked]
+    texts = [record.text for records in owned for record in records]
+    found = iter(nearest_rows(texts, [record.text for record in release], COUNT))
+    nearest = []
+    for records in owned:
+        best: dict[int, float] = {}
+        for row, similarity in chain.from_iterable(islice(found, len(records))):
+            best[row] = max(similarity, best.get(row, 0.0))
+        nearest.append(sorted(best.items(), key=lambda one: (-one[1], one[0]))[:COUNT])
+    return nearest
 
 
 def _releases(setup: Setup, cell: Cell, named: Sequence[int]) -> dict[int, int]:
