@@ -60,7 +60,10 @@ def chosen(names: list[str], rng: Random) -> list[str]:
     part = rng.choice(["store", "store", "beside", "manifest"])
     if part == "manifest":
         return ["manifest.json", *rng.sample(store, AT_ONCE - 1)]
-    return rng.sample(store, AT_ONCE) if part == "store" else rng.sample(beside, NAMED_FILES)
+    if part == "store":
+        return rng.sample(store, AT_ONCE)
+    beside.remove("spec.toml")
+    return ["spec.toml", *rng.sample(beside, NAMED_FILES - 1)]
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:

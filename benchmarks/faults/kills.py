@@ -154,7 +154,7 @@ def _alive(out: Path) -> bool:
 def _stop_somewhere(process: Started, out: Path, tally: Tally, number: int) -> bool:
     """Send a signal once a random number of files is there; say whether it came in time."""
     now = _files(out)
-    aim = tally.rng.randint(now, len(tally.truth))
+    aim = tally.rng.randint(now, max(now, len(tally.truth)))
     delay = tally.rng.uniform(0, 0.05 if aim > now else LATE)
     while process.poll() is None and _files(out) < aim:
         time.sleep(0.02)

@@ -181,9 +181,15 @@ def private_files(*folders: Path) -> list[str]:
 
 
 def settled(*folders: Path, seconds: float = 15.0) -> list[str]:
-    """Wait for what a killed run's workers remove in a moment; return what is left."""
+    """Wait for what a killed run's workers remove in a moment; return what is left.
+
+    A half-written file is removed by the next start alone.
+    """
     end = time.monotonic() + seconds
-    while (left := private_files(*folders)) and time.monotonic() < end:
+    while time.monotonic() < end:
+        left = private_files(*folders)
+        if all(name.endswith(".part") for name in left):
+            break
         time.sleep(0.1)
     return left
 
