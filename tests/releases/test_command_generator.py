@@ -141,7 +141,7 @@ def test_other_braces_are_left_alone(make: Make) -> None:
         ),
         ('rm -r "$(dirname "$1")"; exit 3', "private folder cannot be used (No such file"),
         ('sleep 1; rm -r "$(dirname "$1")"', "wrote no file to {out}"),
-        ('truncate -s 3G "$2"', "release.jsonl: the file is larger than the limit of 512 MB"),
+        ('truncate -s 3G "$2"', "its release has more than 1 GiB; set output"),
         ('head -c 5000000 /dev/zero > "$2"', "line 1: the line is larger than the limit of 4 MB"),
         (f"printf '%s' '{'[' * 5000}' > \"$2\"", "line 1: not valid JSON"),
         (f"printf '%s' '{'9' * 5000}' > \"$2\"", "line 1: not valid JSON"),

@@ -348,7 +348,7 @@ def test_an_export_leaves_other_peoples_folders_alone(exchange: Exchange) -> Non
 def test_an_export_that_fails_leaves_nothing(
     exchange: Exchange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, data: bytes) -> None:
+    def full(path: Path, data: bytes, **how: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("synthleak.preflight.export.write_whole", full)

@@ -23,7 +23,7 @@ PROXIES = 32
 
 def expected_stages(setup: Setup, runtime: Runtime) -> dict[str, float]:
     """Return the stages of a run by title, each with the seconds it may take; 0: unknown."""
-    observations, prior = (work.title for work in EVIDENCE)
+    _, observations, prior = (work.title for work in EVIDENCE)
     measurements, prior_measurements = (work.title for work in MEASUREMENTS)
     _, utility = (work.title for work in MORE)
     wanted = sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
