@@ -71,6 +71,26 @@ def test_a_codec_that_is_not_a_text_encoding(tmp_path: Path, codec: str) -> None
         read("jsonl", tmp_path / "r.jsonl", encoding=codec)
 
 
+def test_a_text_is_not_also_what_tables_show(tmp_path: Path) -> None:
+    for setting in (
+        {"id": "text"},
+        {"group": "text"},
+        {"labels": "text"},
+        {"labels": ["a", "text"]},
+    ):
+        with pytest.raises(SpecError, match=r"corpus: .* name the same field, 'text'"):
+            read("jsonl", tmp_path / "r.jsonl", **setting)
+        files = {"members": "m.jsonl", "holdout": "h.jsonl"}
+        with pytest.raises(SpecError, match=r"corpus: .* name the same field, 'text'"):
+            readers.build("split", {**files, **setting}, key="reader", where=("corpus",))
+
+
+def test_a_gzip_file_that_is_broken_and_undecodable(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"text": "secret"}\n\xff\n') + b"not gzip")
+    refused("jsonl", path, "not valid UTF-8")
+
+
 @pytest.mark.parametrize("path", ["a\0b.jsonl", "x" * 5000, "d/" * 3000, "\udcff.jsonl"])
 def test_a_path_that_the_system_refuses(path: str) -> None:
     with pytest.raises(SpecError, match=r"corpus\.path: .*(NUL|too long|Unicode)"):

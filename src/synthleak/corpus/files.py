@@ -84,13 +84,15 @@ def _undecodable_line(path: Path, codec: str, read: int) -> str:
     if "\n".encode(codec)[-1:] != b"\n":  # a line does not end at a byte
         return f"after line {read}"
     number = 0
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-        while line := file.readline(RECORD.value):
-            number += 1
-            try:
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            while line := file.readline(RECORD.value):
+                number += 1
                 line.decode(codec)
-            except UnicodeError:
-                break
+    except UnicodeError:
+        pass
+    except (OSError, EOFError, zlib.error):  # the file is broken too, farther on
+        return f"after line {read}"
     return f"line {number}"
 
 

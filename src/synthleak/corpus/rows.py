@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from synthleak.core.errors import CorpusError
 from synthleak.core.limits import RECORD
@@ -33,6 +33,11 @@ class FieldReader(Reader):
     )
     group: str = Field(default="group", description="column of the person or post; none if absent")
     label_separator: str = Field(default=";", min_length=1)
+
+    @model_validator(mode="after")
+    def _text_apart(self) -> Self:
+        check_apart(self.text, id=self.id, labels=self.labels, group=self.group)
+        return self
 
     def default_name(self) -> str:
         """Return the file's name without its endings, as a name may be written."""
@@ -81,6 +86,16 @@ class FieldReader(Reader):
             return labels_of(row.get(self.labels), self.labels, self.label_separator, where)
         cells = {name: self._cell(row, name, "labels", where) for name in self.labels}
         return tuple(sorted(name for name, cell in cells.items() if is_marked(plain_cell(cell))))
+
+
+def check_apart(text: str, **others: str | tuple[str, ...]) -> None:
+    """Refuse a text that is also an id, label or group: tables and pages show those."""
+    for name, fields in others.items():
+        if text == fields or text in (fields if isinstance(fields, tuple) else ()):
+            raise ValueError(
+                f"{name} and text name the same field, {text!r}; {name} is shown in tables, a text"
+                " never is: name another field"
+            )
 
 
 class UnfitCell(ValueError):  # noqa: N818 - reads as what it is

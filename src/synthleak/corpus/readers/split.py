@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
-from pydantic import ConfigDict, Field, field_serializer
+from pydantic import ConfigDict, Field, field_serializer, model_validator
 
 from synthleak.core.errors import CorpusError
 from synthleak.core.limits import counted
@@ -14,6 +15,7 @@ from synthleak.core.text import fold
 from synthleak.core.validation import DataPath, name_of_file
 from synthleak.corpus.corpus import Corpus, Declared, Reader, Record, Role, Split, readers
 from synthleak.corpus.files import Encoding
+from synthleak.corpus.rows import check_apart
 from synthleak.corpus.sources import MEMORY, Fields, Rows, numbered_rows
 
 
@@ -43,6 +45,11 @@ class SplitFiles(Reader):
     group: str = Field(default="group", description="field of the person or post")
     label_separator: str = Field(default=";", min_length=1)
     encoding: Encoding = "utf-8"
+
+    @model_validator(mode="after")
+    def _text_apart(self) -> Self:
+        check_apart(self.text, id=self.id, labels=self.labels, group=self.group)
+        return self
 
     @field_serializer("members", "holdout", "reference")
     def _place(self, value: Path | Rows | None) -> Path | str | None:
