@@ -28,27 +28,27 @@ RARE_QUANTILE = 0.1
 def record_attributes(
     corpus: Corpus, pool: Pool, vectors: Callable[[], Vectors]
 ) -> list[AttributeRow]:
-    """Return the attributes of every target of a pool; `vectors` are those of the whole corpus.
+    """Return the attributes of every target of a pool; `vectors` are those of `all_records`.
 
     Vectors are scaled to length 1, as the pool rule `outlier` scales them: an outlier by the rule
     is an outlier by the attribute.
     """
     made = _unit(vectors().astype(np.float64))
-    words = [tokens(corpus.records[position].text) for position in pool.targets]
+    words = [tokens(corpus.all_records[position].text) for position in pool.targets]
     known = [tokens(corpus.records[p].text) for p in (*pool.candidates, *pool.auxiliary)]
     targets = made[list(pool.targets)]
     columns = (
         [len(row) for row in words],
-        np.linalg.norm(targets - made.mean(axis=0), axis=1),
+        np.linalg.norm(targets - made[: len(corpus)].mean(axis=0), axis=1),
         nearest_cosine(targets, made[list(pool.candidates)]),
         rare_bigram_density(words, known),
         [
-            len(entities(corpus.records[position].text)) / max(len(row), 1)
+            len(entities(corpus.all_records[position].text)) / max(len(row), 1)
             for position, row in zip(pool.targets, words, strict=True)
         ],
     )
     return [
-        AttributeRow(corpus.name, pool.name, corpus.records[position].id, *map(float, values))
+        AttributeRow(corpus.name, pool.name, corpus.all_records[position].id, *map(float, values))
         for position, *values in zip(pool.targets, *columns, strict=True)
     ]
 

@@ -196,7 +196,10 @@ def merged_setup(audit: Audit, flags: Sequence[Flag], store: StagedStore) -> Set
         for name, flag in merged.items()
         if name not in taken
     ]
-    spec = loaded.spec.model_copy(update={"pool": (*loaded.spec.pool, *sections)})
+    # A merged pool has a game of its own, also where the pools of the audit share theirs.
+    game = loaded.spec.game.model_copy(update={"share_releases": False})
+    pools = (*loaded.spec.pool, *sections)
+    spec = loaded.spec.model_copy(update={"pool": pools, "game": game})
     try:
         setup = set_up(LoadedSpec(spec, loaded.path), store)
     except (PlanError, PoolError) as error:

@@ -6,7 +6,7 @@ It can be pickled: a worker gets the whole setup once, and a list of units.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -21,9 +21,9 @@ from synthleak.corpus.corpus import Corpus, Record, assemble
 from synthleak.encoders.encoder import Vectors, encode_once
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Targets
-from synthleak.plan.plan import Plan, RecordSet, designs, draw_once
+from synthleak.plan.plan import Plan, RecordSet, designs, draw_all
 from synthleak.pools.pool import Pool
-from synthleak.pools.selection import select_all
+from synthleak.pools.selection import select_all, written_in
 from synthleak.releases.release import Generator, Public, Request, public_side
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class Setup:
 
     @cached_property
     def _record_keys(self) -> list[str]:
-        return [digest(record.text, record.labels) for record in self.corpus.records]
+        return [digest(record.text, record.labels) for record in self.corpus.all_records]
 
     def generator_of(self, cell: Cell) -> tuple[GeneratorSection, Generator]:
         """Return the generator of a cell with its section."""
@@ -82,7 +82,7 @@ class Setup:
 
     def records(self, positions: Sequence[int]) -> tuple[Record, ...]:
         """Return the records at these positions."""
-        return tuple(self.corpus.records[position] for position in positions)
+        return tuple(self.corpus.all_records[position] for position in positions)
 
     def release_key(self, cell: Cell, record_set: RecordSet) -> str:
         """Return the key of a release: of contents and settings, never of batch or worker.
@@ -210,6 +210,7 @@ def select(inputs: Inputs, store: Store) -> dict[str, Pool]:
             auxiliary=spec.game.auxiliary,
             seed=spec.seed,
             store=store,
+            share=spec.game.share_releases,
         )
 
 
@@ -217,15 +218,18 @@ def draw(inputs: Inputs, pools: dict[str, Pool], store: Store) -> Setup:
     """Draw the plan of every pool: sets, trials and baselines. The setup is then whole."""
     spec, corpus = inputs.loaded.spec, inputs.corpus
     with inputs.loaded.pointing():
-        plans = {name: draw_once(pool, spec.game, spec.seed, store) for name, pool in pools.items()}
-    publics = {
-        name: public_side(
+        plans = draw_all(pools, spec.game, spec.seed, store)
+    publics: dict[str, Public] = {}
+    for name, pool in pools.items():
+        if publics and spec.game.share_releases:  # one R, and what is derived from it, for all
+            publics[name] = next(iter(publics.values()))
+            continue
+        publics[name] = public_side(
             [corpus.records[p] for p in pool.auxiliary],
             corpus.combinations,
             description=corpus.description,
         )
-        for name, pool in pools.items()
-    }
+    corpus = replace(corpus, written=written_in(pools.values()))
     return Setup(spec, inputs.plugins, corpus, pools, plans, publics, store, inputs.files)
 
 

@@ -19,8 +19,10 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     ValidationError,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -28,6 +30,8 @@ from synthleak.core.errors import SpecError, UserError
 from synthleak.core.validation import Frozen, listed, spec_error
 
 Adjacency = Literal["replace", "add"]
+NEWER = ("share_releases",)
+"""Keys of `[game]` that stored runs do not have."""
 
 
 def _budget(value: float) -> float:
@@ -102,6 +106,17 @@ class GameSection(Frozen):
     rounds: int = Field(default=50, ge=1)
     references: int = Field(default=4, ge=2)
     auxiliary: float = Field(default=0.5, gt=0, lt=1)
+    share_releases: bool = False
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is newer than stored runs and not used: their keys hold this section."""
+        content: dict[str, Any] = write(self)
+        return {
+            key: value
+            for key, value in content.items()
+            if key not in NEWER or value != GameSection.model_fields[key].default
+        }
 
     @field_validator("records", "release_size")
     @classmethod

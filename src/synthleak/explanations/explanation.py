@@ -128,14 +128,14 @@ def explain(
         verdict=str(result.verdict),
         decided_by=decided(result),
         signals=tuple(stories),
-        text=audit.setup.corpus.records[position].text if include_text else None,
+        text=audit.setup.corpus.all_records[position].text if include_text else None,
     )
 
 
 def _cells_of(audit: Audit, record: str) -> tuple[int, list[Cell]]:
     """Return where a record stands in the corpus, and the cells whose pool has it."""
     setup = audit.setup
-    places = {item.id: place for place, item in enumerate(setup.corpus.records)}
+    places = {item.id: place for place, item in enumerate(setup.corpus.all_records)}
     if record not in places:
         raise UserError(
             f"the corpus {setup.corpus.name!r} has no record {record!r}",
@@ -255,7 +255,7 @@ def _release(
 ) -> ReleaseStory:
     setup = audit.setup
     plan = setup.plans[cell.pool]
-    record = setup.corpus.records[plan.targets[target]]
+    record = setup.corpus.all_records[plan.targets[target]]
     texts = [item.text for item in audit.release(cell, place)]
     alone = Targets([record.text], setup.encode)
     observation = Observation(texts, setup.encode)

@@ -8,6 +8,9 @@ of the coins exact. Backgrounds and partners are drawn before any coin, from ano
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,8 +18,16 @@ from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.plan.plan import Design, Plan, Trials, designs, draw_plan
-from synthleak.plan.sets import backgrounds, game_size, instance_sets, reference_sets
+from synthleak.plan.sets import (
+    Placed,
+    backgrounds,
+    game_size,
+    instance_sets,
+    placed,
+    reference_sets,
+)
 from synthleak.pools.pool import Pool
+from synthleak.pools.selection import SHARED
 
 LARGEST_SHARE = 0.1
 """Of the private set, how much the pool records that join may be: more would change the data."""
@@ -49,6 +60,41 @@ class Cohort(Design):
             coins=trials,
         )
 
+    def draw_shared(
+        self, pools: Mapping[str, Pool], game: GameSection, seed: int
+    ) -> dict[str, Plan]:
+        """Draw one game of all targets, and give every pool the coins of its own.
+
+        To a pool the others' coins are part of the background: they are independent of its own, so
+        that a redraw of its own coins is as exact as in a game of its own (docs/method.md §4.3).
+        """
+        targets = tuple(dict.fromkeys(t for pool in pools.values() for t in pool.targets))
+        first = next(iter(pools.values()))
+        together = replace(
+            first,
+            name=SHARED,
+            targets=targets,
+            origins=(SHARED,) * len(targets),
+            written=tuple(item for pool in pools.values() for item in pool.written),
+        )
+        whole = self.draw(together, game, seed)
+        coins = whole.trials.member.reshape(game.instances, len(targets))
+        place = {target: number for number, target in enumerate(targets)}
+        plans = {}
+        for name, pool in pools.items():
+            own = [place[target] for target in pool.targets]
+            trials = trials_of(coins[:, own])
+            plans[name] = replace(
+                whole,
+                pool=name,
+                targets=pool.targets,
+                origins=pool.origins,
+                trials=trials,
+                coins=trials,
+                baselines=tuple(replace(b, uses=b.uses[own]) for b in whole.baselines),
+            )
+        return plans
+
     def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
         """Toss every coin again."""
         return trials_of(toss(game.instances, len(plan.targets), rng))
@@ -74,30 +120,37 @@ def trials_of(coins: Coins) -> Trials:
 
 
 def _check_share(pool: Pool, size: int) -> None:
-    targets = len(pool.targets)
+    targets = sum(pool.copies)
     if targets / 2 > LARGEST_SHARE * size:
+        most = max(pool.copies)
         raise PlanError(
-            f"{targets} targets would be {targets / 2 / size:.0%} of a private set of {size} on"
+            f"{targets} targets{', counted with their copies,' * (most > 1)} would be"
+            f" {targets / 2 / size:.0%} of a private set of {size} on"
             f" average, and a cohort may be at most {LARGEST_SHARE:.0%}",
             "game.records",
-            f"use at least {5 * targets} records, or give the pool {pool.name!r} a size of"
-            f" at most {size // 5}",
+            f"use at least {5 * targets} records, or "
+            + (
+                f"give the pools together at most {size // 5} targets"
+                if pool.name == SHARED
+                else f"give the pool {pool.name!r} a size of at most {size // 5 // most}"
+            ),
         )
 
 
 def _private(
     pool: Pool, drawn: NDArray[np.int64], coins: NDArray[np.bool_], game: GameSection
-) -> list[int]:
+) -> tuple[list[int], list[Placed]]:
     """Return D: `replace` puts a partner in the place of each absent target, `add` nothing.
 
-    Under `add` the background has N − |P|/2 records, so that a private set has N on average.
+    Under `add` the background has N − |P|/2 records, so that a private set has N on average. A
+    target that is in several times has as many partners.
     """
-    targets = np.asarray(pool.targets)
+    targets, inside = np.repeat(pool.targets, pool.copies), np.repeat(coins, pool.copies)
+    partners = drawn[-len(targets) :]
+    joining = placed(pool, targets[inside].tolist(), partners[inside].tolist())
     if game.adjacency == "replace":
-        background, partners = drawn[: -len(targets)], drawn[-len(targets) :]
-        return [*background.tolist(), *np.where(coins, targets, partners).tolist()]
-    background = drawn[: len(drawn) - len(targets) // 2]
-    return [*background.tolist(), *targets[coins].tolist()]
+        return [*drawn[: -len(targets)].tolist(), *partners[~inside].tolist()], joining
+    return drawn[: len(drawn) - len(targets) // 2].tolist(), joining
 
 
 def _baselines(instances: int, references: int) -> dict[str, NDArray[np.bool_]]:

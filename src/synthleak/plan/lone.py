@@ -17,7 +17,15 @@ from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan, Trials, designs, draw_plan
-from synthleak.plan.sets import backgrounds, game_size, instance_sets, reference_sets
+from synthleak.plan.sets import (
+    Placed,
+    backgrounds,
+    check_copies,
+    game_size,
+    instance_sets,
+    placed,
+    reference_sets,
+)
 from synthleak.pools.pool import Pool
 
 
@@ -38,6 +46,7 @@ class Lone(Design):
         """Draw backgrounds, fillers, references and seeds; then toss the coins."""
         _check_playable(pool, game)
         size = game_size(pool, game)
+        check_copies(pool, size)
         drawn = backgrounds(pool, game, size, seed)
         references = reference_sets(pool, game, size, seed)
         coins = toss(pool.origins, game, stream(seed, "coins", pool.name))
@@ -114,15 +123,16 @@ def _check_playable(pool: Pool, game: GameSection) -> None:
 
 def _private(
     pool: Pool, background: NDArray[np.int64], coins: Coins, i: int, game: GameSection
-) -> list[int]:
-    """Return D: the background with the target, or with the filler (or nothing) in its place."""
-    others: list[int]
-    *others, filler = background.tolist()
+) -> tuple[list[int], list[Placed]]:
+    """Return D: the background with the target, or with the filler (or nothing) in its place.
+
+    A target that is in several times takes the places of as many fillers.
+    """
+    copies = pool.copies[coins.target[i]]
+    others, fillers = background[:-copies].tolist(), background[-copies:].tolist()
     if coins.member[i]:
-        others.append(pool.targets[coins.target[i]])
-    elif game.adjacency == "replace":
-        others.append(filler)
-    return others
+        return others, placed(pool, [pool.targets[coins.target[i]]] * copies, fillers)
+    return (others if game.adjacency == "add" else [*others, *fillers]), []
 
 
 def _designate(origins: Sequence[str], n: int, rng: np.random.Generator) -> NDArray[np.int64]:

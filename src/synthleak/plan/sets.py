@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from synthleak.core.seeds import derive, stream
 from synthleak.core.spec import GameSection
 from synthleak.plan.plan import RecordSet
 from synthleak.pools.pool import Pool
+
+Placed = tuple[int, int]
+"""Where a record stands among the others of a set, and the record."""
 
 DEFAULT_RECORDS = 500
 SMALL_RECORDS = 200
@@ -35,6 +38,17 @@ def game_size(pool: Pool, game: GameSection) -> int:
     return size
 
 
+def check_copies(pool: Pool, size: int) -> None:
+    """Refuse copies of one target that are more than a tenth of a private set."""
+    most = max(pool.copies)
+    if most > 1 and most > size / 10:
+        raise PlanError(
+            f"{most} copies of a canary would be {most / size:.0%} of a private set of {size}",
+            "game.records",
+            f"use at least {10 * most} records, or give the pool {pool.name!r} fewer repeats",
+        )
+
+
 def backgrounds(pool: Pool, game: GameSection, size: int, seed: int) -> list[NDArray[np.int64]]:
     """Draw N records from C for each instance; targets replace the last of them."""
     rng = stream(seed, "backgrounds", pool.name)
@@ -42,13 +56,34 @@ def backgrounds(pool: Pool, game: GameSection, size: int, seed: int) -> list[NDA
     return [rng.choice(candidates, size, replace=False) for _ in range(game.instances)]
 
 
-def instance_sets(pool: Pool, records: Sequence[Sequence[int]], seed: int) -> list[RecordSet]:
-    """Name the private sets of a game, and give each its seed."""
+def placed(pool: Pool, joining: Sequence[int], instead: Sequence[int]) -> list[Placed]:
+    """Say where joining targets stand in a set: where the corpus has them.
+
+    A canary has no place in the corpus. It stands where the record stood that it replaces, so that
+    the end of a set tells nothing of who is in it.
+    """
+    written = {item.position for item in pool.written}
+    return [
+        (other if target in written else target, target)
+        for target, other in zip(joining, instead, strict=True)
+    ]
+
+
+def in_order(records: Iterable[int], targets: Iterable[Placed] = ()) -> tuple[int, ...]:
+    """Put the records of a set into the order of the corpus."""
+    everybody = [*((record, record) for record in records), *targets]
+    return tuple(record for _, record in sorted(everybody))
+
+
+def instance_sets(
+    pool: Pool, records: Sequence[tuple[Sequence[int], Sequence[Placed]]], seed: int
+) -> list[RecordSet]:
+    """Name the private sets of a game, others and targets of each, and give each its seed."""
     return [
         RecordSet(
             name=f"instance-{i:03d}",
             form="release",
-            records=tuple(sorted(inside)),
+            records=in_order(*inside),
             seed=derive(seed, "release", pool.name, "instance", i),
         )
         for i, inside in enumerate(records)
@@ -65,7 +100,7 @@ def reference_sets(pool: Pool, game: GameSection, size: int, seed: int) -> list[
     inside = _halves(len(pool.targets), game.references, rng)
     sets = []
     for j, members in enumerate(inside.T):
-        targets = [pool.targets[p] for p in np.flatnonzero(members)]
+        targets = [pool.targets[p] for p in np.flatnonzero(members) for _ in range(pool.copies[p])]
         room = size - len(targets)
         if room < size / 2:
             raise PlanError(
@@ -80,7 +115,8 @@ def reference_sets(pool: Pool, game: GameSection, size: int, seed: int) -> list[
                 "use fewer records, or raise game.auxiliary",
             )
         others = rng.choice(pool.auxiliary, room, replace=False).tolist()
-        records = tuple(sorted([*targets, *others]))
+        places = rng.choice(pool.auxiliary, len(targets)) if pool.written else targets
+        records = in_order(others, placed(pool, targets, np.asarray(places).tolist()))
         seed_of_set = derive(seed, "release", pool.name, "reference", j)
         sets.append(RecordSet(f"reference-{j}", "release", records, seed_of_set))
         sets.append(RecordSet(f"reference-{j}-raw", "raw", records, seed_of_set))

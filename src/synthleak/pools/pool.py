@@ -6,6 +6,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from pydantic import Field
 from synthleak.core.errors import PoolError
 from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.core.seeds import stream
-from synthleak.corpus.corpus import Corpus, Split
+from synthleak.corpus.corpus import Corpus, Record, Split
 from synthleak.encoders.encoder import Vectors
 from synthleak.pools.groups import blocks_of, groups_of
 
@@ -36,6 +37,18 @@ class Given:
 
 
 @dataclass(frozen=True)
+class Written:
+    """A target that no corpus holds: a record made for the test, at a position after the corpus.
+
+    Where it is in, it is there `copies` times (docs/method.md §13).
+    """
+
+    position: int
+    record: Record
+    copies: int = 1
+
+
+@dataclass(frozen=True)
 class Pool:
     """A target pool P and the split of the rest: candidates C and auxiliary R, as positions.
 
@@ -48,12 +61,21 @@ class Pool:
     candidates: tuple[int, ...]
     auxiliary: tuple[int, ...]
     given: Given | None = None
+    written: tuple[Written, ...] = ()
+
+    @cached_property
+    def copies(self) -> tuple[int, ...]:
+        """How often each target is there where it is in: once, but for canaries with repeats."""
+        several = {item.position: item.copies for item in self.written}
+        return tuple(several.get(target, 1) for target in self.targets)
 
     def to_bytes(self) -> bytes:
         """Write the pool for the store."""
         fields = asdict(self)
         if self.given is None:
             del fields["given"]
+        if not self.written:
+            del fields["written"]
         return json.dumps(fields).encode()
 
     @classmethod
@@ -64,7 +86,16 @@ class Pool:
         if given is not None:
             given = Given(tuple(given["member"]), tuple(given["block"]), given["coins"])
         name = fields.pop("name")
-        return cls(name=name, given=given, **{key: tuple(fields[key]) for key in fields})
+        written = tuple(
+            Written(
+                item["position"],
+                Record(**item["record"] | {"labels": tuple(item["record"]["labels"])}),
+                item["copies"],
+            )
+            for item in fields.pop("written", ())
+        )
+        parts = {key: tuple(fields[key]) for key in fields}
+        return cls(name=name, given=given, written=written, **parts)
 
 
 @dataclass(frozen=True)
@@ -96,6 +127,33 @@ class Rule(Plugin):
     def origins(self, targets: Sequence[int], ground: Ground) -> Sequence[str] | None:
         """Return which earlier pool each target came from; none for a pool of its own."""
         return None
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a rule may write targets from: R, and the records that they must not resemble."""
+
+    corpus: Corpus
+    auxiliary: Sequence[Record]
+    others: Sequence[Record]
+    rng: np.random.Generator
+
+
+class Writer(Rule):
+    """A rule that writes its targets: no record of the corpus is one (docs/method.md §13)."""
+
+    size: int = Field(default=60, ge=2, description="how many are written")
+    repeats: int = Field(default=1, ge=1, le=64, description="copies that are in where one is in")
+
+    def select(self, ground: Ground) -> Sequence[int]:
+        """Return the positions of what will be written: those that follow all others."""
+        taken = [position for pool in ground.earlier.values() for position in pool]
+        first = max([len(ground.corpus) - 1, *taken]) + 1
+        return range(first, first + self.size)
+
+    @abstractmethod
+    def write(self, material: Material) -> Sequence[tuple[str, tuple[str, ...]]]:
+        """Return `size` texts with labels. No coin was tossed so far, so none depends on one."""
 
 
 class Filter(Rule):
@@ -179,7 +237,7 @@ def split(
         return _as_given(corpus, corpus.split, name, targets, origins, seed)
     records = corpus.records
     inside = set(targets)
-    groups = {records[t].group for t in targets} - {None}
+    groups = {records[t].group for t in targets if t < len(records)} - {None}
     rest = [
         position
         for position, record in enumerate(records)

@@ -96,16 +96,20 @@ def check_awaited(setup: Setup) -> None:
 
 
 def missing_releases(setup: Setup) -> list[ReleaseUnit]:
-    """Cut the releases that can be made and are not in the store into units."""
-    units = []
+    """Cut the releases that can be made and are not in the store into units, each release once."""
+    units, listed = [], set()
     for cell in setup.cells:
         generator = setup.generator_of(cell)[1]
         missing = [
             position
             for position, item in wanted_sets(setup, cell)
-            if not is_made(setup, cell, item)
+            if setup.release_key(cell, item) not in listed
+            and not is_made(setup, cell, item)
             and generator.awaited(setup.request(cell, item)) is None
         ]
+        listed |= {
+            setup.release_key(cell, setup.plans[cell.pool].sets[position]) for position in missing
+        }
         size = generator.batch
         units += [
             ReleaseUnit(cell, tuple(missing[start : start + size]))
@@ -144,9 +148,9 @@ def header_of(setup: Setup, cell: Cell, record_set: RecordSet) -> Header:
 
 
 def claim_of(setup: Setup, cell: Cell) -> Claim:
-    """Return what the releases of a cell promise."""
+    """Return what the releases of a cell promise: to one record, or to all copies of a canary."""
     _, first = wanted_sets(setup, cell)[0]
-    return header_of(setup, cell, first).claim
+    return header_of(setup, cell, first).claim.for_group(max(setup.pools[cell.pool].copies))
 
 
 def open_release(setup: Setup, text: str) -> list[Synthetic]:

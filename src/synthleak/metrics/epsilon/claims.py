@@ -22,8 +22,7 @@ def comparison_delta(claim: Claim, adjacency: Adjacency, nominal: int, coins: in
     nothing is measured at δ = 1/N².
     """
     if claim.stated:
-        doubled = claim.epsilon if adjacency == "add" else 2 * claim.epsilon
-        return claim.delta_at(doubled, adjacency)
+        return claim.point(adjacency)[1]
     delta = claim.delta if claim.promises else 1 / nominal**2
     return delta if coins is None else audit_delta(delta, coins)
 
