@@ -34,7 +34,7 @@ from synthleak.audit.steps.releases import (
     wanted_sets,
 )
 from synthleak.audit.steps.scores import scores_of
-from synthleak.audit.steps.work import OBSERVATIONS
+from synthleak.audit.steps.work import MODELS, OBSERVATIONS
 from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Progress, Silent
 from synthleak.core.errors import GeneratorError, PlanError, PoolError, UserError
@@ -115,6 +115,7 @@ def adjudicate(
         setup = replace(setup, store=audit.folder.store)
         make_missing_releases(setup, runtime, progress)
         OBSERVATIONS.make(setup, runtime, progress)
+        MODELS.make(setup, runtime, progress)
         rows = [row for flag in playable for row in merged_rows_of(setup, flag)]
         _write(audit, setup, playable, rows)
     return Adjudication(tuple(flags), tuple(rows))

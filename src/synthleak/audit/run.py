@@ -16,7 +16,7 @@ from synthleak.audit.folder import MANIFEST, REPORT, RESULTS, RunFolder
 from synthleak.audit.result import Audit, open_run, results_key
 from synthleak.audit.setup import Setup, draw, read, select
 from synthleak.audit.status import open_finished
-from synthleak.audit.steps.observations import missing_evidence
+from synthleak.audit.steps.observations import check_models, missing_evidence, missing_models
 from synthleak.audit.steps.preconditions import examine
 from synthleak.audit.steps.releases import (
     check_awaited,
@@ -112,6 +112,7 @@ def _admitted(
 ) -> tuple[Setup, list[str]]:
     """Check that the audit can be made in this folder, and begin it there; say what is new."""
     setup.plugins.encoder.check()
+    check_models(setup)
     news = folder.admit(setup, extend=extend)
     check_generators(setup)
     examine(setup)
@@ -202,7 +203,8 @@ def analyse(
     studies, asked = [], [*also]
     for folder in folders:
         audit = open_run(folder)
-        if missing_releases(audit.setup) or missing_evidence(audit.setup):
+        setup = audit.setup
+        if missing_releases(setup) or missing_evidence(setup) or missing_models(setup):
             raise UserError("the audit is not finished", str(folder), "go on with `run` first")
         wanted = {*only, *also} if only else {*also, *audit.setup.spec.analyses.also}
         works = (*MEASUREMENTS, META) if META.title in wanted else MEASUREMENTS

@@ -233,6 +233,12 @@ def draw(inputs: Inputs, pools: dict[str, Pool], store: Store) -> Setup:
     return Setup(spec, inputs.plugins, corpus, pools, plans, publics, store, inputs.files)
 
 
+def without_models(setup: Setup) -> Setup:
+    """Return a setup whose families fit no model: an estimate would take as long as the audit."""
+    families = tuple(member for member in setup.plugins.families if member.model is None)
+    return replace(setup, plugins=replace(setup.plugins, families=families))
+
+
 def set_up(loaded: LoadedSpec, store: Store) -> Setup:
     """Go through the first three stages. Whatever is wrong with a spec is found here."""
     inputs = read(loaded)
@@ -260,6 +266,9 @@ def identity_of(setup: Setup) -> dict[str, Any]:
             }
             for section, generator in plugins.generators
         },
-        "families": {member.name: member.version for member in plugins.families},
+        "families": {
+            member.name: member.version if member.settings is None else dict(member.settings)
+            for member in plugins.families
+        },
         "priors": {attack.kind: attack.identity() for attack in plugins.attacks},
     }

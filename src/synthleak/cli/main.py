@@ -13,6 +13,7 @@ import click
 import synthleak
 from synthleak.cli.adjudicate import adjudicate
 from synthleak.cli.analyse import analyse
+from synthleak.cli.canaries import canaries
 from synthleak.cli.check import check
 from synthleak.cli.compare import compare
 from synthleak.cli.completion import completion
@@ -56,7 +57,7 @@ def cli() -> None:
 
 COMMANDS = (
     *(demo, init, corpus, plan, run, check, report, figures, explain, compare, analyse, tables),
-    *(adjudicate, status, listing, selftest, doctor, completion),
+    *(adjudicate, canaries, status, listing, selftest, doctor, completion),
 )
 for command in COMMANDS:
     cli.add_command(command)

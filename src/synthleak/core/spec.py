@@ -159,10 +159,29 @@ class GeneratorSection(PluginSection):
         return value
 
 
+class ModelSection(PluginSection):
+    """A family that fits a model: its kind, or a table with its kind and settings."""
+
+    kind: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+
 class EvidenceSection(Frozen):
-    """`[evidence]`: which proxy families look at the releases (docs/method.md §6)."""
+    """`[evidence]`: which proxy families look at the releases (docs/method.md §6, §14)."""
 
     families: Literal["all"] | tuple[str, ...] = "all"
+    also: Annotated[tuple[ModelSection, ...], BeforeValidator(listed)] = ()
+
+    @field_validator("also")
+    @classmethod
+    def _each_once(cls, value: tuple[ModelSection, ...]) -> tuple[ModelSection, ...]:
+        if len({section.kind for section in value}) < len(value):
+            raise ValueError("name each family once")
+        return value
 
 
 class AnalysesSection(Frozen):

@@ -22,6 +22,7 @@ from synthleak.core.cell import format_epsilon
 from synthleak.report.environment import environment
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.page.assets import packed, policy
+from synthleak.report.page.canaries import canaries
 from synthleak.report.page.cells import proxy_sheet, sections
 from synthleak.report.page.maps import LEGEND, maps
 from synthleak.report.page.material import Material, material_of
@@ -45,12 +46,16 @@ class Page:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page: its id and title, its template, and what the template shows."""
+    """A section of the page: its id and title, its template, and what the template shows.
+
+    One that is not `shown` is left out of the page and of its menu.
+    """
 
     id: str
     title: str
     template: str
     content: Callable[[Page], dict[str, Any]]
+    shown: Callable[[Page], bool] = lambda page: True
 
 
 SECTIONS = (
@@ -82,6 +87,13 @@ SECTIONS = (
             "brief": len(p.material.rows("records")) >= MANY,
             "named": named(p.material),
         },
+    ),
+    Section(
+        "canaries",
+        "Canaries",
+        "canaries.html",
+        lambda p: {"canaries": canaries(p.material)},
+        lambda p: bool(canaries(p.material)),
     ),
     Section(
         "method",
@@ -122,7 +134,7 @@ def _content(page: Page) -> dict[str, Any]:
         "marks": MARKS,
         "verdicts": page.verdicts,
         "known": KNOWLEDGE,
-        "parts": SECTIONS,
+        "parts": [section for section in SECTIONS if section.shown(page)],
         "sheets": {name: packed(content) for name, content in sheets.items()},
         "plots": [packed(figure.for_page()) for figure in material.figures],
         "scripts": [Markup(script) for script in scripts],

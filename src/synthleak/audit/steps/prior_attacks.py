@@ -18,7 +18,7 @@ from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
 from synthleak.core.store import name_of
 from synthleak.evidence.attack import Attack, attack_key, observe
-from synthleak.evidence.observation import TextSet
+from synthleak.evidence.observation import Floats, TextSet
 from synthleak.evidence.table import get_evidence, put_evidence
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
 from synthleak.plan.plan import Plan, designs
@@ -156,7 +156,8 @@ def prior_key(setup: Setup, cell: Cell, attack: Attack) -> str:
     )
 
 
-def _measure(setup: Setup, cell: Cell, attack: Attack) -> AttackMeasurements:
+def seen_by(setup: Setup, cell: Cell, attack: Attack) -> Floats:
+    """Return `[set, target, column]`: what an attack saw on the sets of a cell."""
     plan = setup.plans[cell.pool]
     values = np.zeros((len(plan.sets), len(plan.targets), attack.columns))
     done = [0] * len(plan.sets)
@@ -164,7 +165,13 @@ def _measure(setup: Setup, cell: Cell, attack: Attack) -> AttackMeasurements:
         block = get_evidence(setup.store, key)
         values[position, done[position] : done[position] + len(block)] = block
         done[position] += len(block)
+    return values
+
+
+def _measure(setup: Setup, cell: Cell, attack: Attack) -> AttackMeasurements:
+    plan = setup.plans[cell.pool]
     design = designs.get(plan.design).plugin
+    values = seen_by(setup, cell, attack)
     return measure_attack(attack, values, design, plan, _assignments(setup, cell))
 
 

@@ -13,7 +13,12 @@ from typing import Any, Literal
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import measurement_needs
 from synthleak.audit.steps.meta_classifier import meta_needs, meta_needs_if_asked
-from synthleak.audit.steps.observations import look_at, missing_evidence
+from synthleak.audit.steps.observations import (
+    look_at,
+    look_with_models,
+    missing_evidence,
+    missing_models,
+)
 from synthleak.audit.steps.prior_attacks import (
     attack_observation,
     missing_attacks,
@@ -35,7 +40,7 @@ class Work:
     title: str
     missing: Callable[[Setup], list[Any]]
     task: Callable[[Setup, Any], int]
-    of: Literal["release", "observation", "cell"]
+    of: Literal["release", "observation", "model", "cell"]
 
     def make(self, setup: Setup, runtime: Runtime, progress: Progress) -> int:
         """Make what is missing, and return how many steps that took."""
@@ -57,6 +62,8 @@ class Work:
     def _shares(self, setup: Setup, runtime: Runtime) -> list[tuple[list[Any], int]]:
         """Return the missing units, those first whose generator wants the machine for itself."""
         units = self.missing(setup)
+        if self.of == "model":  # one process holds the device
+            return [(units, 1)]
         if self.of != "release":
             return [(units, runtime.workers)]
         alone = [unit for unit in units if setup.generator_of(unit.cell)[1].exclusive]
@@ -88,8 +95,10 @@ def _make(needs: Callable[[Setup, Cell], list[Need]], setup: Setup, cell: Cell) 
 
 RELEASES = Work("releases", missing_releases, make_releases, "release")
 OBSERVATIONS = Work("observations", missing_evidence, look_at, "observation")
+MODELS = Work("observations by a model", missing_models, look_with_models, "model")
 EVIDENCE = (
     OBSERVATIONS,
+    MODELS,
     Work("prior attacks", missing_attacks, attack_observation, "observation"),
 )
 MEASUREMENTS = (
@@ -101,5 +110,5 @@ MORE = (of_cells("meta", meta_needs_if_asked), of_cells("utility", utility_needs
 META = of_cells("meta", meta_needs)
 """The meta-classifier, whether or not the spec asks for it."""
 
-AFTER_RELEASES = (*EVIDENCE, *MEASUREMENTS, *MORE)
-"""What follows the releases, for an estimate of its cost."""
+AFTER_RELEASES = (*(work for work in EVIDENCE if work is not MODELS), *MEASUREMENTS, *MORE)
+"""What follows the releases, for an estimate of its cost, which leaves models out."""

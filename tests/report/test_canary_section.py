@@ -1,0 +1,77 @@
+"""An audit with canaries: words, claim and section of their own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import synthleak
+from synthleak.core.spec import parse_spec
+from synthleak.report.html import render
+
+
+def audit_of(out: Path, **game: Any) -> Any:
+    spec = {
+        "seed": 3,
+        "corpus": {"reader": "demo", "size": 600},
+        "encoders": {"pools": "hashing", "evidence": "hashing"},
+        "pool": [
+            {"name": "outlier", "rule": "outlier", "percentile": 90, "size": 8},
+            {"name": "canaries", "rule": "canary", "size": 8, "repeats": 2},
+        ],
+        "game": {"design": "cohort", "instances": 12, "records": 140, "share_releases": True},
+        "generator": [{"kind": "echo", "p": 0.5}, {"kind": "ngram", "epsilon": [1]}],
+        "evidence": {"families": ["char_overlap", "bm25"]},
+        "prior": [],
+    }
+    return synthleak.run(parse_spec(spec), out)
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return audit_of(tmp_path_factory.mktemp("run") / "run")
+
+
+def test_canaries_have_a_section_of_their_own(audit: Any) -> None:
+    page = render(audit.results).decode()
+    section = page[page.index('<section id="canaries"') :]
+    section = section[: section.index("</section>")]
+    assert '<a href="#canaries">Canaries</a>' in page
+    assert "outlier" not in section and section.count("<tr>") == 3
+    assert "that of a group of as many records" in section
+
+
+def test_canaries_are_counted_by_themselves(audit: Any) -> None:
+    rows = next(outcome.rows for outcome in audit.outcomes if outcome.name == "views")
+    counted = {row.pools: row.cells for row in rows if row.generator == "echo"}
+    assert counted == {"selected": 1, "all": 1, "canaries": 1}
+    attributes = next(outcome for outcome in audit.outcomes if outcome.name == "attributes")
+    assert "canaries" not in {getattr(row, "pool", "") for row in attributes.rows}
+
+
+def test_the_claim_is_that_of_all_copies(audit: Any) -> None:
+    rows = {(row.pool, row.generator): row for row in audit.cells}
+    one, two = rows["outlier", "ngram"], rows["canaries", "ngram"]
+    assert two.epsilon_claim > 1.8 * one.epsilon_claim
+    claims = {cell.pool: audit.claim(cell) for cell in audit.setup.cells}
+    assert (claims["outlier"].group, claims["canaries"].group) == (1, 2)
+
+
+def test_words_name_canaries_and_nobody(audit: Any) -> None:
+    said = [result for result in audit.results.cells if result.cell.generator == "echo"]
+    people, canaries = (" ".join(synthleak.report.verdict.details(one)) for one in said)
+    assert "8 canaries can be named" in canaries and "nobody's record" in canaries
+    assert "records can be named" in people and "nobody" not in people
+
+
+def test_no_text_of_a_canary_is_in_the_results(audit: Any) -> None:
+    """Its beginning is that of a record."""
+    texts = [item.record.text for item in audit.setup.pools["canaries"].written]
+    files = [*audit.folder.root.glob("*.*"), *audit.folder.results.rglob("*.*")]
+    assert files
+    for path in files:
+        content = path.read_bytes()
+        assert not any(json.dumps(text)[1:-1].encode() in content for text in texts), path
