@@ -87,7 +87,9 @@ def specs(args: argparse.Namespace) -> None:
         path = os.path.relpath(args.corpus.resolve(), args.to.resolve())
         corpus = {"reader": "jsonl", "path": path, "name": "goemotions"}
     budgets = [e for e in BUDGETS if not args.tiny or e in (math.inf, 16)]
-    sizes = {"pool": 10, "few": 4, "copies": 4} if args.tiny else {"pool": 50, "few": 12, "copies": 8}
+    sizes = (
+        {"pool": 10, "few": 4, "copies": 4} if args.tiny else {"pool": 50, "few": 12, "copies": 8}
+    )
     game = {"instances": 10, "records": 100} if args.tiny else {"instances": 100, "records": 500}
     model = {"backbone": args.backbone} if args.backbone else {}
     small = {"rank": 2, "max_tokens": 16, "device": "cpu"} if args.tiny else {"max_tokens": 64}

@@ -54,9 +54,7 @@ def main() -> None:
         Observation([rest[n] for n in rng.permutation(len(rest))[: args.texts]], Hashing().encode)
         for _ in range(args.observations)
     ]
-    proxy = LanguageModelProxy(
-        backbone=args.backbone, max_tokens=args.max_tokens, dtype=args.dtype
-    )
+    proxy = LanguageModelProxy(backbone=args.backbone, max_tokens=args.max_tokens, dtype=args.dtype)
     start = time.perf_counter()
     proxy.check()
     loaded = time.perf_counter() - start
@@ -113,7 +111,10 @@ def slowly(proxy: LanguageModelProxy, targets: Targets, seen: Observation) -> np
         return np.array([float(table[n - 1, example.tokens[n]]) for n in places])
 
     bare = [scores(text) for text in targets.texts]
-    hooks = [layer.register_forward_hook(_adding(pair)) for layer, pair in zip(shared.layers, pairs, strict=True)]
+    hooks = [
+        layer.register_forward_hook(_adding(pair))
+        for layer, pair in zip(shared.layers, pairs, strict=True)
+    ]
     examples = [example_of(text, backbone, proxy.max_tokens) for text in seen.texts]
     config = Tuning(proxy.epochs, proxy.batch_size, proxy.rank, proxy.learning_rate).config(
         len(examples)

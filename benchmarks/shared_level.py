@@ -49,9 +49,7 @@ def pools() -> dict[str, Pool]:
 
 def p_value(seed: int, *, shared: bool, leak: float = 0.0, redraws: int = 199) -> float:
     """Play one audit and return p of the second pool."""
-    game = GameSection(
-        design="cohort", instances=INSTANCES, records=120, share_releases=shared
-    )
+    game = GameSection(design="cohort", instances=INSTANCES, records=120, share_releases=shared)
     design = designs.get("cohort").plugin
     if shared:
         plans = design.draw_shared(pools(), game, seed)
@@ -75,7 +73,9 @@ def made(plans: dict[str, Plan], seed: int, leak: float, shared: bool) -> np.nda
     record of the second pool resembles one of them.
     """
     rng = stream(seed, "scores")
-    noise = rng.normal(size=(INSTANCES, TARGETS, SIGNALS)) + rng.normal(size=(INSTANCES, 1, SIGNALS))
+    noise = rng.normal(size=(INSTANCES, TARGETS, SIGNALS)) + rng.normal(
+        size=(INSTANCES, 1, SIGNALS)
+    )
     own = plans["asked"].trials.member.reshape(INSTANCES, TARGETS, 1)
     noise += leak * own
     if shared:
