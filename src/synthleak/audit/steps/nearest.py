@@ -32,18 +32,23 @@ def _key(setup: Setup, cell: Cell) -> str:
 
 def _look(setup: Setup, cell: Cell) -> list[NearestRow]:
     named = [row.target for row in MEASUREMENTS.get(setup, cell).records if row.q <= NAMED]
-    plan = setup.plans[cell.pool]
-    records = {target: setup.corpus.records[plan.targets[target]] for target in named}
+    plan, pool, names = (
+        setup.plans[cell.pool],
+        setup.pools[cell.pool],
+        setup.target_names(cell.pool),
+    )
     chosen = _releases(setup, cell, named)
     rows = []
     for place in sorted(set(chosen.values())):
         asked = [target for target in named if chosen[target] == place]
         texts = [record.text for record in _release(setup, cell, place)]
-        found = nearest_rows([records[target].text for target in asked], texts, COUNT)
+        own = [setup.records(pool.records_of(target)) for target in asked]
+        looked = iter(nearest_rows([item.text for some in own for item in some], texts, COUNT))
+        found = [_nearest([next(looked) for _ in some]) for some in own]
         rows += [
             NearestRow(
                 **cell.columns,
-                record=records[target].id,
+                record=names[target],
                 release=plan.sets[place].name,
                 rank=rank,
                 row=row,
@@ -53,6 +58,18 @@ def _look(setup: Setup, cell: Cell) -> list[NearestRow]:
             for rank, (row, similarity) in enumerate(nearest, start=1)
         ]
     return rows
+
+
+def _nearest(found: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:
+    """Return the rows most like any of a target's records, the most similar first.
+
+    >>> _nearest([[(4, 0.5), (1, 0.2)], [(4, 0.9)]])
+    [(4, 0.9), (1, 0.2)]
+    """
+    best: dict[int, float] = {}
+    for row, similarity in (one for rows in found for one in rows):
+        best[row] = max(similarity, best.get(row, similarity))
+    return sorted(best.items(), key=lambda one: -one[1])[:COUNT]
 
 
 def _releases(setup: Setup, cell: Cell, named: Sequence[int]) -> dict[int, int]:
