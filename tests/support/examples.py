@@ -159,6 +159,7 @@ def sentence_model(folder: Path) -> Settings:
 
 
 EXAMPLES: dict[tuple[str, str], Example] = {
+    ("pool rule", "canary"): lambda _: {"size": 6},
     ("reader", "jsonl"): jsonl,
     ("reader", "csv"): table(","),
     ("reader", "tsv"): table("\t"),

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from synthleak.analyses.cell_data import (
+    CANARIES,
+    CANARY,
     CONTROLS,
     EVERY,
     POOLS,
@@ -62,9 +64,11 @@ class Study:
         return value
 
     def groups(self, corpus: str, pool: str) -> tuple[str, ...]:
-        """Return which of `selected`, `controls` and `all` a pool counts in."""
+        """Return which of `selected`, `controls`, `all` and `canaries` a pool counts in."""
         rules = self.once("rules", lambda: {(p.corpus, p.name): p.rule for p in self.pools})
         rule = rules.get((corpus, pool))
+        if rule == CANARY:
+            return (CANARIES,)
         if rule in (None, UNION):
             return (EVERY,)
         return (CONTROLS if rule == RANDOM else SELECTED, EVERY)

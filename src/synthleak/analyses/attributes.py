@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.analyses.analysis import NO_CELL, Study, Unavailable, analysis
-from synthleak.analyses.cell_data import ATTRIBUTES, UNION, Signal
+from synthleak.analyses.cell_data import ATTRIBUTES, CANARY, UNION, Signal
 from synthleak.analyses.cells import known
 from synthleak.analyses.chosen import RULES, SPLIT, TOO_FEW, Group, groups_of
 from synthleak.core.seeds import stream
@@ -86,7 +86,7 @@ def _matrices(study: Study) -> dict[str, list[Matrix]]:
         (row.corpus, row.pool, row.record): [getattr(row, name) for name in ATTRIBUTES]
         for row in study.attributes
     }
-    groups = [group for group in groups_of(study) if group.pool.rule != UNION]
+    groups = [group for group in groups_of(study) if group.pool.rule not in (UNION, CANARY)]
     permutations = max(PERMUTATIONS, 25 * len(ATTRIBUTES) * len(groups))
     found: dict[str, list[Matrix]] = {rule: [] for rule in RULES}
     for group in groups:

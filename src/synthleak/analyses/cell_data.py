@@ -19,13 +19,14 @@ from synthleak.metrics.meta_classifier import MetaMeasurements
 from synthleak.metrics.records.profile import Profile
 from synthleak.plan.plan import Design, Plan, designs
 
-RANDOM, UNION = "random", "union"
-"""The rules of control pools and of merged pools; every other pool counts as selected."""
+RANDOM, UNION, CANARY = "random", "union", "canary"
+"""Rules whose pools are controls, merged, or written; every other pool was selected."""
 
-SELECTED, CONTROLS, EVERY = "selected", "controls", "all"
-POOLS = (SELECTED, CONTROLS, EVERY)
-"""The groups of pools that aggregates over cells are given for: controls would dilute what selected
-pools show (docs/method.md §10). Merged pools count in `all` only."""
+SELECTED, CONTROLS, EVERY, CANARIES = "selected", "controls", "all", "canaries"
+POOLS = (SELECTED, CONTROLS, EVERY, CANARIES)
+"""An aggregate over cells is given for each of these, since controls would dilute what selected
+pools show (docs/method.md §10). Merged pools count in `all` only, and canaries, who are nobody,
+count by themselves (docs/method.md §13)."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.analyses.analysis import Study, Unavailable, analysis
-from synthleak.analyses.cell_data import UNION, CellData, Signal
+from synthleak.analyses.cell_data import CANARY, UNION, CellData, Signal
 from synthleak.analyses.chosen import TOO_FEW, Group, by_pool, groups_of
 from synthleak.core.seeds import stream
 from synthleak.evidence.observation import Floats
@@ -66,7 +66,7 @@ class ConsistencyRow:
 )
 def consistency(study: Study) -> Sequence[ConsistencyRow]:
     """Whether the same records leak under another generator, budget or scenario."""
-    groups = [group for group in groups_of(study) if group.pool.rule != UNION]
+    groups = [group for group in groups_of(study) if group.pool.rule not in (UNION, CANARY)]
     rows = [row for same in by_pool(groups) for row in _pool(same)]
     if not rows:
         raise Unavailable(_missing(groups))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthleak.analyses.analysis import Study
-from synthleak.analyses.cell_data import RANDOM, UNION, CellData
+from synthleak.analyses.cell_data import CANARY, RANDOM, UNION, CellData
 from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.null import holm
@@ -43,7 +43,7 @@ class Difference:
 
 def is_selected(cell: CellData) -> bool:
     """Say whether a cell's pool was selected by a property of its records."""
-    return cell.pool.rule not in (RANDOM, UNION)
+    return cell.pool.rule not in (RANDOM, UNION, CANARY)
 
 
 def controls_of(study: Study, cell: CellData) -> list[CellData]:

@@ -27,7 +27,7 @@ RARE_QUANTILE = 0.1
 def record_attributes(
     corpus: Corpus, pool: Pool, vectors: Callable[[], Vectors]
 ) -> list[AttributeRow]:
-    """Return the attributes of every target of a pool; `vectors` are those of the whole corpus.
+    """Return the attributes of every target of a pool; `vectors` are those of `all_records`.
 
     Those of a person are the means over the person's records.
 
@@ -35,20 +35,20 @@ def record_attributes(
     is an outlier by the attribute.
     """
     made = _unit(vectors().astype(np.float64))
-    words = [tokens(corpus.records[position].text) for position in pool.asked]
+    words = [tokens(corpus.all_records[position].text) for position in pool.asked]
     known = [tokens(corpus.records[p].text) for p in (*pool.candidates, *pool.auxiliary)]
     targets = made[list(pool.asked)]
     columns: tuple[Sequence[float] | Floats, ...] = (
         [len(row) for row in words],
-        np.linalg.norm(targets - made.mean(axis=0), axis=1),
+        np.linalg.norm(targets - made[: len(corpus)].mean(axis=0), axis=1),
         nearest_cosine(targets, made[list(pool.candidates)]),
         rare_bigram_density(words, known),
         [
-            len(entities(corpus.records[position].text)) / max(len(row), 1)
+            len(entities(corpus.all_records[position].text)) / max(len(row), 1)
             for position, row in zip(pool.asked, words, strict=True)
         ],
     )
-    names = [corpus.records[position].id for position in pool.targets]
+    names = [corpus.all_records[position].id for position in pool.targets]
     if pool.persons is not None:
         names = [corpus.person_names[position] for position in pool.targets]
         starts = starts_of(pool.sizes)

@@ -34,7 +34,7 @@ from synthleak.audit.steps.releases import (
     wanted_sets,
 )
 from synthleak.audit.steps.scores import scores_of
-from synthleak.audit.steps.work import OBSERVATIONS
+from synthleak.audit.steps.work import MODELS, OBSERVATIONS
 from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Progress, default_progress
 from synthleak.core.errors import GeneratorError, PlanError, PoolError, UserError
@@ -115,6 +115,7 @@ def adjudicate(
         setup = replace(setup, store=audit.folder.store)
         make_missing_releases(setup, runtime, progress)
         OBSERVATIONS.make(setup, runtime, progress)
+        MODELS.make(setup, runtime, progress)
         rows = [row for flag in playable for row in merged_rows_of(setup, flag)]
         _write(audit, setup, playable, rows)
     return Adjudication(tuple(flags), tuple(rows))
@@ -196,7 +197,10 @@ def merged_setup(audit: Audit, flags: Sequence[Flag], store: StagedStore) -> Set
         for name, flag in merged.items()
         if name not in taken
     ]
-    spec = loaded.spec.model_copy(update={"pool": (*loaded.spec.pool, *sections)})
+    # A merged pool has a game of its own, also where the pools of the audit share theirs.
+    game = loaded.spec.game.model_copy(update={"share_releases": False})
+    pools = (*loaded.spec.pool, *sections)
+    spec = loaded.spec.model_copy(update={"pool": pools, "game": game})
     try:
         setup = set_up(LoadedSpec(spec, loaded.path), store)
     except (PlanError, PoolError) as error:

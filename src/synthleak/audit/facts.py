@@ -43,6 +43,7 @@ def size_facts(setup: Setup, name: str, release_size: int) -> dict[str, Any]:
         "records": setup.plans[name].nominal,
         "release_size": release_size,
         "expressible": setup.publics[name].expresses(setup.records(pool.asked)),
+        **({"written": len(pool.written), "copies": max(pool.copies)} if pool.written else {}),
     }
 
 

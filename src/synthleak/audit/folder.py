@@ -375,7 +375,15 @@ def resolved(setup: Setup) -> dict[str, Any]:
             }
             for section, generator in plugins.generators
         ],
-        "evidence": {"families": [member.name for member in plugins.families]},
+        "evidence": {
+            "families": [member.name for member in plugins.families if member.model is None],
+            "also": [
+                {"kind": member.name, **settings_of(member.model)}
+                for member in plugins.families
+                if member.model is not None
+            ]
+            or None,
+        },
         "prior": [{"kind": attack.kind, **attack.model_dump()} for attack in plugins.attacks],
         "analyses": {"also": list(spec.analyses.also)},
     }

@@ -14,6 +14,7 @@ from synthleak.corpus.corpus import Corpus, Reader, readers
 from synthleak.encoders.encoder import Encoder, Vectors, encode_once, encoders
 from synthleak.evidence.attack import Attack, attacks
 from synthleak.evidence.family import Family
+from synthleak.evidence.model_family import model_families
 from synthleak.evidence.table import chosen_families
 from synthleak.pools.pool import rules
 from synthleak.pools.selection import PoolOrder
@@ -57,6 +58,12 @@ def build_plugins(loaded: LoadedSpec) -> Plugins:
         )
         _check_budgets(section, generator, position)
         made.append((section, generator))
+    also = [
+        model_families.build(
+            section.kind, section.settings, key="kind", where=("evidence", "also", at), base=base
+        ).family()
+        for at, section in enumerate(spec.evidence.also)
+    ]
     return Plugins(
         reader=readers.build(
             spec.corpus.reader, spec.corpus.settings, key="reader", where=("corpus",), base=base
@@ -65,7 +72,7 @@ def build_plugins(loaded: LoadedSpec) -> Plugins:
         encoder=encoder(spec.encoders.evidence, "evidence"),
         orders=tuple(orders),
         generators=tuple(made),
-        families=tuple(chosen_families(spec.evidence.families)),
+        families=(*chosen_families(spec.evidence.families), *also),
         attacks=tuple(
             attacks.build(
                 section.kind, section.settings, key="kind", where=("prior", position), base=base

@@ -20,6 +20,7 @@ REMOVED = {
     "releases": f"{STORE}/text",
     "answers of language models": f"{STORE}/answers",
     "vectors of texts": f"{STORE}/vectors",
+    "pools with canaries": f"{STORE}/written",
     "report with texts": CONFIDENTIAL,
     "private temporary files": PRIVATE,
 }

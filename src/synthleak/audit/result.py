@@ -405,6 +405,7 @@ class Audit:
                 cells=len(self.measurements),
                 counted=not given and self.setup.spec.game.adjacency == "add",
                 copies=self._copies_in(cell),
+                canaries=bool(self.setup.pools[cell.pool].written),
             )
             for cell, figures in self.measurements.items()
         )

@@ -19,7 +19,7 @@ from synthleak.audit.sources import AnyAudit, Source, named_audits
 from synthleak.audit.status import open_finished
 from synthleak.audit.steps.forecast import REPORT as PAGE
 from synthleak.audit.steps.forecast import expected_stages
-from synthleak.audit.steps.observations import missing_evidence
+from synthleak.audit.steps.observations import check_models, missing_evidence, missing_models
 from synthleak.audit.steps.preconditions import examine
 from synthleak.audit.steps.profiles import discard_profiles
 from synthleak.audit.steps.releases import (
@@ -123,6 +123,7 @@ def _admitted(
 ) -> tuple[Setup, list[str]]:
     """Check that the audit can be made in this folder, and begin it there; say what is new."""
     setup.plugins.encoder.check()
+    check_models(setup)
     news = folder.admit(setup, extend=extend)
     check_generators(setup)
     examine(setup)
@@ -214,8 +215,8 @@ def analyse(
             analyses.get(name, option)
     studies, asked = [], [*also]
     for _, audit in named_audits(audits, open_run):
-        folder = str(audit.folder.root)
-        if missing_releases(audit.setup) or missing_evidence(audit.setup):
+        folder, setup = str(audit.folder.root), audit.setup
+        if missing_releases(setup) or missing_evidence(setup) or missing_models(setup):
             raise UserError("the audit is not finished", folder, "go on with `run` first")
         wanted = {*only, *also} if only else {*also, *audit.setup.spec.analyses.also}
         works = (*MEASUREMENTS, META) if META.title in wanted else MEASUREMENTS

@@ -22,10 +22,10 @@ from synthleak.encoders.encoder import Vectors, encode_once
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Targets
 from synthleak.evidence.persons import person_proxies
-from synthleak.plan.plan import Plan, RecordSet, designs, draw_once
+from synthleak.plan.plan import Plan, RecordSet, designs, draw_all
 from synthleak.pools.persons import Persons, persons_of
 from synthleak.pools.pool import Pool
-from synthleak.pools.selection import select_all
+from synthleak.pools.selection import select_all, written_in
 from synthleak.releases.release import Generator, Public, Request, owners_of, public_side
 
 T = TypeVar("T")
@@ -97,7 +97,7 @@ class Setup:
 
     @cached_property
     def _record_keys(self) -> list[str]:
-        return [digest(record.text, record.labels) for record in self.corpus.records]
+        return [digest(record.text, record.labels) for record in self.corpus.all_records]
 
     def generator_of(self, cell: Cell) -> tuple[GeneratorSection, Generator]:
         """Return the generator of a cell with its section."""
@@ -105,7 +105,7 @@ class Setup:
 
     def records(self, positions: Sequence[int]) -> tuple[Record, ...]:
         """Return the records at these positions."""
-        return tuple(self.corpus.records[position] for position in positions)
+        return tuple(self.corpus.all_records[position] for position in positions)
 
     def target_names(self, pool: str) -> tuple[str, ...]:
         """Return what tables call the targets of a pool: ids of records, or persons' names."""
@@ -258,6 +258,7 @@ def select(inputs: Inputs, store: Store) -> dict[str, Pool]:
             seed=spec.seed,
             store=store,
             max_records=spec.game.max_records if spec.game.persons else None,
+            share=spec.game.share_releases,
         )
 
 
@@ -265,18 +266,27 @@ def draw(inputs: Inputs, pools: dict[str, Pool], store: Store) -> Setup:
     """Draw the plan of every pool: sets, trials and baselines. The setup is then whole."""
     spec, corpus = inputs.loaded.spec, inputs.corpus
     with inputs.loaded.pointing():
-        plans = {name: draw_once(pool, spec.game, spec.seed, store) for name, pool in pools.items()}
-    publics = {
-        name: public_side(
+        plans = draw_all(pools, spec.game, spec.seed, store)
+    publics: dict[str, Public] = {}
+    for name, pool in pools.items():
+        if publics and spec.game.share_releases:  # one R, and what is derived from it, for all
+            publics[name] = next(iter(publics.values()))
+            continue
+        publics[name] = public_side(
             [corpus.records[p] for p in pool.auxiliary],
             corpus.combinations,
             description=corpus.description,
         )
-        for name, pool in pools.items()
-    }
     orders = tuple(o for o in inputs.plugins.orders if o.names()[0] in pools)
     plugins = replace(inputs.plugins, orders=orders)
+    corpus = replace(corpus, written=written_in(pools.values()))
     return Setup(spec, plugins, corpus, pools, plans, publics, store, inputs.files)
+
+
+def without_models(setup: Setup) -> Setup:
+    """Return a setup whose families fit no model: an estimate would take as long as the audit."""
+    families = tuple(member for member in setup.plugins.families if member.model is None)
+    return replace(setup, plugins=replace(setup.plugins, families=families))
 
 
 def set_up(loaded: LoadedSpec, store: Store) -> Setup:
@@ -306,6 +316,9 @@ def identity_of(setup: Setup) -> dict[str, Any]:
             }
             for section, generator in plugins.generators
         },
-        "families": {member.name: member.version for member in plugins.families},
+        "families": {
+            member.name: member.version if member.settings is None else dict(member.settings)
+            for member in plugins.families
+        },
         "priors": {attack.kind: attack.identity() for attack in plugins.attacks},
     }

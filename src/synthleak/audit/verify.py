@@ -24,6 +24,7 @@ from synthleak.audit.steps.measurements import measurement_needs
 from synthleak.audit.steps.observations import (
     evidence_keys,
     missing_evidence,
+    missing_models,
     observations,
     observed,
 )
@@ -46,7 +47,7 @@ from synthleak.releases.release import dump_texts
 VERIFIED, DIFFERS, UNCHECKED = "verified", "differs", "not checked"
 NAMED = 3
 """Differences that are named one by one."""
-_REMADE = ("pool/", "plan/")
+_REMADE = ("pool/", "written/", "plan/")
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def verify(
         why = f"the records cannot be read ({error}): pools, tables and units are not compared"
         return Verification((*found, Finding("records", UNCHECKED, why)), draw)
     found.append(_identity(setup, manifest))
-    found.append(_seeds(store, folder.store))
+    found.append(_seeds(store, folder.store, purged="purged" in manifest))
     found.append(_unless_damaged("releases", partial(_releases, setup)))
     found.append(_unless_damaged("evidence", partial(_evidence, setup)))
     found.append(_unless_damaged("tables", partial(_tables, setup, folder, manifest)))
@@ -176,8 +177,13 @@ def _identity(setup: Setup, manifest: dict[str, Any]) -> Finding:
     return _compared("spec", differing, whole)
 
 
-def _seeds(remade: Remaking, kept: Store) -> Finding:
-    made = {name: data for name, data in remade.held_back.items() if name.startswith(_REMADE)}
+def _seeds(remade: Remaking, kept: Store, *, purged: bool) -> Finding:
+    made = {
+        name: data
+        for name, data in remade.held_back.items()
+        if name.startswith(_REMADE)
+        and not (purged and name.startswith("written/") and not kept.exists(name))
+    }
     differing = [name for name, data in made.items() if not _is(kept, name, data)]
     return _compared("seed", differing, f"{len(made)} pools and plans drawn again are the same")
 
@@ -207,6 +213,7 @@ def _releases(setup: Setup) -> Finding:
 
 def _evidence(setup: Setup) -> Finding:
     missing = [f"{unit.pool} on {unit.text}" for unit in missing_evidence(setup)]
+    missing += [f"{one.family} in {one.pool}, {len(one.sets)}" for one in missing_models(setup)]
     return _compared("evidence", missing, "every family has looked at every observation")
 
 
@@ -315,6 +322,9 @@ def _look_again(
     trust: bool,
 ) -> Finding:
     what = f"evidence {member.name} in {pool}, {text[:12]}"
+    if member.model is not None:
+        why = "a language model gives other values on another machine"
+        return Finding(what, UNCHECKED, why)
     if raw is None and release and not setup.store.exists(name_of("text", text)):
         again = _again(setup, *release, trust)
         if again.outcome != VERIFIED:

@@ -17,6 +17,7 @@ REGISTRIES = {
     "designs": "draw who is in which private set",
     "generators": "make releases from private sets",
     "proxies": "score how much a release looks like a record",
+    "models": "score by a model that is fitted to the release; opt-in",
     "priors": "attacks from earlier work, for comparison",
     "analyses": "make tables of what was found",
 }
@@ -92,6 +93,7 @@ def _registry(name: str) -> Any:
     from synthleak.corpus.corpus import readers
     from synthleak.encoders.encoder import encoders
     from synthleak.evidence.attack import attacks
+    from synthleak.evidence.model_family import model_families
     from synthleak.plan.plan import designs
     from synthleak.pools.pool import rules
     from synthleak.releases.release import generators
@@ -102,6 +104,7 @@ def _registry(name: str) -> Any:
         "pools": rules,
         "designs": designs,
         "generators": generators,
+        "models": model_families,
         "priors": attacks,
         "analyses": analyses,
     }[name]

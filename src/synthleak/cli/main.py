@@ -15,6 +15,7 @@ import click
 import synthleak
 from synthleak.cli.adjudicate import adjudicate
 from synthleak.cli.analyse import analyse
+from synthleak.cli.canaries import canaries
 from synthleak.cli.check import check
 from synthleak.cli.compare import compare
 from synthleak.cli.completion import completion
@@ -68,6 +69,7 @@ SECTIONS = {
         init: "write a commented spec to start from",
         corpus: "show the records and pools of a spec",
         plan: "show what an audit will do, cost and find",
+        canaries: "write canaries to train with, and check them later",
     },
     "Audit": {
         run: "audit a generator: make releases, attack them, report",

@@ -34,7 +34,7 @@ def power(spec: Path, auc: float | None, power: float, quiet: bool, as_json: boo
       synthleak plan power audit.toml
       synthleak plan power audit.toml --auc 0.65 --power 0.9
     """
-    from synthleak.audit.setup import set_up
+    from synthleak.audit.setup import set_up, without_models
     from synthleak.core.spec import load_spec
     from synthleak.core.store import MemoryStore
     from synthleak.preflight.power import power_table
@@ -43,7 +43,7 @@ def power(spec: Path, auc: float | None, power: float, quiet: bool, as_json: boo
         raise UserError(f"auc = {auc:g}", "--auc", "use a number above 0.5 and at most 1")
     if not 0 < power < 1:
         raise UserError(f"power = {power:g}", "--power", "use a number between 0 and 1")
-    setup = set_up(load_spec(spec), MemoryStore())
+    setup = without_models(set_up(load_spec(spec), MemoryStore()))
     progress = Silent() if quiet else Lines()
     print_table(power_table(setup, progress, auc=auc, power=power), as_json=as_json)
     if not as_json:

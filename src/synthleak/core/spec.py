@@ -113,6 +113,7 @@ class GameSection(Frozen):
     auxiliary: float = Field(default=0.5, gt=0, lt=1)
     unit: Unit = "record"
     max_records: int = Field(default=10, ge=1)
+    share_releases: bool = False
 
     @property
     def persons(self) -> bool:
@@ -131,10 +132,12 @@ class GameSection(Frozen):
 
     @model_serializer(mode="wrap")
     def _as_written(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what only persons have, so that the keys of other audits stay the same."""
+        """Leave out what is newer and not used, so that the keys of other audits stay the same."""
         found: dict[str, Any] = content(self)
         if not self.persons:
             del found["unit"], found["max_records"]
+        if not self.share_releases:
+            del found["share_releases"]
         return found
 
     @field_validator("records", "release_size")
@@ -178,10 +181,29 @@ class GeneratorSection(PluginSection):
         return value
 
 
+class ModelSection(PluginSection):
+    """A family that fits a model: its kind, or a table with its kind and settings."""
+
+    kind: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+
 class EvidenceSection(Frozen):
-    """`[evidence]`: which proxy families look at the releases (docs/method.md §6)."""
+    """`[evidence]`: which proxy families look at the releases (docs/method.md §6, §14)."""
 
     families: Literal["all"] | tuple[str, ...] = "all"
+    also: Annotated[tuple[ModelSection, ...], BeforeValidator(listed)] = ()
+
+    @field_validator("also")
+    @classmethod
+    def _each_once(cls, value: tuple[ModelSection, ...]) -> tuple[ModelSection, ...]:
+        if len({section.kind for section in value}) < len(value):
+            raise ValueError("name each family once")
+        return value
 
     @field_validator("families")
     @classmethod

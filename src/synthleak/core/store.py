@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 LAYOUT = {
     "pool": "pool/{key}.json",
+    "written": "written/{key}.json",
     "plan": "plan/{key}.json.gz",
     "release": "release/{key}.json",
     "text": "text/{key}.jsonl.gz",

@@ -56,7 +56,8 @@ class Corpus:
     """All records of an audit, without exact duplicates.
 
     Where the membership of every record is given (`split`), copies stay: to drop one side's would
-    make the sides unlike.
+    make the sides unlike. `written` are records made for the audit (canaries, docs/method.md §13):
+    no part of the corpus, they have the positions that follow its own.
     """
 
     name: str
@@ -64,12 +65,18 @@ class Corpus:
     duplicates: int = 0
     description: str = ""
     split: Split | None = None
+    written: tuple[Record, ...] = field(default=(), compare=False)
 
     def __len__(self) -> int:
         return len(self.records)
 
     def __repr__(self) -> str:
         return f"<Corpus {self.name!r}: {len(self):,} records>"
+
+    @cached_property
+    def all_records(self) -> tuple[Record, ...]:
+        """The records of the corpus, then those that were written for the audit."""
+        return (*self.records, *self.written)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -7,12 +7,15 @@ member. It never sees a scenario, a coin or a plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from synthleak.core.registry import Entry, Registry, Version, edition
 from synthleak.evidence.observation import Floats, Observation, Targets
+
+if TYPE_CHECKING:
+    from synthleak.evidence.model_family import ModelFamily
 
 View = Literal["lexical", "embedding"]
 Scale = Literal["ratio", "log", "difference"]
@@ -34,7 +37,8 @@ class Proxy:
 class Family:
     """Proxies that are computed together.
 
-    `order` is the family's place in the catalogue, which breaks ties between proxies.
+    `order` is the family's place in the catalogue, which breaks ties between proxies. A family that
+    fits a `model` to many observations at once has settings, and is looked at by itself.
     """
 
     name: str
@@ -42,6 +46,8 @@ class Family:
     proxies: tuple[Proxy, ...]
     look: Look
     order: int = 1000
+    settings: Mapping[str, Any] | None = None
+    model: ModelFamily | None = None
 
     @property
     def view(self) -> View:
@@ -59,6 +65,7 @@ class Family:
             "version": self.version,
             "encoder": encoder if self.view == "embedding" else None,
             "auxiliary": None,
+            **({"settings": dict(self.settings)} if self.settings is not None else {}),
         }
 
 

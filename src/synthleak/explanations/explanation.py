@@ -145,7 +145,7 @@ def _cells_of(audit: Audit, record: str) -> list[Cell]:
     """Return the cells whose pool has a record, or a person."""
     setup, unit = audit.setup, audit.setup.spec.game.unit
     corpus = setup.corpus
-    known = corpus.person_names if unit == "person" else [item.id for item in corpus.records]
+    known = corpus.person_names if unit == "person" else [item.id for item in corpus.all_records]
     if record not in known:
         raise UserError(
             f"the corpus {corpus.name!r} has no {unit} {record!r}",

@@ -8,6 +8,9 @@ of the coins exact. Backgrounds and partners are drawn before any coin, from ano
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,8 +18,16 @@ from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.plan.plan import Design, Plan, Trials, designs, draw_plan
-from synthleak.plan.sets import backgrounds, game_size, instance_sets, reference_sets
+from synthleak.plan.sets import (
+    Placed,
+    backgrounds,
+    game_size,
+    instance_sets,
+    placed,
+    reference_sets,
+)
 from synthleak.pools.pool import Pool
+from synthleak.pools.selection import SHARED
 
 LARGEST_SHARE = 0.1
 """Of the private set, how much the pool records that join may be: more would change the data."""
@@ -49,6 +60,47 @@ class Cohort(Design):
             coins=trials,
         )
 
+    def draw_shared(
+        self, pools: Mapping[str, Pool], game: GameSection, seed: int
+    ) -> dict[str, Plan]:
+        """Draw one game of all targets, and give every pool the coins of its own.
+
+        To a pool the others' coins are part of the background: they are independent of its own, so
+        that a redraw of its own coins is as exact as in a game of its own (docs/method.md §4.3).
+        """
+        records = {
+            target: pool.records_of(number)
+            for pool in pools.values()
+            for number, target in enumerate(pool.targets)
+        }
+        targets = tuple(records)
+        first = next(iter(pools.values()))
+        together = replace(
+            first,
+            name=SHARED,
+            targets=targets,
+            origins=(SHARED,) * len(targets),
+            persons=first.persons and replace(first.persons, targets=tuple(records.values())),
+            written=tuple(item for pool in pools.values() for item in pool.written),
+        )
+        whole = self.draw(together, game, seed)
+        coins = whole.trials.member.reshape(game.instances, len(targets))
+        place = {target: number for number, target in enumerate(targets)}
+        plans = {}
+        for name, pool in pools.items():
+            own = [place[target] for target in pool.targets]
+            trials = trials_of(coins[:, own])
+            plans[name] = replace(
+                whole,
+                pool=name,
+                targets=pool.targets,
+                origins=pool.origins,
+                trials=trials,
+                coins=trials,
+                baselines=tuple(replace(b, uses=b.uses[own]) for b in whole.baselines),
+            )
+        return plans
+
     def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
         """Toss every coin again."""
         return trials_of(toss(game.instances, len(plan.targets), rng))
@@ -74,32 +126,39 @@ def trials_of(coins: Coins) -> Trials:
 
 
 def _check_share(pool: Pool, size: int) -> None:
-    targets, records = len(pool.targets), sum(pool.sizes)
+    targets, records = len(pool.targets), sum(map(len, pool.joining))
     if records / 2 > LARGEST_SHARE * size:
-        own = f" with {records} records" * (pool.persons is not None)
+        copies = ", copies included," * bool(pool.written)
+        own = f" with {records} records{copies}" * (records > targets)
+        most = size * targets // (5 * records)
         raise PlanError(
             f"{targets} targets{own} would be {records / 2 / size:.0%} of a private set of {size}"
             f" on average, and a cohort may be at most {LARGEST_SHARE:.0%}",
             "game.records",
-            f"use at least {5 * records} records, or give the pool {pool.name!r} a size of"
-            f" at most {size * targets // (5 * records)}",
+            f"use at least {5 * records} records, or give "
+            + (
+                f"the pools together at most {most} targets"
+                if pool.name == SHARED
+                else f"the pool {pool.name!r} a size of at most {most}"
+            ),
         )
 
 
 def _private(
     pool: Pool, drawn: NDArray[np.int64], coins: NDArray[np.bool_], game: GameSection
-) -> list[int]:
+) -> tuple[list[int], list[Placed]]:
     """Return D: `replace` puts partners in the places of each absent target, `add` nothing.
 
-    Under `add` the background is short of half of all that targets have, so that a private set has
-    N records on average.
+    Under `add` the background is short of half of all that joins with targets, so that a private
+    set has N records on average.
     """
-    own, whose = np.asarray(pool.asked), np.repeat(coins, pool.sizes)
+    own = np.array([place for records in pool.joining for place in records])
+    inside = np.repeat(coins, [len(records) for records in pool.joining])
+    partners = drawn[-len(own) :]
+    joining = placed(pool, own[inside].tolist(), partners[inside].tolist())
     if game.adjacency == "replace":
-        background, partners = drawn[: -len(own)], drawn[-len(own) :]
-        return [*background.tolist(), *np.where(whose, own, partners).tolist()]
-    background = drawn[: len(drawn) - len(own) // 2]
-    return [*background.tolist(), *own[whose].tolist()]
+        return [*drawn[: -len(own)].tolist(), *partners[~inside].tolist()], joining
+    return drawn[: len(drawn) - len(own) // 2].tolist(), joining
 
 
 def _baselines(instances: int, references: int) -> dict[str, NDArray[np.bool_]]:

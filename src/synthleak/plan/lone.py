@@ -18,7 +18,14 @@ from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.core.unit import noun
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan, Trials, designs, draw_plan
-from synthleak.plan.sets import backgrounds, game_size, instance_sets, reference_sets
+from synthleak.plan.sets import (
+    Placed,
+    backgrounds,
+    game_size,
+    instance_sets,
+    placed,
+    reference_sets,
+)
 from synthleak.pools.pool import Pool
 
 
@@ -39,13 +46,7 @@ class Lone(Design):
         """Draw backgrounds, fillers, references and seeds; then toss the coins."""
         _check_playable(pool, game)
         size = game_size(pool, game)
-        if max(pool.sizes) > size / 2:
-            raise PlanError(
-                f"a target has {max(pool.sizes)} records, more than half of a private set of"
-                f" {size}",
-                "game.max_records",
-                "use more records, or lower game.max_records",
-            )
+        _check_largest(pool, size)
         drawn = backgrounds(pool, game, size, seed)
         references = reference_sets(pool, game, size, seed)
         coins = toss(pool.origins, game, stream(seed, "coins", pool.name))
@@ -120,19 +121,39 @@ def _check_playable(pool: Pool, game: GameSection) -> None:
         )
 
 
+def _check_largest(pool: Pool, size: int) -> None:
+    """Refuse a target that would be much of a private set: half, or a tenth if it is a canary."""
+    most = max(map(len, pool.joining))
+    if pool.written and most > max(1, size / 10):
+        raise PlanError(
+            f"{most} copies of a canary would be {most / size:.0%} of a private set of {size}",
+            "game.records",
+            f"use at least {10 * most} records, or give the pool {pool.name!r} fewer repeats",
+        )
+    if most > size / 2:
+        raise PlanError(
+            f"a target has {most} records, more than half of a private set of {size}",
+            "game.max_records",
+            "use more records, or lower game.max_records",
+        )
+
+
 def _private(
     pool: Pool, background: NDArray[np.int64], coins: Coins, i: int, game: GameSection
-) -> list[int]:
+) -> tuple[list[int], list[Placed]]:
     """Return D: the background with the target, or with the filler (or nothing) in its place.
 
-    A person's records take the places of as many others. Without fillers the background is the
-    same whoever is designated: short of as many records as a target has on average.
+    A person's records, or the copies of a canary, take the places of as many fillers. Without
+    fillers the background is the same whoever is designated: short of as many records as join with
+    a target on average.
     """
-    own = pool.records_of(int(coins.target[i]))
+    own, member = pool.joining[coins.target[i]], coins.member[i]
     if game.adjacency == "add":
-        others = background[: len(background) - round(np.mean(pool.sizes))].tolist()
-        return [*others, *own] if coins.member[i] else others
-    return [*background[: -len(own)].tolist(), *own] if coins.member[i] else background.tolist()
+        stay = len(background) - round(np.mean([len(records) for records in pool.joining]))
+    else:
+        stay = len(background) - len(own) * member
+    instead = background[-len(own) :].tolist()
+    return background[:stay].tolist(), placed(pool, own, instead) if member else []
 
 
 def _designate(origins: Sequence[str], n: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from synthleak.core.errors import PlanError
 from synthleak.core.identity import digest
-from synthleak.core.registry import Registry
+from synthleak.core.registry import Entry, Registry
 from synthleak.core.spec import Adjacency, GameSection
 from synthleak.core.store import Store, keep
 from synthleak.pools.pool import Pool
@@ -218,6 +218,16 @@ class Design(ABC):
     def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
         """Toss the coins of a plan again, by the same sampler."""
 
+    def draw_shared(
+        self, pools: Mapping[str, Pool], game: GameSection, seed: int
+    ) -> dict[str, Plan]:
+        """Draw one plan for all pools: the same sets, each pool with the coins of its own."""
+        raise PlanError(
+            f"{game.design!r} cannot test several pools on one set of releases",
+            "game.share_releases",
+            'use design = "cohort", or leave share_releases out',
+        )
+
     def within_records(self, plan: Plan) -> bool:
         """Say whether a record is compared with itself over releases, or with the whole pool."""
         return False
@@ -239,6 +249,48 @@ designs: Registry[Design] = Registry("design", "synthleak.plan")
 
 def draw_once(pool: Pool, game: GameSection, seed: int, store: Store) -> Plan:
     """Return the plan of a pool, drawn once per (pool, game, seed)."""
+    entry = _playable(pool, game)
+    key = digest("plan", entry.version, pool.to_bytes().decode(), game.model_dump(), seed)
+    return keep(
+        store,
+        "plan",
+        key,
+        lambda: entry.plugin.draw(pool, game, seed),
+        Plan.to_bytes,
+        Plan.from_bytes,
+    )
+
+
+def draw_all(
+    pools: Mapping[str, Pool], game: GameSection, seed: int, store: Store
+) -> dict[str, Plan]:
+    """Return the plan of every pool; with `share_releases` all are parts of one game."""
+    if not game.share_releases:
+        return {name: draw_once(pool, game, seed, store) for name, pool in pools.items()}
+    entry = _playable(next(iter(pools.values())), game)
+    whole = [entry.version, [pool.to_bytes().decode() for pool in pools.values()]]
+    drawn: dict[str, Plan] = {}
+
+    def make(name: str) -> Plan:
+        if not drawn:
+            drawn.update(entry.plugin.draw_shared(pools, game, seed))
+        return drawn[name]
+
+    return {
+        name: keep(
+            store,
+            "plan",
+            digest("plan", "shared", name, whole, game.model_dump(), seed),
+            partial(make, name),
+            Plan.to_bytes,
+            Plan.from_bytes,
+        )
+        for name in pools
+    }
+
+
+def _playable(pool: Pool, game: GameSection) -> Entry[Design]:
+    """Return the design of a game, or say why this corpus cannot be played with it."""
     entry = designs.get(game.design, "game.design")
     if entry.plugin.given and pool.given is None:
         raise PlanError(
@@ -252,12 +304,4 @@ def draw_once(pool: Pool, game: GameSection, seed: int, store: Store) -> Plan:
             "game.design",
             'use "given" with the reader "split"',
         )
-    key = digest("plan", entry.version, pool.to_bytes().decode(), game.model_dump(), seed)
-    return keep(
-        store,
-        "plan",
-        key,
-        lambda: entry.plugin.draw(pool, game, seed),
-        Plan.to_bytes,
-        Plan.from_bytes,
-    )
+    return entry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from synthleak.core.seeds import derive, stream
 from synthleak.core.spec import GameSection
 from synthleak.plan.plan import RecordSet
 from synthleak.pools.pool import Owned, Pool
+
+Placed = tuple[int, int]
+"""Where a record stands among the others of a set, and the record."""
 
 DEFAULT_RECORDS = 500
 SMALL_RECORDS = 200
@@ -81,13 +84,34 @@ def _check_draws(pool: Pool, game: GameSection, size: int) -> None:
         DRAWS.check(count * times, what, f"game.{name}", PlanError)
 
 
-def instance_sets(pool: Pool, records: Sequence[Sequence[int]], seed: int) -> list[RecordSet]:
-    """Name the private sets of a game, and give each its seed."""
+def placed(pool: Pool, joining: Sequence[int], instead: Sequence[int]) -> list[Placed]:
+    """Say where joining targets stand in a set: where the corpus has them.
+
+    A canary has no place in the corpus. It stands where the record stood that it replaces, so that
+    the end of a set tells nothing of who is in it.
+    """
+    written = {item.position for item in pool.written}
+    return [
+        (other if target in written else target, target)
+        for target, other in zip(joining, instead, strict=True)
+    ]
+
+
+def in_order(records: Iterable[int], targets: Iterable[Placed] = ()) -> tuple[int, ...]:
+    """Put the records of a set into the order of the corpus."""
+    everybody = [*((record, record) for record in records), *targets]
+    return tuple(record for _, record in sorted(everybody))
+
+
+def instance_sets(
+    pool: Pool, records: Sequence[tuple[Sequence[int], Sequence[Placed]]], seed: int
+) -> list[RecordSet]:
+    """Name the private sets of a game, others and targets of each, and give each its seed."""
     return [
         RecordSet(
             name=f"instance-{i:03d}",
             form="release",
-            records=tuple(sorted(inside)),
+            records=in_order(*inside),
             seed=derive(seed, "release", pool.name, "instance", i),
         )
         for i, inside in enumerate(records)
@@ -105,7 +129,7 @@ def reference_sets(pool: Pool, game: GameSection, size: int, seed: int) -> list[
     owned = pool.persons.auxiliary if pool.persons else None
     sets = []
     for j, members in enumerate(inside.T):
-        targets = [place for p in np.flatnonzero(members) for place in pool.records_of(int(p))]
+        targets = [place for p in np.flatnonzero(members) for place in pool.joining[p]]
         room = size - len(targets)
         if room < size / 2:
             raise PlanError(
@@ -121,7 +145,8 @@ def reference_sets(pool: Pool, game: GameSection, size: int, seed: int) -> list[
                 "use fewer records, or raise game.auxiliary",
             )
         others = draw_records(pool.auxiliary, owned, room, rng).tolist()
-        records = tuple(sorted([*targets, *others]))
+        places = rng.choice(pool.auxiliary, len(targets)) if pool.written else targets
+        records = in_order(others, placed(pool, targets, np.asarray(places).tolist()))
         seed_of_set = derive(seed, "release", pool.name, "reference", j)
         sets.append(RecordSet(f"reference-{j}", "release", records, seed_of_set))
         sets.append(RecordSet(f"reference-{j}-raw", "raw", records, seed_of_set))

@@ -6,6 +6,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from synthleak.core.errors import PoolError
 from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.core.seeds import stream
 from synthleak.core.unit import Unit
-from synthleak.corpus.corpus import Corpus, Split
+from synthleak.corpus.corpus import Corpus, Record, Split
 from synthleak.encoders.encoder import Vectors
 from synthleak.pools.groups import blocks_of, groups_of
 from synthleak.pools.persons import Persons
@@ -51,6 +52,18 @@ class PersonRecords:
 
 
 @dataclass(frozen=True)
+class Written:
+    """A target that no corpus holds: a record made for the test, at a position after the corpus.
+
+    Where it is in, it is there `copies` times (docs/method.md §13).
+    """
+
+    position: int
+    record: Record
+    copies: int = 1
+
+
+@dataclass(frozen=True)
 class Pool:
     """A target pool P and the split of the rest: candidates C and auxiliary R, as positions.
 
@@ -65,6 +78,7 @@ class Pool:
     auxiliary: tuple[int, ...]
     given: Given | None = None
     persons: PersonRecords | None = None
+    written: tuple[Written, ...] = ()
 
     @property
     def asked(self) -> tuple[int, ...]:
@@ -81,14 +95,25 @@ class Pool:
         return tuple(map(len, self.persons.targets))
 
     def records_of(self, target: int) -> tuple[int, ...]:
-        """Return the records that are in or out together with a target."""
+        """Return the records of a target: one, or all of a person."""
         return (self.targets[target],) if self.persons is None else self.persons.targets[target]
+
+    @cached_property
+    def copies(self) -> tuple[int, ...]:
+        """How often each target is there where it is in: once, but for canaries with repeats."""
+        several = {item.position: item.copies for item in self.written}
+        return tuple(several.get(target, 1) for target in self.targets)
+
+    @cached_property
+    def joining(self) -> Owned:
+        """What joins a set with each target: its records, as often as there are copies."""
+        return tuple(self.records_of(n) * copies for n, copies in enumerate(self.copies))
 
     def to_bytes(self) -> bytes:
         """Write the pool for the store."""
         fields = asdict(self)
-        for name in ("given", "persons"):
-            if fields[name] is None:
+        for name in ("given", "persons", "written"):
+            if not fields[name]:
                 del fields[name]
         return json.dumps(fields).encode()
 
@@ -103,8 +128,16 @@ class Pool:
         if persons is not None:
             persons = PersonRecords(**{k: tuple(map(tuple, own)) for k, own in persons.items()})
         name = fields.pop("name")
+        written = tuple(
+            Written(
+                item["position"],
+                Record(**item["record"] | {"labels": tuple(item["record"]["labels"])}),
+                item["copies"],
+            )
+            for item in fields.pop("written", ())
+        )
         plain = {key: tuple(fields[key]) for key in fields}
-        return cls(name=name, given=given, persons=persons, **plain)
+        return cls(name=name, given=given, persons=persons, written=written, **plain)
 
 
 @dataclass(frozen=True)
@@ -151,6 +184,33 @@ class Rule(Plugin):
     def origins(self, targets: Sequence[int], ground: Ground) -> Sequence[str] | None:
         """Return which earlier pool each target came from; none for a pool of its own."""
         return None
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a rule may write targets from: R, and the records that they must not resemble."""
+
+    corpus: Corpus
+    auxiliary: Sequence[Record]
+    others: Sequence[Record]
+    rng: np.random.Generator
+
+
+class Writer(Rule):
+    """A rule that writes its targets: no record of the corpus is one (docs/method.md §13)."""
+
+    size: int = Field(default=60, ge=2, description="how many are written")
+    repeats: int = Field(default=1, ge=1, le=64, description="copies that are in where one is in")
+
+    def select(self, ground: Ground) -> Sequence[int]:
+        """Return the positions of what will be written: those that follow all others."""
+        taken = [position for pool in ground.earlier.values() for position in pool]
+        first = max([len(ground.corpus) - 1, *taken]) + 1
+        return range(first, first + self.size)
+
+    @abstractmethod
+    def write(self, material: Material) -> Sequence[tuple[str, tuple[str, ...]]]:
+        """Return `size` texts with labels. No coin was tossed so far, so none depends on one."""
 
 
 class Filter(Rule):
@@ -245,7 +305,7 @@ def split(
         return _split_persons(name, targets, persons, auxiliary, seed, origins)
     records = corpus.records
     inside = set(targets)
-    groups = {records[t].group for t in targets} - {None}
+    groups = {records[t].group for t in targets if t < len(records)} - {None}
     rest = [
         position
         for position, record in enumerate(records)

@@ -22,7 +22,7 @@ from typing import Any
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.result import Audit, results_key
 from synthleak.audit.run import written
-from synthleak.audit.setup import Setup, set_up
+from synthleak.audit.setup import Setup, set_up, without_models
 from synthleak.audit.steps.measurements import redraws_of
 from synthleak.audit.steps.releases import missing_releases, naming, wanted_sets
 from synthleak.audit.steps.work import AFTER_RELEASES, Work
@@ -80,7 +80,7 @@ def estimate(
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="synthleak-cost-") as name:
         store = FolderStore(Path(name) / "store")
-        setup = set_up(loaded, store)
+        setup = without_models(set_up(loaded, store))
         setup.plugins.encoder.check()
         for section, generator in setup.plugins.generators:
             with naming(section.name):
@@ -100,8 +100,14 @@ def estimate(
             memory_bytes=peak_memory() + (worker * runtime.workers if runtime.workers > 1 else 0),
             gpu_hours=stages["releases"] / 3600 if any(note.gpu for note in notes) else 0.0,
             probe_seconds=time.perf_counter() - began,
-            notes=trial.remarks(),
+            notes=trial.remarks() + _left_out(loaded),
         )
+
+
+def _left_out(loaded: LoadedSpec) -> list[str]:
+    """Say what the estimate does not hold."""
+    names = [section.kind for section in loaded.spec.evidence.also]
+    return [f"without the proxies of {', '.join(names)}"] if names else []
 
 
 def _start() -> float:

@@ -65,7 +65,10 @@ def export_plan(
     setup = set_up(loaded, MemoryStore())
     section, plugin = _chosen(setup, folder, generator)
     slots, trains = [], {}
-    for name, plan in setup.plans.items():
+    plans = list(setup.plans.items())
+    if setup.spec.game.share_releases:  # all pools ask for the same releases
+        plans = plans[:1]
+    for name, plan in plans:
         for label, item in _neutral(plan, setup.spec.seed):
             of_set = _slots(setup, section, plugin, name, label, item)
             slots += of_set

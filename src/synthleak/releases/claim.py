@@ -4,9 +4,10 @@ A claim is made for add/remove neighbours. Under `replace` it is compared by the
 replace accounting where an event states it, else by group privacy of two, labelled loose
 (docs/method.md §4, Adjacency; design/adjacency.md).
 
-It protects one record, or one person with all records. A claim about records is held to persons as
-the claim about a group of as many records as a person has at most (docs/method.md §15;
-design/claim-persons.md).
+It protects one record, or one person with all records. Where several records are in or out
+together, as the copies of a canary are (docs/method.md §13), a claim about records is that of a
+group. So is one that is compared with persons: of as many records as a person has at most
+(docs/method.md §15; design/claim-persons.md).
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from synthleak.core.spec import Adjacency
 from synthleak.core.unit import Unit
 
 _Composed = tuple[tuple[float, float, int, int], ...]
+"""For each event the noise for one record, the sampling rate, the count, and the group's size."""
 
+_GROUP_GRID = 3e-3
+"""Grid of a group's privacy loss. It errs upwards, by less than 0.001 in ε = 6, and a finer one
+takes half a minute."""
 _LARGEST = 700.0
 """The exponential of more than this overflows."""
-_GROUP_GRID = 1e-3
-"""How finely privacy losses of groups are accounted: they are larger, and rounded up."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +56,20 @@ class GaussianEvent:
             return self.sigma / self.sensitivity
         return 2 * self.sigma / self.replace_sensitivity
 
+    def has_replace(self, group: int) -> bool:
+        """Whether `replace` is accounted: not for a group whose records are sampled singly."""
+        return self.replace_sensitivity is not None and (group == 1 or self.rate >= 1)
+
 
 @dataclass(frozen=True)
 class Claim:
     """What a release promises.
 
     No events and ε = ∞ means that it promises nothing; no events and a finite ε, that the point
-    (ε, δ) is stated by whoever made the release and taken at its word. `unit` is what it protects,
-    and `group` how many of them are in or out together. `steps` is set where what takes the place
-    of one unit in a game is not one other unit: how many additions and removals that takes.
+    (ε, δ) is stated by whoever made the release and taken at its word. ε and δ are for one `unit`,
+    which is what the claim protects; curves are for a `group` of them that are in or out together.
+    `steps` is set where what takes the place of one unit in a game is not one other unit: how many
+    additions and removals that takes.
     """
 
     epsilon: float
@@ -113,9 +121,16 @@ class Claim:
     @property
     def loose(self) -> bool:
         """Whether `replace` is bounded by group privacy alone."""
-        sampled_group = self.group > 1 and any(event.rate < 1 for event in self.events)
-        unknown = any(event.replace_sensitivity is None for event in self.events)
-        return self.stated or unknown or sampled_group or self.steps is not None
+        grouped = not all(event.has_replace(self.group) for event in self.events)
+        return self.stated or grouped or self.steps is not None
+
+    def for_group(self, size: int) -> Claim:
+        """Return what is promised to `size` records that are in or out together.
+
+        >>> stated_claim(1.0, 0.0).for_group(3).epsilon_at(0.0)
+        3.0
+        """
+        return replace(self, group=size)
 
     def for_persons(self, most: int) -> Claim:
         """Return the claim as it holds for persons with at most `most` records.
@@ -126,14 +141,17 @@ class Claim:
         """
         if self.unit == "person":
             return replace(self, steps=2 * most + 1)
-        return replace(self, group=most)
+        return self.for_group(most)
 
     def _stepwise(self) -> Claim:
         assert self.steps is not None
         return replace(self, group=self.steps, steps=None)
 
     def point(self, adjacency: Adjacency) -> tuple[float, float]:
-        """Return the stated (ε, δ) of a group; replacing is removing and adding, hence twice it."""
+        """Return the stated (ε, δ) as group privacy has it: kε, and δ·(e^kε − 1)/(e^ε − 1).
+
+        k is the size of the group; replacing is removing and adding, hence twice as many.
+        """
         size = self.group
         if adjacency == "replace":
             size = self.steps or 2 * self.group
@@ -230,10 +248,10 @@ def _gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def _event(sigma: float, rate: float, group: int = 1) -> Any:
-    """Return a noised sum for the accountant; a group of k moves it by k at most.
+    """Return a noised sum that `group` records enter or leave together, for the accountant.
 
-    Where records are sampled, as many of the group are in a sum as a binomial draws: a mixture of
-    Gaussians (Ganesh 2024, arXiv 2401.10294).
+    Where records are sampled, each is drawn by itself, so that a step holds a binomial number of
+    the group: a mixture of Gaussians (Ganesh 2024, arXiv 2401.10294).
     """
     import dp_accounting
 
@@ -258,8 +276,8 @@ def _accountant(composed: _Composed, adjacency: Adjacency) -> Any:
         "add": NeighboringRelation.ADD_OR_REMOVE_ONE,
         "replace": NeighboringRelation.REPLACE_ONE,
     }[adjacency]
-    grouped = any(group > 1 for *_, group in composed)
-    grid = {"value_discretization_interval": _GROUP_GRID} if grouped else {}
+    mixed = any(rate < 1 and group > 1 for _, rate, _, group in composed)
+    grid = {"value_discretization_interval": _GROUP_GRID} if mixed else {}
     accountant = PLDAccountant(relation, **grid)
     for multiplier, rate, count, group in composed:
         accountant.compose(_event(multiplier, rate, group), count)

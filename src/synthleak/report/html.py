@@ -22,6 +22,7 @@ from synthleak.core.cell import format_epsilon
 from synthleak.report.environment import environment
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.page.assets import packed, policy
+from synthleak.report.page.canaries import canaries
 from synthleak.report.page.cells import proxy_sheet, sections
 from synthleak.report.page.maps import LEGEND, maps
 from synthleak.report.page.material import Material, material_of
@@ -76,6 +77,11 @@ def _who(page: Page) -> dict[str, Any]:
     }
 
 
+def _canaries(page: Page) -> dict[str, Any] | None:
+    found = canaries(page.material)
+    return {"canaries": found} if found else None
+
+
 def _map(page: Page) -> dict[str, Any] | None:
     """Return the map; one cell needs none."""
     if len(page.verdicts) == 1:
@@ -103,6 +109,7 @@ def _method(page: Page) -> dict[str, Any]:
 SECTIONS = (
     Section("verdict", "Verdict", "top.html", _verdict),
     Section("who", "Who leaks", "who.html", _who),
+    Section("canaries", "Canaries", "canaries.html", _canaries),
     Section("map", "Leakage map", "map.html", _map),
     Section("cells", "Cells", "cells.html", _cells),
     Section("research", "Research", "research.html", _research),

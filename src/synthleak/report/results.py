@@ -34,7 +34,8 @@ class CellResult:
     """One cell: what was measured, what is said of it, and what was promised.
 
     `cells` is how many cells Holm adjusts for; `counted` says that an instance without the target
-    has a record less. `copies` are those in the release of a check; a game has none.
+    has a record less. `copies` are those in the release of a check; a game has none. `canaries`
+    says that its targets were written for the test.
     """
 
     cell: Cell
@@ -46,6 +47,7 @@ class CellResult:
     cells: int
     counted: bool
     copies: Copies | None = None
+    canaries: bool = False
 
     @property
     def name(self) -> str:

@@ -18,6 +18,7 @@ from synthleak.report.results import CellResult
 
 COUNTED = "Under add/remove this may be no more than the number of records."
 """Said where an instance without the target has a record less."""
+NOBODY = "Canaries are written for the test: a worst case, and nobody's record."
 NO_PROOF = "This does not prove that nothing leaks."
 UNDECLARED = (
     "This holds if members and holdout are a uniform random split, made before the release:"
@@ -40,7 +41,8 @@ def details(result: CellResult) -> list[str]:
     if verdict.kind == CANNOT_SAY:
         return _there(_copied(result))
     if verdict.leaks:
-        return _there(_people(result), _decided(result), _gain(result)) + [COUNTED] * result.counted
+        said = _there(_people(result), _decided(result), _gain(result))
+        return said + [COUNTED] * result.counted + [NOBODY] * result.canaries
     missed = "What would be missed is unknown."
     if power is not None and math.isfinite(power):
         missed = f"A single signal's AUC below {power:.2f} would often be missed."
@@ -52,7 +54,8 @@ def _people(result: CellResult) -> str | None:
     named, copies = result.measurements.named, result.copies
     if named:
         total = len(result.measurements.records)
-        kind = "members" if copies else noun(result.rows[0].unit)
+        kind = "canaries" if result.canaries else noun(result.rows[0].unit)
+        kind = "members" if copies else kind
         said = f"{named:,} of {total:,} {kind} can be named (expect 1 in 10 to be wrong)"
         return f"{said}; {_copies_of(result)}." if _copies_of(result) else f"{said}."
     rate = result.measurements.crossfit_tpr

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
+from synthleak.core.text import fold
 from synthleak.corpus.corpus import Reader, Record, assemble
 from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan
-from synthleak.pools.pool import Ground, Rule
-from synthleak.testing.contract import CLOSE, check_settings, refuser, twice
+from synthleak.pools.pool import Ground, Material, Rule, Writer
+from synthleak.testing.contract import CLOSE, Fail, check_settings, refuser, twice
 from synthleak.testing.releases import are_labels
 from synthleak.testing.tiny import ODD_TEXTS, given_pool, tiny_corpus, tiny_ground, tiny_pool
 
@@ -94,8 +95,33 @@ def check_rule(rule: Rule, ground: Callable[[], Ground] = tiny_ground) -> None:
         fail("it must return positions, that is whole numbers")
     if len(set(chosen)) < len(chosen):
         fail("it selects a record twice")
-    if chosen and not 0 <= min(chosen) <= max(chosen) < len(ground().corpus):
+    if isinstance(rule, Writer):
+        _check_written(rule, chosen, fail)
+    elif chosen and not 0 <= min(chosen) <= max(chosen) < len(ground().corpus):
         fail("it selects a position that the corpus does not have")
+
+
+def _check_written(rule: Writer, chosen: Sequence[int], fail: Fail) -> None:
+    """Hold a rule that writes its targets to its contract: new positions, new texts."""
+    corpus = tiny_corpus(240)
+    pool = tiny_pool(corpus)
+    known = [corpus.records[place] for place in (*pool.auxiliary, *pool.candidates)]
+    cut = len(pool.auxiliary)
+
+    def write() -> list[tuple[str, tuple[str, ...]]]:
+        return list(rule.write(Material(corpus, known[:cut], known[cut:], stream(3, "written"))))
+
+    made = twice(write, lambda a, b: a == b, fail)
+    if len(made) != rule.size or len(chosen) != rule.size:
+        fail(
+            f"it writes {len(made)} records for {len(chosen)} positions, and its size says"
+            f" {rule.size}"
+        )
+    texts = [fold(text) for text, _ in made]
+    if len(set(texts)) < len(texts) or set(texts) & {fold(record.text) for record in known}:
+        fail("it writes a text that is there already")
+    if not all(are_labels(labels) for _, labels in made):
+        fail("labels must be a sorted tuple of different strings")
 
 
 def check_design(design: Design) -> None:

@@ -11,7 +11,14 @@ from synthleak.audit.steps.measurements import redraws_of
 from synthleak.audit.steps.prior_attacks import attacks_on
 from synthleak.audit.steps.profiles import draws_sets
 from synthleak.audit.steps.releases import missing_releases, wanted_sets
-from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES
+from synthleak.audit.steps.work import (
+    MEASUREMENTS,
+    META,
+    MORE,
+    OBSERVATIONS,
+    PRIOR_ATTACKS,
+    RELEASES,
+)
 from synthleak.core.cell import Cell
 from synthleak.core.runtime import Runtime, available_cores
 
@@ -23,7 +30,7 @@ PROXIES = 32
 
 def expected_stages(setup: Setup, runtime: Runtime) -> dict[str, float]:
     """Return the stages of a run by title, each with the seconds it may take; 0: unknown."""
-    _, observations, prior = (work.title for work in EVIDENCE)
+    observations, prior = OBSERVATIONS.title, PRIOR_ATTACKS.title
     measurements, prior_measurements = (work.title for work in MEASUREMENTS)
     _, utility = (work.title for work in MORE)
     wanted = sum(len(wanted_sets(setup, cell)) for cell in setup.cells)

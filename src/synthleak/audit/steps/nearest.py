@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import chain, islice
 
 from synthleak.analyses.copies import NearestRow, nearest_rows
 from synthleak.audit.setup import Setup
@@ -33,12 +32,19 @@ def _key(setup: Setup, cell: Cell) -> str:
 
 def _look(setup: Setup, cell: Cell) -> list[NearestRow]:
     named = [row.target for row in MEASUREMENTS.get(setup, cell).records if row.q <= NAMED]
-    plan, names = setup.plans[cell.pool], setup.target_names(cell.pool)
+    plan, pool, names = (
+        setup.plans[cell.pool],
+        setup.pools[cell.pool],
+        setup.target_names(cell.pool),
+    )
     chosen = _releases(setup, cell, named)
     rows = []
     for place in sorted(set(chosen.values())):
         asked = [target for target in named if chosen[target] == place]
-        found = _nearest(setup, cell, asked, _release(setup, cell, place))
+        texts = [record.text for record in _release(setup, cell, place)]
+        own = [setup.records(pool.records_of(target)) for target in asked]
+        looked = iter(nearest_rows([item.text for some in own for item in some], texts, COUNT))
+        found = [_nearest([next(looked) for _ in some]) for some in own]
         rows += [
             NearestRow(
                 **cell.columns,
@@ -54,20 +60,16 @@ def _look(setup: Setup, cell: Cell) -> list[NearestRow]:
     return rows
 
 
-def _nearest(
-    setup: Setup, cell: Cell, asked: Sequence[int], release: Sequence[Synthetic]
-) -> list[list[tuple[int, float]]]:
-    """Return the rows nearest to each target, best first; of a person, to any of its records."""
-    owned = [setup.records(setup.pools[cell.pool].records_of(target)) for target in asked]
-    texts = [record.text for records in owned for record in records]
-    found = iter(nearest_rows(texts, [record.text for record in release], COUNT))
-    nearest = []
-    for records in owned:
-        best: dict[int, float] = {}
-        for row, similarity in chain.from_iterable(islice(found, len(records))):
-            best[row] = max(similarity, best.get(row, 0.0))
-        nearest.append(sorted(best.items(), key=lambda one: (-one[1], one[0]))[:COUNT])
-    return nearest
+def _nearest(found: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:
+    """Return the rows most like any of a target's records, the most similar first.
+
+    >>> _nearest([[(4, 0.5), (1, 0.2)], [(4, 0.9)]])
+    [(4, 0.9), (1, 0.2)]
+    """
+    best: dict[int, float] = {}
+    for row, similarity in (one for rows in found for one in rows):
+        best[row] = max(similarity, best.get(row, similarity))
+    return sorted(best.items(), key=lambda one: -one[1])[:COUNT]
 
 
 def _releases(setup: Setup, cell: Cell, named: Sequence[int]) -> dict[int, int]:

@@ -13,7 +13,7 @@ from synthleak.core.store import name_of
 from synthleak.evidence.family import Family
 from synthleak.evidence.fast import neighbours
 from synthleak.evidence.fast.release_neighbours import ReleaseStatistics
-from synthleak.evidence.observation import Observation, Targets
+from synthleak.evidence.observation import Observation, Targets, check_values
 from synthleak.evidence.table import evidence_key, look, put_evidence
 
 NEIGHBOURS_VERSION = 1
@@ -83,22 +83,81 @@ def missing_evidence(setup: Setup) -> list[ObservationUnit]:
                 missing = tuple(
                     member.name
                     for member, key in evidence_keys(setup, block, text)
-                    if not setup.store.exists(name_of("evidence", key))
+                    if member.model is None and not setup.store.exists(name_of("evidence", key))
                 )
                 unit = ObservationUnit(cell.pool, text, raw, missing, number)
                 units[cell.pool, text, number] = unit
     return [unit for unit in units.values() if unit.families]
 
 
+@dataclass(frozen=True)
+class ModelUnit:
+    """Observations that a family fits its model to in one call, for a block of targets."""
+
+    pool: str
+    family: str
+    sets: tuple[tuple[str, int | None], ...]
+    block: int = 0
+
+
+MODELS_AT_ONCE = 128
+"""Observations of one unit: what one fleet could ever hold. What is made is kept unit by unit."""
+
+
+def missing_models(setup: Setup) -> list[ModelUnit]:
+    """Return the observations that a family with a model has not looked at, many to a unit."""
+    wanted: dict[tuple[str, str, int], dict[str, int | None]] = {}
+    if not any(member.model for member in setup.plugins.families):
+        return []
+    for cell in setup.cells:
+        for number, block in enumerate(setup.targets(cell.pool).blocks()):
+            for text, raw in observations(setup, cell):
+                for member, key in evidence_keys(setup, block, text):
+                    if member.model and not setup.store.exists(name_of("evidence", key)):
+                        group = wanted.setdefault((cell.pool, member.name, number), {})
+                        group.setdefault(text, raw)
+    return [
+        ModelUnit(pool, name, tuple(found[start : start + MODELS_AT_ONCE]), number)
+        for (pool, name, number), texts in wanted.items()
+        for found in [list(texts.items())]
+        for start in range(0, len(found), MODELS_AT_ONCE)
+    ]
+
+
+def look_with_models(setup: Setup, unit: ModelUnit) -> int:
+    """Let a family fit its model to the observations of a unit, and keep what it sees."""
+    targets = setup.targets(unit.pool).blocks()[unit.block]
+    member = next(item for item in setup.plugins.families if item.name == unit.family)
+    assert member.model is not None
+    opened = [open_observation(setup, unit.pool, text, raw) for text, raw in unit.sets]
+    values = member.model.look_together(targets, opened)
+    for (text, _), seen in zip(unit.sets, values, strict=True):
+        shape = (len(targets), len(member.proxies))
+        checked = check_values(f"the family {member.name!r}", seen, shape)
+        keys = {item.name: key for item, key in evidence_keys(setup, targets, text)}
+        put_evidence(setup.store, keys[member.name], checked)
+    return len(unit.sets)
+
+
+def check_models(setup: Setup) -> None:
+    """Ask every family with a model whether it can look, before any work."""
+    for member in setup.plugins.families:
+        if member.model is not None:
+            member.model.check()
+
+
 def observed(setup: Setup, pool: str, text: str, raw: int | None) -> Observation:
     """Open the observation of a unit: a release, or a raw set of the pool's plan."""
+    return setup.last("observation", text, lambda: open_observation(setup, pool, text, raw))
 
-    def texts() -> list[str]:
-        if raw is None:
-            return [record.text for record in open_release(setup, text)]
-        return setup.raw_texts(setup.plans[pool].sets[raw])
 
-    return setup.last("observation", text, lambda: Observation(texts(), setup.encode))
+def open_observation(setup: Setup, pool: str, text: str, raw: int | None) -> Observation:
+    """Read the texts of an observation."""
+    if raw is None:
+        texts = [record.text for record in open_release(setup, text)]
+    else:
+        texts = setup.raw_texts(setup.plans[pool].sets[raw])
+    return Observation(texts, setup.encode)
 
 
 def missing_neighbours(setup: Setup) -> list[NeighbourUnit]:

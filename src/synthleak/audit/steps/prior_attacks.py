@@ -19,7 +19,7 @@ from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
 from synthleak.core.store import name_of
 from synthleak.evidence.attack import Attack, attack_key, observe
-from synthleak.evidence.observation import TextSet
+from synthleak.evidence.observation import Floats, TextSet
 from synthleak.evidence.persons import by_person, person_arms
 from synthleak.evidence.table import get_evidence, put_evidence
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
@@ -159,7 +159,8 @@ def prior_key(setup: Setup, cell: Cell, attack: Attack) -> str:
     )
 
 
-def _measure(setup: Setup, cell: Cell, attack: Attack) -> AttackMeasurements:
+def seen_by(setup: Setup, cell: Cell, attack: Attack) -> Floats:
+    """Return `[set, target, column]`: what an attack saw on the sets of a cell."""
     plan = setup.plans[cell.pool]
     pool = setup.pools[cell.pool]
     values = np.zeros((len(plan.sets), len(pool.asked), attack.columns))
@@ -168,9 +169,13 @@ def _measure(setup: Setup, cell: Cell, attack: Attack) -> AttackMeasurements:
         block = get_evidence(setup.store, key)
         values[position, done[position] : done[position] + len(block)] = block
         done[position] += len(block)
-    arms = attack.arms
-    if pool.persons is not None:
-        values, arms = by_person(rounded(values), pool.sizes), person_arms(arms)
+    return by_person(rounded(values), pool.sizes) if pool.persons is not None else values
+
+
+def _measure(setup: Setup, cell: Cell, attack: Attack) -> AttackMeasurements:
+    plan = setup.plans[cell.pool]
+    values = seen_by(setup, cell, attack)
+    arms = person_arms(attack.arms) if setup.spec.game.persons else attack.arms
     design = designs.get(plan.design).plugin
     return measure_attack(attack, values, design, plan, _assignments(setup, cell), arms)
 

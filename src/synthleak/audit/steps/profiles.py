@@ -101,7 +101,7 @@ def _attributes_key(setup: Setup, pool: str) -> str:
 
 
 def _attributes(setup: Setup, pool: str) -> list[AttributeRow]:
-    texts = [record.text for record in setup.corpus.records]
+    texts = [record.text for record in setup.corpus.all_records]
     return record_attributes(
         setup.corpus,
         setup.pools[pool],

@@ -110,16 +110,20 @@ def check_awaited(setup: Setup) -> None:
 
 
 def missing_releases(setup: Setup) -> list[ReleaseUnit]:
-    """Cut the releases that can be made and are not in the store into units."""
-    units = []
+    """Cut the releases that can be made and are not in the store into units, each release once."""
+    units, listed = [], set()
     for cell in setup.cells:
         generator = setup.generator_of(cell)[1]
         missing = [
             position
             for position, item in wanted_sets(setup, cell)
-            if not is_made(setup, cell, item)
+            if setup.release_key(cell, item) not in listed
+            and not is_made(setup, cell, item)
             and generator.awaited(setup.request(cell, item)) is None
         ]
+        listed |= {
+            setup.release_key(cell, setup.plans[cell.pool].sets[position]) for position in missing
+        }
         size = generator.batch
         units += [
             ReleaseUnit(cell, tuple(missing[start : start + size]))
@@ -169,9 +173,14 @@ def claim_of(setup: Setup, cell: Cell) -> Claim:
 
 
 def held_claim(setup: Setup, cell: Cell) -> Claim:
-    """Return the claim that the targets of a cell are compared with (docs/method.md §15)."""
+    """Return the claim that the targets of a cell are compared with.
+
+    It is that of all copies of a canary (docs/method.md §13), or of a person (§15).
+    """
     claim, game = claim_of(setup, cell), setup.spec.game
-    return claim.for_persons(game.max_records) if game.persons else claim
+    if game.persons:
+        return claim.for_persons(game.max_records)
+    return claim.for_group(max(setup.pools[cell.pool].copies))
 
 
 def open_release(setup: Setup, text: str) -> list[Synthetic]:

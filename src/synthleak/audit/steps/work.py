@@ -16,7 +16,9 @@ from synthleak.audit.steps.meta_classifier import meta_needs, meta_needs_if_aske
 from synthleak.audit.steps.observations import (
     compare_texts,
     look_at,
+    look_with_models,
     missing_evidence,
+    missing_models,
     missing_neighbours,
 )
 from synthleak.audit.steps.prior_attacks import (
@@ -40,7 +42,7 @@ class Work:
     title: str
     missing: Callable[[Setup], list[Any]]
     task: Callable[..., int]
-    of: Literal["release", "observation", "cell"]
+    of: Literal["release", "observation", "model", "cell"]
     threaded: bool = False
     """Whether one unit at a time uses all cores: `task` then also takes the number of threads."""
 
@@ -65,7 +67,7 @@ class Work:
     def _shares(self, setup: Setup, runtime: Runtime) -> list[tuple[list[Any], int]]:
         """Return the missing units, those first whose generator wants the machine for itself."""
         units = self.missing(setup)
-        if self.threaded:
+        if self.threaded or self.of == "model":  # one process uses all cores, or the device
             return [(units, 1)]
         if self.of != "release":
             return [(units, runtime.workers)]
@@ -98,10 +100,13 @@ def _make(needs: Callable[[Setup, Cell], list[Need]], setup: Setup, cell: Cell) 
 
 RELEASES = Work("releases", missing_releases, make_releases, "release")
 OBSERVATIONS = Work("observations", missing_evidence, look_at, "observation")
+MODELS = Work("observations by a model", missing_models, look_with_models, "model")
+PRIOR_ATTACKS = Work("prior attacks", missing_attacks, attack_observation, "observation")
 EVIDENCE = (
     Work("texts compared", missing_neighbours, compare_texts, "observation", threaded=True),
     OBSERVATIONS,
-    Work("prior attacks", missing_attacks, attack_observation, "observation"),
+    MODELS,
+    PRIOR_ATTACKS,
 )
 MEASUREMENTS = (
     of_cells("measurements", measurement_needs),
@@ -112,5 +117,6 @@ MORE = (of_cells("meta", meta_needs_if_asked), of_cells("utility", utility_needs
 META = of_cells("meta", meta_needs)
 """The meta-classifier, whether or not the spec asks for it."""
 
-AFTER_RELEASES = (*EVIDENCE[1:], *MEASUREMENTS, *MORE)
-"""What follows the releases, for an estimate of its cost: observations include the comparison."""
+AFTER_RELEASES = (OBSERVATIONS, PRIOR_ATTACKS, *MEASUREMENTS, *MORE)
+"""What follows the releases, for an estimate of its cost: observations include the comparison of
+texts, and models are left out."""

@@ -37,6 +37,12 @@ class Union(Filter):
                     f"of = {list(self.of)} names {name!r}, which is not a pool above this one",
                     remedy=nearest(name, ground.earlier) if ground.earlier else "put it below them",
                 )
+            if any(position >= len(ground.corpus) for position in ground.earlier[name]):
+                raise PoolError(
+                    f"the pool {name!r} was written for the test, and its records stay apart from"
+                    " those of the corpus",
+                    remedy="join two pools of records of the corpus",
+                )
         first, second = (set(ground.earlier[name]) for name in self.of)
         if first & second and self.shared == "refuse":
             raise PoolError(

@@ -14,13 +14,18 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from synthleak.analyses.cell_data import CONTROLS, EVERY, SELECTED
+from synthleak.analyses.cell_data import CANARIES, CONTROLS, EVERY, SELECTED
 from synthleak.core.cell import Cell
 
 Theme = Literal["light", "dark"]
 Spec = dict[str, Any]
 Rows = list[dict[str, Any]]
-GROUPS = {SELECTED: "selected pools", CONTROLS: "controls", EVERY: "all pools"}
+GROUPS = {
+    SELECTED: "selected pools",
+    CONTROLS: "controls",
+    EVERY: "all pools",
+    CANARIES: "canaries",
+}
 """How figures call the pools that an aggregate is over."""
 
 HUES = ["$first", "$second", "$third", "$fourth"]

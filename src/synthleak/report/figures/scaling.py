@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthleak.analyses.cell_data import EVERY
+from synthleak.analyses.cell_data import CANARIES, EVERY
 from synthleak.analyses.cells import CellRow
 from synthleak.analyses.scenario_scaling import ScalingRow
 from synthleak.core.cell import Cell
@@ -28,7 +28,7 @@ def scaling_figures(rows: Sequence[ScalingRow], cells: Sequence[CellRow]) -> lis
     Means are of selected pools and of controls apart; of all where no rule is known.
     """
     generators = {row.generator for row in rows}
-    apart = {row.pools for row in rows} - {EVERY} or {EVERY}
+    apart = {row.pools for row in rows} - {EVERY, CANARIES} or {row.pools for row in rows}
     shown = [
         row
         for row in rows

@@ -16,6 +16,7 @@ KINDS = {
     "rare": "rare labels",
     "random": "drawn at random",
     "union": "two pools merged",
+    "canary": "written for the test",
     "ids": "listed by id",
     "labels": "chosen by label",
     "where": "chosen by a field",

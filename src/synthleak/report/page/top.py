@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from synthleak.analyses.cell_data import RANDOM
+from synthleak.analyses.cell_data import CANARY, RANDOM
 from synthleak.analyses.gaps import WHOLE
 from synthleak.core.cell import format_epsilon
 from synthleak.core.verdict import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND
@@ -31,7 +31,8 @@ class Decision:
 
     `pools` counts its cells, and `leaking` those with a leak; `row` is a row of `cells` of the cell
     shown, `power` the one with the largest AUC that could be missed; `records` counts the records
-    that could be named. `dots` are the paths of a hundred dots by kind.
+    that could be named. `dots` are the paths of a hundred dots by kind. Cells of canaries are
+    `written`: they are nobody's and have a row of their own.
     """
 
     said: Said
@@ -43,6 +44,7 @@ class Decision:
     records: int
     advice: str
     dots: Mapping[str, str]
+    written: bool = False
 
 
 def top(material: Material, said: Sequence[Said]) -> dict[str, Any]:
@@ -56,18 +58,18 @@ def top(material: Material, said: Sequence[Said]) -> dict[str, Any]:
         "replaced": any(_is_replaced(material, one) for one in rows),
         "controls": controls(material, said),
         "claims": _claims(material),
-        "next": _next(material, kinds),
+        "next": _next(material, said),
     }
 
 
 def decisions(material: Material, said: Sequence[Said]) -> list[Decision]:
-    """Return a row for every generator and ε, in the order of the cells."""
+    """Return a row for every generator and ε, and one for its canaries, in the order of cells."""
     cells, records = material.places("cells"), material.places("records")
-    grouped: dict[str, list[Said]] = {}
+    grouped: dict[tuple[str, bool], list[Said]] = {}
     for one in said:
-        grouped.setdefault(one.decision, []).append(one)
+        grouped.setdefault((one.decision, _is_written(material, one)), []).append(one)
     made = []
-    for name, group in grouped.items():
+    for (name, written), group in grouped.items():
         shown = strongest(material, group)
         places = cells[shown.cell]
         made.append(
@@ -81,9 +83,15 @@ def decisions(material: Material, said: Sequence[Said]) -> list[Decision]:
                 records=len(records.get(shown.cell, ())),
                 advice=_advice(material, shown),
                 dots=_dots_of(material.summary["cells"][shown.place]["crossfit_tpr"]),
+                written=written,
             )
         )
     return made
+
+
+def _is_written(material: Material, one: Said) -> bool:
+    """Say whether the records of a cell are canaries (docs/method.md §13)."""
+    return material.facts.rules.get(one.cell.pool) == CANARY
 
 
 def strongest(material: Material, said: Sequence[Said]) -> Said:
@@ -153,6 +161,8 @@ def _advice(material: Material, shown: Said) -> str:
         if claim["epsilon"] == "inf" or claim["void"]:
             return "Undecided: no leak was found, but no ε is promised either."
         return f"Only if ε = {format_epsilon(claim['epsilon'])} is enough."
+    if shown.kind == FOUND and _is_written(material, shown):
+        return "No person leaks here, but a record as unusual could."
     return PUBLISH[shown.kind]
 
 
@@ -196,10 +206,13 @@ def _claims(material: Material) -> list[tuple[str, int]]:
     return [(key[0], place) for key, place in seen.items()]
 
 
-def _next(material: Material, kinds: set[str]) -> list[str]:
-    """Return what to do, the worst verdict's steps first."""
+def _next(material: Material, said: Sequence[Said]) -> list[str]:
+    """Return what to do, the worst verdict's steps first; a leak of canaries has its own step."""
+    written = [one for one in said if one.kind == FOUND and _is_written(material, one)]
+    kinds = {one.kind for one in said if one not in written}
     if "check" not in material.summary:
-        return [step for kind in ORDER if kind in kinds for step in NEXT[kind]]
+        steps = [step for kind in ORDER if kind in kinds for step in NEXT[kind]]
+        return [*steps, *[CANARIES_LEAK] * bool(written)]
     steps = [step for kind in ORDER if kind in kinds for step in AFTER_CHECK[kind]]
     if material.rows("nearest") or material.rows("copies"):
         steps.insert(kinds.isdisjoint({NONE_FOUND, CANNOT_SAY}), REMOVE)
@@ -233,6 +246,10 @@ NEXT: dict[str, tuple[str, ...]] = {
         " run again.",
     ),
 }
+CANARIES_LEAK = (
+    "Canaries leak: they are nobody’s records, but they show what this generator does to a record"
+    " that is as unusual. Look at the pools of real records beside them, and try a smaller ε."
+)
 REMOVE = (
     "Remove the synthetic rows listed under “Who leaks” and check again. The second check is kinder"
     " than a first one, since these members and this holdout chose the rows: use a holdout of other"

@@ -1,0 +1,185 @@
+"""Fine-tune one adapter per set of texts, and score texts under each: all sets in one fleet.
+
+This is training without privacy (docs/method.md §14): no clipping, no noise. Batches and
+adapters are those of the DP-SGD fleet.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synthleak.releases.lm.backbone import Backbone
+from synthleak.releases.lm.fleet.adapters import Adapters, EvenLayout
+from synthleak.releases.lm.fleet.batches import Example
+from synthleak.releases.lm.fleet.finetune import progress_counter
+from synthleak.releases.lm.fleet.loss import CHUNK
+from synthleak.releases.lm.fleet.memory import Fleet, plan_fleet
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of, retry_halved
+from synthleak.releases.lm.fleet.training import TrainingConfig
+
+log = logging.getLogger(__name__)
+SCALE = 2.0
+"""What an adapter is multiplied by, as in `dpsgd`."""
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How adapters are fine-tuned; `fleet` caps how many are trained at once."""
+
+    epochs: float = 3.0
+    batch: int = 16
+    rank: int = 16
+    learning_rate: float = 2e-3
+    longest: int = 128
+    fleet: int | None = None
+
+    def config(self, texts: int) -> TrainingConfig:
+        """Return the steps for a set of so-many texts."""
+        batch = min(self.batch, texts)
+        return TrainingConfig(
+            steps=max(1, math.ceil(self.epochs * texts / batch)),
+            rate=batch / texts,
+            batch=float(batch),
+            learning_rate=self.learning_rate,
+            clip=None,
+        )
+
+
+def tuned_log_likelihoods(
+    shared: SharedBackbone,
+    sets: Sequence[Sequence[str]],
+    seeds: Sequence[int],
+    texts: Sequence[str],
+    tuning: Tuning,
+) -> list[list[Floats]]:
+    """Return what fine-tuning on each set adds to the log-likelihood of each text's tokens.
+
+    `[set][text]` is an array with a value for every token of the text. A set's values depend, up
+    to rounding, on no other set; sets of one size are trained together.
+    """
+    longest = min(tuning.longest, shared.backbone.context)
+    known = {text: example_of(text, shared.backbone, longest) for own in sets for text in own}
+    examples = [[known[text] for text in own] for own in sets]
+    scored = [example_of(text, shared.backbone, longest) for text in texts]
+    (bare,) = token_scores(shared, None, scored)
+    made: dict[int, list[Floats]] = {}
+    for size in sorted({len(own) for own in sets}):
+        left = [place for place, own in enumerate(sets) if len(own) == size]
+        while left:
+            fleet = plan_fleet(
+                shared.shape(tuning.rank),
+                memory_of(shared.device),
+                wanted=len(left),
+                batch=min(tuning.batch, size),
+                longest=longest,
+                most=tuning.fleet,
+            )
+
+            def make(count: int, left: list[int] = left, fleet: Fleet = fleet) -> list[int]:
+                part = left[:count]
+                adapters = _tuned(
+                    shared,
+                    [examples[place] for place in part],
+                    [seeds[place] for place in part],
+                    tuning,
+                    fleet,
+                )
+                for place, own in zip(part, token_scores(shared, adapters, scored), strict=True):
+                    made[place] = [a - b for a, b in zip(own, bare, strict=True)]
+                return part
+
+            left = left[len(retry_halved(make, fleet.instances, log.warning)) :]
+            shared.drop_adapters()
+    return [made[place] for place in range(len(sets))]
+
+
+def _tuned(
+    shared: SharedBackbone,
+    sets: Sequence[Sequence[Example]],
+    seeds: Sequence[int],
+    tuning: Tuning,
+    fleet: Fleet,
+) -> Adapters:
+    """Fine-tune one adapter on each of these sets, which have one size."""
+    adapters = shared.adapters(seeds, rank=tuning.rank, scale=SCALE)
+    config = tuning.config(len(sets[0]))
+    longest = min(tuning.longest, shared.backbone.context)
+    trainer = shared.trainer(adapters, config, longest=longest, fleet=fleet)
+    said = progress_counter("fine-tuning", len(sets), config.steps, "step")
+    trainer.train(sets, seeds, said)
+    return adapters
+
+
+def example_of(text: str, backbone: Backbone, longest: int) -> Example:
+    """Write a text as tokens: an opening, so that its first word is predicted too, and an end."""
+    opening = backbone.opening or (backbone.end,)
+    tokens = [*opening, *backbone.encode(text), backbone.end][:longest]
+    return Example(tuple(tokens), len(opening))
+
+
+def _content(example: Example, end: int) -> int:
+    """Count the tokens that are scored: those of the text, not its end."""
+    return len(example.tokens) - example.prompt - (example.tokens[-1] == end)
+
+
+SCORED_TOKENS = 32_768
+"""Tokens that are scored together."""
+
+
+@torch.no_grad()
+def token_scores(
+    shared: SharedBackbone, adapters: Adapters | None, examples: Sequence[Example]
+) -> list[list[Floats]]:
+    """Return the log-probability of every token of every text: under each adapter, or under none.
+
+    Texts are sorted by length, so that little padding is computed; padding stands on the right,
+    where a decoder never looks.
+    """
+    instances = 1 if adapters is None else len(adapters.master)
+    found: list[list[Floats]] = [[np.zeros(0)] * len(examples) for _ in range(instances)]
+    order = sorted(range(len(examples)), key=lambda n: -len(examples[n].tokens))
+    start = 0
+    while start < len(order):
+        width = len(examples[order[start]].tokens)
+        each = max(1, SCORED_TOKENS // (width * instances))
+        part = order[start : start + each]
+        start += len(part)
+        tokens = torch.zeros(len(part), width, dtype=torch.long)
+        for row, n in enumerate(part):
+            tokens[row, : len(examples[n].tokens)] = torch.tensor(examples[n].tokens)
+        tokens = tokens.to(shared.device).repeat(instances, 1)
+        if adapters is None:
+            hidden = shared.decode(tokens)
+        else:
+            with adapters.serving(EvenLayout(instances, len(part))):
+                hidden = shared.decode(tokens)
+        scores = _next_token_scores(hidden[:, :-1], tokens[:, 1:], shared.backbone.head)
+        table = scores.view(instances, len(part), width - 1).double().cpu().numpy()
+        for row, n in enumerate(part):
+            first = examples[n].prompt - 1
+            last = first + _content(examples[n], shared.backbone.end)
+            for instance in range(instances):
+                found[instance][n] = table[instance, row, first:last]
+    return found
+
+
+def _next_token_scores(hidden: Tensor, following: Tensor, head: Tensor) -> Tensor:
+    """Return log p of each following token, the logits of a few thousand tokens at a time."""
+    states, wanted = hidden.flatten(0, 1), following.flatten()
+    wide = torch.float64 if states.dtype == torch.float64 else torch.float32
+    made = torch.empty(len(states), dtype=wide, device=states.device)
+    for start in range(0, len(states), CHUNK):
+        part = slice(start, start + CHUNK)
+        logits = torch.matmul(states[part], head.T).to(wide)
+        right = logits.gather(1, wanted[part, None]).squeeze(1)
+        made[part] = right - torch.logsumexp(logits, dim=1)
+    return made.view(hidden.shape[0], hidden.shape[1])
