@@ -63,7 +63,7 @@ def test_an_untouched_audit_is_verified_and_nothing_is_written(out: Path) -> Non
     before = contents(out)
     found = verify(out, replay=9, draw=1)
     assert found.verified and set(outcomes(found).values()) == {VERIFIED}
-    names = list(outcomes(found))
+    names = [finding.what for finding in found.findings]
     assert names[:7] == ["made by", "files", "store", "spec", "seed", "releases", "evidence"]
     assert len(names) == 8 + 9
     for kind in ("release ", "evidence ", ("figures of ", "profile of ", "attributes of ")):

@@ -14,8 +14,11 @@ torch = pytest.importorskip("torch")
 
 import synthleak  # noqa: E402
 from support.tiny_backbone import WORDS, tiny_shared_backbone, write_backbone  # noqa: E402
+from synthleak.audit.steps.observations import evidence_keys, observations  # noqa: E402
+from synthleak.audit.verify import DIFFERS, UNCHECKED, verify  # noqa: E402
 from synthleak.core.errors import SpecError, UserError  # noqa: E402
 from synthleak.core.spec import parse_spec  # noqa: E402
+from synthleak.core.store import name_of  # noqa: E402
 from synthleak.encoders.builtin.hashing import Hashing  # noqa: E402
 from synthleak.evidence.model_family import model_families  # noqa: E402
 from synthleak.evidence.models.lm import LanguageModelProxy  # noqa: E402
@@ -157,6 +160,24 @@ def test_an_audit_takes_it_as_two_proxies_more(backbone: str, tmp_path: Path) ->
     assert [member.name for member in again.setup.plugins.families] == ["bm25", "lm"]
     settings = audit.setup.plugins.families[1].settings
     assert settings is not None and not {"device", "dtype", "fleet"} & set(settings)
+
+
+def test_values_of_a_model_are_not_made_again_to_verify(backbone: str, tmp_path: Path) -> None:
+    audit_of(tmp_path / "run", backbone)
+    found = verify(tmp_path / "run", replay=60)
+    looked = [one for one in found.findings if one.what.startswith("evidence lm")]
+    assert found.verified and looked and {one.outcome for one in looked} == {UNCHECKED}
+
+
+def test_missing_values_of_a_model_are_found(backbone: str, tmp_path: Path) -> None:
+    setup = audit_of(tmp_path / "run", backbone).setup
+    cell = setup.cells[0]
+    text, _ = observations(setup, cell)[0]
+    keys = evidence_keys(setup, setup.targets(cell.pool).blocks()[0], text)
+    (lost,) = [name_of("evidence", key) for member, key in keys if member.model]
+    (tmp_path / "run/store" / lost).unlink()
+    found = {one.what: one for one in verify(tmp_path / "run").findings}
+    assert found["evidence"].outcome == DIFFERS and "lm" in found["evidence"].detail
 
 
 def test_mistakes_are_said_in_a_line(backbone: str, tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def result(
         "cells": 1,
         "counted": False,
         "copies": COPIES,
+        "canaries": False,
         "measurements": measured,
         "judged": SimpleNamespace(p_holm=0.002),
     }
