@@ -12,6 +12,12 @@ from support.specs import tiny_spec
 from synthleak.core.spec import LoadedSpec, parse_spec
 
 
+@pytest.fixture(autouse=True)
+def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print tables in full: the test runner sets a width."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def tiny() -> Callable[..., LoadedSpec]:
     """Make a tiny spec, with some sections replaced."""

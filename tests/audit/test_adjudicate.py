@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from synthleak.cli.main import cli
 from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import GeneratorError, UserError
+from synthleak.core.plugins import trusting
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore, StagedStore
@@ -85,6 +86,13 @@ def uneven(folder: Path, **changes: Any) -> dict[str, Any]:
     path = folder / "uneven.py"
     path.write_text(UNEVEN.format(often=often), encoding="utf-8")
     return material(plugins=[str(path)]) | {"generator": [{"kind": "uneven"}]} | changes
+
+
+@pytest.fixture(autouse=True)
+def _trusted() -> Iterator[None]:
+    token = trusting.set(True)
+    yield
+    trusting.reset(token)
 
 
 @pytest.fixture(scope="module")

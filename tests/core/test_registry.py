@@ -21,6 +21,7 @@ from synthleak.corpus.corpus import readers
 from synthleak.encoders.encoder import encoders
 from synthleak.evidence.attack import attacks
 from synthleak.evidence.family import families
+from synthleak.evidence.model_family import model_families
 from synthleak.plan.plan import designs
 from synthleak.pools.pool import Ground, rules
 from synthleak.releases.release import generators
@@ -49,6 +50,7 @@ CHECKS: dict[str, tuple[Registry[Any], Callable[[Any], None]]] = {
     "design": (designs, check_design),
     "generator": (generators, check_generator),
     "proxy family": (families, check_family),
+    "proxy family on a model": (model_families, lambda made: check_family(made.family())),
     "prior attack": (attacks, check_attack),
     "analysis": (analyses, check_analysis),
 }

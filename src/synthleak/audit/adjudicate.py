@@ -93,11 +93,18 @@ class Adjudication:
 
 
 def adjudicate(
-    out: Path | str, *, runtime: Runtime | None = None, progress: Progress | None = None
+    out: Path | str,
+    *,
+    runtime: Runtime | None = None,
+    progress: Progress | None = None,
+    trust_plugins: bool = False,
 ) -> Adjudication:
-    """Play the merged-pool game for the flagged cells of a finished audit, and for no others."""
+    """Play the merged-pool game for the flagged cells of a finished audit, and for no others.
+
+    Files with plug-ins that its spec names are run only if you say `trust_plugins`.
+    """
     runtime, progress = runtime or Runtime(), progress or default_progress()
-    audit = open_finished(out)
+    audit = open_finished(out, trust_plugins=trust_plugins)
     flags = screen(audit)
     playable = [flag for flag in flags if flag.control is not None]
     if not playable:
@@ -121,9 +128,9 @@ def adjudicate(
     return Adjudication(tuple(flags), tuple(rows))
 
 
-def flagged(out: Path | str) -> Adjudication:
+def flagged(out: Path | str, *, trust_plugins: bool = False) -> Adjudication:
     """Say which cells are flagged and how many releases their games would need; make nothing."""
-    audit = open_finished(out)
+    audit = open_finished(out, trust_plugins=trust_plugins)
     flags = screen(audit)
     playable = [flag for flag in flags if flag.control is not None]
     if not playable:

@@ -27,9 +27,11 @@ class Status:
     finished: bool = False
 
 
-def open_finished(out: Path | str, *, but: Sequence[str] = ()) -> Audit:
+def open_finished(
+    out: Path | str, *, but: Sequence[str] = (), trust_plugins: bool = False
+) -> Audit:
     """Open the audit of a run folder that has run to its end, unaltered `but` for some files."""
-    audit = open_run(out)
+    audit = open_run(out, trust_plugins=trust_plugins)
     state = _status(audit, but)
     if not state.finished:
         raise UserError(state.summary.partition(":")[0], str(out), "finish it with `run` first")
