@@ -125,9 +125,12 @@ def test_a_square_of_the_map_leads_to_its_cell(visit: Open) -> None:
     tab = visit()
     closed = tab.locator("details.cell:not([open])").first.get_attribute("id")
     link = tab.locator(f'.map a[href="#{closed}"]').first
-    link.hover()
     tip = tab.locator(f"#{link.get_attribute('aria-describedby')}")
-    tip.wait_for(state="visible")
+    for _ in range(50):  # figures above may still be drawn, which moves the square away
+        link.hover()
+        if tip.is_visible():
+            break
+        tab.wait_for_timeout(100)
     assert "chance limit" in tip.inner_text()
     tab.keyboard.press("Escape")
     tip.wait_for(state="hidden")
