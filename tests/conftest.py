@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,7 @@ import pytest
 from support.specs import tiny_spec
 from synthleak.core.spec import LoadedSpec, parse_spec
 
-
-@pytest.fixture(autouse=True)
-def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Print tables in full: the test runner sets a width."""
-    monkeypatch.delenv("COLUMNS", raising=False)
+os.environ.pop("COLUMNS", None)  # the width that a test runner sets would break tables
 
 
 @pytest.fixture
