@@ -13,6 +13,7 @@ import signal
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -73,7 +74,9 @@ def _spread(
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     waiting = dict(enumerate(units))
-    with private_folder() as folder:
+    with private_folder() as folder, warnings.catch_warnings():
+        # A worker that has grown large is replaced: nothing that a user could act on.
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
         path = Path(folder) / "context"
         write_private(path, pickle.dumps((task, context), protocol=pickle.HIGHEST_PROTOCOL))
         for attempt in range(_ATTEMPTS):

@@ -143,7 +143,7 @@ def dots(recognised: int, limit: int) -> dict[str, str]:
 
 
 def _dots_of(rate: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the dots of a rate with its chance limit; none where there is no rate."""
+    """Return the dots of a rate with its chance limit; none without a rate."""
     if rate is None:
         return {}
     limit = 1.0 if rate["null"] is None else rate["null"]

@@ -154,5 +154,5 @@ def _letters(text: str) -> int:
 
 
 def _is_letter(c: str) -> bool:
-    # Vowel signs, as in Hindi, are marks; so is the emoji variation selector, which is no letter.
+    # Vowel signs, as in Hindi, are marks; so is the emoji variation selector, not a letter.
     return c.isalpha() or (c != "\ufe0f" and unicodedata.category(c) in ("Mc", "Mn"))
