@@ -83,9 +83,12 @@ def specs(args: argparse.Namespace) -> None:
     """Write the two specs."""
     args.to.mkdir(parents=True, exist_ok=True)
     corpus: dict[str, Any] = {"reader": "demo", "size": 900}
+    encoders = {}
     if args.corpus:
+        encoders = {"encoders": {"pools": "minilm", "evidence": "static"}}
         path = os.path.relpath(args.corpus.resolve(), args.to.resolve())
         corpus = {"reader": "jsonl", "path": path, "name": "goemotions"}
+        corpus["description"] = "short comments from an internet forum"
     budgets = [e for e in BUDGETS if not args.tiny or e in (math.inf, 16)]
     sizes = (
         {"pool": 10, "few": 4, "copies": 4} if args.tiny else {"pool": 50, "few": 12, "copies": 8}
@@ -95,10 +98,11 @@ def specs(args: argparse.Namespace) -> None:
     small = {"rank": 2, "max_tokens": 16, "device": "cpu"} if args.tiny else {"max_tokens": 64}
     tuning = {"epochs": 1} if args.tiny else {}
     generator = {"kind": "dpsgd", "epsilon": budgets, **model, **small}
-    generator |= {"epochs": 1, "batch_size": 8} if args.tiny else {}
+    generator |= {"epochs": 1, "batch_size": 8} if args.tiny else {"batch_size": 16}
     base = {
         "seed": 1,
         "corpus": corpus,
+        **encoders,
         "game": {"design": "cohort", "adjacency": "add", **game},
         "generator": [generator],
         "evidence": {"also": [{"kind": "lm", **model, **small, **tuning}]},

@@ -57,11 +57,11 @@ from synthleak.releases.release import Header, load_texts
 VOLUME = 13 * 2**20
 """Bytes of artefacts in one archive, before compression."""
 
-NAME = re.compile(r"(pool|plan|release|text|evidence|utility|attributes)/[0-9a-f]+(\.\w+)+")
+NAME = re.compile(r"(pool|written|plan|release|text|evidence|utility|attributes)/[0-9a-f]+(\.\w+)+")
 """What an archive may hold: names of the store's artefacts, and no path out of it."""
 
-FOR_STATISTICS = ("pool", "plan", "release", "evidence", "utility", "attributes")
-CHOSEN_ONCE = ("pool", "plan", "release")
+FOR_STATISTICS = ("pool", "written", "plan", "release", "evidence", "utility", "attributes")
+CHOSEN_ONCE = ("pool", "written", "plan", "release")
 """Artefacts of one key that differ would be two different studies."""
 
 KEYS, TIMINGS = "keys.json", "timings.jsonl"
@@ -137,6 +137,8 @@ def make(args: argparse.Namespace) -> None:
             note(row, args.run, args.pack)
             if archive:
                 archive.add(setup.store, names_of_releases(setup, cell, unit.sets))
+        if args.models:
+            fit_models(setup, cells, args)
         if args.score:
             score(setup, cell, args)
     print(f"done in {time.monotonic() - began:.1f} s", flush=True)
@@ -150,6 +152,29 @@ def account(setup: Setup, cells: Sequence[Cell]) -> None:
             sigma(setup.request(cell, wanted_sets(setup, cell)[0][1]))
 
 
+def fit_models(setup: Setup, cells: Sequence[Cell], args: argparse.Namespace) -> None:
+    """Let families with a model look at every chosen cell whose releases were made here."""
+    from synthleak.audit.steps.work import MODELS
+
+    start, before = time.monotonic(), set(setup.store.list("evidence/"))
+    ready = [cell for cell in cells if texts_here(setup, cell)]
+    MODELS.make(replace(setup, only=tuple(ready)), Runtime(workers=1), Lines())
+    new = sorted(set(setup.store.list("evidence/")) - before)
+    if new:
+        row = {"spec": args.spec.stem, "cell": title(ready[-1]), "stage": "models"}
+        note(row | {"seconds": round(time.monotonic() - start, 1)}, args.run, args.pack)
+    if new and args.pack:
+        Archive(args.pack, args.spec.stem, "evidence.tar.gz").add(setup.store, new)
+
+
+def texts_here(setup: Setup, cell: Cell) -> bool:
+    """Say whether the texts of all releases of a cell are here, and not their headers alone."""
+    if made(setup, cell) < len(wanted_sets(setup, cell)):
+        return False
+    headers = [header_of(setup, cell, item) for _, item in wanted_sets(setup, cell)]
+    return all(setup.store.exists(name_of("text", header.text)) for header in headers)
+
+
 def score(setup: Setup, cell: Cell, args: argparse.Namespace) -> None:
     """Compute the evidence of one cell on the cores of this machine, and pack it."""
     from synthleak.audit.run import make_missing_releases
@@ -157,8 +182,7 @@ def score(setup: Setup, cell: Cell, args: argparse.Namespace) -> None:
 
     start, before = time.monotonic(), set(setup.store.list("evidence/"))
     alone = replace(setup, only=(cell,))
-    headers = [header_of(setup, cell, item) for _, item in wanted_sets(setup, cell)]
-    if not all(setup.store.exists(name_of("text", header.text)) for header in headers):
+    if not texts_here(setup, cell):
         print(f"{title(cell)}: some releases were made elsewhere, so they are not scored here")
         return
     runtime, progress = Runtime(workers=args.workers), Lines()
@@ -175,7 +199,7 @@ def score(setup: Setup, cell: Cell, args: argparse.Namespace) -> None:
 def take(args: argparse.Namespace) -> None:
     """Put the artefacts of archives into the run folder, after checking that they belong there."""
     everything = [item for path in args.archives for item in members(path)]
-    drawn = [item for item in everything if item[0].startswith(("pool/", "plan/"))]
+    drawn = [item for item in everything if item[0].startswith(("pool/", "written/", "plan/"))]
     setup = opened(args.spec, args.run, drawn)
     wanted = {
         release_name(setup, cell, item)
@@ -519,6 +543,9 @@ def _arguments() -> argparse.ArgumentParser:
         "--minutes", type=float, default=math.inf, help="begin no fleet after these"
     )
     making.add_argument("--expect", type=float, default=0.0, help="seconds of 100 releases")
+    making.add_argument(
+        "--models", action="store_true", help="let proxies with a model look here too"
+    )
     making.add_argument("--score", action="store_true", help="compute the evidence here too")
     step(take).add_argument("archives", type=Path, nargs="+")
     step(status)

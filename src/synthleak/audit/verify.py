@@ -213,7 +213,9 @@ def _releases(setup: Setup) -> Finding:
 
 def _evidence(setup: Setup) -> Finding:
     missing = [f"{unit.pool} on {unit.text}" for unit in missing_evidence(setup)]
-    missing += [f"{one.family} in {one.pool}, {len(one.sets)}" for one in missing_models(setup)]
+    missing += [
+        f"{one.family} in {one.targets[0][0]}, {len(one.sets)}" for one in missing_models(setup)
+    ]
     return _compared("evidence", missing, "every family has looked at every observation")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.releases import header_of, open_release
 from synthleak.core.artefact import Artefact
@@ -92,12 +94,14 @@ def missing_evidence(setup: Setup) -> list[ObservationUnit]:
 
 @dataclass(frozen=True)
 class ModelUnit:
-    """Observations that a family fits its model to in one call, for a block of targets."""
+    """Observations that a family fits its model to in one call, and the targets to be scored.
 
-    pool: str
+    `targets` are (pool, block): pools that share releases share the fitted models too.
+    """
+
     family: str
     sets: tuple[tuple[str, int | None], ...]
-    block: int = 0
+    targets: tuple[tuple[str, int], ...]
 
 
 MODELS_AT_ONCE = 128
@@ -106,7 +110,7 @@ MODELS_AT_ONCE = 128
 
 def missing_models(setup: Setup) -> list[ModelUnit]:
     """Return the observations that a family with a model has not looked at, many to a unit."""
-    wanted: dict[tuple[str, str, int], dict[str, int | None]] = {}
+    wanted: dict[tuple[str, str], dict[tuple[str, int], int | None]] = {}
     if not any(member.model for member in setup.plugins.families):
         return []
     for cell in setup.cells:
@@ -114,28 +118,35 @@ def missing_models(setup: Setup) -> list[ModelUnit]:
             for text, raw in observations(setup, cell):
                 for member, key in evidence_keys(setup, block, text):
                     if member.model and not setup.store.exists(name_of("evidence", key)):
-                        group = wanted.setdefault((cell.pool, member.name, number), {})
-                        group.setdefault(text, raw)
+                        lookers = wanted.setdefault((member.name, text), {})
+                        lookers.setdefault((cell.pool, number), raw)
+    together: dict[tuple[str, tuple[tuple[str, int], ...]], list[tuple[str, int | None]]] = {}
+    for (family, text), lookers in wanted.items():
+        raw = next(iter(lookers.values()))  # its place in the plan of the first pool
+        together.setdefault((family, tuple(lookers)), []).append((text, raw))
     return [
-        ModelUnit(pool, name, tuple(found[start : start + MODELS_AT_ONCE]), number)
-        for (pool, name, number), texts in wanted.items()
-        for found in [list(texts.items())]
-        for start in range(0, len(found), MODELS_AT_ONCE)
+        ModelUnit(family, tuple(sets[start : start + MODELS_AT_ONCE]), targets)
+        for (family, targets), sets in together.items()
+        for start in range(0, len(sets), MODELS_AT_ONCE)
     ]
 
 
 def look_with_models(setup: Setup, unit: ModelUnit) -> int:
     """Let a family fit its model to the observations of a unit, and keep what it sees."""
-    targets = setup.targets(unit.pool).blocks()[unit.block]
+    blocks = [setup.targets(pool).blocks()[number] for pool, number in unit.targets]
     member = next(item for item in setup.plugins.families if item.name == unit.family)
     assert member.model is not None
-    opened = [open_observation(setup, unit.pool, text, raw) for text, raw in unit.sets]
-    values = member.model.look_together(targets, opened)
+    first = unit.targets[0][0]
+    opened = [open_observation(setup, first, text, raw) for text, raw in unit.sets]
+    asked = Targets([text for block in blocks for text in block.texts], setup.encode)
+    values = member.model.look_together(asked, opened)
     for (text, _), seen in zip(unit.sets, values, strict=True):
-        shape = (len(targets), len(member.proxies))
+        shape = (len(asked), len(member.proxies))
         checked = check_values(f"the family {member.name!r}", seen, shape)
-        keys = {item.name: key for item, key in evidence_keys(setup, targets, text)}
-        put_evidence(setup.store, keys[member.name], checked)
+        ends = np.cumsum([len(block) for block in blocks])[:-1]
+        for block, own in zip(blocks, np.split(checked, ends), strict=True):
+            keys = {item.name: key for item, key in evidence_keys(setup, block, text)}
+            put_evidence(setup.store, keys[member.name], own)
     return len(unit.sets)
 
 
