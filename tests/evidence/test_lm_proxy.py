@@ -14,15 +14,24 @@ torch = pytest.importorskip("torch")
 
 import synthleak  # noqa: E402
 from support.tiny_backbone import WORDS, tiny_shared_backbone, write_backbone  # noqa: E402
-from synthleak.audit.steps.observations import evidence_keys, observations  # noqa: E402
+from synthleak.audit.setup import set_up  # noqa: E402
+from synthleak.audit.steps.observations import (  # noqa: E402
+    evidence_keys,
+    look_with_models,
+    missing_models,
+    observations,
+    open_observation,
+)
+from synthleak.audit.steps.releases import make_releases, missing_releases  # noqa: E402
 from synthleak.audit.verify import DIFFERS, UNCHECKED, verify  # noqa: E402
 from synthleak.core.errors import SpecError, UserError  # noqa: E402
-from synthleak.core.spec import parse_spec  # noqa: E402
-from synthleak.core.store import name_of  # noqa: E402
+from synthleak.core.spec import LoadedSpec, parse_spec  # noqa: E402
+from synthleak.core.store import MemoryStore, name_of  # noqa: E402
 from synthleak.encoders.builtin.hashing import Hashing  # noqa: E402
 from synthleak.evidence.model_family import model_families  # noqa: E402
 from synthleak.evidence.models.lm import LanguageModelProxy  # noqa: E402
 from synthleak.evidence.observation import Observation, Targets  # noqa: E402
+from synthleak.evidence.table import get_evidence  # noqa: E402
 from synthleak.releases.lm.fleet.likelihood import example_of, token_scores  # noqa: E402
 
 ENCODE = Hashing().encode
@@ -160,6 +169,39 @@ def test_an_audit_takes_it_as_two_proxies_more(backbone: str, tmp_path: Path) ->
     assert [member.name for member in again.setup.plugins.families] == ["bm25", "lm"]
     settings = audit.setup.plugins.families[1].settings
     assert settings is not None and not {"device", "dtype", "fleet"} & set(settings)
+
+
+def test_pools_that_share_releases_share_the_models(backbone: str) -> None:
+    """Each release is learnt once, and every pool gets the values of its own targets."""
+    lm = {"kind": "lm", "backbone": backbone, "device": "cpu", "dtype": "float64", "rank": 2}
+    spec = {
+        "seed": 3,
+        "corpus": {"reader": "demo", "size": 400},
+        "encoders": {"pools": "hashing", "evidence": "hashing"},
+        "pool": [
+            {"name": "one", "rule": "random", "size": 5, "draws": 1},
+            {"name": "two", "rule": "random", "size": 3, "draws": 1},
+        ],
+        "game": {"design": "cohort", "instances": 3, "records": 40, "share_releases": True},
+        "generator": [{"kind": "bystander"}],
+        "evidence": {"families": ["bm25"], "also": [lm]},
+    }
+    setup = set_up(LoadedSpec(parse_spec(spec)), MemoryStore())
+    for unit in missing_releases(setup):
+        make_releases(setup, unit)
+    (unit,) = missing_models(setup)
+    assert unit.targets == (("one", 0), ("two", 0))
+    look_with_models(setup, unit)
+    assert missing_models(setup) == []
+    for cell in setup.cells:
+        targets = setup.targets(cell.pool)
+        for text, raw in observations(setup, cell):
+            keys = {family.name: key for family, key in evidence_keys(setup, targets, text)}
+            kept = get_evidence(setup.store, keys["lm"])
+            alone = proxy(backbone, rank=2, batch_size=16).look(
+                targets, open_observation(setup, cell.pool, text, raw)
+            )
+            np.testing.assert_allclose(kept, alone, atol=2e-6)
 
 
 def test_values_of_a_model_are_not_made_again_to_verify(backbone: str, tmp_path: Path) -> None:
