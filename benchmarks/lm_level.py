@@ -32,7 +32,7 @@ from synthleak.core.verdict import LEVEL
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.evidence.models.lm import LanguageModelProxy
 from synthleak.evidence.observation import Observation, Targets
-from synthleak.evidence.table import Evidence
+from synthleak.evidence.table import Evidence, chosen_families, look
 from synthleak.metrics.assignment import assignment_of, redraw_assignments
 from synthleak.metrics.comparison import comparison_of
 from synthleak.metrics.null import min_p_test
@@ -84,8 +84,21 @@ def p_values(
         ]
         statistics = comparison_of(DESIGN, plan, together).statistics(assignments)
         test = min_p_test(statistics.values)
-        rows.append({"p": None if test is None else test.p, "auc": float(statistics.auc[0].max())})
+        row = {"p": None if test is None else test.p, "auc": float(statistics.auc[0].max())}
+        rows.append(row | {"other_auc": best_of_others(plan, targets, own) if p else None})
     return rows
+
+
+def best_of_others(plan: Plan, targets: Targets, seen: list[Observation]) -> float:
+    """Return the best AUC of the 32 other proxies on the same releases."""
+    found = []
+    for member in chosen_families("all"):
+        table = np.stack([look(member, targets, one) for one in seen])
+        for scores in calibrate(Evidence(table, member.proxies), plan.baselines):
+            own = scores.values[: int(plan.trials.set.max()) + 1]
+            actual = [assignment_of(plan.trials, TARGETS)]
+            found.append(comparison_of(DESIGN, plan, own).statistics(actual).auc[0].max())
+    return float(max(found))
 
 
 def main() -> None:
@@ -117,6 +130,9 @@ def main() -> None:
                 "found": found,
                 "limit": limit(audits) if p == 0 else None,
                 "mean_best_auc": float(np.mean([row["auc"] for row in rows])),
+                "mean_best_auc_of_the_32_others": (
+                    float(np.mean([row["other_auc"] for row in rows])) if p else None
+                ),
                 "seconds": round(time.perf_counter() - began, 1),
             }
             print(f"{name}: found in {found:.3f} of {audits} audits", flush=True)
