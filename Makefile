@@ -2,7 +2,7 @@
 # test   the tests
 # lint   ruff and types
 # bench  the benchmarks, each against a named peer or a slope
-# docs   the catalogue of all plug-ins
+# docs   the catalogue of all plug-ins, and the notebooks with what they print
 # PYTHON chooses the interpreter of a new environment, VENV its folder, EXTRA more constraints.
 PYTHON ?= python3
 VENV ?= .venv
@@ -29,8 +29,9 @@ lint: $(VENV)/dev
 bench: $(VENV)/dev
 	for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done
 
-docs: $(VENV)/core
+docs: $(VENV)/dev
 	$(BIN)/python docs/make_catalogue.py
+	$(BIN)/python docs/make_notebooks.py
 
 $(VENV)/core: pyproject.toml constraints.txt $(EXTRA)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from synthleak.metrics.estimate import Estimate as Estimate
     from synthleak.releases.claim import Claim as Claim
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 _HOME = {
     "Audit": "synthleak.audit.result",

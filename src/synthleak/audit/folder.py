@@ -27,6 +27,7 @@ from synthleak.core.registry import Plugin
 from synthleak.core.spec import LoadedSpec, load_spec
 from synthleak.core.store import FolderStore, StagedStore, cannot_write, write_whole
 from synthleak.core.toml import dump_toml
+from synthleak.report.results import Provenance
 
 SPEC = "spec.toml"
 MANIFEST = "manifest.json"
@@ -34,6 +35,7 @@ STORE = "store"
 RESULTS = "results"
 REPORT = "report.html"
 CONFIDENTIAL = "report-confidential.html"
+SIGN_OFF = "sign-off.html"
 TABLES = (".csv", ".parquet", ".json")
 """What the files of `results/` end with."""
 
@@ -224,6 +226,17 @@ class RunFolder:
         """Take the files of an audit that was finished by an earlier version as they are."""
         manifest = self.manifest() or {}
         self._note([name for name in manifest["files"] if name not in manifest.get("hashes", {})])
+
+    def provenance(self) -> Provenance:
+        """Return who made the results when, and the hashes of the files; the manifest's own too."""
+        manifest = self.manifest() or {}
+        noted = manifest.get("hashes")
+        return Provenance(
+            folder=self.root.resolve().name,
+            version=manifest["synthleak"],
+            made=manifest.get("made"),
+            hashes={MANIFEST: digest_of_file(self.root / MANIFEST), **noted} if noted else {},
+        )
 
     def holds(self, findings: str, *, but: Sequence[str] = ()) -> bool:
         """Say whether the results are there, unaltered `but` for some, and of this evidence."""

@@ -28,7 +28,7 @@ from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
 from synthleak.audit.facts import check_facts, corpus_facts, facts_of, size_facts
-from synthleak.audit.folder import CONFIDENTIAL, REPORT, RESULTS, RunFolder
+from synthleak.audit.folder import CONFIDENTIAL, REPORT, RESULTS, SIGN_OFF, RunFolder
 from synthleak.audit.remarks import Remark, remarks_on
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.audit.steps.cell_data import cell_data_of, pool_facts
@@ -69,6 +69,7 @@ from synthleak.releases.release import Synthetic
 from synthleak.report.html import render
 from synthleak.report.notebook import notebook
 from synthleak.report.results import CellResult, Results, Table
+from synthleak.report.sign_off import check_sign_off_format, render_sign_off
 from synthleak.report.tables import RESULTS_VERSION, has_columns, read_parquet
 from synthleak.report.verdict import headline
 
@@ -144,9 +145,22 @@ class Audit:
         if path is None and not include_text:
             self.folder.rewrite_report(page)
             return self.folder.root / REPORT
-        target = self.folder.root / CONFIDENTIAL if path is None else Path(path)
-        RunFolder(target.parent).write(target.name, page)
-        return target
+        return _write(self.folder.root / CONFIDENTIAL if path is None else Path(path), page)
+
+    def sign_off(self, path: Path | str | None = None, *, by: str | None = None) -> Path:
+        """Write one page to file, and return where: `path`, or `sign-off.html` beside the results.
+
+        A name that ends in `.md` gives Markdown. `by` is who signs; the line is left blank
+        otherwise. The page holds no text of a record (docs/sign-off.md).
+        """
+        target = self.folder.root / SIGN_OFF if path is None else Path(path)
+        form = check_sign_off_format(target.name)
+        if not self.results_are_current():
+            raise UserError(
+                "the audit is not finished", str(self.folder.root), "finish it with `run` first"
+            )
+        provenance = self.folder.provenance()
+        return _write(target, render_sign_off(self.results, provenance, form, by=by))
 
     def evidence(self, cell: Cell) -> Evidence:
         """Return what every proxy saw of every target on every set of a cell."""
@@ -459,6 +473,11 @@ class Audit:
             for name, table in tables.items()
             if table[1] or name in ("cells", "proxies")
         }
+
+
+def _write(target: Path, page: bytes) -> Path:
+    RunFolder(target.parent).write(target.name, page)
+    return target
 
 
 def open_run(out: Path | str, *, keep: bool = True, trust_plugins: bool = False) -> Audit:

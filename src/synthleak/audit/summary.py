@@ -6,7 +6,7 @@ They hold names, counts and figures, and no text of a record.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from synthleak.core.cell import format_epsilon
 from synthleak.core.errors import UserError
 from synthleak.core.predicate import Predicate
 from synthleak.core.verdict import CANNOT_SAY, WORDS
+from synthleak.report.markdown import markdown_table, plain
 from synthleak.report.results import CellResult
 from synthleak.report.verdict import sentence
 
@@ -133,37 +134,19 @@ def markdown(audit: Audit, gate: Predicate | None = None) -> str:
     """Return Markdown: the headline, what the gate says, a row per cell, the remarks."""
     cases = _cases(audit, gate)
     failed = [
-        f"- failed: {_plain(case.name)}: {_plain(case.failed)}" for case in cases if case.failed
+        f"- failed: {plain(case.name)}: {plain(case.failed)}" for case in cases if case.failed
     ]
-    parts = [f"## synthleak: {_plain(audit.setup.corpus.name)}", _plain(audit.headline)]
+    parts = [f"## synthleak: {plain(audit.setup.corpus.name)}", plain(audit.headline)]
     if failed:
         parts.append("\n".join(failed))
     elif gate is not None:
         parts.append(f"--fail-if holds in none of {len(cases)} cells.")
-    parts.append(_markdown_table(cell_overview(audit.cell_results)))
-    remarks = [f"- **{_plain(one.name)}**: {_plain(one.text)}" for one in audit.remarks]
+    parts.append(markdown_table(cell_overview(audit.cell_results)))
+    remarks = [f"- **{plain(one.name)}**: {plain(one.text)}" for one in audit.remarks]
     if remarks:
         parts.append("\n".join(remarks))
     parts.append(f"The whole report is `{audit.folder.root / REPORT}`.")
     return "\n\n".join(parts) + "\n"
-
-
-def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    lines = [list(rows[0]), ["---"] * len(rows[0])]
-    lines += [[_plain(_figure(value)) for value in row.values()] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _figure(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _plain(text: str) -> str:
-    """Escape what Markdown or HTML would read as markup."""
-    text = text.replace("\\", "\\\\").replace("<", "&lt;")
-    return re.sub(r"([|*_`\[\]])", r"\\\1", " ".join(text.split()))
 
 
 def _xml_text(text: str) -> str:

@@ -10,7 +10,7 @@ To add a section, write its template, whose outer element has the section's id, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -27,7 +27,7 @@ from synthleak.report.page.cells import proxy_sheet, sections
 from synthleak.report.page.maps import LEGEND, maps
 from synthleak.report.page.material import Material, material_of
 from synthleak.report.page.method import caveats, intervals, knowledge
-from synthleak.report.page.names import KINDS, MARKS, verdicts
+from synthleak.report.page.names import KINDS, MARKS, Said, verdicts
 from synthleak.report.page.numbers import Numbers
 from synthleak.report.page.sheets import MANY
 from synthleak.report.page.top import top
@@ -60,9 +60,14 @@ class Section:
 
 
 def _verdict(page: Page) -> dict[str, Any]:
+    return first_screen(page.material, page.verdicts)
+
+
+def first_screen(material: Material, said: Sequence[Said]) -> dict[str, Any]:
+    """Return what the sentences of `decision.html` are filled from."""
     return {
-        "top": top(page.material, page.verdicts),
-        "generators": _budgets(page.material),
+        "top": top(material, said),
+        "generators": _budgets(material),
         "kinds": KINDS,
     }
 
@@ -146,7 +151,7 @@ def _content(page: Page) -> dict[str, Any]:
         "verdicts": page.verdicts,
         "known": KNOWLEDGE,
         "given": page.given,
-        "title": _title(page),
+        "title": title_of(material),
         "sheets": {name: packed(content) for name, content in sheets.items()},
         "plots": [packed(figure.for_page()) for figure in material.figures],
         "scripts": [Markup(script) for script in scripts],
@@ -164,11 +169,11 @@ def _content(page: Page) -> dict[str, Any]:
     return shown
 
 
-def _title(page: Page) -> str:
-    """Return what the page is of: the corpus, or the releases that were checked."""
-    if not page.given:
-        return f"Membership audit of {page.material.summary['corpus']['name']}"
-    names = dict.fromkeys(cell.generator for cell in page.material.cells)
+def title_of(material: Material) -> str:
+    """Return what a page is of: the corpus, or the releases that were checked."""
+    if "check" not in material.summary:
+        return f"Membership audit of {material.summary['corpus']['name']}"
+    names = dict.fromkeys(cell.generator for cell in material.cells)
     return f"Membership check of {', '.join(names)}"
 
 

@@ -92,6 +92,25 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Provenance:
+    """Where results come from: the folder's name, who made it when, and the hashes of its files."""
+
+    folder: str
+    version: str
+    made: str | None
+    hashes: Mapping[str, str | None]
+
+    @property
+    def finished(self) -> str:
+        """When the results were made, for people.
+
+        >>> Provenance("audit", "0.1.0", "2026-11-16T08:09:19+00:00", {}).finished
+        '2026-11-16 08:09:19 UTC'
+        """
+        return (self.made or "not noted").replace("T", " ", 1).replace("+00:00", " UTC")
+
+
+@dataclass(frozen=True)
 class Results:
     """The results of one audit.
 

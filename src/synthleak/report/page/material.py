@@ -72,8 +72,8 @@ class Material:
         return found
 
 
-def material_of(results: Results, *, include_text: bool = False) -> Material:
-    """Gather what the page of an audit shows; the summary as its file holds it."""
+def material_of(results: Results, *, include_text: bool = False, figures: bool = True) -> Material:
+    """Gather what a page of an audit shows; the summary as its file holds it."""
     rows = {name: found for name, (_, found) in results.tables.items()}
     return Material(
         summary=json.loads(json.dumps(summary(results))),
@@ -88,7 +88,9 @@ def material_of(results: Results, *, include_text: bool = False) -> Material:
         figures=[
             *(figure for one in results.cells for figure in cell_figures(results, one.cell)),
             *study_figures(rows, drawn_by(results)),
-        ],
+        ]
+        if figures
+        else (),
         texts=results.texts if include_text else {},
         nearest_texts=results.nearest_texts if include_text else (),
     )

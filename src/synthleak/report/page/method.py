@@ -99,19 +99,11 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
 
 
 def caveats(material: Material, numbers: Numbers) -> list[Caveat]:
-    """Return every limit that this audit has, by name."""
-    game = material.summary["game"]
-    said = [
-        Caveat(
-            "None found is not proof",
-            "“None found” means none found at this power by these attackers; never that nothing"
-            " leaks, and never that a release is harmless.",
-        ),
-        *(_given(material) if "check" in material.summary else _played()),
-        *_encoder(material),
-        *_design(game),
-        _unit(material, game),
-    ]
+    """Return every limit that this audit has, by name: what anybody must know, then the rest."""
+    said = limits(material, numbers)
+    if "check" not in material.summary:
+        said += _played()
+    said += [*_encoder(material), *_design(material.summary["game"])]
     if material.rows("prior"):
         said.append(
             Caveat(
@@ -120,7 +112,29 @@ def caveats(material: Material, numbers: Numbers) -> list[Caveat]:
                 " cannot be compared with these.",
             )
         )
-    return [*said, *_claims(material), *_expressible(material, numbers), *_degenerate(material)]
+    return said
+
+
+def limits(material: Material, numbers: Numbers) -> list[Caveat]:
+    """Return what the verdict does not show: what must be known by whoever relies on it."""
+    return [
+        Caveat(
+            "None found is not proof",
+            "“None found” means none found at this power by these attackers; never that nothing"
+            " leaks, and never that a release is harmless.",
+        ),
+        Caveat(
+            "Membership only",
+            "The question is whether a release shows who was in the private data. Whether it can be"
+            " linked to other data, or lets somebody guess facts about people who were not in it,"
+            " was not tested.",
+        ),
+        *(_given(material) if "check" in material.summary else ()),
+        _unit(material, material.summary["game"]),
+        *_claims(material),
+        *_expressible(material, numbers),
+        *_degenerate(material),
+    ]
 
 
 def _unit(material: Material, game: Mapping[str, Any]) -> Caveat:
