@@ -82,9 +82,27 @@ def test_promise_bound_and_adjacency_stand_in_the_row(audit: Audit, material: Ma
     row = next(row for row in audit.cells if row.epsilon == 2.0)
     assert row.adjacency == "replace" and row.epsilon_claim is not None
     assert row.epsilon_max is not None and row.epsilon_claim > row.epsilon_max
-    assert f"ε = 2 promised ( {row.epsilon_claim:.3f} for replacing a record)" in shown
-    assert f"of at most {row.epsilon_max:.3f} that this design can show: too little" in shown
+    assert f"ε = 2 promised , which allows {row.epsilon_claim:.3f} for replacing a record" in shown
+    assert f"can show at most ε = {row.epsilon_max:.3f} , too little to test the promise" in shown
     assert "here one is replaced by another, which is both" in shown
+
+
+def test_a_leak_of_all_together_is_called_weak(material: Material) -> None:
+    """Where nobody can be named and no more are recognised than by chance, the row says so."""
+    leaks = judged(material, *[Verdict(FOUND)] * 4)
+    kind, rows = leaks.tables["cells"]
+    for value, named, weak in ((0.05, 0, True), (0.05, 3, False), (0.3, 0, False)):
+        summary = {
+            **leaks.summary,
+            "cells": [
+                {**cell, "crossfit_tpr": {"value": value, "null": 0.1}}
+                for cell in leaks.summary["cells"]
+            ],
+        }
+        cells = [dataclasses.replace(row, named=named) for row in rows]
+        tables = {**leaks.tables, "cells": (kind, cells)}
+        made = dataclasses.replace(leaks, summary=summary, tables=tables)
+        assert all(one.weak == weak for one in decisions(made, verdicts(made)))
 
 
 def test_selected_pools_are_compared_with_controls(material: Material) -> None:

@@ -155,7 +155,7 @@ def test_several_cells_are_counted_and_the_strongest_is_told() -> None:
     said = headline(cells)
     assert said.startswith(f"Leak found in 2 of 3 cells, the strongest is b. {NAMED}; 3 are copied")
     assert "(p = 0.002 over all signals and 3 cells)" in said
-    assert "None found at this power in 1 of 3 cells, the strongest is c." in said
+    assert "None found at this power in 1 of 3 cells: c." in said
     assert said.endswith("Members are also copied word for word in a.")
 
 

@@ -37,16 +37,21 @@ def _sentences(result: CellResult) -> list[str]:
 
 def details(result: CellResult) -> list[str]:
     """Return the sentences behind a verdict: the people, what decided it, what is gained."""
-    verdict, power = result.verdict, result.power
+    verdict = result.verdict
     if verdict.kind == CANNOT_SAY:
         return _there(_copied(result))
     if verdict.leaks:
         said = _there(_people(result), _decided(result), _gain(result))
         return said + [COUNTED] * result.counted + [NOBODY] * result.canaries
-    missed = "What would be missed is unknown."
-    if power is not None and math.isfinite(power):
-        missed = f"A single signal's AUC below {power:.2f} would often be missed."
-    return [*_there(_copied(result)), missed, *_there(_gain(result)), NO_PROOF]
+    return [*_there(_copied(result)), _missed([result]), *_there(_gain(result)), NO_PROOF]
+
+
+def _missed(results: Sequence[CellResult]) -> str:
+    """Say what the weakest of these tests would miss."""
+    powers = [math.inf if one.power is None else one.power for one in results]
+    if not math.isfinite(max(powers)):
+        return "What would be missed is unknown."
+    return f"A single signal's AUC below {max(powers):.2f} would often be missed."
 
 
 def _people(result: CellResult) -> str | None:
@@ -165,12 +170,18 @@ def _overview(results: Sequence[CellResult]) -> list[str]:
     whole, parts, told = counted_cells(results), [], set()
     if broken:
         parts.append(f"CLAIM BROKEN in {counted_cells(broken)}: {'; '.join(broken)}.")
-    for kind, lead in ((FOUND, "Leak found"), (NONE_FOUND, "None found at this power")):
-        if kinds[kind]:
-            top = max(kinds[kind], key=_strength)
-            told.add(top.name)
-            parts.append(f"{lead} in {len(kinds[kind])} of {whole}, the strongest is {top.name}.")
-            parts += details(top)
+    if kinds[FOUND]:
+        top = max(kinds[FOUND], key=_strength)
+        told.add(top.name)
+        parts.append(f"Leak found in {len(kinds[FOUND])} of {whole}, the strongest is {top.name}.")
+        parts += details(top)
+    if quiet := kinds[NONE_FOUND]:
+        top = max(quiet, key=_strength)
+        told.add(top.name)
+        which = ":" if len(quiet) == 1 else ", the strongest is"
+        parts.append(f"None found at this power in {len(quiet)} of {whole}{which} {top.name}.")
+        gain = None if kinds[FOUND] else _gain(top)
+        parts += [*_there(_copied(top)), _missed(quiet), *_there(gain), NO_PROOF]
     if kinds[CANNOT_SAY]:
         reason = kinds[CANNOT_SAY][0].verdict.reason
         parts.append(f"Nothing can be said of {counted_cells(kinds[CANNOT_SAY])}: {reason}.")

@@ -32,7 +32,8 @@ class Decision:
     `pools` counts its cells, and `leaking` those with a leak; `row` is a row of `cells` of the cell
     shown, `power` the one with the largest AUC that could be missed; `records` counts the records
     that could be named. `dots` are the paths of a hundred dots by kind. Cells of canaries are
-    `written`: they are nobody's and have a row of their own.
+    `written`: they are nobody's and have a row of their own. A leak is `weak` if no record can be
+    named and no more are recognised than by chance: only all records together show it.
     """
 
     said: Said
@@ -45,6 +46,7 @@ class Decision:
     advice: str
     dots: Mapping[str, str]
     written: bool = False
+    weak: bool = False
 
 
 def top(material: Material, said: Sequence[Said]) -> dict[str, Any]:
@@ -84,9 +86,21 @@ def decisions(material: Material, said: Sequence[Said]) -> list[Decision]:
                 advice=_advice(material, shown),
                 dots=_dots_of(material.summary["cells"][shown.place]["crossfit_tpr"]),
                 written=written,
+                weak=_is_weak(material, shown, places[0]),
             )
         )
     return made
+
+
+def _is_weak(material: Material, shown: Said, place: int) -> bool:
+    """Say whether a leak shows in all records together and in no single one."""
+    row, rate = (
+        material.rows("cells")[place],
+        material.summary["cells"][shown.place]["crossfit_tpr"],
+    )
+    if shown.kind != FOUND or row.named != 0 or row.copied_members or rate is None:
+        return False
+    return rate["null"] is not None and rate["value"] <= rate["null"]
 
 
 def _is_written(material: Material, one: Said) -> bool:
