@@ -22,7 +22,8 @@ from synthleak.analyses.cell_data import RANDOM, Signal
 from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.merged import MergedRow, merged_rows
 from synthleak.audit.folder import RESULTS, digest_of_file
-from synthleak.audit.result import Audit, results_key
+from synthleak.audit.kept_results import results_key
+from synthleak.audit.result import Audit
 from synthleak.audit.run import make_missing_releases
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.status import open_finished

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcomes_of
 from synthleak.audit.folder import MANIFEST, REPORT, RESULTS, RunFolder
-from synthleak.audit.result import Audit, open_run, results_key
+from synthleak.audit.kept_results import results_key
+from synthleak.audit.result import Audit, open_run
 from synthleak.audit.setup import Setup, draw, read, select
 from synthleak.audit.sources import AnyAudit, Source, named_audits
 from synthleak.audit.status import open_finished
