@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from synthleak.analyses.analysis import Study, analyses
-from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow, evaluate
-from synthleak.analyses.copies import CopyRow, NearestRow
-from synthleak.analyses.prior import ComparisonRow, PriorRow, is_of
-from synthleak.analyses.utility import UtilityRow
+from synthleak.analyses.cells import CellRow, ProxyRow, evaluate
+from synthleak.analyses.prior import is_of
 from synthleak.audit.facts import (
     check_facts,
     corpus_facts,
@@ -16,6 +14,7 @@ from synthleak.audit.facts import (
     facts_of,
     size_facts,
 )
+from synthleak.audit.kept_results import TABLES
 from synthleak.audit.steps.cell_data import pool_facts
 from synthleak.audit.steps.measurements import ROUNDS
 from synthleak.audit.steps.profiles import ATTRIBUTES, draws_sets
@@ -128,16 +127,7 @@ def cell_results_of(audit: Audit) -> tuple[CellResult, ...]:
 
 def tables_of(audit: Audit) -> dict[str, Table]:
     """Return the tables of `results/` by name; one without rows only if every audit has it."""
-    tables: dict[str, Table] = {
-        "cells": (CellRow, audit.cells),
-        "proxies": (ProxyRow, audit.proxies),
-        "prior": (PriorRow, audit.prior),
-        "comparison": (ComparisonRow, audit.comparison),
-        "records": (RecordRow, audit.records),
-        "utility": (UtilityRow, audit.utility),
-        "copies": (CopyRow, audit.copies),
-        "nearest": (NearestRow, audit.nearest),
-    }
+    tables: dict[str, Table] = {name: (kind, getattr(audit, name)) for name, kind in TABLES.items()}
     for outcome in audit.outcomes:
         tables[outcome.name] = (analyses.get(outcome.name).plugin.row, outcome.rows)
     return {

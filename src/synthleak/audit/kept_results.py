@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from synthleak.analyses.analysis import Outcome, Row, analyses
-from synthleak.analyses.cells import CellRow, ProxyRow
+from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
+from synthleak.analyses.copies import CopyRow, NearestRow
+from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
+from synthleak.analyses.utility import UtilityRow
 from synthleak.audit.folder import RESULTS, RunFolder
 from synthleak.audit.setup import Setup, identity_of
 from synthleak.audit.steps.measurements import measurements_key
@@ -18,6 +21,17 @@ from synthleak.metrics.records.profile import PROFILE_VERSION
 from synthleak.report.tables import RESULTS_VERSION, has_columns, read_parquet
 
 R = TypeVar("R")
+TABLES: dict[str, Row] = {
+    "cells": CellRow,
+    "proxies": ProxyRow,
+    "prior": PriorRow,
+    "comparison": ComparisonRow,
+    "records": RecordRow,
+    "utility": UtilityRow,
+    "copies": CopyRow,
+    "nearest": NearestRow,
+}
+"""The tables that audits write beside those of the analyses. Each is an attribute of `Audit`."""
 
 
 def results_key(setup: Setup) -> str:
@@ -39,8 +53,7 @@ def are_current(setup: Setup, folder: RunFolder, but: Sequence[str] = ()) -> boo
     """
     if not folder.holds(results_key(setup), but=but):
         return False
-    kinds: dict[str, Row] = {"cells": CellRow, "proxies": ProxyRow}
-    kinds |= {entry.name: entry.plugin.row for entry in analyses}
+    kinds = TABLES | {entry.name: entry.plugin.row for entry in analyses}
     listed = (folder.manifest() or {})["files"]
     return all(
         has_columns(kind, folder.results / f"{name}.parquet")
