@@ -14,7 +14,9 @@ from synthleak.core.unit import counted, noun
 from synthleak.corpus.corpus import Corpus, Record
 from synthleak.encoders.encoder import Vectors
 from synthleak.pools.persons import Persons, persons_of
-from synthleak.pools.pool import Ground, Material, Pool, Rule, Writer, Written, split
+from synthleak.pools.pool import Pool, Written
+from synthleak.pools.rule import Ground, Material, Rule, Writer
+from synthleak.pools.split import split
 
 SHARED = "shared releases"
 """What names the split of pools that share their releases."""

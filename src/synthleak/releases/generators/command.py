@@ -34,8 +34,9 @@ from synthleak.releases.exchange import (
     program_seed,
     read_release,
 )
+from synthleak.releases.generator import StatedGenerator, generators
 from synthleak.releases.redaction import redact
-from synthleak.releases.release import Request, StatedGenerator, Synthetic, generators
+from synthleak.releases.release import Request, Synthetic
 
 _PLACEHOLDER = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed|python)\}")
 _TAIL = 64_000

@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Labels
+from synthleak.releases.generator import AccountedGenerator
 from synthleak.releases.lm.backbone import SMOLLM2
-from synthleak.releases.release import AccountedGenerator, Request, Synthetic
+from synthleak.releases.release import Request, Synthetic
 
 if TYPE_CHECKING:
     from synthleak.releases.lm.fleet.decoding import Decoding
