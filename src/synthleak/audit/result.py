@@ -164,7 +164,7 @@ class Audit:
             raise UserError(
                 f"release {position} of {cell.generator} was not made yet by this version",
                 str(self.folder.root),
-                "go on with `run`",
+                "continue with `run`",
             )
         return open_release(self.setup, header_of(self.setup, cell, item).text)
 

@@ -218,7 +218,7 @@ def analyse(
     for _, audit in named_audits(audits, open_run):
         folder, setup = str(audit.folder.root), audit.setup
         if missing_releases(setup) or missing_evidence(setup) or missing_models(setup):
-            raise UserError("the audit is not finished", folder, "go on with `run` first")
+            raise UserError("the audit is not finished", folder, "finish it with `run` first")
         wanted = {*only, *also} if only else {*also, *audit.setup.spec.analyses.also}
         works = (*MEASUREMENTS, META) if META.title in wanted else MEASUREMENTS
         _make(works, audit.setup, runtime, progress)

@@ -74,5 +74,5 @@ def _status(audit: Audit, but: Sequence[str] = ()) -> Status:
         unfinished = f"results are not written or were altered since ({', '.join(altered)})"
     else:
         unfinished = "evidence is whole, results are not written"
-    said = "finished" if done else f"{unfinished}: run it again to go on"
+    said = "finished" if done else f"{unfinished}: run it again to continue"
     return Status(rows, said, done)

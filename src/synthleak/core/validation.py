@@ -185,7 +185,7 @@ def check_nesting(content: Any) -> None:
             raise SpecError("the number is too large", key_path(place[:6]), "use one of 64 bits")
         if len(place) > DEEPEST:
             raise SpecError(
-                f"more than {DEEPEST} keys and lists within one another", key_path(place[:6])
+                f"keys and lists are nested more than {DEEPEST} deep", key_path(place[:6])
             )
 
 

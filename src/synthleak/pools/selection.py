@@ -62,7 +62,7 @@ def select_all(
     """Select every pool, once per corpus, rule, encoder and seed.
 
     An optional pool with fewer than two targets is left out. With `max_records` targets are
-    persons, with at most so many records each. Pools that `share` releases have one C and one R,
+    persons, with at most that many records each. Pools that `share` releases have one C and one R,
     which hold none of their targets.
     """
     persons = None if max_records is None else persons_of(corpus, max_records, seed)

@@ -123,7 +123,7 @@ class PersonAccounting(AccountedGenerator):
 
     unit: Unit = Field(default="record", description="what epsilon protects")
     max_records: int = Field(
-        default=10, ge=1, description='of a person, at most so many; for unit = "person"'
+        default=10, ge=1, description='at most this many records of a person; for unit = "person"'
     )
 
     def identity(self) -> dict[str, Any]:
