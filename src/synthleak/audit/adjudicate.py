@@ -238,7 +238,7 @@ def _check_export(setup: Setup, flag: Flag) -> None:
 
 
 def _settings(audit: Audit, flag: Flag) -> dict[str, Any]:
-    """Join two pools; in a cohort, draw as many records as one private set bears."""
+    """Join two pools; in a cohort, draw as many records as fit into one private set."""
     settings: dict[str, Any] = {"of": [flag.cell.pool, flag.control]}
     plan = audit.setup.plans[flag.cell.pool]
     most = int(2 * LARGEST_SHARE * plan.nominal)

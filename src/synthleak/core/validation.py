@@ -56,7 +56,7 @@ def listed(value: Any) -> Any:
 
 
 def nearest(word: str, known: Iterable[str], *, close: int = 1, most: int | None = None) -> str:
-    """Suggest what to write instead of `word`: up to `close` of its likes, else `most` of all.
+    """Suggest what to write instead of `word`: `close` similar names, else `most` of all.
 
     >>> nearest("outlyer", ["outlier", "rare"])
     "did you mean 'outlier'?"

@@ -45,7 +45,7 @@ class PersonRecords:
 class Written:
     """A target that no corpus holds: a record made for the test, at a position after the corpus.
 
-    Where it is in, it is there `copies` times (docs/method.md §13).
+    A set that holds it holds `copies` of it (docs/method.md §13).
     """
 
     position: int
@@ -90,7 +90,7 @@ class Pool:
 
     @cached_property
     def copies(self) -> tuple[int, ...]:
-        """How often each target is there where it is in: once, but for canaries with repeats."""
+        """How many copies of a target join a set: one, except for canaries with repeats."""
         several = {item.position: item.copies for item in self.written}
         return tuple(several.get(target, 1) for target in self.targets)
 

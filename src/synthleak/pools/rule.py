@@ -24,8 +24,8 @@ Floats = NDArray[np.float64]
 class Ground:
     """What a rule may look at when it selects.
 
-    Where an audit asks about `persons`, a rule selects records as ever, and whoever owns one is
-    selected; a person is stood for by its first record.
+    Where an audit asks about `persons`, a rule still selects records, and every person who owns one
+    of them is selected. The first record of a person stands for the person.
     """
 
     corpus: Corpus

@@ -71,7 +71,7 @@ def _profile(setup: Setup, cell: Cell) -> Profile:
 
 
 def discard_profiles(store: Store, damaged: Iterable[str]) -> None:
-    """Take profiles whose ranks are damaged for missing: the two are made together."""
+    """Treat profiles whose ranks are damaged as missing: the two are made together."""
     for name in damaged:
         if name == name_of("ranks", Path(name).stem):
             store.discard(name_of("profile", Path(name).stem))

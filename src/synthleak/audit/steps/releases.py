@@ -56,7 +56,7 @@ def is_made(setup: Setup, cell: Cell, record_set: RecordSet) -> bool:
 
 
 def discard_releases(setup: Setup, damaged: Iterable[str]) -> None:
-    """Take the releases whose texts are among damaged artefacts for missing."""
+    """Treat the releases whose texts are among damaged artefacts as missing."""
     texts = {name for name in damaged if name.startswith("text/")}
     if not texts:
         return

@@ -72,7 +72,7 @@ class LanguageModel(AccountedGenerator):
 
     @property
     def batch(self) -> int:
-        """Take as many as one fleet could ever hold: they are made together."""
+        """As many as one fleet can hold: they are made together."""
         return self.fleet or 128
 
     def shared_backbone(self) -> SharedBackbone:
