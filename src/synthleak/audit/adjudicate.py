@@ -28,12 +28,7 @@ from synthleak.audit.run import make_missing_releases
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.status import open_finished
 from synthleak.audit.steps.observations import observations
-from synthleak.audit.steps.releases import (
-    check_generators,
-    is_made,
-    missing_releases,
-    wanted_sets,
-)
+from synthleak.audit.steps.releases import check_generators, is_made, missing_releases, wanted_sets
 from synthleak.audit.steps.scores import scores_of
 from synthleak.audit.steps.work import MODELS, OBSERVATIONS
 from synthleak.core.cell import Cell

@@ -32,20 +32,10 @@ from synthleak.audit.steps.cell_data import cell_data_of
 from synthleak.audit.steps.exposed import EXPOSED, exposed_rows
 from synthleak.audit.steps.measurements import CURVES, MEASUREMENTS
 from synthleak.audit.steps.nearest import NEAREST, nearest_texts
-from synthleak.audit.steps.preconditions import (
-    COPIES,
-    Preconditions,
-    copy_rows,
-    preconditions_of,
-)
+from synthleak.audit.steps.preconditions import COPIES, Preconditions, copy_rows, preconditions_of
 from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on
 from synthleak.audit.steps.profiles import draws_sets
-from synthleak.audit.steps.releases import (
-    claim_of,
-    header_of,
-    is_made,
-    open_release,
-)
+from synthleak.audit.steps.releases import claim_of, header_of, is_made, open_release
 from synthleak.audit.steps.scores import evidence_of, scores_of
 from synthleak.audit.steps.utility import utility_row_of
 from synthleak.calibration import Scores

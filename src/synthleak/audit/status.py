@@ -9,11 +9,7 @@ from typing import Any
 
 from synthleak.audit.result import Audit, open_run
 from synthleak.audit.steps.observations import all_evidence_keys
-from synthleak.audit.steps.releases import (
-    header_of,
-    is_made,
-    wanted_sets,
-)
+from synthleak.audit.steps.releases import header_of, is_made, wanted_sets
 from synthleak.core.errors import UserError
 from synthleak.core.store import name_of
 

@@ -6,10 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from synthleak.analyses.cell_data import AttributeRow
-from synthleak.analyses.record_attributes import (
-    ATTRIBUTES_VERSION,
-    record_attributes,
-)
+from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION, record_attributes
 from synthleak.audit.setup import Setup, StreamName
 from synthleak.audit.steps.observations import all_evidence_keys, observations
 from synthleak.audit.steps.scores import scores_of

@@ -14,13 +14,7 @@ from synthleak.core.identity import digest
 from synthleak.core.store import discard, fetch, name_of
 from synthleak.plan.plan import RecordSet
 from synthleak.releases.claim import Claim
-from synthleak.releases.release import (
-    Header,
-    Synthetic,
-    different_texts,
-    dump_texts,
-    load_texts,
-)
+from synthleak.releases.release import Header, Synthetic, different_texts, dump_texts, load_texts
 
 
 @dataclass(frozen=True)
