@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -222,14 +221,7 @@ class Audit:
     @cached_property
     def _whole(self) -> bool:
         """Whether the folder's results are read."""
-        return self.results_are_current()
-
-    def results_are_current(self, but: Sequence[str] = ()) -> bool:
-        """Say whether the folder's results were made from this evidence and have today's columns.
-
-        Results with other columns are not read but written again; files in `but` may differ.
-        """
-        return are_current(self.setup, self.folder, but)
+        return are_current(self.setup, self.folder)
 
     @cached_property
     def _prior_measured(self) -> dict[Cell, list[AttackMeasurements]]:
