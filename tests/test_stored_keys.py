@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from synthleak.analyses.analysis import analyses
-from synthleak.audit.result import results_key
+from synthleak.audit.kept_results import results_key
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.steps.measurements import _curves_key, measurements_key
 from synthleak.audit.steps.prior_attacks import attacks_on, prior_key
@@ -110,7 +110,7 @@ def keys_of_results(design: str) -> dict[str, Any]:
 @pytest.mark.parametrize("design", ["lone", "cohort"])
 def test_keys_of_stored_results_stay(design: str, monkeypatch: pytest.MonkeyPatch) -> None:
     known = [entry for entry in analyses if entry.name in KEYS["analyses"]]  # others are new
-    monkeypatch.setattr("synthleak.audit.result.analyses", known)
+    monkeypatch.setattr("synthleak.audit.kept_results.analyses", known)
     assert keys_of_results(design) == KEYS[f"{design} results"]
 
 

@@ -32,7 +32,7 @@ FAVOURING = '''
 """Copies some records more often than others."""
 
 from synthleak.releases.generators.echo import Echo
-from synthleak.releases.release import Synthetic, generators
+from synthleak.releases import Synthetic, generators
 from synthleak.core.seeds import stream
 from synthleak.core.text import tokens
 

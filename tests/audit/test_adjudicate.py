@@ -34,7 +34,7 @@ from synthleak.report.tables import read_parquet
 UNEVEN = '''
 """Copies some records more often than others."""
 
-from synthleak.releases.release import Generator, Synthetic, generators
+from synthleak.releases import Generator, Synthetic, generators
 from synthleak.core.seeds import stream
 
 OFTEN = {often!r}

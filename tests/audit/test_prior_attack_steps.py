@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from synthleak.audit.facts import degenerate_releases
 from synthleak.audit.result import open_run
 from synthleak.audit.run import run
 from synthleak.audit.steps.prior_attacks import reference_positions
@@ -50,7 +51,7 @@ def test_copies_are_found_by_the_calibrated_arms(tiny: Make, tmp_path: Path) -> 
 def test_nothing_is_found_in_one_text_for_all(tiny: Make, tmp_path: Path) -> None:
     audit = run(echoing(tiny, generator=[{"kind": "constant"}]), tmp_path / "run", runtime=ONE)
     assert all((row.canary_p or 1) > 0.01 for row in audit.comparison)
-    facts = audit.degenerate(audit.setup.cells[0])
+    facts = degenerate_releases(audit.setup, audit.setup.cells[0])
     assert facts == {"empty_releases": 0, "one_text_releases": 28}
     assert "one text over and over" in (tmp_path / "run" / "report.html").read_text()
 

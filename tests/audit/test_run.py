@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,14 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
+from support.specs import tiny_spec
 from synthleak import Audit, open_run, run
 from synthleak.audit.status import status
 from synthleak.calibration import Scores, calibrate
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import LoadedSpec
+from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.evidence.table import Evidence
 from synthleak.plan.plan import Baseline
 
@@ -41,6 +43,20 @@ class Notes(Silent):
         return super().stage(title, total)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a finished run, which tests only read; those that change one take `out`."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    run(LoadedSpec(parse_spec(tiny_spec())), folder, runtime=ONE)
+    return folder
+
+
+@pytest.fixture
+def out(whole: Path, tmp_path: Path) -> Path:
+    """Return a copy of the finished run."""
+    return Path(shutil.copytree(whole, tmp_path / "run"))
+
+
 def files_of(folder: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in sorted((folder / "results").iterdir())}
 
@@ -49,30 +65,29 @@ def tables(folder: Path) -> dict[str, bytes]:
     return files_of(folder) | {"report.html": (folder / "report.html").read_bytes()}
 
 
-def test_one_and_two_workers_leave_identical_files(tiny: Make, tmp_path: Path) -> None:
-    run(tiny(), tmp_path / "one", runtime=ONE)
+def test_one_and_two_workers_leave_identical_files(tiny: Make, whole: Path, tmp_path: Path) -> None:
     run(tiny(), tmp_path / "two", runtime=Runtime(workers=2))
-    one, two = tables(tmp_path / "one"), tables(tmp_path / "two")
+    one, two = tables(whole), tables(tmp_path / "two")
     assert one == two
     assert {"cells.csv", "cells.parquet", "proxies.csv", "proxies.parquet", "summary.json"} <= set(
         one
     )
 
 
-@pytest.mark.parametrize("table", ["cells", "proxies", "views"])
-def test_results_with_other_columns_are_written_again(
-    table: str, tiny: Make, tmp_path: Path
-) -> None:
-    made = run(tiny(), tmp_path / "run", runtime=ONE)
-    before, path = tables(tmp_path / "run"), made.folder.results / f"{table}.parquet"
+@pytest.mark.parametrize("table", ["cells", "records", "views"])
+def test_results_with_other_columns_are_written_again(table: str, tiny: Make, out: Path) -> None:
+    made, before = open_run(out), tables(out)
+    cells, outcomes = made.cells, made.outcomes
+    path = made.folder.results / f"{table}.parquet"
     older = pyarrow.parquet.read_table(path)
     pyarrow.parquet.write_table(older.drop_columns(older.column_names[-1:]), path)
-    assert not status(tmp_path / "run").finished
-    assert open_run(tmp_path / "run").cells == made.cells
-    assert open_run(tmp_path / "run").outcomes == made.outcomes
-    run(tiny(), tmp_path / "run", runtime=ONE)
-    assert tables(tmp_path / "run") == before
-    assert status(tmp_path / "run").finished
+    made.folder._note([f"results/{path.name}"])  # written so by an older version, not altered
+    assert not status(out).finished
+    assert open_run(out).cells == cells
+    assert open_run(out).outcomes == outcomes
+    run(tiny(), out, runtime=ONE)
+    assert tables(out) == before
+    assert status(out).finished
 
 
 def test_the_scores_of_a_cell_are_computed_once(
@@ -89,21 +104,18 @@ def test_the_scores_of_a_cell_are_computed_once(
     assert len(computed) == len(audit.setup.cells)
 
 
-def test_a_second_run_does_no_work_and_says_so(tiny: Make, tmp_path: Path) -> None:
-    run(tiny(), tmp_path / "run", runtime=ONE)
-    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*") if p.is_file()}
+def test_a_second_run_does_no_work_and_says_so(tiny: Make, out: Path) -> None:
+    before = {p: p.stat().st_mtime_ns for p in out.rglob("*") if p.is_file()}
     notes = Notes()
-    run(tiny(), tmp_path / "run", runtime=ONE, progress=notes)
+    run(tiny(), out, runtime=ONE, progress=notes)
     assert notes.stages == []
-    assert notes.lines == [f"nothing to do: {tmp_path / 'run'} is up to date (2 cells)"]
-    assert before == {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*") if p.is_file()}
+    assert notes.lines == [f"nothing to do: {out} is up to date (2 cells)"]
+    assert before == {p: p.stat().st_mtime_ns for p in out.rglob("*") if p.is_file()}
 
 
 def test_a_changed_spec_needs_extend_which_makes_only_what_is_new(
-    tiny: Make, tmp_path: Path
+    tiny: Make, out: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "run"
-    run(tiny(), out, runtime=ONE)
     more = tiny(generator=[{"kind": "ngram", "epsilon": [math.inf, 2, 0.5]}])
     before = files_of(out)
     with pytest.raises(StoreError, match=r"belongs to another spec.*epsilon was.*add --extend"):
@@ -120,9 +132,7 @@ def test_a_changed_spec_needs_extend_which_makes_only_what_is_new(
     assert files_of(out) == files_of(fresh)
 
 
-def test_an_added_family_is_all_that_is_computed(tiny: Make, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    run(tiny(), out, runtime=ONE)
+def test_an_added_family_is_all_that_is_computed(tiny: Make, out: Path) -> None:
     releases = sorted((out / "store" / "release").iterdir())
     evidence = len(list((out / "store" / "evidence").iterdir()))
     more = tiny(evidence={"families": ["cos", "bigram_logprob", "gaussian_loglik"]})
@@ -131,10 +141,7 @@ def test_an_added_family_is_all_that_is_computed(tiny: Make, tmp_path: Path) -> 
     assert len(list((out / "store" / "evidence").iterdir())) == evidence + 36
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(tiny: Make, tmp_path: Path) -> None:
-    whole, out = tmp_path / "whole", tmp_path / "out"
-    run(tiny(), whole, runtime=ONE)
-    run(tiny(), out, runtime=ONE)
+def test_an_interrupted_run_goes_on_where_it_stopped(tiny: Make, whole: Path, out: Path) -> None:
     lost = sorted((out / "store" / "release").iterdir())[:5]
     for path in lost:
         path.unlink()
@@ -151,19 +158,17 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tiny: Make, tmp_path: Path)
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_release_changed_by_hand_is_made_again(
-    tiny: Make, tmp_path: Path, workers: int, caplog: pytest.LogCaptureFixture
+    tiny: Make, out: Path, workers: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    out = tmp_path / "run"
-    run(tiny(), out, runtime=ONE)
     before = tables(out)
     changed, other = sorted((out / "store" / "text").iterdir())[:2]
-    whole = changed.read_bytes()
+    data = changed.read_bytes()
     changed.write_bytes(other.read_bytes())
     for path in (out / "store" / "evidence").iterdir():
         path.unlink()
     run(tiny(), out, runtime=Runtime(workers=workers))
     assert f"text/{changed.name} is damaged: it is made again" in caplog.messages
-    assert changed.read_bytes() == whole and tables(out) == before
+    assert changed.read_bytes() == data and tables(out) == before
 
 
 def test_changed_records_are_noticed(tiny: Make, tmp_path: Path) -> None:
@@ -191,10 +196,9 @@ def test_a_folder_of_something_else_is_left_alone(tiny: Make, tmp_path: Path) ->
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_the_resolved_spec_runs_to_the_same_tables(tiny: Make, tmp_path: Path) -> None:
-    run(tiny(), tmp_path / "run", runtime=ONE)
-    run(tmp_path / "run" / "spec.toml", tmp_path / "again", runtime=ONE)
-    assert files_of(tmp_path / "run") == files_of(tmp_path / "again")
+def test_the_resolved_spec_runs_to_the_same_tables(whole: Path, tmp_path: Path) -> None:
+    run(whole / "spec.toml", tmp_path / "again", runtime=ONE)
+    assert files_of(whole) == files_of(tmp_path / "again")
 
 
 def best(audit: Audit) -> dict[str, float]:
@@ -228,9 +232,9 @@ def test_ngram_without_privacy_leaks_far_more_than_with(tiny: Make, tmp_path: Pa
     assert max(quiet.values()) < max(leaking.values()) - 0.15
 
 
-def test_a_run_folder_can_be_opened(tiny: Make, tmp_path: Path) -> None:
-    made = run(tiny(), tmp_path / "run", runtime=ONE)
-    again = open_run(tmp_path / "run")
+def test_a_run_folder_can_be_opened(tiny: Make, out: Path, tmp_path: Path) -> None:
+    made = run(tiny(), out, runtime=ONE)
+    again = open_run(out)
     assert again.cells == made.cells
     cell = again.setup.cells[1]
     assert again.claim(cell).promises
@@ -239,11 +243,11 @@ def test_a_run_folder_can_be_opened(tiny: Make, tmp_path: Path) -> None:
         open_run(tmp_path)
 
 
-def test_private_text_is_nowhere_in_results_and_report(tiny: Make, tmp_path: Path) -> None:
-    audit = run(tiny(), tmp_path / "run", runtime=ONE)
-    shown = b"".join(tables(tmp_path / "run").values()).decode("utf-8", errors="replace")
+def test_private_text_is_nowhere_in_results_and_report(out: Path) -> None:
+    audit = open_run(out)
+    shown = b"".join(tables(out).values()).decode("utf-8", errors="replace")
     assert not any(record.text in shown for record in audit.setup.corpus.records)
-    names = " ".join(str(p) for p in (tmp_path / "run").rglob("*"))
+    names = " ".join(str(p) for p in out.rglob("*"))
     assert not any(record.id in names for record in audit.setup.corpus.records)
 
 

@@ -24,7 +24,7 @@ from synthleak.core.spec import load_spec
 from synthleak.core.store import MemoryStore
 from synthleak.core.toml import dump_toml
 from synthleak.evidence.family import families
-from synthleak.releases.release import generators
+from synthleak.releases.generator import generators
 from synthleak.testing import check_family
 
 EVERY_KIND = '''
@@ -39,8 +39,8 @@ from synthleak.encoders.encoder import Encoder, encoders
 from synthleak.evidence.family import family
 from synthleak.plan.lone import Lone
 from synthleak.plan.plan import designs
-from synthleak.pools.pool import Rule, rules
-from synthleak.releases.release import Generator, Synthetic, generators
+from synthleak.pools import Rule, rules
+from synthleak.releases import Generator, Synthetic, generators
 
 
 @readers.register("my-reader", version=1)

@@ -23,8 +23,8 @@ from synthleak.evidence.attack import attacks
 from synthleak.evidence.family import families
 from synthleak.evidence.model_family import model_families
 from synthleak.plan.plan import designs
-from synthleak.pools.pool import Ground, rules
-from synthleak.releases.release import generators
+from synthleak.pools.rule import Ground, rules
+from synthleak.releases.generator import generators
 from synthleak.testing import (
     check_analysis,
     check_attack,

@@ -13,7 +13,8 @@ from synthleak.corpus.corpus import Corpus, Record, Split
 from synthleak.plan.given import GivenSplit, permuted
 from synthleak.plan.plan import Plan, draw_once
 from synthleak.pools.groups import groups_of
-from synthleak.pools.pool import Pool, split
+from synthleak.pools.pool import Pool
+from synthleak.pools.split import split
 
 GAME = GameSection(design="given")
 
@@ -98,7 +99,7 @@ def test_groups_are_found_once_per_corpus(
 ) -> None:
     asked = []
     monkeypatch.setattr(
-        "synthleak.pools.pool.groups_of", lambda made: asked.append(made) or groups_of(made)
+        "synthleak.pools.split.groups_of", lambda made: asked.append(made) or groups_of(made)
     )
     pool_of(corpus(group_names(5, 4), ["members"] * 12 + ["holdout"] * 8))
     assert len(asked) == 1

@@ -11,7 +11,8 @@ from synthleak.corpus.corpus import Corpus
 from synthleak.corpus.demo import write_demo
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.persons import persons_of
-from synthleak.pools.pool import Pool, split
+from synthleak.pools.pool import Pool
+from synthleak.pools.split import split
 
 CORPUS = Corpus("demo", tuple(write_demo(900, 2, persons=True)))
 MOST = 6

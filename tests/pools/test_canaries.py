@@ -16,7 +16,8 @@ from synthleak.core.store import MemoryStore
 from synthleak.core.text import char_grams, tokens
 from synthleak.corpus.corpus import Corpus, Record, Split
 from synthleak.plan.plan import Plan, designs
-from synthleak.pools.pool import Pool, rules
+from synthleak.pools.pool import Pool
+from synthleak.pools.rule import rules
 from synthleak.pools.selection import PoolOrder, select_all
 from synthleak.testing import tiny_corpus
 

@@ -13,7 +13,8 @@ from synthleak.core.store import MemoryStore
 from synthleak.corpus.corpus import Corpus, Record, Split
 from synthleak.corpus.demo import write_demo
 from synthleak.pools.persons import persons_of
-from synthleak.pools.pool import Filter, Ground, Pool, Rule, rules
+from synthleak.pools.pool import Pool
+from synthleak.pools.rule import Filter, Ground, Rule, rules
 from synthleak.pools.selection import PoolOrder, select_all
 
 

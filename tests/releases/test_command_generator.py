@@ -21,8 +21,8 @@ import pytest
 from synthleak.core.errors import GeneratorError, SpecError, StoreError
 from synthleak.core.text import fold
 from synthleak.releases.exchange import dump_training
+from synthleak.releases.generator import generators
 from synthleak.releases.generators.command import SHOW_STDERR, Command
-from synthleak.releases.release import generators
 from synthleak.testing import check_generator, tiny_request
 
 Make = Callable[..., Command]
@@ -208,7 +208,7 @@ def test_a_program_does_not_outlive_a_killed_run(make: Make, tmp_path: Path) -> 
     code = f"""
 import tempfile
 from pathlib import Path
-from synthleak.releases.release import generators
+from synthleak.releases import generators
 from synthleak.testing import tiny_request
 tempfile.tempdir = {str(tmp_path / "tmp")!r}
 base, settings = Path({str(tmp_path)!r}), {{"argv": {SH}}}

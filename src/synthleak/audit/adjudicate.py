@@ -22,17 +22,13 @@ from synthleak.analyses.cell_data import RANDOM, Signal
 from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.merged import MergedRow, merged_rows
 from synthleak.audit.folder import RESULTS, digest_of_file
-from synthleak.audit.result import Audit, results_key
+from synthleak.audit.kept_results import results_key
+from synthleak.audit.result import Audit
 from synthleak.audit.run import make_missing_releases
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.status import open_finished
 from synthleak.audit.steps.observations import observations
-from synthleak.audit.steps.releases import (
-    check_generators,
-    is_made,
-    missing_releases,
-    wanted_sets,
-)
+from synthleak.audit.steps.releases import check_generators, is_made, missing_releases, wanted_sets
 from synthleak.audit.steps.scores import scores_of
 from synthleak.audit.steps.work import MODELS, OBSERVATIONS
 from synthleak.core.cell import Cell
@@ -237,7 +233,7 @@ def _check_export(setup: Setup, flag: Flag) -> None:
 
 
 def _settings(audit: Audit, flag: Flag) -> dict[str, Any]:
-    """Join two pools; in a cohort, draw as many records as one private set bears."""
+    """Join two pools; in a cohort, draw as many records as fit into one private set."""
     settings: dict[str, Any] = {"of": [flag.cell.pool, flag.control]}
     plan = audit.setup.plans[flag.cell.pool]
     most = int(2 * LARGEST_SHARE * plan.nominal)

@@ -1,4 +1,4 @@
-"""What the report says of an audit beside its tables: corpus, pools, plug-ins, a check's files."""
+"""What the report says of an audit beside its tables: corpus, pools, releases, plug-ins."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from synthleak.audit.remarks import Remark
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.cell_data import pool_facts
 from synthleak.audit.steps.preconditions import Preconditions
+from synthleak.audit.steps.profiles import draws_sets
+from synthleak.audit.steps.releases import header_of, wanted_sets
+from synthleak.core.cell import Cell
 from synthleak.report.results import Facts
 
 
@@ -33,7 +36,7 @@ def corpus_facts(setup: Setup) -> dict[str, Any]:
     return facts
 
 
-def size_facts(setup: Setup, name: str, release_size: int) -> dict[str, Any]:
+def size_facts(setup: Setup, name: str) -> dict[str, Any]:
     """Return how many records a pool has for each purpose, and whether labels can be asked for."""
     pool = setup.pools[name]
     return {
@@ -41,10 +44,29 @@ def size_facts(setup: Setup, name: str, release_size: int) -> dict[str, Any]:
         "candidates": len(pool.candidates),
         "auxiliary": len(pool.auxiliary),
         "records": setup.plans[name].nominal,
-        "release_size": release_size,
+        "release_size": _release_size(setup, name),
         "expressible": setup.publics[name].expresses(setup.records(pool.asked)),
         **({"written": len(pool.written), "copies": max(pool.copies)} if pool.written else {}),
     }
+
+
+def _release_size(setup: Setup, pool: str) -> int:
+    """Return how many records a release has: as planned, or as given (the largest)."""
+    if draws_sets(setup, pool):
+        return setup.plans[pool].release_size
+    return max(
+        header_of(setup, cell, item).size
+        for cell in setup.cells
+        if cell.pool == pool
+        for _, item in wanted_sets(setup, cell)
+    )
+
+
+def degenerate_releases(setup: Setup, cell: Cell) -> dict[str, int]:
+    """Count the releases of a cell that hold no text at all, or one text over and over."""
+    sets = wanted_sets(setup, cell)
+    counts = [header_of(setup, cell, item).different for _, item in sets]
+    return {"empty_releases": counts.count(0), "one_text_releases": counts.count(1)}
 
 
 def facts_of(setup: Setup) -> Facts:

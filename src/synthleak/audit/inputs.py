@@ -16,9 +16,9 @@ from synthleak.evidence.attack import Attack, attacks
 from synthleak.evidence.family import Family
 from synthleak.evidence.model_family import model_families
 from synthleak.evidence.table import chosen_families
-from synthleak.pools.pool import rules
+from synthleak.pools.rule import rules
 from synthleak.pools.selection import PoolOrder
-from synthleak.releases.release import Generator, generators
+from synthleak.releases.generator import Generator, generators
 
 
 @dataclass(frozen=True)

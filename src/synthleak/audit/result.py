@@ -3,59 +3,43 @@
 from __future__ import annotations
 
 import importlib
-import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from synthleak.analyses.analysis import Outcome, Row, Study, analyses, outcomes_of
+from synthleak.analyses.analysis import Outcome, Study, outcomes_of
 from synthleak.analyses.cell_data import CellData
-from synthleak.analyses.cells import CellRow, CellVerdict, ProxyRow, RecordRow, evaluate, judge
+from synthleak.analyses.cells import CellRow, CellVerdict, ProxyRow, RecordRow, judge
 from synthleak.analyses.copies import Copies, CopyRow, NearestRow
 from synthleak.analyses.prior import (
     AttackMeasurements,
     ComparisonRow,
     PriorRow,
+    compare,
     is_of,
     prior_rows,
 )
-from synthleak.analyses.prior import (
-    compare as beside,
-)
-from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
-from synthleak.audit.facts import check_facts, corpus_facts, facts_of, size_facts
-from synthleak.audit.folder import CONFIDENTIAL, REPORT, RESULTS, SIGN_OFF, RunFolder
+from synthleak.audit.assembly import cell_results_of, evaluated, results_of, study_of, tables_of
+from synthleak.audit.folder import CONFIDENTIAL, REPORT, SIGN_OFF, RunFolder
+from synthleak.audit.kept_results import are_current, kept_outcomes, kept_rows
 from synthleak.audit.remarks import Remark, remarks_on
-from synthleak.audit.setup import Setup, identity_of, set_up
-from synthleak.audit.steps.cell_data import cell_data_of, pool_facts
+from synthleak.audit.setup import Setup, set_up
+from synthleak.audit.steps.cell_data import cell_data_of
 from synthleak.audit.steps.exposed import EXPOSED, exposed_rows
-from synthleak.audit.steps.measurements import CURVES, MEASUREMENTS, ROUNDS, measurements_key
+from synthleak.audit.steps.measurements import CURVES, MEASUREMENTS
 from synthleak.audit.steps.nearest import NEAREST, nearest_texts
-from synthleak.audit.steps.preconditions import (
-    COPIES,
-    Preconditions,
-    copy_rows,
-    preconditions_of,
-)
-from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on, prior_key
-from synthleak.audit.steps.profiles import ATTRIBUTES, draws_sets
-from synthleak.audit.steps.releases import (
-    claim_of,
-    header_of,
-    is_made,
-    open_release,
-    wanted_sets,
-)
+from synthleak.audit.steps.preconditions import COPIES, Preconditions, copy_rows, preconditions_of
+from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on
+from synthleak.audit.steps.profiles import draws_sets
+from synthleak.audit.steps.releases import claim_of, header_of, is_made, open_release
 from synthleak.audit.steps.scores import evidence_of, scores_of
 from synthleak.audit.steps.utility import utility_row_of
 from synthleak.calibration import Scores
 from synthleak.core.cell import Cell, counted_cells
 from synthleak.core.errors import MissingExtra, UserError
-from synthleak.core.identity import digest
 from synthleak.core.plugins import check_trusted
 from synthleak.core.store import StagedStore
 from synthleak.core.validation import nearest
@@ -63,14 +47,12 @@ from synthleak.core.verdict import NAMED
 from synthleak.evidence.table import Evidence
 from synthleak.metrics.curves import Curves
 from synthleak.metrics.measurements import CellMeasurements
-from synthleak.metrics.records.profile import PROFILE_VERSION
 from synthleak.releases.claim import Claim
 from synthleak.releases.release import Synthetic
 from synthleak.report.html import render
 from synthleak.report.notebook import notebook
 from synthleak.report.results import CellResult, Results, Table
 from synthleak.report.sign_off import check_sign_off_format, render_sign_off
-from synthleak.report.tables import RESULTS_VERSION, has_columns, read_parquet
 from synthleak.report.verdict import headline
 
 
@@ -118,16 +100,16 @@ class Audit:
 
     def to_pandas(self, table: str = "cells") -> Any:
         """Return a table of `results/` as a pandas frame, by its name there."""
-        if table not in self._all_tables:
+        if table not in self.tables:
             there = f"{self.folder.results}"
-            raise UserError(f"no table {table!r}", there, nearest(table, self._all_tables))
+            raise UserError(f"no table {table!r}", there, nearest(table, self.tables))
         try:
             pandas = importlib.import_module("pandas")
         except ModuleNotFoundError:
             raise MissingExtra(
                 "to_pandas needs the package pandas", remedy="pip install pandas"
             ) from None
-        kind, rows = self._all_tables[table]
+        kind, rows = self.tables[table]
         columns = [column.name for column in fields(kind)]
         return pandas.DataFrame([asdict(row) for row in rows], columns=columns)
 
@@ -185,30 +167,13 @@ class Audit:
             raise UserError(
                 f"release {position} of {cell.generator} was not made yet by this version",
                 str(self.folder.root),
-                "go on with `run`",
+                "continue with `run`",
             )
         return open_release(self.setup, header_of(self.setup, cell, item).text)
 
     def curves(self, cell: Cell) -> Curves:
         """Return ROC and sorted V of a cell with their bands, for figures."""
         return CURVES.get(self.setup, cell)
-
-    def degenerate(self, cell: Cell) -> dict[str, int]:
-        """Count the releases of a cell that hold no text at all, or one text over and over."""
-        sets = wanted_sets(self.setup, cell)
-        counts = [header_of(self.setup, cell, item).different for _, item in sets]
-        return {"empty_releases": counts.count(0), "one_text_releases": counts.count(1)}
-
-    def release_size(self, pool: str) -> int:
-        """Return how many records a release has: as planned, or as given (the largest)."""
-        if draws_sets(self.setup, pool):
-            return self.setup.plans[pool].release_size
-        cells = [cell for cell in self.setup.cells if cell.pool == pool]
-        return max(
-            header_of(self.setup, cell, item).size
-            for cell in cells
-            for _, item in wanted_sets(self.setup, cell)
-        )
 
     @cached_property
     def measurements(self) -> dict[Cell, CellMeasurements]:
@@ -232,14 +197,8 @@ class Audit:
         """What was asked before the verdict on an existing release; else None."""
         return preconditions_of(self.setup)
 
-    def _claim_for_a_record(self, cell: Cell) -> float | None:
-        """Return the ε that is promised for one record, where persons are asked about."""
-        claim, bound = self.claim(cell), self.measurements[cell].epsilon
-        if not self.setup.spec.game.persons or claim.unit == "person" or bound is None:
-            return None
-        return claim.epsilon_at(bound.delta, self.setup.plans[cell.pool].adjacency)
-
-    def _copies_in(self, cell: Cell) -> Copies | None:
+    def copies_in(self, cell: Cell) -> Copies | None:
+        """Return the copies in the release of a cell; None in a game."""
         return None if self.preconditions is None else COPIES.get(self.setup, cell)
 
     @cached_property
@@ -260,59 +219,23 @@ class Audit:
         return remarks_on(self.setup, self.preconditions) if self.preconditions else []
 
     @cached_property
-    def _tables(self) -> tuple[list[CellRow], list[ProxyRow]]:
-        rows: list[CellRow] = []
-        details: list[ProxyRow] = []
-        for cell, figures in self.measurements.items():
-            some, more = evaluate(
-                cell,
-                self.setup.proxies,
-                ROUNDS.get(self.setup, cell),
-                self.setup.plans[cell.pool],
-                figures,
-                self.verdicts[cell],
-                len(self.measurements),
-                self._copies_in(cell),
-                self.setup.spec.game.unit,
-                self._claim_for_a_record(cell),
-            )
-            rows += some
-            details += more
-        return rows, details
+    def _evaluated(self) -> tuple[list[CellRow], list[ProxyRow]]:
+        return evaluated(self)
 
     @cached_property
     def cells(self) -> list[CellRow]:
         """The best proxy of every scenario of every cell: `results/cells.csv`."""
-        return read_parquet(CellRow, self._kept("cells")) if self._whole else self._tables[0]
+        return kept_rows(self.folder, "cells", CellRow) if self._whole else self._evaluated[0]
 
     @cached_property
     def proxies(self) -> list[ProxyRow]:
         """Every proxy of every scenario of every cell: `results/proxies.csv`."""
-        return read_parquet(ProxyRow, self._kept("proxies")) if self._whole else self._tables[1]
+        return kept_rows(self.folder, "proxies", ProxyRow) if self._whole else self._evaluated[1]
 
     @cached_property
     def _whole(self) -> bool:
         """Whether the folder's results are read."""
-        return self.results_are_current()
-
-    def results_are_current(self, but: Sequence[str] = ()) -> bool:
-        """Say whether the folder's results were made from this evidence and have today's columns.
-
-        Results with other columns are not read but written again; files in `but` may differ.
-        """
-        if not self.folder.holds(results_key(self.setup), but=but):
-            return False
-        kinds: dict[str, Row] = {"cells": CellRow, "proxies": ProxyRow}
-        kinds |= {entry.name: entry.plugin.row for entry in analyses}
-        listed = (self.folder.manifest() or {})["files"]
-        return all(
-            has_columns(kind, self._kept(name))
-            for name, kind in kinds.items()
-            if f"{RESULTS}/{name}.parquet" in listed
-        )
-
-    def _kept(self, name: str) -> Path:
-        return self.folder.results / f"{name}.parquet"
+        return are_current(self.setup, self.folder)
 
     @cached_property
     def _prior_measured(self) -> dict[Cell, list[AttackMeasurements]]:
@@ -332,7 +255,7 @@ class Audit:
     def comparison(self) -> list[ComparisonRow]:
         """Ours beside the prior attacks, per cell: `results/comparison.csv`."""
         return [
-            beside(cell, [row for row in self.cells if is_of(row, cell)], found)
+            compare(cell, [row for row in self.cells if is_of(row, cell)], found)
             for cell, found in self._prior_measured.items()
             if found
         ]
@@ -349,38 +272,14 @@ class Audit:
     @cached_property
     def study(self) -> Study:
         """The tables of this audit and the cells as they were played, as analyses see them."""
-        return Study(
-            cells=tuple(self.cells),
-            proxies=tuple(self.proxies),
-            records=tuple(self.records),
-            prior=tuple(self.prior),
-            comparison=tuple(self.comparison),
-            cell_data=tuple(self.cell_data),
-            attributes=tuple(
-                row
-                for pool in self.setup.pools
-                if draws_sets(self.setup, pool)
-                for row in ATTRIBUTES.get(self.setup, pool)
-            ),
-            pools=tuple(pool_facts(self.setup, pool) for pool in self.setup.pools),
-        )
+        return study_of(self)
 
     @cached_property
     def outcomes(self) -> list[Outcome]:
         """What every analysis says of this audit, or what it needs: a table each in `results/`."""
-        if not self._whole:
-            return outcomes_of(self.study, also=self.setup.spec.analyses.also)
-        summary = json.loads((self.folder.results / "summary.json").read_text(encoding="utf-8"))
-        return [
-            Outcome(
-                name,
-                tuple(read_parquet(analyses.get(name).plugin.row, self._kept(name)))
-                if said["rows"]
-                else (),
-                said["lacks"],
-            )
-            for name, said in summary["analyses"].items()
-        ]
+        if self._whole:
+            return kept_outcomes(self.folder)
+        return outcomes_of(self.study, also=self.setup.spec.analyses.also)
 
     @cached_property
     def cell_data(self) -> list[CellData]:
@@ -407,72 +306,17 @@ class Audit:
     @cached_property
     def cell_results(self) -> tuple[CellResult, ...]:
         """What was measured, found and promised, cell by cell."""
-        given = self.preconditions is not None
-        return tuple(
-            CellResult(
-                cell=cell,
-                measurements=figures,
-                judged=self.verdicts[cell],
-                claim=self.claim(cell),
-                rows=tuple(row for row in self.cells if is_of(row, cell)),
-                degenerate=self.degenerate(cell),
-                cells=len(self.measurements),
-                counted=not given and self.setup.spec.game.adjacency == "add",
-                copies=self._copies_in(cell),
-                canaries=bool(self.setup.pools[cell.pool].written),
-            )
-            for cell, figures in self.measurements.items()
-        )
+        return cell_results_of(self)
 
     @cached_property
     def results(self) -> Results:
         """All results as plain data: what tables, page, figures and comparisons are made from."""
-        setup = self.setup
-        return Results(
-            folder=str(self.folder.root),
-            fingerprint=setup.corpus.fingerprint,
-            corpus=corpus_facts(setup),
-            pools={name: size_facts(setup, name, self.release_size(name)) for name in setup.pools},
-            game=setup.spec.game,
-            facts=facts_of(setup),
-            attackers={
-                "encoder": setup.plugins.encoder.identity(),
-                "proxies": [family.name for family in setup.plugins.families],
-            },
-            plans=setup.plans,
-            cells=self.cell_results,
-            study=self.study,
-            tables=self._all_tables,
-            outcomes=tuple(self.outcomes),
-            curves={cell: self.curves(cell) for cell in setup.cells},
-            check=check_facts(setup, self.preconditions, self.copies, self.remarks),
-            texts={
-                name: "\n".join(record.text for record in setup.records(pool.records_of(target)))
-                for title, pool in setup.pools.items()
-                for target, name in enumerate(setup.target_names(title))
-            },
-        )
+        return results_of(self)
 
     @cached_property
-    def _all_tables(self) -> dict[str, Table]:
-        """Return the tables of `results/` by name; one without rows only if every audit has it."""
-        tables: dict[str, Table] = {
-            "cells": (CellRow, self.cells),
-            "proxies": (ProxyRow, self.proxies),
-            "prior": (PriorRow, self.prior),
-            "comparison": (ComparisonRow, self.comparison),
-            "records": (RecordRow, self.records),
-            "utility": (UtilityRow, self.utility),
-            "copies": (CopyRow, self.copies),
-            "nearest": (NearestRow, self.nearest),
-        }
-        for outcome in self.outcomes:
-            tables[outcome.name] = (analyses.get(outcome.name).plugin.row, outcome.rows)
-        return {
-            name: table
-            for name, table in tables.items()
-            if table[1] or name in ("cells", "proxies")
-        }
+    def tables(self) -> dict[str, Table]:
+        """The tables of `results/` by name; one without rows only if every audit has it."""
+        return tables_of(self)
 
 
 def _write(target: Path, page: bytes) -> Path:
@@ -491,15 +335,3 @@ def open_run(out: Path | str, *, keep: bool = True, trust_plugins: bool = False)
     check_trusted(loaded.spec.plugins, folder.root, trust=trust_plugins)
     store = folder.store if keep else StagedStore(folder.store)
     return Audit(set_up(loaded, store), folder)
-
-
-def results_key(setup: Setup) -> str:
-    """Return the key of the results: of all measurements they are made from, and their format."""
-    keys = [measurements_key(setup, cell) for cell in setup.cells]
-    prior_keys = [prior_key(setup, cell, a) for cell in setup.cells for a in setup.plugins.attacks]
-    # Sorted by name: registration order depends on import order.
-    also = setup.spec.analyses.also
-    run = [entry for entry in analyses if entry.name in also or not entry.plugin.opt_in]
-    said = sorted(([entry.name, entry.version] for entry in run), key=str)
-    said += [["profiles", PROFILE_VERSION], ["attributes of records", ATTRIBUTES_VERSION]]
-    return digest("findings", RESULTS_VERSION, identity_of(setup), keys, prior_keys, said)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcomes_of
 from synthleak.audit.folder import MANIFEST, REPORT, RESULTS, RunFolder
-from synthleak.audit.result import Audit, open_run, results_key
+from synthleak.audit.kept_results import are_current, results_key
+from synthleak.audit.result import Audit, open_run
 from synthleak.audit.setup import Setup, draw, read, select
 from synthleak.audit.sources import AnyAudit, Source, named_audits
 from synthleak.audit.status import open_finished
@@ -81,7 +82,7 @@ def run(
         made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
         made += _make(MORE, setup, runtime, progress)  # 7. meta-classifier if asked for, utility
         audit, key = Audit(setup, folder), results_key(setup)
-        if not made and not damaged and audit.results_are_current():
+        if not made and not damaged and are_current(setup, folder):
             folder.note_hashes()
             progress.say(
                 f"nothing to do: {folder.root} is up to date ({counted_cells(setup.cells)})"
@@ -217,7 +218,7 @@ def analyse(
     for _, audit in named_audits(audits, open_run):
         folder, setup = str(audit.folder.root), audit.setup
         if missing_releases(setup) or missing_evidence(setup) or missing_models(setup):
-            raise UserError("the audit is not finished", folder, "go on with `run` first")
+            raise UserError("the audit is not finished", folder, "finish it with `run` first")
         wanted = {*only, *also} if only else {*also, *audit.setup.spec.analyses.also}
         works = (*MEASUREMENTS, META) if META.title in wanted else MEASUREMENTS
         _make(works, audit.setup, runtime, progress)

@@ -26,7 +26,8 @@ from synthleak.plan.plan import Plan, RecordSet, designs, draw_all
 from synthleak.pools.persons import Persons, persons_of
 from synthleak.pools.pool import Pool
 from synthleak.pools.selection import select_all, written_in
-from synthleak.releases.release import Generator, Public, Request, owners_of, public_side
+from synthleak.releases.generator import Generator, owners_of
+from synthleak.releases.release import Public, Request, public_side
 
 T = TypeVar("T")
 StreamName = tuple[int | str, ...]

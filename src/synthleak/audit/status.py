@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from synthleak.audit.kept_results import are_current
 from synthleak.audit.result import Audit, open_run
 from synthleak.audit.steps.observations import all_evidence_keys
-from synthleak.audit.steps.releases import (
-    header_of,
-    is_made,
-    wanted_sets,
-)
+from synthleak.audit.steps.releases import header_of, is_made, wanted_sets
 from synthleak.core.errors import UserError
 from synthleak.core.store import name_of
 
@@ -66,7 +63,7 @@ def _status(audit: Audit, but: Sequence[str] = ()) -> Status:
             }
         )
     whole = all(row["looked_at"] == row["of"] for row in rows)
-    done = whole and audit.results_are_current(but=but)
+    done = whole and are_current(setup, audit.folder, but)
     altered = [name for name in audit.folder.altered() if name not in but]
     if not whole:
         unfinished = "not finished"
@@ -74,5 +71,5 @@ def _status(audit: Audit, but: Sequence[str] = ()) -> Status:
         unfinished = f"results are not written or were altered since ({', '.join(altered)})"
     else:
         unfinished = "evidence is whole, results are not written"
-    said = "finished" if done else f"{unfinished}: run it again to go on"
+    said = "finished" if done else f"{unfinished}: run it again to continue"
     return Status(rows, said, done)

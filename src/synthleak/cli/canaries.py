@@ -14,8 +14,10 @@ from synthleak.cli.output import print_json
 @click.command()
 @click.option("--data", type=PATH, required=True, help="The records that will be trained on.")
 @click.option("--out", type=PATH, required=True, help="A new folder.")
-@click.option("--auxiliary", type=PATH, help="Records that will not be, to write canaries from.")
-@click.option("--size", type=click.IntRange(2), default=60, show_default=True)
+@click.option("--auxiliary", type=PATH, help="Write canaries from these records, not trained on.")
+@click.option(
+    "--size", type=click.IntRange(2), default=60, show_default=True, help="How many canaries."
+)
 @click.option(
     "--prefix",
     type=click.FloatRange(0, 1),
@@ -23,7 +25,11 @@ from synthleak.cli.output import print_json
     show_default=True,
     help="Share of ordinary words.",
 )
-@click.option("--words", type=click.IntRange(2, 1000), help="Words of a canary.")
+@click.option(
+    "--words",
+    type=click.IntRange(2, 1000),
+    help="Words per canary.  [default: the median of the records]",
+)
 @click.option("--text", default="text", show_default=True, help="The field of the text.")
 @click.option("--id", "id_field", default="id", show_default=True, help="The field of the id.")
 @click.option("--labels", default="labels", show_default=True, help="The field of the labels.")
@@ -45,8 +51,9 @@ def canaries(
     """Write canaries and toss a coin for each, before a model is trained.
 
     Train on OUT/train.jsonl, once, and make one release. `synthleak check --coins` then tells
-    whether it gives the canaries away, and bounds ε from below. Keep OUT secret until then: who
-    knows the coins can no longer be tested. Without --auxiliary a tenth of the data is held back.
+    whether it gives the canaries away, and bounds ε from below. Keep OUT secret until then: a
+    generator whose maker knows the coins can no longer be tested. Without --auxiliary a tenth of
+    the data is held back.
 
     \b
     Examples:

@@ -67,11 +67,13 @@ SHOWN = 10
     show_default=True,
     help="Ask about records, or about persons with all their records.",
 )
-@click.option("--max-records", type=int, help="Of a person, at most so many.  [default: 10]")
+@click.option(
+    "--max-records", type=int, help="At most this many records of a person.  [default: 10]"
+)
 @click.option("--epsilon", type=float, default=math.inf, help="The ε that the release claims.")
 @click.option("--delta", type=float, help="The δ that it claims.")
-@click.option("--encoder", default="static", show_default=True, help="synthleak list encoders")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--encoder", default="static", show_default=True, help="See: synthleak list encoders")
+@click.option("--seed", type=int, default=0, show_default=True, help="Names all random draws.")
 @click.option("--extend", is_flag=True, help="Continue in a folder whose files have changed.")
 @click.option(
     "--include-text", is_flag=True, help="Print the texts of copied records: confidential."

@@ -25,9 +25,9 @@ from synthleak.cli.run import show
 def demo(out: Path, wide: bool, how: How) -> None:
     """Run a whole audit on the built-in corpus and generator.
 
-    Invented patient messages, a word-trigram generator without privacy and at ε = 8 and 1, and
-    three pools: outliers, rare labels, random controls. Every release tests every record of a pool,
-    and records that leak are named. Takes a minute or two.
+    The corpus is invented patient messages; the generator is a word-trigram model, without privacy
+    and at ε = 8 and 1; the pools are outliers, rare labels and random controls. Every release tests
+    every record of a pool, and records that leak are named. Takes a minute or two.
     """
     from synthleak.audit.run import run
     from synthleak.core.spec import load_spec

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 def explain(folder: Path, record: str, cell: str | None, include_text: bool, as_json: bool) -> None:
     """Explain the score of the record ID in the finished audit in DIR.
 
-    For the cell's best proxy, and a lexical one: the releases with and without the record, and in
-    those with the highest scores the synthetic texts (by release and row) and the spans that they
-    share with the record, as character offsets. No text is printed unless you ask for it.
+    Shows what the cell's best proxy and a lexical one saw in the releases with and without the
+    record. For the releases with the highest scores it lists the synthetic texts, by release and
+    row, and the spans that they share with the record, as character offsets. No text is printed
+    unless you ask for it.
 
     \b
     Examples:

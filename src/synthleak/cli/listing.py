@@ -95,8 +95,8 @@ def _registry(name: str) -> Any:
     from synthleak.evidence.attack import attacks
     from synthleak.evidence.model_family import model_families
     from synthleak.plan.plan import designs
-    from synthleak.pools.pool import rules
-    from synthleak.releases.release import generators
+    from synthleak.pools.rule import rules
+    from synthleak.releases.generator import generators
 
     return {
         "readers": readers,

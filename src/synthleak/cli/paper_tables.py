@@ -31,9 +31,9 @@ def tables(
 
     Main tables per generator with and without intervals, rare pools, prior attacks, control gap,
     merged pools, distribution of vulnerability, attributes, selection rules, consistency across
-    generators, the meta-classifier, corpora, pools and proxy families. Each number stands next to
-    its null. A table whose inputs are missing says in one line what it needs. With LaTeX comes
-    tables.tex, a whole document of all tables.
+    generators, the meta-classifier, corpora, pools and proxy families. Each number is shown next
+    to what chance alone would give. A table whose inputs are missing says in one line what it
+    needs. The format latex also writes tables.tex, a document with all tables.
 
     \b
     Examples:

@@ -96,10 +96,8 @@ def cost(spec: Path, how: How) -> None:
 @plan.command()
 @spec_argument
 @click.argument("folder", metavar="[DIR]", type=PATH, required=False)
-@click.option("--generator", help="Whose budgets and seeds: a generator of SPEC, by name.")
-@click.option(
-    "--kit", type=FILE, help="Also write one zip file with instructions, for somebody without this."
-)
+@click.option("--generator", help="The generator of SPEC whose budgets and seeds apply.")
+@click.option("--kit", type=FILE, help="Also write one zip file with instructions, for a vendor.")
 def export(spec: Path, folder: Path | None, generator: str | None, kit: Path | None) -> None:
     """Write the training files of SPEC's plan to DIR, for releases that are made elsewhere.
 

@@ -13,7 +13,7 @@ from synthleak.cli.output import json_text, print_json, print_table, write_file
 
 
 @click.command()
-@click.option("--full", is_flag=True, help="400 audits a row instead of 20.")
+@click.option("--full", is_flag=True, help="400 audits per row instead of 20.")
 @click.option("--out", type=FILE, help="Also write the result to this file.")
 @work_options
 def selftest(full: bool, out: Path | None, how: How) -> None:

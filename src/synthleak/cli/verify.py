@@ -31,8 +31,8 @@ def verify(folder: Path, replay: int, draw: int | None, as_json: bool) -> None:
 
     Files are compared with their hashes; pools and plans are drawn again from the seed, and tables
     made again from the stored evidence. With --replay, K units are made again and compared byte by
-    byte. A language model gives other bytes on another machine: of its releases key, claim and
-    shape are compared. Exit code 0 if nothing differs, 1 if something does, 2 if DIR is not a
+    byte. Language models give other bytes on other machines, so only key, claim and shape of their
+    releases are compared. Exit code 0 if nothing differs, 1 if something does, 2 if DIR is not a
     finished audit.
 
     \b

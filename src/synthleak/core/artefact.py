@@ -1,4 +1,4 @@
-"""An artefact: something that is made once, kept in the store, and read ever after.
+"""An artefact: something that is made once, kept in the store, and read from then on.
 
 Its key is the content hash of all that it is made from (design/identity.md), so that the same
 question asks for the same artefact.

@@ -61,7 +61,7 @@ class Cell(CellColumns):
         return f"{self.made_by(given=given)}, pool {self.pool}"
 
     def made_by(self, *, given: bool = False) -> str:
-        """Return its mechanism; of a `given` release nobody knows more than what was stated."""
+        """Return its mechanism; of a `given` release only what was stated is known."""
         unstated = given and math.isinf(self.epsilon)
         return f"{self.generator} (no ε stated)" if unstated else self.mechanism
 
@@ -76,7 +76,7 @@ def counted_cells(cells: Sized) -> str:
 
 
 def format_epsilon(epsilon: float, *, infinity: str = "∞", exact: bool = False) -> str:
-    """Write ε for people: six digits, or as many as it takes where two budgets must not meet.
+    """Write ε for people: six digits, or more where two budgets would look the same.
 
     >>> format_epsilon(math.inf), format_epsilon(4.0), format_epsilon(8.734), format_epsilon(1 / 3)
     ('∞', '4', '8.734', '0.333333')

@@ -135,7 +135,7 @@ class _Reader:
     def _turned(self) -> Test:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise ValueError(f"more than {_DEEPEST} parentheses and nots within one another")
+            raise ValueError(f"parentheses and nots are nested more than {_DEEPEST} deep")
         try:
             if self._take("not"):
                 test = self._turned()

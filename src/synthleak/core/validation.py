@@ -56,7 +56,7 @@ def listed(value: Any) -> Any:
 
 
 def nearest(word: str, known: Iterable[str], *, close: int = 1, most: int | None = None) -> str:
-    """Suggest what to write instead of `word`: up to `close` of its likes, else `most` of all.
+    """Suggest what to write instead of `word`: `close` similar names, else `most` of all.
 
     >>> nearest("outlyer", ["outlier", "rare"])
     "did you mean 'outlier'?"
@@ -185,7 +185,7 @@ def check_nesting(content: Any) -> None:
             raise SpecError("the number is too large", key_path(place[:6]), "use one of 64 bits")
         if len(place) > DEEPEST:
             raise SpecError(
-                f"more than {DEEPEST} keys and lists within one another", key_path(place[:6])
+                f"keys and lists are nested more than {DEEPEST} deep", key_path(place[:6])
             )
 
 

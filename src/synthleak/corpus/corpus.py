@@ -18,7 +18,7 @@ from synthleak.core.text import fold
 Labels = tuple[str, ...]
 Role = Literal["members", "holdout", "reference"]
 Declared = Literal["unstated", "random", "coins"]
-"""How members and holdout were told apart: nobody says, a uniform random split, a coin each."""
+"""How members and holdout were split: not stated, uniformly at random, by a coin per record."""
 
 
 @dataclass(frozen=True, slots=True)

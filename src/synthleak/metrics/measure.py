@@ -32,13 +32,13 @@ from synthleak.metrics.null import MinPTest, false_discovery_rates, min_p_test, 
 from synthleak.metrics.records.exposure import member_p_values
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.metrics.selection import choose
-from synthleak.metrics.statistics.table import Statistics
+from synthleak.metrics.statistics.table import STATISTICS_VERSION, Statistics
 from synthleak.metrics.statistics.within_records import record_p_values
 from synthleak.metrics.types import Ints, Rng, Signals
 from synthleak.plan.plan import Plan
 from synthleak.releases.claim import Claim
 
-MEASUREMENTS_VERSION = 3
+MEASUREMENTS_VERSION = 2 + STATISTICS_VERSION
 REDRAWS = 2000
 CROSSFIT_REDRAWS = 199
 EXPOSURE = "exposure"

@@ -144,8 +144,8 @@ def _private(
     """Return D: the background with the target, or with the filler (or nothing) in its place.
 
     A person's records, or the copies of a canary, take the places of as many fillers. Without
-    fillers the background is the same whoever is designated: short of as many records as join with
-    a target on average.
+    fillers the background does not depend on the target: it is shorter by as many records as a
+    target brings on average.
     """
     own, member = pool.joining[coins.target[i]], coins.member[i]
     if game.adjacency == "add":

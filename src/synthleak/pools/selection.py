@@ -14,7 +14,9 @@ from synthleak.core.unit import counted, noun
 from synthleak.corpus.corpus import Corpus, Record
 from synthleak.encoders.encoder import Vectors
 from synthleak.pools.persons import Persons, persons_of
-from synthleak.pools.pool import Ground, Material, Pool, Rule, Writer, Written, split
+from synthleak.pools.pool import Pool, Written
+from synthleak.pools.rule import Ground, Material, Rule, Writer
+from synthleak.pools.split import split
 
 SHARED = "shared releases"
 """What names the split of pools that share their releases."""
@@ -60,7 +62,7 @@ def select_all(
     """Select every pool, once per corpus, rule, encoder and seed.
 
     An optional pool with fewer than two targets is left out. With `max_records` targets are
-    persons, with at most so many records each. Pools that `share` releases have one C and one R,
+    persons, with at most that many records each. Pools that `share` releases have one C and one R,
     which hold none of their targets.
     """
     persons = None if max_records is None else persons_of(corpus, max_records, seed)

@@ -27,7 +27,7 @@ from synthleak.core.store import cannot_write, write_whole
 from synthleak.core.text import fold
 from synthleak.corpus.corpus import Corpus, Record
 from synthleak.corpus.sources import Fields, numbered_rows
-from synthleak.pools.pool import Material
+from synthleak.pools.rule import Material
 from synthleak.pools.rules.canary import Canary
 
 HELD_BACK = 0.1

@@ -20,7 +20,8 @@ from statistics import mean
 from typing import Any
 
 from synthleak.audit.folder import RunFolder
-from synthleak.audit.result import Audit, results_key
+from synthleak.audit.kept_results import results_key
+from synthleak.audit.result import Audit
 from synthleak.audit.run import written
 from synthleak.audit.setup import Setup, set_up, without_models
 from synthleak.audit.steps.measurements import redraws_of

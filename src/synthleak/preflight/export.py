@@ -31,9 +31,9 @@ from synthleak.core.store import MemoryStore, cannot_write, write_whole
 from synthleak.core.validation import nearest
 from synthleak.plan.plan import Plan, RecordSet
 from synthleak.releases.exchange import budget, content_hash, dump_training, program_seed
+from synthleak.releases.generator import Generator
 from synthleak.releases.generators.folder import SEED_NAME, Folder
 from synthleak.releases.manifest import MANIFEST, Slot, dump_manifest, read_manifest, ticket_of
-from synthleak.releases.release import Generator
 
 TASKS = "tasks.tsv"
 INSTRUCTIONS = "README.txt"

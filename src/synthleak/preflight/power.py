@@ -34,7 +34,7 @@ from synthleak.metrics.power import (
     instances_needed,
 )
 from synthleak.plan.plan import Baseline, Plan, designs
-from synthleak.releases.release import generators
+from synthleak.releases.generator import generators
 
 Row = dict[str, Any]
 PLAYED = 100

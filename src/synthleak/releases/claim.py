@@ -135,7 +135,7 @@ class Claim:
     def for_persons(self, most: int) -> Claim:
         """Return the claim as it holds for persons with at most `most` records.
 
-        Where it protects records, that is the claim for a group of so many. Where it protects
+        Where it protects records, that is the claim for a group of that size. Where it protects
         persons, it holds as it is; but what takes a person's place under `replace` are records of
         at most `most` others, each of whom counts as removed and added again.
         """

@@ -21,7 +21,8 @@ from synthleak.core.errors import GeneratorError
 from synthleak.core.limits import FILE, RECORD
 from synthleak.core.reading import Boundary, check_file
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.releases.release import Synthetic, owners_of
+from synthleak.releases.generator import owners_of
+from synthleak.releases.release import Synthetic
 
 SEED_LIMIT = 2**31 - 1
 """Seeds for external programs stay below this: R, awk and many libraries take no more."""

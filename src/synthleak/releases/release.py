@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from synthleak.core.identity import digest
-from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.core.store import Store
 from synthleak.core.text import fold
-from synthleak.core.unit import Unit
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
+from synthleak.releases.claim import Claim
 
 T = TypeVar("T")
 
@@ -148,195 +143,6 @@ def different_texts(release: Sequence[Synthetic]) -> int:
     1
     """
     return len({fold(record.text) for record in release} - {""})
-
-
-class Generator(Plugin):
-    """Makes releases: `generate(request) -> synthetic records`, and says what it promises."""
-
-    def default_delta(self, nominal: int) -> float:
-        """Return the δ that is used unless the spec names one."""
-        return 1.0 / nominal**2
-
-    def claim(self, request: Request) -> Claim:
-        """State what a release for this request promises; by default nothing."""
-        return no_claim()
-
-    @property
-    def private_by_design(self) -> bool:
-        """Whether a finite ε means anything to this generator."""
-        return False
-
-    @property
-    def any_size(self) -> bool:
-        """Whether a release is as large as it happens to be, whatever was asked for."""
-        return False
-
-    @property
-    def ignores_seed(self) -> bool:
-        """Whether another seed makes the same release: true of nulls only."""
-        return False
-
-    @property
-    def reproducible(self) -> bool:
-        """Whether a request gives the same bytes on every machine: not so of language models."""
-        return True
-
-    def seed_name(self, section: str) -> str:
-        """Return what names the randomness of its releases, given the name of its section.
-
-        By default what the generator is, so that no two generators share noise.
-        """
-        return digest(self.identity())
-
-    def check(self) -> None:
-        """Raise a `GeneratorError` if no release can be made here: asked before any is made."""
-
-    def awaited(self, request: Request) -> str | None:
-        """Return the name of what must be put somewhere before this release can be made."""
-        return None
-
-    def fingerprint(self, request: Request) -> str:
-        """Return the content hash of what decides a release beside the request; often nothing."""
-        return ""
-
-    @abstractmethod
-    def generate(self, request: Request) -> Sequence[Synthetic]:
-        """Return `request.size` synthetic records."""
-
-    def generate_many(self, requests: Sequence[Request]) -> Iterator[Sequence[Synthetic]]:
-        """Make many releases in one call; each must equal what `generate` alone would make."""
-        for request in requests:
-            yield self.generate(request)
-
-    @property
-    def exclusive(self) -> bool:
-        """Whether one process alone makes its releases, because it holds a device."""
-        return False
-
-    @property
-    def batch(self) -> int:
-        """How many releases one call should make; the engine may pass fewer."""
-        return 8
-
-
-class AccountedGenerator(Generator):
-    """A generator whose finite ε is accounted here, from the sums that it adds noise to."""
-
-    public_inputs: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def private_by_design(self) -> bool:
-        """A finite ε is accounted for."""
-        return True
-
-    @abstractmethod
-    def events(self, request: Request) -> tuple[GaussianEvent, ...]:
-        """Return the noised sums of a release with finite ε."""
-
-    def claim(self, request: Request) -> Claim:
-        """State the noised sums, and what is taken as public."""
-        if math.isinf(request.epsilon):
-            return no_claim()
-        return Claim(
-            request.epsilon,
-            request.delta,
-            self.events(request),
-            public=self.public_inputs,
-            void=request.void,
-        )
-
-
-class PersonAccounting(AccountedGenerator):
-    """A generator that can account for whole persons: their records are bounded together.
-
-    With `unit = "person"` the finite ε is that of adding or removing a person with all records
-    (docs/method.md §15; design/claim-persons.md).
-    """
-
-    unit: Unit = Field(default="record", description="what epsilon protects")
-    max_records: int = Field(
-        default=10, ge=1, description='of a person, at most so many; for unit = "person"'
-    )
-
-    def identity(self) -> dict[str, Any]:
-        """Leave both out for records, so that the keys of such releases stay the same."""
-        found = super().identity()
-        if self.unit == "record":
-            del found["unit"], found["max_records"]
-        return found
-
-    def claim(self, request: Request) -> Claim:
-        """State whom the noised sums protect."""
-        return replace(super().claim(request), unit=self.unit)
-
-    def contributions(self, request: Request) -> list[tuple[Record, ...]]:
-        """Return what is clipped together: each record alone, or the records of each person."""
-        if self.unit == "record":
-            return [(record,) for record in request.records]
-        return bounded_contributions(request.records, self.max_records, request.seed)
-
-
-def owners_of(records: Sequence[Record]) -> list[int]:
-    """Number the persons of some records; one without a group is a person of its own.
-
-    >>> owners_of([Record("1", "a", group="x"), Record("2", "b"), Record("3", "c", group="x")])
-    [0, 1, 0]
-    """
-    known: dict[tuple[str, str], int] = {}
-    names = [("record", r.id) if r.group is None else ("group", r.group) for r in records]
-    return [known.setdefault(name, len(known)) for name in names]
-
-
-def bounded_contributions(
-    records: Sequence[Record], most: int, seed: int
-) -> list[tuple[Record, ...]]:
-    """Return the records of each person, at most `most` of them.
-
-    Which ones are kept depends on that person's records and the seed alone: if it depended on
-    others, one person could move what another contributes.
-    """
-    found: dict[int, list[Record]] = {}
-    for owner, record in zip(owners_of(records), records, strict=True):
-        found.setdefault(owner, []).append(record)
-    return [
-        tuple(own)
-        if len(own) <= most
-        else tuple(sorted(own, key=lambda r: digest(seed, r.text, r.labels))[:most])
-        for own in found.values()
-    ]
-
-
-class StatedGenerator(Generator):
-    """A generator whose ε is stated by whoever made its releases, and taken at their word."""
-
-    private: bool = False
-    unit: Unit = Field(default="record", description="what the stated epsilon protects")
-
-    @property
-    def private_by_design(self) -> bool:
-        """As the user declares."""
-        return self.private
-
-    def claim(self, request: Request) -> Claim:
-        """Take whoever made the release at their word."""
-        if math.isinf(request.epsilon):
-            return no_claim()
-        return replace(stated_claim(request.epsilon, request.delta), unit=self.unit)
-
-    def identity(self) -> dict[str, Any]:
-        """Leave the unit out for records, so that the keys of such releases stay the same."""
-        found = super().identity()
-        if found.get("unit") == "record":
-            del found["unit"]
-        return found
-
-    @property
-    def stated(self) -> dict[str, Any]:
-        """What its maker states of a release: part of its key."""
-        return {"private": self.private} | ({} if self.unit == "record" else {"unit": self.unit})
-
-
-generators: PluginRegistry[Generator] = PluginRegistry("generator", "synthleak.releases.generators")
 
 
 def public_side(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from synthleak.report.page.numbers import budget, chance
 
 
+@cache
 def environment() -> Environment:
-    """Return the environment that every page and fragment is rendered in."""
+    """Return the environment that every page and fragment is rendered in.
+
+    It is made once: it keeps the compiled templates, which take longer than filling them.
+    """
     made = Environment(
         loader=PackageLoader("synthleak.report"),
         autoescape=True,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 RESULTS_VERSION = 4
-"""Raise it with every new table, and every new column of `cells.csv` or `proxies.csv`."""
+"""Raise it with every new table, and when a column changes its meaning; new columns are noticed."""
 R = TypeVar("R")
 
 

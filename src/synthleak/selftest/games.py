@@ -12,8 +12,9 @@ from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
+from synthleak.releases.generator import Generator
 from synthleak.releases.generators.echo import Echo
-from synthleak.releases.release import Generator, Request, Synthetic
+from synthleak.releases.release import Request, Synthetic
 
 TARGETS = 20
 RECORDS = {"lone": 60, "cohort": 100}

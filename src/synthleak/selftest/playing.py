@@ -6,12 +6,7 @@ import math
 
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.observations import look_at, missing_evidence
-from synthleak.audit.steps.releases import (
-    claim_of,
-    held_claim,
-    make_releases,
-    missing_releases,
-)
+from synthleak.audit.steps.releases import claim_of, held_claim, make_releases, missing_releases
 from synthleak.audit.steps.scores import scores_of
 from synthleak.evidence.persons import person_name
 from synthleak.metrics.measure import measure

@@ -22,14 +22,7 @@ from synthleak.selftest import checks, persons
 from synthleak.selftest.games import FAMILIES, INSTANCES, RECORDS, TARGETS
 from synthleak.selftest.judging import Checked, check
 from synthleak.selftest.playing import audit
-from synthleak.selftest.rows import (
-    CROSSFIT_REDRAWS,
-    FIRST_SEED,
-    REDRAWS,
-    ROWS,
-    Outcome,
-    echo_name,
-)
+from synthleak.selftest.rows import CROSSFIT_REDRAWS, FIRST_SEED, REDRAWS, ROWS, Outcome, echo_name
 
 QUICK, FULL = 20, 400
 

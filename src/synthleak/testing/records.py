@@ -13,7 +13,7 @@ from synthleak.core.text import fold
 from synthleak.corpus.corpus import Reader, Record, assemble
 from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan
-from synthleak.pools.pool import Ground, Material, Rule, Writer
+from synthleak.pools.rule import Ground, Material, Rule, Writer
 from synthleak.testing.contract import CLOSE, Fail, check_settings, refuser, twice
 from synthleak.testing.releases import are_labels
 from synthleak.testing.tiny import ODD_TEXTS, given_pool, tiny_corpus, tiny_ground, tiny_pool

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from synthleak.releases.claim import Claim
-from synthleak.releases.release import Generator, Request, Synthetic
+from synthleak.releases.generator import Generator
+from synthleak.releases.release import Request, Synthetic
 from synthleak.testing.contract import Fail, check_settings, refuser, twice
 from synthleak.testing.tiny import tiny_request
 

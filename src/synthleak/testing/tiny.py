@@ -13,7 +13,9 @@ from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Corpus, assemble
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.hashing import Hashing
-from synthleak.pools.pool import Given, Ground, Pool, split
+from synthleak.pools.pool import Given, Pool
+from synthleak.pools.rule import Ground
+from synthleak.pools.split import split
 from synthleak.releases.release import Request, public_side
 
 ODD_TEXTS = (

@@ -23,10 +23,11 @@ from synthleak.evidence.observation import Floats, TextSet
 from synthleak.evidence.persons import by_person, person_arms
 from synthleak.evidence.table import get_evidence, put_evidence
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
+from synthleak.metrics.statistics.table import STATISTICS_VERSION
 from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import Plan, designs
 
-VERSION = 2
+VERSION = 1 + STATISTICS_VERSION
 NEXT = 4
 """How many releases stand in for references where every release calibrates all others."""
 

@@ -6,10 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from synthleak.analyses.cell_data import AttributeRow
-from synthleak.analyses.record_attributes import (
-    ATTRIBUTES_VERSION,
-    record_attributes,
-)
+from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION, record_attributes
 from synthleak.audit.setup import Setup, StreamName
 from synthleak.audit.steps.observations import all_evidence_keys, observations
 from synthleak.audit.steps.scores import scores_of
@@ -71,7 +68,7 @@ def _profile(setup: Setup, cell: Cell) -> Profile:
 
 
 def discard_profiles(store: Store, damaged: Iterable[str]) -> None:
-    """Take profiles whose ranks are damaged for missing: the two are made together."""
+    """Treat profiles whose ranks are damaged as missing: the two are made together."""
     for name in damaged:
         if name == name_of("ranks", Path(name).stem):
             store.discard(name_of("profile", Path(name).stem))

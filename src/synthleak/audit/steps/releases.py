@@ -14,13 +14,7 @@ from synthleak.core.identity import digest
 from synthleak.core.store import discard, fetch, name_of
 from synthleak.plan.plan import RecordSet
 from synthleak.releases.claim import Claim
-from synthleak.releases.release import (
-    Header,
-    Synthetic,
-    different_texts,
-    dump_texts,
-    load_texts,
-)
+from synthleak.releases.release import Header, Synthetic, different_texts, dump_texts, load_texts
 
 
 @dataclass(frozen=True)
@@ -56,7 +50,7 @@ def is_made(setup: Setup, cell: Cell, record_set: RecordSet) -> bool:
 
 
 def discard_releases(setup: Setup, damaged: Iterable[str]) -> None:
-    """Take the releases whose texts are among damaged artefacts for missing."""
+    """Treat the releases whose texts are among damaged artefacts as missing."""
     texts = {name for name in damaged if name.startswith("text/")}
     if not texts:
         return

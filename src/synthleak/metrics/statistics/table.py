@@ -1,8 +1,9 @@
 """The statistics that the verdict combines (docs/method.md §8).
 
 A leak can be small in many members, or large in a few. Each kind has its statistic, and the test in
-`metrics/null.py` combines them into one p-value. To add one, write an entry here and its column in
-`analyses/cells.py`: everything else loops over the table.
+`metrics/null.py` combines them into one p-value. To add one, write an entry here, raise
+`STATISTICS_VERSION`, and add its column to `ProxyRow` in `analyses/cells.py`: everything else loops
+over the table.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.types import Bools
 
+STATISTICS_VERSION = 1
+"""Raise it with every change of the statistics: stored measurements are then made again."""
 TENTH = 0.1
 
 

@@ -7,14 +7,7 @@ from itertools import zip_longest
 from synthleak.analyses.analysis import Unavailable
 from synthleak.corpus.statistics import Statistics
 from synthleak.paper.tables import layout as lay
-from synthleak.paper.tables.source import (
-    OUTLIER,
-    RANDOM,
-    RARE,
-    UNION,
-    PoolLine,
-    Source,
-)
+from synthleak.paper.tables.source import OUTLIER, RANDOM, RARE, UNION, PoolLine, Source
 
 
 def corpora(source: Source) -> lay.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthleak.pools.pool import Filter, Ground, rules
+from synthleak.pools.rule import Filter, Ground, rules
 
 
 @rules.register("all", version=1)

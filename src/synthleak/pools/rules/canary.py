@@ -15,7 +15,7 @@ from pydantic import Field
 from synthleak.core.errors import PoolError
 from synthleak.core.text import char_grams, fold, tokens
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.pools.pool import Material, Writer, rules
+from synthleak.pools.rule import Material, Writer, rules
 
 NEAR = 0.3
 """Jaccard of character 5-grams from which a canary resembles a record."""

@@ -14,7 +14,7 @@ from synthleak.core.validation import DataPath, nearest_column
 from synthleak.corpus.delimited import delimited_rows
 from synthleak.corpus.files import open_lines
 from synthleak.corpus.readers.jsonl import json_object
-from synthleak.pools.pool import Filter, Ground, rules
+from synthleak.pools.rule import Filter, Ground, rules
 
 
 @rules.register("ids", version=1)

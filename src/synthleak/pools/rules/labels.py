@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from synthleak.core.errors import PoolError
 from synthleak.core.validation import listed, nearest
 from synthleak.corpus.corpus import Corpus, Record
-from synthleak.pools.pool import Filter, Ground, rules
+from synthleak.pools.rule import Filter, Ground, rules
 
 MOST = 12
 """Labels that an error lists: a corpus may have thousands."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from pydantic import Field
 
-from synthleak.pools.pool import Filter, Ground, mean_ranks, rules
+from synthleak.pools.rule import Filter, Ground, mean_ranks, rules
 
 
 @rules.register("outlier", version=2)

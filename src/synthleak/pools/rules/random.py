@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from synthleak.core.errors import PoolError
 from synthleak.core.unit import counted
 from synthleak.core.validation import nearest
-from synthleak.pools.pool import Ground, Rule, rules
+from synthleak.pools.rule import Ground, Rule, rules
 
 
 @rules.register("random", version=1)

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from synthleak.core.errors import PoolError
 from synthleak.core.unit import counted
 from synthleak.core.validation import nearest
-from synthleak.pools.pool import Filter, Ground, rules
+from synthleak.pools.rule import Filter, Ground, rules
 
 
 @rules.register("union", version=1)

@@ -11,7 +11,7 @@ from synthleak.core.errors import PoolError
 from synthleak.core.predicate import parse_predicate
 from synthleak.core.validation import nearest
 from synthleak.corpus.corpus import Record
-from synthleak.pools.pool import Filter, Ground, rules
+from synthleak.pools.rule import Filter, Ground, rules
 
 
 def _readable(text: str) -> str:

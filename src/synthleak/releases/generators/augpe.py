@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from synthleak.releases.claim import GaussianEvent, gaussian_sigma
+from synthleak.releases.generator import generators
 from synthleak.releases.lm.prompting.prompted import Prompted, timed
 from synthleak.releases.lm.prompting.prompts import (
     LABELLED,
@@ -30,7 +31,7 @@ from synthleak.releases.lm.prompting.prompts import (
     on_one_line,
     usual_lengths,
 )
-from synthleak.releases.release import Public, Request, Synthetic, generators
+from synthleak.releases.release import Public, Request, Synthetic
 
 if TYPE_CHECKING:
     from synthleak.releases.lm.evolution.chat_settings import ChatSettings

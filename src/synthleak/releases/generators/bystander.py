@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.core.seeds import stream
-from synthleak.releases.release import Generator, Request, Synthetic, generators
+from synthleak.releases.generator import Generator, generators
+from synthleak.releases.release import Request, Synthetic
 
 
 @generators.register("bystander", version=1)

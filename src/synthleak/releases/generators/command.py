@@ -27,15 +27,10 @@ from synthleak.core.errors import GeneratorError
 from synthleak.core.private_files import PROGRAM, private_folder, write_private
 from synthleak.core.validation import DataPath, listed
 from synthleak.releases import supervisor
-from synthleak.releases.exchange import (
-    budget,
-    dump_training,
-    file_hash,
-    program_seed,
-    read_release,
-)
+from synthleak.releases.exchange import budget, dump_training, file_hash, program_seed, read_release
+from synthleak.releases.generator import StatedGenerator, generators
 from synthleak.releases.redaction import redact
-from synthleak.releases.release import Request, StatedGenerator, Synthetic, generators
+from synthleak.releases.release import Request, Synthetic
 
 _PLACEHOLDER = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed|python)\}")
 _TAIL = 64_000

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthleak.releases.release import Generator, Request, Synthetic, generators
+from synthleak.releases.generator import Generator, generators
+from synthleak.releases.release import Request, Synthetic
 
 
 @generators.register("constant", version=1)

@@ -23,8 +23,9 @@ from pydantic import Field, field_validator
 
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.claim import GaussianEvent, gaussian_sigma
+from synthleak.releases.generator import PersonAccounting, generators
 from synthleak.releases.lm.generator import LanguageModel
-from synthleak.releases.release import PersonAccounting, Request, Synthetic, generators
+from synthleak.releases.release import Request, Synthetic
 
 if TYPE_CHECKING:
     from synthleak.releases.lm.backbone import Backbone

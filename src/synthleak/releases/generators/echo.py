@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from synthleak.core.seeds import stream
-from synthleak.releases.release import Generator, Request, Synthetic, generators
+from synthleak.releases.generator import Generator, generators
+from synthleak.releases.release import Request, Synthetic
 
 
 @generators.register("echo", version=1)

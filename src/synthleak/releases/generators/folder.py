@@ -18,8 +18,9 @@ from pydantic import Field
 from synthleak.core.errors import GeneratorError
 from synthleak.core.validation import DataPath
 from synthleak.releases.exchange import check_release, file_hash, read_release
+from synthleak.releases.generator import StatedGenerator, generators
 from synthleak.releases.manifest import MANIFEST, Slot, read_manifest, ticket_of
-from synthleak.releases.release import Request, StatedGenerator, Synthetic, generators
+from synthleak.releases.release import Request, Synthetic
 
 SEED_NAME = "folder"
 """Seed name that enters every ticket. The external program's seeds are in the manifest."""

@@ -15,7 +15,8 @@ from synthleak.core.validation import DataPath, nearest_column
 from synthleak.corpus.files import Encoding
 from synthleak.corpus.rows import labels_of
 from synthleak.corpus.sources import MEMORY, Rows, numbered_rows
-from synthleak.releases.release import Request, StatedGenerator, Synthetic, generators
+from synthleak.releases.generator import StatedGenerator, generators
+from synthleak.releases.release import Request, Synthetic
 
 KEY = "--release (generator.path)"
 

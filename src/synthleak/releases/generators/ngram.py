@@ -27,7 +27,8 @@ from pydantic import Field
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.claim import GaussianEvent, gaussian_sigma
-from synthleak.releases.release import PersonAccounting, Public, Request, Synthetic, generators
+from synthleak.releases.generator import PersonAccounting, generators
+from synthleak.releases.release import Public, Request, Synthetic
 
 ORDERS = 3
 END = "\x03"

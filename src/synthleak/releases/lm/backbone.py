@@ -75,7 +75,7 @@ def load_backbone(name: str, device: str, dtype: str, revision: str | None = Non
     model.to(device)
     if _reads_ahead(torch, model):
         raise GeneratorError(
-            f"the backbone {name!r} reads ahead: what it says of a word depends on later ones",
+            f"the backbone {name!r} is not causal: its prediction of a word uses later ones",
             remedy="choose a causal language model, such as 'smollm2'",
         )
     return Backbone(

@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Labels
+from synthleak.releases.generator import AccountedGenerator
 from synthleak.releases.lm.backbone import SMOLLM2
-from synthleak.releases.release import AccountedGenerator, Request, Synthetic
+from synthleak.releases.release import Request, Synthetic
 
 if TYPE_CHECKING:
     from synthleak.releases.lm.fleet.decoding import Decoding
@@ -71,7 +72,7 @@ class LanguageModel(AccountedGenerator):
 
     @property
     def batch(self) -> int:
-        """Take as many as one fleet could ever hold: they are made together."""
+        """As many as one fleet can hold: they are made together."""
         return self.fleet or 128
 
     def shared_backbone(self) -> SharedBackbone:

@@ -15,7 +15,7 @@ VERDICT = "verdict of the cell"
 COLUMNS = (
     Column("record", "Record"),
     Column("v_rank", "Rank", "count", "within its cell, 1 is the most exposed"),
-    Column("v", "V", "signed", "higher means that releases tell of it more"),
+    Column("v", "V", "signed", "higher means that releases reveal it more"),
     Column("auc", "AUC", "figure", "of releases with it against those without; check: of holdout"),
     Column("p_value", "p", "chance"),
     Column("q_value", "q", "chance", "false-discovery rate at which it would be named"),

@@ -17,9 +17,10 @@ from synthleak.corpus.corpus import Record
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.encoders.encoder import Vectors
 from synthleak.releases.claim import Claim, GaussianEvent
+from synthleak.releases.generator import generators
 from synthleak.releases.generators.augpe import AugPe
 from synthleak.releases.generators.dpsgd import DpSgd
-from synthleak.releases.release import generators, public_side
+from synthleak.releases.release import public_side
 from synthleak.testing import check_generator
 
 pytest.importorskip("torch")

@@ -137,7 +137,7 @@ def test_out_of_memory_halves_the_rows(
 
     monkeypatch.setattr(TokenSampler, "_batch", greedy)
     assert TokenSampler(shared).sample(PROMPTS, OF, uniforms, how) == whole
-    assert "out of device memory: going on with 6 texts" in caplog.text
+    assert "out of device memory: continuing with 6 texts" in caplog.text
     assert "with 3 texts" in caplog.text
 
 

@@ -104,7 +104,7 @@ def test_out_of_memory_halves_the_texts(
     monkeypatch.setattr(states, "_read", greedy)
     rows = [row for some, _ in mean_states(shared, GENERATED, LAYERS, 160) for row in some]
     assert sorted(rows) == list(range(len(GENERATED)))
-    assert "going on with 2 texts at once" in caplog.text
+    assert "continuing with 2 texts at once" in caplog.text
 
 
 def test_means_spread_and_norms_come_from_generated_texts(shared: SharedBackbone) -> None:

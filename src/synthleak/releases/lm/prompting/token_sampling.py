@@ -101,7 +101,7 @@ class TokenSampler:
                     raise
                 rows = max(1, len(part) // 2)
                 torch.cuda.empty_cache()
-                log.warning("out of device memory: going on with %d texts at once", rows)
+                log.warning("out of device memory: continuing with %d texts at once", rows)
                 continue
             for row, tokens in zip(part.tolist(), drawn, strict=True):
                 made[row] = tokens

@@ -71,7 +71,7 @@ def mean_states(
                     raise
                 height //= 2
                 torch.cuda.empty_cache()
-                log.warning("out of device memory: going on with %d texts at once", height)
+                log.warning("out of device memory: continuing with %d texts at once", height)
                 continue
             yield rows, states[: len(rows)]
             waiting = waiting[height:]

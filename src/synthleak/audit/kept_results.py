@@ -1,0 +1,80 @@
+"""The results that a run folder holds: whether they are current, and reading them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TypeVar
+
+from synthleak.analyses.analysis import Outcome, Row, analyses
+from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
+from synthleak.analyses.copies import CopyRow, NearestRow
+from synthleak.analyses.prior import ComparisonRow, PriorRow
+from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
+from synthleak.analyses.utility import UtilityRow
+from synthleak.audit.folder import RESULTS, RunFolder
+from synthleak.audit.setup import Setup, identity_of
+from synthleak.audit.steps.measurements import measurements_key
+from synthleak.audit.steps.prior_attacks import prior_key
+from synthleak.core.identity import digest
+from synthleak.metrics.records.profile import PROFILE_VERSION
+from synthleak.report.tables import RESULTS_VERSION, has_columns, read_parquet
+
+R = TypeVar("R")
+TABLES: dict[str, Row] = {
+    "cells": CellRow,
+    "proxies": ProxyRow,
+    "prior": PriorRow,
+    "comparison": ComparisonRow,
+    "records": RecordRow,
+    "utility": UtilityRow,
+    "copies": CopyRow,
+    "nearest": NearestRow,
+}
+"""The tables that audits write beside those of the analyses. Each is an attribute of `Audit`."""
+
+
+def results_key(setup: Setup) -> str:
+    """Return the key of the results: of all measurements they are made from, and their format."""
+    keys = [measurements_key(setup, cell) for cell in setup.cells]
+    prior_keys = [prior_key(setup, cell, a) for cell in setup.cells for a in setup.plugins.attacks]
+    # Sorted by name: registration order depends on import order.
+    also = setup.spec.analyses.also
+    run = [entry for entry in analyses if entry.name in also or not entry.plugin.opt_in]
+    said = sorted(([entry.name, entry.version] for entry in run), key=str)
+    said += [["profiles", PROFILE_VERSION], ["attributes of records", ATTRIBUTES_VERSION]]
+    return digest("findings", RESULTS_VERSION, identity_of(setup), keys, prior_keys, said)
+
+
+def are_current(setup: Setup, folder: RunFolder, but: Sequence[str] = ()) -> bool:
+    """Say whether a folder's results were made from this evidence and have today's columns.
+
+    Results with other columns are not read but written again; files in `but` may differ.
+    """
+    if not folder.holds(results_key(setup), but=but):
+        return False
+    kinds = TABLES | {entry.name: entry.plugin.row for entry in analyses}
+    listed = (folder.manifest() or {})["files"]
+    return all(
+        has_columns(kind, folder.results / f"{name}.parquet")
+        for name, kind in kinds.items()
+        if f"{RESULTS}/{name}.parquet" in listed
+    )
+
+
+def kept_rows(folder: RunFolder, name: str, kind: type[R]) -> list[R]:
+    """Return the rows of a table, by its name in `results/`."""
+    return read_parquet(kind, folder.results / f"{name}.parquet")
+
+
+def kept_outcomes(folder: RunFolder) -> list[Outcome]:
+    """Return what every analysis said of the audit, or what it needs."""
+    summary = json.loads((folder.results / "summary.json").read_text(encoding="utf-8"))
+    return [
+        Outcome(
+            name,
+            tuple(kept_rows(folder, name, analyses.get(name).plugin.row)) if said["rows"] else (),
+            said["lacks"],
+        )
+        for name, said in summary["analyses"].items()
+    ]
