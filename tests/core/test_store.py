@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -138,6 +139,31 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(
     )
     write_whole(tmp_path / "file", b"data")
     assert len(synced) == 2 and "file" not in synced[0] and synced[1] == ["file"]
+
+
+@pytest.mark.parametrize("nameless", [True, False])
+def test_a_file_of_another_name_is_never_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless: bool
+) -> None:
+    if nameless and not hasattr(os, "O_TMPFILE"):
+        pytest.skip("this system has no files without a name")
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    seen: list[list[str]] = []
+
+    def stop(handle: int) -> None:
+        seen.append([path.suffix for path in tmp_path.iterdir()])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("synthleak.core.store.os.fsync", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "file", b"data")
+    assert seen == [[] if nameless else [".part"]]
+    assert list(tmp_path.iterdir()) == []
+    write_whole(tmp_path / "file", b"one", durable=False)
+    write_whole(tmp_path / "file", b"two", durable=False)
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"two"]
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
 
 
 def test_what_costs_most_to_make_waits_for_the_disk(
