@@ -17,7 +17,7 @@ import random
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -916,7 +916,7 @@ def packed(unit: bytes, size: int) -> Late:
     return Late(lambda: gzip.compress(block, 1, mtime=0) * (size // len(block)))
 
 
-SLOW = ("lines.jsonl.gz", "empty lines.jsonl.gz", "tiny lines.jsonl.gz", "rows.parquet")
+SLOW = ("lines.jsonl.gz", "empty lines.jsonl.gz", "tiny lines.jsonl.gz")
 """Read up to the limit on records: seconds of work, so once each."""
 
 
@@ -945,13 +945,16 @@ def large_cases() -> Iterator[Case]:
         "loop.jsonl": Link("loop.jsonl"),
         "repeated.parquet": Late(_repeated),
         "rows.parquet": Late(_many_rows),
+        **{f"{name}.arrow": Late(partial(_packed_table, name, "arrow")) for name in UNPACKED},
+        **{f"{name}.parquet": Late(partial(_packed_table, name, "parquet")) for name in UNPACKED},
     }
     for name, content in bombs.items():
-        kind = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "txt": "csv"}[
+        kind = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "txt": "csv"}.get(
             name.removesuffix(".gz").rpartition(".")[2]
-        ]
-        corpus = DATA.format(kind, name)
-        yield Case(f"large corpus {name}", {name: content, "s.toml": spec(corpus)}, CORPUS)
+        )
+        if kind is not None:
+            corpus = DATA.format(kind, name)
+            yield Case(f"large corpus {name}", {name: content, "s.toml": spec(corpus)}, CORPUS)
         files = {"m.jsonl": jsonl(own["members"]), "h.jsonl": jsonl(own["holdout"]), name: content}
         argv = ["check", "--members", "m.jsonl", "--holdout", "h.jsonl", "--release", name]
         argv += ["--out", "out", "--encoder", "hashing", "--workers", "1", "-q"]
@@ -984,6 +987,36 @@ def _repeated() -> bytes:
         pa.array([0] * 200_000, pa.int32()), pa.array([f"{MARKER} " * 80_000])
     )
     return packed_table(pa.table({"text": text}), "parquet") or b""
+
+
+UNPACKED = ("packed", "long", "lists")
+"""Tables of some kilobytes: zeros, a text in many rows, and one in a list many times."""
+
+
+def _packed_table(name: str, kind: str) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def repeated(text: str, count: int) -> Any:
+        return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([text]))
+
+    columns = {
+        "packed": lambda: {"text": pa.array(["\0" * (600 * MB)], pa.large_string())},
+        "long": lambda: {"text": ["a"] * 300, "x": repeated(f"{MARKER} " * (10 * MB), 300)},
+        "lists": lambda: {
+            "text": ["a"],
+            "x": pa.ListArray.from_arrays([0, 100_000], repeated(f"{MARKER} " * 100_000, 100_000)),
+        },
+    }
+    sink = io.BytesIO()
+    table = pa.table(columns[name]())
+    if kind == "parquet":
+        pq.write_table(table, sink, compression="zstd", store_schema=False)
+    else:
+        packed = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_file(sink, table.schema, options=packed) as file:
+            file.write_table(table)
+    return sink.getvalue()
 
 
 def _many_rows() -> bytes:
