@@ -138,7 +138,8 @@ class Audit:
         """
         results = self.results
         if include_text:
-            texts = [text for cell in self.setup.cells for text in nearest_texts(self.setup, cell)]
+            with self.folder.naming_purge():
+                texts = [t for cell in self.setup.cells for t in nearest_texts(self.setup, cell)]
             results = replace(results, nearest_texts=tuple(texts))
         page = render(results, include_text=include_text)
         if path is None and not include_text:
@@ -173,7 +174,8 @@ class Audit:
                 str(self.folder.root),
                 "go on with `run`",
             )
-        return open_release(self.setup, header_of(self.setup, cell, item).text)
+        with self.folder.naming_purge():
+            return open_release(self.setup, header_of(self.setup, cell, item).text)
 
     def curves(self, cell: Cell) -> Curves:
         """Return ROC and sorted V of a cell with their bands, for figures."""
