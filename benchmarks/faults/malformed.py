@@ -523,7 +523,7 @@ KEYS = [
     "delta", "label_prior", "design", "instances", "records", "release_size", "adjacency",
     "rounds", "candidates", "references", "auxiliary", "families", "pools", "evidence", "plugins",
     "prior", "delimiter", "quote", "columns", "split", "unknown", "corpus", "game", "also", "lof",
-    "order",
+    "order", "unit", "max_records", "share_releases", "repeats", "optional",
 ]
 # fmt: on
 
@@ -793,6 +793,9 @@ OPTIONS = {
     "--members": ["/dev/zero", "/dev/null", ".", "x" * 5000, "no such file.jsonl"],
     "--reference": ["/dev/zero", "members.jsonl", "x\n.jsonl"],
     "--workers": ["0", "-1", "x"],
+    "--unit": ["person", "people"],
+    "--max-records": ["0", "-1", "9" * 5000],
+    "--summary": ["/dev/null", "/dev/full.xml", ".", "x.txt", "/proc/x.md", "x" * 300 + ".md"],
 }
 
 
@@ -905,6 +908,38 @@ def command_case(rng: random.Random) -> Case:
     files |= {"make.sh": script.encode(), "release": release}
     files["s.toml"] = spec(DATA.format("jsonl", "d.jsonl"), generator)
     return Case(f"command {how}", files, RUN)
+
+
+def canaries_case(rng: random.Random) -> Case:
+    """Change the data that canaries are written into, or an option."""
+    drawn = random.Random(1)
+    letters = ["bdfgklmnprst", "aeiou", "bdfgklmnprst", "aeiou", "nrst"]
+    made = rows(150)
+    for row in made:
+        words = ["".join(drawn.choice(some) for some in letters) for _ in range(20)]
+        row["text"] = " ".join([*words[:10], MARKER, *words[10:]])
+    kind = rng.choice(["jsonl", "csv", "tsv", "parquet", "arrow", "txt", "jsonl.gz"])
+    argv = ["canaries", "--data", f"d.{kind}", "--out", "out", "--size", "6", "--words", "8"]
+    data = _written(made, kind)
+    if rng.random() < 0.3:
+        option, values = rng.choice(list(CANARY_OPTIONS.items()))
+        how, argv = option, [*argv, option, rng.choice(values)]
+    else:
+        how, data = _changed_file(rng, made, data, kind)
+    return Case(f"canaries {how}", {f"d.{kind}": data}, argv)
+
+
+CANARY_OPTIONS = {
+    "--text": ["id", "labels", "group", "nothing", ""],
+    "--id": ["text", "labels", "age", "nothing"],
+    "--labels": ["text", "id", "site", "age"],
+    "--size": ["1", "0", "99999999999", "9" * 5000, "x"],
+    "--words": ["1", "1000", "9" * 30],
+    "--prefix": ["nan", "-1", "1", "0", "1e999"],
+    "--seed": ["-1", "9" * 30, "x"],
+    "--auxiliary": ["/dev/zero", ".", "nothing.jsonl", "x" * 5000],
+    "--out": ["/dev/null", "/dev/null/x", "/proc/none", "x" * 300, "."],
+}
 
 
 def packed(unit: bytes, size: int) -> Late:
@@ -1054,8 +1089,8 @@ def name_cases() -> Iterator[Case]:
 
 
 SURFACES: list[tuple[Callable[[random.Random], Case], float]] = [
-    *((reader_case, 0.56), (spec_case, 0.24), (check_case, 0.1), (folder_case, 0.05)),
-    (command_case, 0.05),
+    *((reader_case, 0.54), (spec_case, 0.22), (check_case, 0.1), (folder_case, 0.05)),
+    *((command_case, 0.05), (canaries_case, 0.04)),
 ]
 
 

@@ -56,9 +56,9 @@ class Search:
     def finds(self, data: bytes) -> bool:
         """Say whether a stretch stands in the data."""
         data = data.lower()
-        for shift in range(HEAD):
+        for shift in range(min(HEAD, len(data) - HEAD + 1)):
             count = (len(data) - shift) // HEAD
-            words = np.frombuffer(data, dtype=np.uint64, count=max(0, count), offset=shift)
+            words = np.frombuffer(data, dtype=np.uint64, count=count, offset=shift)
             places = np.flatnonzero(np.isin(words, self._heads)) * HEAD + shift
             for place in places.tolist():
                 stretches = self._stretches[data[place : place + HEAD]]

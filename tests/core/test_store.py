@@ -166,6 +166,23 @@ def test_a_file_of_another_name_is_never_left(
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_device_or_a_folder_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "device").symlink_to("/dev/null")
+    (tmp_path / "output").symlink_to("/proc/self/fd/1")
+    before = {path: path.lstat().st_ino for path in tmp_path.iterdir()}
+    for path in before:
+        with pytest.raises(OSError, match="not a regular file"):
+            write_whole(path, b"data")
+    assert {path: path.lstat().st_ino for path in tmp_path.iterdir()} == before
+    (tmp_path / "other").write_bytes(b"of somebody else")
+    (tmp_path / "link").symlink_to("other")
+    write_whole(tmp_path / "link", b"data")  # a link goes, what it names stays
+    assert (tmp_path / "other").read_bytes() == b"of somebody else"
+    assert (tmp_path / "link").read_bytes() == b"data"
+
+
 def test_what_costs_most_to_make_waits_for_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -309,6 +309,7 @@ def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
     If `durable`, it is on the disk before it gets its name: a machine that stops leaves all of it
     or nothing.
     """
+    _check_replaceable(path)
     part = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         try:
@@ -323,6 +324,14 @@ def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
         raise
     if durable:
         _sync_folder(path.parent)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse a device, a pipe or a folder: a file that takes its name would replace it."""
+    with suppress(FileNotFoundError):
+        linked = path.is_symlink() and str(path.readlink()).startswith("/proc/")  # as /dev/stdout
+        if linked or not stat.S_ISREG(path.stat().st_mode):
+            raise OSError(errno.EEXIST, "not a regular file")
 
 
 def _write_nameless(part: Path, data: bytes, *, durable: bool) -> None:
