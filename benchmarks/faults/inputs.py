@@ -1,4 +1,4 @@
-"""Malformed inputs over all readers, the spec, `check`, `folder` and `command`.
+"""Malformed inputs over all readers, the spec, `check`, `folder`, `command` and `canaries`.
 
 Every input is made from a valid one by a seeded change (`malformed.py`) and goes through the
 command line in a process of its own, forked from one that has imported everything. Every record
@@ -220,7 +220,8 @@ def _left(case: Case, ended: Ended, folder: Path) -> list[str]:
     own = [path for path in there if path.parts[0] == OUT]
     if any(".private" in path.parts or path.name.endswith(".part") for path in own):
         faults.append("private or half-written files")
-    if ended.code == 2 and own and not (folder / OUT / "manifest.json").is_file():
+    whole = any((folder / OUT / name).is_file() for name in ("manifest.json", "coins.json"))
+    if ended.code == 2 and own and not whole:
         faults.append("half a run folder")
     for path in own:
         published = path.parts[1:2] in (("results",), ("report.html",), ("manifest.json",))

@@ -17,7 +17,7 @@ import random
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -523,7 +523,7 @@ KEYS = [
     "delta", "label_prior", "design", "instances", "records", "release_size", "adjacency",
     "rounds", "candidates", "references", "auxiliary", "families", "pools", "evidence", "plugins",
     "prior", "delimiter", "quote", "columns", "split", "unknown", "corpus", "game", "also", "lof",
-    "order",
+    "order", "unit", "max_records", "share_releases", "repeats", "optional",
 ]
 # fmt: on
 
@@ -793,6 +793,9 @@ OPTIONS = {
     "--members": ["/dev/zero", "/dev/null", ".", "x" * 5000, "no such file.jsonl"],
     "--reference": ["/dev/zero", "members.jsonl", "x\n.jsonl"],
     "--workers": ["0", "-1", "x"],
+    "--unit": ["person", "people"],
+    "--max-records": ["0", "-1", "9" * 5000],
+    "--summary": ["/dev/null", "/dev/full.xml", ".", "x.txt", "/proc/x.md", "x" * 300 + ".md"],
 }
 
 
@@ -907,6 +910,38 @@ def command_case(rng: random.Random) -> Case:
     return Case(f"command {how}", files, RUN)
 
 
+def canaries_case(rng: random.Random) -> Case:
+    """Change the data that canaries are written into, or an option."""
+    drawn = random.Random(1)
+    letters = ["bdfgklmnprst", "aeiou", "bdfgklmnprst", "aeiou", "nrst"]
+    made = rows(150)
+    for row in made:
+        words = ["".join(drawn.choice(some) for some in letters) for _ in range(20)]
+        row["text"] = " ".join([*words[:10], MARKER, *words[10:]])
+    kind = rng.choice(["jsonl", "csv", "tsv", "parquet", "arrow", "txt", "jsonl.gz"])
+    argv = ["canaries", "--data", f"d.{kind}", "--out", "out", "--size", "6", "--words", "8"]
+    data = _written(made, kind)
+    if rng.random() < 0.3:
+        option, values = rng.choice(list(CANARY_OPTIONS.items()))
+        how, argv = option, [*argv, option, rng.choice(values)]
+    else:
+        how, data = _changed_file(rng, made, data, kind)
+    return Case(f"canaries {how}", {f"d.{kind}": data}, argv)
+
+
+CANARY_OPTIONS = {
+    "--text": ["id", "labels", "group", "nothing", ""],
+    "--id": ["text", "labels", "age", "nothing"],
+    "--labels": ["text", "id", "site", "age"],
+    "--size": ["1", "0", "99999999999", "9" * 5000, "x"],
+    "--words": ["1", "1000", "9" * 30],
+    "--prefix": ["nan", "-1", "1", "0", "1e999"],
+    "--seed": ["-1", "9" * 30, "x"],
+    "--auxiliary": ["/dev/zero", ".", "nothing.jsonl", "x" * 5000],
+    "--out": ["/dev/null", "/dev/null/x", "/proc/none", "x" * 300, "."],
+}
+
+
 def packed(unit: bytes, size: int) -> Late:
     """Return a gzip file that unpacks to `size` bytes of one repeated unit.
 
@@ -916,7 +951,7 @@ def packed(unit: bytes, size: int) -> Late:
     return Late(lambda: gzip.compress(block, 1, mtime=0) * (size // len(block)))
 
 
-SLOW = ("lines.jsonl.gz", "empty lines.jsonl.gz", "tiny lines.jsonl.gz", "rows.parquet")
+SLOW = ("lines.jsonl.gz", "empty lines.jsonl.gz", "tiny lines.jsonl.gz")
 """Read up to the limit on records: seconds of work, so once each."""
 
 
@@ -945,13 +980,16 @@ def large_cases() -> Iterator[Case]:
         "loop.jsonl": Link("loop.jsonl"),
         "repeated.parquet": Late(_repeated),
         "rows.parquet": Late(_many_rows),
+        **{f"{name}.arrow": Late(partial(_packed_table, name, "arrow")) for name in UNPACKED},
+        **{f"{name}.parquet": Late(partial(_packed_table, name, "parquet")) for name in UNPACKED},
     }
     for name, content in bombs.items():
-        kind = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "txt": "csv"}[
+        kind = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "txt": "csv"}.get(
             name.removesuffix(".gz").rpartition(".")[2]
-        ]
-        corpus = DATA.format(kind, name)
-        yield Case(f"large corpus {name}", {name: content, "s.toml": spec(corpus)}, CORPUS)
+        )
+        if kind is not None:
+            corpus = DATA.format(kind, name)
+            yield Case(f"large corpus {name}", {name: content, "s.toml": spec(corpus)}, CORPUS)
         files = {"m.jsonl": jsonl(own["members"]), "h.jsonl": jsonl(own["holdout"]), name: content}
         argv = ["check", "--members", "m.jsonl", "--holdout", "h.jsonl", "--release", name]
         argv += ["--out", "out", "--encoder", "hashing", "--workers", "1", "-q"]
@@ -984,6 +1022,36 @@ def _repeated() -> bytes:
         pa.array([0] * 200_000, pa.int32()), pa.array([f"{MARKER} " * 80_000])
     )
     return packed_table(pa.table({"text": text}), "parquet") or b""
+
+
+UNPACKED = ("packed", "long", "lists")
+"""Tables of some kilobytes: zeros, a text in many rows, and one in a list many times."""
+
+
+def _packed_table(name: str, kind: str) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def repeated(text: str, count: int) -> Any:
+        return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([text]))
+
+    columns = {
+        "packed": lambda: {"text": pa.array(["\0" * (600 * MB)], pa.large_string())},
+        "long": lambda: {"text": ["a"] * 300, "x": repeated(f"{MARKER} " * (10 * MB), 300)},
+        "lists": lambda: {
+            "text": ["a"],
+            "x": pa.ListArray.from_arrays([0, 100_000], repeated(f"{MARKER} " * 100_000, 100_000)),
+        },
+    }
+    sink = io.BytesIO()
+    table = pa.table(columns[name]())
+    if kind == "parquet":
+        pq.write_table(table, sink, compression="zstd", store_schema=False)
+    else:
+        packed = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_file(sink, table.schema, options=packed) as file:
+            file.write_table(table)
+    return sink.getvalue()
 
 
 def _many_rows() -> bytes:
@@ -1021,8 +1089,8 @@ def name_cases() -> Iterator[Case]:
 
 
 SURFACES: list[tuple[Callable[[random.Random], Case], float]] = [
-    *((reader_case, 0.56), (spec_case, 0.24), (check_case, 0.1), (folder_case, 0.05)),
-    (command_case, 0.05),
+    *((reader_case, 0.54), (spec_case, 0.22), (check_case, 0.1), (folder_case, 0.05)),
+    *((command_case, 0.05), (canaries_case, 0.04)),
 ]
 
 

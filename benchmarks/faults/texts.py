@@ -1,92 +1,153 @@
 """Logs, progress, errors under fault, manifest, reprs and report hold no text of a record.
 
-Every record of the audit holds a word of its own. Everything that the commands print, with and
-without faults, and everything that an audit leaves is searched for these words and for the first
-characters of every record.
+First the demo, then a small audit whose generator is a program. Everything that the commands print,
+with and without faults, and everything that an audit leaves but its releases is searched for three
+stretches of every record: of its start, its middle and its end.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import signal
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from small_audit import MARK, SmallAudit
+import numpy as np
+from small_audit import SmallAudit, mounted
 
 from synthleak import open_run
+from synthleak.corpus.readers.demo import Demo
 from synthleak.releases.release import load_texts
 
-STRETCH = 24
-"""Characters of a record that are searched for."""
+STRETCH, HEAD = 24, 8
+"""Characters of a record that are searched for, and those that are looked up first."""
 ECHO = 'cat "$1" >&2; od -c "$1" | head -n 40 >&2; '
+READING = (
+    ("status",),
+    ("report",),
+    ("report", "--summary", "said/summary.md"),
+    ("report", "--summary", "said/summary.xml"),
+    ("tables", "--out", "said/tables"),
+    ("figures",),
+    ("analyse", "--workers", "1"),
+    ("adjudicate", "--list"),
+    ("verify", "--replay", "6", "--trust-plugins"),
+    ("purge",),
+)
+
+
+class Search:
+    """Looks for stretches of texts, whatever the case of their letters."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._stretches: dict[bytes, set[bytes]] = {}
+        for text in texts:
+            data = text.lower().encode()
+            for start in {0, max(0, len(data) // 2 - STRETCH // 2), max(0, len(data) - STRETCH)}:
+                found = data[start : start + STRETCH]
+                self._stretches.setdefault(found[:HEAD], set()).add(found)
+        heads = b"".join(head for head in self._stretches if len(head) == HEAD)
+        self._heads = np.unique(np.frombuffer(heads, dtype=np.uint64))
+
+    def finds(self, data: bytes) -> bool:
+        """Say whether a stretch stands in the data."""
+        data = data.lower()
+        for shift in range(min(HEAD, len(data) - HEAD + 1)):
+            count = (len(data) - shift) // HEAD
+            words = np.frombuffer(data, dtype=np.uint64, count=count, offset=shift)
+            places = np.flatnonzero(np.isin(words, self._heads)) * HEAD + shift
+            for place in places.tolist():
+                stretches = self._stretches[data[place : place + HEAD]]
+                if any(data.startswith(one, place) for one in stretches):
+                    return True
+        return False
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Run commands with and without faults; return where a record's text was found."""
+    findings, result = [], {}
     with tempfile.TemporaryDirectory(prefix="small-audit-") as name:
         audit = SmallAudit(Path(name))
-        lines = (audit.home / "records.jsonl").read_bytes().splitlines()
-        starts = [line.partition(b'"text": "')[2][:STRETCH] for line in lines]
-        searched, findings = 0, []
-        for where, data in _everything(audit):
-            searched += 1
-            if MARK.search(data) or any(start in data for start in starts):
-                findings.append(where)
-        return {"records": len(lines), "places searched": searched, "findings": findings}
+        own = [record.text for record in Demo(size=160, seed=8).read()]
+        for title, texts, places in (
+            ("the demo", [record.text for record in Demo().read()], _of_the_demo(audit)),
+            ("a program", own, _of_a_program(audit)),
+        ):
+            search, searched, size = Search(texts), 0, 0
+            assert search.finds(b"said: " + texts[7].encode())
+            for where, data in places:
+                searched, size = searched + 1, size + len(data)
+                if search.finds(data):
+                    findings.append(f"{title}: {where}")
+            result[title] = {
+                "records": len(texts),
+                "places searched": searched,
+                "bytes searched": size,
+            }
+    return {**result, "findings": findings}
 
 
-def _everything(audit: SmallAudit) -> Iterator[tuple[str, bytes]]:
-    """Yield what is printed and what is left, with where it came from."""
-    out = audit.home / "run"
+def _of_the_demo(audit: SmallAudit) -> Iterator[tuple[str, bytes]]:
+    """Yield what the demo prints and leaves, with and without faults."""
+    demo = ("demo", "--out", "demo", "--workers", "1")
+    for number, delay in ((signal.SIGTERM, 6.0), (signal.SIGKILL, 12.0)):
+        process = audit.type(*demo)
+        time.sleep(delay)
+        if process.poll() is None:
+            process.send_signal(number)
+        yield f"the demo, ended by {number.name}", "".join(process.communicate()).encode()
+        yield from _left(audit.home / "demo")
+    yield from _said(audit, *demo)
+    yield from _reading(audit, "demo", "demo-0007")
+    yield from _left(audit.home / "demo")
+    yield from _reprs(audit.home / "demo")
+    yield from _damaged(audit, "demo", demo)
+    for kind, option in (("disk", "size=600k"), ("inodes", "nr_inodes=40")):
+        with mounted(audit.home / f"full-{kind}", option):
+            out = audit.home / f"full-{kind}/demo"
+            yield from _said(audit, "demo", "--out", str(out), "--workers", "1")
+            yield from _left(out)
+
+
+def _of_a_program(audit: SmallAudit) -> Iterator[tuple[str, bytes]]:
+    """Yield the same of an audit whose generator is a program, which prints what it reads."""
     yield from _said(audit, "run", "audit.toml", "--out", "run", "--workers", "1")
-    for words in (
-        ("status", "run"),
-        ("report", "run"),
-        ("explain", "run", "r00008"),
-        ("explain", "run", "nobody"),
-        ("compare", "run", "run"),
-        ("tables", "run"),
-        ("figures", "run"),
-        ("analyse", "run", "--workers", "1"),
-        ("adjudicate", "run", "--list"),
-        ("verify", "run", "--replay", "9", "--trust-plugins"),
-        ("purge", "run"),
-        ("plan", "show", "audit.toml"),
-        ("corpus", "audit.toml"),
-    ):
+    yield from _reading(audit, "run", "r00008")
+    for words in (("plan", "show", "audit.toml"), ("corpus", "audit.toml")):
         yield from _said(audit, *words)
-    yield from _left(out)
+    yield from _left(audit.home / "run")
+    yield from _reprs(audit.home / "run")
+    yield from _under_fault(audit)
+
+
+def _reading(audit: SmallAudit, out: str, record: str) -> Iterator[tuple[str, bytes]]:
+    """Yield what the commands print that read a finished audit."""
+    (audit.home / "said").mkdir(exist_ok=True)
+    for command, *options in READING:
+        yield from _said(audit, command, out, *options)
+    yield from _left(audit.home / "said")
+    yield from _said(audit, "explain", out, record)
+    yield from _said(audit, "explain", out, "nobody")
+    yield from _said(audit, "compare", out, out)
+
+
+def _reprs(out: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield how the things of an opened audit show themselves."""
     opened = open_run(out)
     setup = opened.setup
     cell = setup.cells[0]
+    request = setup.request(cell, setup.plans[cell.pool].sets[0])
     for thing in (
-        *(
-            opened,
-            setup,
-            setup.corpus,
-            setup.corpus.records[0],
-            setup.plugins,
-            setup.targets(cell.pool),
-        ),
-        *(
-            opened.results,
-            opened.study,
-            opened.measurements,
-            opened.evidence(cell),
-            opened.release(cell, 0),
-        ),
-        *(
-            setup.request(cell, setup.plans[cell.pool].sets[0]),
-            setup.plans,
-            setup.pools,
-            setup.publics,
-        ),
+        *(opened, setup, setup.corpus, setup.corpus.records[0], setup.plugins, setup.plans),
+        *(setup.targets(cell.pool), setup.pools, setup.publics, request),
+        *(opened.results, opened.study, opened.measurements, opened.evidence(cell)),
+        *(opened.release(cell, 0), opened.nearest, opened.cell_results),
     ):
         yield f"repr of {type(thing).__name__}", f"{thing!r} {thing}".encode()
-    yield from _under_fault(audit)
 
 
 def _said(audit: SmallAudit, *words: str) -> Iterator[tuple[str, bytes]]:
@@ -105,10 +166,19 @@ def _left(out: Path) -> Iterator[tuple[str, bytes]]:
             yield str(path.relative_to(out)), data
             if path.name.endswith(".gz"):
                 yield f"{path.name}, unpacked", gzip.decompress(data.rpartition(b"\nsha256 ")[0])
-    texts = list((out / "store/text").iterdir())
-    assert load_texts(
-        texts[0].read_bytes().rpartition(b"\nsha256 ")[0]
-    )  # they are where they should be
+    for path in list((out / "store/text").glob("*"))[:1]:  # they are where they should be
+        assert load_texts(path.read_bytes().rpartition(b"\nsha256 ")[0])
+
+
+def _damaged(audit: SmallAudit, out: str, again: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+    """Yield what commands say of files that were cut in half."""
+    for name in ("manifest.json", "spec.toml", "results/cells.csv", *_some(audit.home / out)):
+        path = audit.home / out / name
+        kept = path.read_bytes()
+        path.write_bytes(kept[: len(kept) // 2])
+        for words in (("status", out), ("report", out), ("verify", out), again):
+            yield from _said(audit, *words)
+        path.write_bytes(kept)
 
 
 def _under_fault(audit: SmallAudit) -> Iterator[tuple[str, bytes]]:
@@ -159,13 +229,7 @@ def _under_fault(audit: SmallAudit) -> Iterator[tuple[str, bytes]]:
         yield from _said(audit, "status", "run")
         yield from _said(audit, "verify", "run")
     records.write_text(rows)
-    for name in ("manifest.json", "spec.toml", "results/cells.csv", *_some(audit.home / "run")):
-        path = audit.home / "run" / name
-        kept = path.read_bytes()
-        path.write_bytes(kept[: len(kept) // 2])
-        for words in (("status", "run"), ("report", "run"), ("verify", "run"), again):
-            yield from _said(audit, *words)
-        path.write_bytes(kept)
+    yield from _damaged(audit, "run", again)
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bytes]]:

@@ -10,18 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.command_line import assert_one_line_mistake
 from support.command_line import synthleak as type_in
 from support.specs import tiny_spec
-from synthleak import open_run, run
+from synthleak import check, open_run, run
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.purge import purge, removable
 from synthleak.audit.status import status
 from synthleak.audit.verify import DIFFERS, UNCHECKED, VERIFIED, Verification, verify
-from synthleak.core.errors import UserError
+from synthleak.core.errors import StoreError, UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.encoder import dump_array, load_array
 from synthleak.releases.generators.ngram import Ngram
+from synthleak.releases.release import Synthetic, dump_texts
 
 ONE = Runtime(workers=1)
 GAME = {"instances": 4, "records": 30, "rounds": 2, "candidates": 4}
@@ -190,3 +193,67 @@ def test_purge_lists_unless_told_to_remove(out: Path) -> None:
     done = type_in("purge", out, "--yes", "--json", cwd=out.parent)
     rows: list[dict[str, Any]] = json.loads(done.stdout)
     assert [row["where"] for row in rows] == ["store/text"] and not (out / "store/text").exists()
+
+
+def test_texts_that_were_purged_are_not_called_damaged(out: Path) -> None:
+    record = open_run(out).records[0].record
+    purge(out)
+    when = RunFolder(out).manifest()["purged"]["at"].replace("T", " at ")[:19]  # type: ignore[index]
+    done = type_in("explain", out, record, cwd=out.parent)
+    assert_one_line_mistake(done, f"the texts of the releases were purged on {when} UTC")
+
+
+@pytest.fixture(scope="module")
+def files_of_a_check(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("check")
+    records = [{"id": r.id, "text": r.text} for r in Demo(size=150, seed=8).read()]
+    parts = {"members": records[:60], "holdout": records[60:120], "other": records[120:]}
+    parts["release"] = [*records[:8], *records[125:145]]
+    for name, part in parts.items():
+        text = "".join(json.dumps(row) + "\n" for row in part)
+        (home / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    sides = [home / f"{name}.jsonl" for name in ("members", "holdout", "release")]
+    check(*sides, out=home / "run", encoder="hashing", runtime=ONE, random_split=True)
+    return home
+
+
+@pytest.fixture
+def home(files_of_a_check: Path, tmp_path: Path) -> Path:
+    shutil.copytree(files_of_a_check / "run", tmp_path / "run")
+    return tmp_path
+
+
+def test_a_check_is_verified_by_making_units_again(home: Path) -> None:
+    found = verify(home / "run", replay=6)
+    assert set(outcomes(found).values()) == {VERIFIED} and len(found.findings) == 14
+
+
+def test_a_false_release_of_a_check_is_found(home: Path) -> None:
+    (name,) = (home / "run/store/text").iterdir()
+    store = RunFolder(home / "run").store
+    release = [Synthetic("another text", ())] * 28
+    store.put(f"text/{name.name}", dump_texts(release))  # with a matching digest
+    assert "releases" in differing(verify(home / "run"))
+
+
+def test_a_purge_leaves_a_check_that_verifies(home: Path) -> None:
+    page = (home / "run/report.html").read_bytes()
+    assert [item.what for item in purge(home / "run")] == ["releases"]
+    found = verify(home / "run", replay=6)
+    assert found.verified and outcomes(found)["tables"] == VERIFIED
+    assert open_run(home / "run").write_report().read_bytes() == page
+    assert status(home / "run").finished
+    audit = open_run(home / "run")
+    with pytest.raises(StoreError, match="the texts of the releases were purged on"):
+        audit.release(audit.setup.cells[0], 0)
+
+
+def test_a_release_that_is_gone_cannot_be_compared(files_of_a_check: Path, home: Path) -> None:
+    release = files_of_a_check / "release.jsonl"
+    data = release.read_bytes()
+    release.unlink()
+    try:
+        found = verify(home / "run")
+    finally:
+        release.write_bytes(data)
+    assert found.verified and outcomes(found)["records"] == UNCHECKED

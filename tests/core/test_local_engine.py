@@ -6,10 +6,12 @@ import os
 import re
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from synthleak.core import private_files
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import (
     Lines,
@@ -67,6 +69,24 @@ def test_every_unit_is_done_once(tmp_path: Path, workers: int) -> None:
 def test_user_errors_survive_workers(tmp_path: Path, workers: int) -> None:
     with pytest.raises(GeneratorError, match=r"generator\[0\]: unit \d cannot be done"):
         go(fail, tmp_path, workers)
+
+
+def list_private(folder: Path, unit: int) -> int:
+    names = [path.name for path in Path(tempfile.gettempdir()).rglob("*") if path.is_file()]
+    (folder / str(unit)).write_text(" ".join(names), encoding="utf-8")
+    return 1
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_what_workers_are_given_stays_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
+) -> None:
+    if in_memory and not private_files._memory_has_a_path():
+        pytest.skip("this system shares no memory by a path")
+    monkeypatch.setattr(private_files, "_memory_has_a_path", lambda: in_memory)
+    go(list_private, tmp_path, 2)
+    seen = {path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
+    assert seen == {"" if in_memory else "context"}
 
 
 def test_the_caller_keeps_its_signal_handlers(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from synthleak.core import private_files
 from synthleak.core.errors import StoreError
-from synthleak.core.private_files import LEASE, PRIVATE, working_in
+from synthleak.core.private_files import LEASE, PRIVATE, TemporaryHome, working_in
 
 HOLD = """
 import sys, time
@@ -111,3 +111,38 @@ def test_of_two_that_take_a_lease_at_once_one_gets_it(
     for thread in threads:
         thread.join()
     assert sorted(got) == [False, True]
+
+
+TEMPORARY = """
+import time
+from synthleak.core.private_files import TemporaryHome
+home = TemporaryHome()
+print(home.path, flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_temporary_folder_of_a_killed_run_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    other = subprocess.Popen(
+        [sys.executable, "-c", TEMPORARY],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert other.stdout is not None
+    left = Path(other.stdout.readline().strip())
+    long_ago = time.time() - 1000
+    os.utime(left.parent, (long_ago, long_ago))
+    strange = tmp_path / "synthleak-run-link"
+    strange.symlink_to(tmp_path)
+    with TemporaryHome() as home:
+        assert left.is_dir() and home.is_dir()  # of two that are alive each keeps its own
+    other.kill()
+    other.communicate()
+    with TemporaryHome() as home:
+        assert not left.parent.exists()
+        assert home.parent.stat().st_mode & 0o777 == 0o700
+    assert list(tmp_path.iterdir()) == [strange]

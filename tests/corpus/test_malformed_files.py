@@ -14,6 +14,7 @@ import pytest
 
 from synthleak.core.errors import CorpusError, SpecError
 from synthleak.corpus.corpus import assemble, readers
+from synthleak.corpus.sources import numbered_rows
 
 
 def read(kind: str, path: Path | str, **settings: Any) -> Any:
@@ -197,7 +198,81 @@ def test_a_text_of_a_table_is_limited(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("SYNTHLEAK_MAX_RECORD_MB", "1")
     path = tmp_path / "r.parquet"
     pq.write_table(pa.table({"text": ["secret " * 200_000]}), path)
-    refused("parquet", path, "the text is larger than the limit of 1 MB")
+    refused("parquet", path, "row 1: the row is larger than the limit of 1 MB")
+
+
+MANY = pa.array([0] * 400, pa.int32())
+LONG = pa.DictionaryArray.from_arrays(MANY, pa.array(["secret " * 200_000]))
+VIEWS = pa.ListViewArray.from_arrays(MANY, MANY, pa.array([1]))
+TABLES = {
+    "packed": ({"text": pa.array(["secret " * 800_000])}, "the unpacked file is larger than"),
+    "repeated": ({"text": ["t"] * 400, "x": LONG}, "row 1: the row is larger than the limit of 1"),
+    "in lists": (
+        {"text": ["t"], "x": pa.ListArray.from_arrays([0, 400], LONG)},
+        "row 1: the row is larger than the limit of 1",
+    ),
+    "viewed": ({"text": ["t"] * 400, "x": VIEWS}, "column 2 has a type that is not read"),
+    "many short": (
+        {
+            "text": ["t"] * 400,
+            "x": pa.DictionaryArray.from_arrays(MANY, pa.array(["secret " * 20_000])),
+        },
+        "the unpacked file is larger than the limit of 4 MB",
+    ),
+}
+
+
+def written_table(table: pa.Table, kind: str, path: Path) -> None:
+    packed = pa.ipc.IpcWriteOptions(compression="zstd")
+    if kind == "parquet":
+        pq.write_table(table, path, compression="zstd")
+        return
+    writer = pa.ipc.new_stream if kind == "stream" else pa.ipc.new_file
+    with writer(path, table.schema, options=packed) as file:
+        file.write_table(table)
+
+
+@pytest.mark.parametrize("kind", ["stream", "file", "parquet"])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_weighed_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    monkeypatch.setenv("SYNTHLEAK_MAX_RECORD_MB", "1")
+    monkeypatch.setenv("SYNTHLEAK_MAX_FILE_MB", "4")
+    columns, said = TABLES[name]
+    if (name, kind) == ("viewed", "parquet"):
+        pytest.skip("a Parquet file has no views")
+    path = tmp_path / f"r.{kind.replace('stream', 'arrow').replace('file', 'arrow')}"
+    written_table(pa.table(columns), kind, path)
+    assert path.stat().st_size < 20_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(CorpusError, match=said) as caught:
+        list(numbered_rows(path, text="text", key="--members"))
+    assert "secret" not in str(caught.value)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert after - before < 100_000  # kilobytes
+
+
+@pytest.mark.parametrize("kind", ["stream", "file", "parquet"])
+def test_tables_of_all_usual_types_are_read_as_before(tmp_path: Path, kind: str) -> None:
+    table = pa.table(
+        {
+            "text": pa.array(["a", None, "naïve"]),
+            "category": pa.array(["x", None, "y"]).dictionary_encode(),
+            "lists": [["p", None], [], None],
+            "structs": [{"a": 1, "b": ["q"]}, None, {"a": None, "b": None}],
+            "maps": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int64())),
+            "fixed": pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int8(), 2)),
+            "bytes": [b"b", None, b""],
+            "nothing": pa.nulls(3),
+            "large": pa.array(["l", None, "m"], pa.large_string()),
+            "numbers": [1.5, None, 2.0],
+        }
+    )
+    path = tmp_path / f"r.{kind.replace('stream', 'arrow').replace('file', 'arrow')}"
+    written_table(table.slice(0, 2), kind, path)
+    rows = [row for _, _, row in numbered_rows(path, text="text", key="--members")]
+    assert rows == table.slice(0, 2).to_pylist()
 
 
 @pytest.mark.parametrize(

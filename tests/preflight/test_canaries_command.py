@@ -91,6 +91,39 @@ def test_too_many_canaries_are_refused_and_nothing_is_written(tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"fields": {"text": "id"}}, "two of id, text and labels are the field 'id'"),
+        ({"fields": {"id": "labels"}}, "two of id, text and labels are the field 'labels'"),
+        ({"fields": {"text": "group"}}, "group and text name the same field"),
+        ({"fields": {"text": "body"}}, "line 1: no field 'body'; set --text to the field"),
+        ({"prefix": float("nan")}, "prefix: nan: should be a finite number"),
+    ],
+)
+def test_settings_that_cannot_be_are_said_in_a_line(
+    tmp_path: Path, settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UserError, match=said):
+        write(tmp_path, **settings)
+    assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
+
+
+def test_data_beyond_the_limit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYNTHLEAK_MAX_RECORDS", "100")
+    with pytest.raises(UserError, match="--data is larger than the limit of 100 records"):
+        write(tmp_path)
+
+
+def test_what_a_killed_command_left_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / ".out.part"
+    left.mkdir()
+    (left / "train.jsonl").write_text("private", encoding="utf-8")
+    write(tmp_path)
+    assert not left.exists() and (tmp_path / "out/coins.json").is_file()
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.parametrize("copied", [False, True])
 def test_a_check_with_coins_holds_the_release_to_its_claim(tmp_path: Path, copied: bool) -> None:
     """A release of the training data breaks ε = 1; one of the reference does not."""

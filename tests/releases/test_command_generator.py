@@ -71,6 +71,21 @@ def complaint(generator: Command) -> str:
     return said
 
 
+def test_the_training_file_goes_as_soon_as_the_program_has_ended(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, seen = sys.modules[Command.__module__], []
+    reading = module.read_release  # type: ignore[attr-defined]
+
+    def look(path: Path, *rest: Any) -> Any:
+        seen.extend(sorted(other.name for other in path.parent.iterdir()))
+        return reading(path, *rest)
+
+    monkeypatch.setattr(module, "read_release", look)
+    make().generate(tiny_request())
+    assert "release.jsonl" in seen and "train.jsonl" not in seen
+
+
 @pytest.mark.skipif(shutil.which("awk") is None, reason="there is no awk")
 def test_an_awk_program_keeps_the_contract(make: Make) -> None:
     generator = make(argv=AWK)

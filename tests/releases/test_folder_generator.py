@@ -7,6 +7,7 @@ import json
 import shutil
 import stat
 import subprocess
+import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, load_spec
 from synthleak.core.toml import dump_toml
 from synthleak.preflight.export import Exported, export_plan
+from synthleak.releases import exchange as exchange_files
 from synthleak.releases.manifest import read_manifest
 
 ONE = Runtime(workers=1)
@@ -335,6 +337,28 @@ def test_a_manifest_with_other_types_is_refused(tmp_path: Path, key: str, value:
     (tmp_path / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(GeneratorError, match=r"manifest\.json: the manifest is damaged"):
         read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "*/*/train.jsonl", "*/*/release-inf.jsonl"])
+def test_a_huge_file_of_an_exchange_is_not_even_hashed(
+    exchange: Exchange, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    exchange.export()
+    exchange.generate()
+    path = next(exchange.folder.glob(name))
+    with path.open("r+b") as file:
+        file.truncate(2_000_000)
+    monkeypatch.setenv("SYNTHLEAK_MAX_FILE_MB", "1")
+    hashed: list[Path] = []
+    original = exchange_files.file_hash
+    monkeypatch.setattr(
+        sys.modules["synthleak.releases.generators.folder"],
+        "file_hash",
+        lambda path: (hashed.append(path), original(path))[1],
+    )
+    with pytest.raises(GeneratorError, match="the file is larger than the limit of 1 MB") as caught:
+        exchange.run()
+    assert str(path) in str(caught.value) and path not in hashed
 
 
 def test_an_export_leaves_other_peoples_folders_alone(exchange: Exchange) -> None:

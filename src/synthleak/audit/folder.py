@@ -11,6 +11,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,7 +20,7 @@ from typing import Any
 
 import synthleak
 from synthleak.audit.setup import Setup, identity_of, set_up
-from synthleak.core.errors import StoreError, UserError
+from synthleak.core.errors import Damaged, StoreError, UserError
 from synthleak.core.identity import digest, plain
 from synthleak.core.plugins import check_trusted
 from synthleak.core.private_files import passes_away
@@ -221,6 +222,22 @@ class RunFolder:
         total = {kind: before.get(kind, 0) + removed.get(kind, 0) for kind in {**before, **removed}}
         at = datetime.now(UTC).isoformat(timespec="seconds")
         self._put_manifest({**content, "purged": {"at": at, "removed": total}})
+
+    @contextmanager
+    def naming_purge(self) -> Iterator[None]:
+        """Say of texts that a purge removed that it did, and when: they are not damaged."""
+        try:
+            yield
+        except Damaged as error:
+            said = (self.manifest() or {}).get("purged")
+            if not said or self.store.exists(error.name):
+                raise
+            day, _, time = said["at"].partition("T")
+            raise StoreError(
+                f"the texts of the releases were purged on {day} at {time[:5]} UTC",
+                str(self.root),
+                "run the spec in another folder to make them again",
+            ) from None
 
     def note_hashes(self) -> None:
         """Take the files of an audit that was finished by an earlier version as they are."""

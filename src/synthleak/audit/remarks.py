@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from synthleak.analyses.copies import Copies
 from synthleak.audit.setup import Setup
-from synthleak.audit.steps.preconditions import COPIES, Preconditions, findings_on
+from synthleak.audit.steps.preconditions import COPIES, FINDINGS, Preconditions
 from synthleak.core.unit import Unit, counted, noun
 from synthleak.pools.persons import Persons
 
@@ -46,7 +46,7 @@ def remarks_on(setup: Setup, preconditions: Preconditions) -> list[Remark]:
     findings = list(preconditions.findings)
     for cell in setup.cells:
         if cell.pool == setup.cells[0].pool:
-            findings += findings_on(setup, cell)
+            findings += FINDINGS.get(setup, cell)
     found = [Remark(item.kind.capitalize(), item.line, "files") for item in findings]
     people = [] if setup.persons is None else [_people(setup.persons, setup.spec.game.max_records)]
     return [

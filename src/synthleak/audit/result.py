@@ -121,7 +121,8 @@ class Audit:
         """
         results = self.results
         if include_text:
-            texts = [text for cell in self.setup.cells for text in nearest_texts(self.setup, cell)]
+            with self.folder.naming_purge():
+                texts = [t for cell in self.setup.cells for t in nearest_texts(self.setup, cell)]
             results = replace(results, nearest_texts=tuple(texts))
         page = render(results, include_text=include_text)
         if path is None and not include_text:
@@ -137,7 +138,7 @@ class Audit:
         """
         target = self.folder.root / SIGN_OFF if path is None else Path(path)
         form = check_sign_off_format(target.name)
-        if not self.results_are_current():
+        if not self._whole:
             raise UserError(
                 "the audit is not finished", str(self.folder.root), "finish it with `run` first"
             )
@@ -169,7 +170,8 @@ class Audit:
                 str(self.folder.root),
                 "continue with `run`",
             )
-        return open_release(self.setup, header_of(self.setup, cell, item).text)
+        with self.folder.naming_purge():
+            return open_release(self.setup, header_of(self.setup, cell, item).text)
 
     def curves(self, cell: Cell) -> Curves:
         """Return ROC and sorted V of a cell with their bands, for figures."""

@@ -107,6 +107,7 @@ def verify(
     store = Remaking(folder.store)
     try:
         setup = set_up(loaded, store)
+        _check_elsewhere(setup)
     except UserError as error:
         if replay:
             raise
@@ -120,6 +121,15 @@ def verify(
     trust = trust_plugins or trusting.get()
     found += _replayed(setup, replay, draw, trust) if replay else []
     return Verification(tuple(found), draw)
+
+
+def _check_elsewhere(setup: Setup) -> None:
+    """Find the releases that others put beside the audit: their content is in every key."""
+    for cell, item in _all_releases(setup):
+        file = setup.generator_of(cell)[1].awaited(setup.request(cell, item))
+        if file is not None:
+            raise UserError("no such file", file)
+        setup.release_key(cell, item)
 
 
 def _compared(what: str, differing: Sequence[str], whole: str) -> Finding:

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import math
-import shutil
-import tempfile
 import tomllib
 import weakref
 from collections.abc import Mapping, Sequence
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthleak.core.engine.progress import Progress
 from synthleak.core.errors import UserError
+from synthleak.core.private_files import TemporaryHome
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import Spec, parse_spec
 from synthleak.core.unit import Unit
@@ -90,14 +89,13 @@ def check(
     )
     if out is not None:
         return run(spec, out, runtime=runtime, progress=progress, extend=extend)
-    home = tempfile.mkdtemp(prefix="synthleak-check-")
+    home = TemporaryHome()
     try:
-        audit = run(spec, Path(home) / "run", runtime=runtime, progress=progress)
+        audit = run(spec, home.path, runtime=runtime, progress=progress)
     except BaseException:
-        shutil.rmtree(home, ignore_errors=True)
+        home.close()
         raise
-    # The folder lives as long as the audit does.
-    weakref.finalize(audit, shutil.rmtree, home, ignore_errors=True)
+    weakref.finalize(audit, home.close)  # the folder lives as long as the audit does
     return audit
 
 

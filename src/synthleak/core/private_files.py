@@ -1,7 +1,8 @@
 """Private temporary files: where they lie, and that none outlives its run.
 
-Training files and what workers are given hold records. They lie in the run folder, which is as
-private as the corpus, and go with the run; what a killed run left is removed by the next one.
+Training files and what workers are given hold records. What workers are given stays in memory where
+the system can share it; the rest lies in the run folder, which is as private as the corpus, and
+goes with the run. What a killed run left is removed by the next one.
 
 One run at a time holds a folder: by a lock, which ends with its process, or by a lease where the
 file system has no locks.
@@ -14,12 +15,15 @@ import os
 import shutil
 import signal
 import socket
+import stat
+import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Self
@@ -136,6 +140,85 @@ def write_private(path: Path, data: bytes) -> None:
         path.write_bytes(data)
     except OSError as error:
         raise cannot_write(path.parent, error) from None
+
+
+@contextmanager
+def shared_bytes(folder: Path, data: bytes) -> Iterator[str]:
+    """Yield a path under which processes of this account can read `data` while the block lasts.
+
+    It names memory of this process, which a killed run takes with it, or where the system cannot
+    do that a file of `folder`.
+    """
+    if not _memory_has_a_path():
+        write_private(folder / "context", data)
+        yield str(folder / "context")
+        return
+    with os.fdopen(os.memfd_create("synthleak"), "wb") as memory:
+        memory.write(data)
+        memory.flush()
+        yield _path_of(memory.fileno())
+
+
+@cache
+def _memory_has_a_path() -> bool:
+    """Try whether another process can open memory of this one: some sandboxes forbid it."""
+    if not hasattr(os, "memfd_create"):
+        return False
+    with suppress(OSError), os.fdopen(os.memfd_create("synthleak"), "wb") as memory:
+        words = ["sh", "-c", ': < "$0"', _path_of(memory.fileno())]
+        return subprocess.run(words, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    return False
+
+
+def _path_of(handle: int) -> str:
+    return f"/proc/{os.getpid()}/fd/{handle}"
+
+
+TEMPORARY = "synthleak-run-"
+_NEW = 60.0
+"""Seconds for which a temporary folder without a lock may be about to get one."""
+
+
+class TemporaryHome:
+    """A temporary run folder, for a run without one; what killed runs left is removed first."""
+
+    def __init__(self) -> None:
+        for path in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
+            with suppress(OSError):
+                _remove_if_left(path)
+        try:
+            self._around = tempfile.mkdtemp(prefix=TEMPORARY)
+            self._handle = os.open(self._around, os.O_RDONLY)
+            _lock(self._handle)  # of the folder around: the run locks its own
+            self.path = Path(self._around) / "run"
+            self.path.mkdir(mode=0o700)
+        except OSError as error:
+            raise cannot_write(Path(tempfile.gettempdir()), error) from None
+
+    def close(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self._around, ignore_errors=True)
+        os.close(self._handle)
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _remove_if_left(path: Path) -> None:
+    """Remove a temporary folder of this account whose process has ended."""
+    about = path.lstat()
+    own = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
+    if not own or time.time() - about.st_mtime < _NEW:
+        return
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        if _lock(handle):
+            shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(handle)
 
 
 def passes_away(path: Path) -> bool:

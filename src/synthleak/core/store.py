@@ -15,12 +15,12 @@ import hashlib
 import logging
 import os
 import re
+import secrets
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import IO, Protocol, TypeVar
 
 from synthleak.core.errors import Damaged, StoreError
 
@@ -309,19 +309,45 @@ def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
     If `durable`, it is on the disk before it gets its name: a machine that stops leaves all of it
     or nothing.
     """
-    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+    _check_replaceable(path)
+    part = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(handle)
-        Path(temporary).replace(path)
+        try:
+            _write_nameless(part, data, durable=durable)
+        except (AttributeError, OSError):  # not every system and file system can do that
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                _fill(file, data, durable=durable)
+        part.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
     if durable:
         _sync_folder(path.parent)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse a device, a pipe or a folder: a file that takes its name would replace it."""
+    with suppress(FileNotFoundError):
+        linked = path.is_symlink() and str(path.readlink()).startswith("/proc/")  # as /dev/stdout
+        if linked or not stat.S_ISREG(path.stat().st_mode):
+            raise OSError(errno.EEXIST, "not a regular file")
+
+
+def _write_nameless(part: Path, data: bytes, *, durable: bool) -> None:
+    """Write a file that has no name until it is whole: a killed process leaves nothing of it."""
+    with os.fdopen(os.open(part.parent, os.O_TMPFILE | os.O_WRONLY, 0o600), "wb") as file:
+        _fill(file, data, durable=durable)
+        number = file.fileno()
+        # Given any open file beside it, the system follows this link to the nameless file.
+        os.link(f"/proc/self/fd/{number}", part, src_dir_fd=number)
+
+
+def _fill(file: IO[bytes], data: bytes, *, durable: bool) -> None:
+    file.write(data)
+    file.flush()
+    if durable:
+        os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

@@ -84,6 +84,11 @@ class Writer(Rule):
 
     def select(self, ground: Ground) -> Sequence[int]:
         """Return the positions of what will be written: those that follow all others."""
+        if self.size > len(ground.corpus):
+            raise PoolError(
+                f"size = {self.size:,}, and the corpus has {len(ground.corpus):,} records",
+                remedy="write fewer",
+            )
         taken = [position for pool in ground.earlier.values() for position in pool]
         first = max([len(ground.corpus) - 1, *taken]) + 1
         return range(first, first + self.size)

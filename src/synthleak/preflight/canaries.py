@@ -15,20 +15,26 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from synthleak.core.errors import StoreError, UserError
+from pydantic import ValidationError
+
+from synthleak.core.errors import CorpusError, StoreError, UserError
+from synthleak.core.limits import counted
+from synthleak.core.registry import Plugin
 from synthleak.core.seeds import stream
 from synthleak.core.store import cannot_write, write_whole
 from synthleak.core.text import fold
+from synthleak.core.validation import spec_error
 from synthleak.corpus.corpus import Corpus, Record
 from synthleak.corpus.sources import Fields, numbered_rows
 from synthleak.pools.rule import Material
 from synthleak.pools.rules.canary import Canary
+
+P = TypeVar("P", bound=Plugin)
 
 HELD_BACK = 0.1
 """Of the data, how much gives the canaries their words and is not trained on."""
@@ -103,7 +109,7 @@ def write_canaries(
             f"use at most {len(train.rows) // 5:,}",
         )
     corpus = Corpus("data", tuple(train.records))
-    rule = Canary(size=size, prefix=prefix, words=words)
+    rule = _built(Canary, {"size": size, "prefix": prefix, "words": words})
     texts = rule.write(
         Material(corpus, source.records, train.records, stream(seed, "written", "canaries"))
     )
@@ -134,12 +140,31 @@ def write_canaries(
 
 def _read(path: Path, named: Mapping[str, str], option: str) -> Source:
     """Read the rows of a file; texts that stand there twice stay, since they are trained on."""
-    fields = Fields(id=named["id"], text=named["text"], labels=named["labels"])
-    rows, records = [], []
-    for number, where, row in numbered_rows(path, text=named["text"], key=option):
-        records.append(fields.record(row, number, where))
-        rows.append(dict(row))
-    return Source(rows, records)
+    for field in named.values():
+        if [*named.values()].count(field) > 1:
+            raise UserError(f"two of id, text and labels are the field {field!r}", "canaries")
+    fields = _built(Fields, named)
+    rows: list[dict[str, Any]] = []
+
+    def records() -> Iterator[Record]:
+        for number, where, row in numbered_rows(path, text=named["text"], key=option):
+            record = fields.record(row, number, where)
+            rows.append(dict(row))
+            yield record
+
+    try:
+        return Source(rows, list(counted(records(), option, str(path))))
+    except CorpusError as error:
+        remedy = error.remedy and error.remedy.replace("set corpus.", "set --")
+        raise CorpusError(error.what, error.where, remedy) from None
+
+
+def _built(kind: type[P], settings: Mapping[str, Any]) -> P:
+    """Return a plug-in with its settings, or say in one line what is wrong with them."""
+    try:
+        return kind.model_validate(settings)
+    except ValidationError as error:
+        raise spec_error(error, (), kind.model_fields) from None
 
 
 def _rows(
@@ -191,7 +216,10 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        # Made aside and moved into place; what was left by one that was killed goes first.
+        aside = folder.parent / f".{folder.name}.part"
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(mode=0o700)
         try:
             for name, content in files.items():
                 write_whole(aside / name, content)

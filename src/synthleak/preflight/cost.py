@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,6 +29,7 @@ from synthleak.audit.steps.work import AFTER_RELEASES, Work
 from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress, default_progress
+from synthleak.core.private_files import TemporaryHome, working_in
 from synthleak.core.runtime import Runtime, available_cores
 from synthleak.core.spec import LoadedSpec
 from synthleak.core.store import FolderStore, Store
@@ -79,8 +79,8 @@ def estimate(
     """Estimate the cost of a spec on this machine, with the workers of `runtime`."""
     runtime, progress = runtime or Runtime(), progress or default_progress()
     began = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="synthleak-cost-") as name:
-        store = FolderStore(Path(name) / "store")
+    with TemporaryHome() as home, working_in(home):
+        store = FolderStore(home / "store")
         setup = without_models(set_up(loaded, store))
         setup.plugins.encoder.check()
         for section, generator in setup.plugins.generators:
@@ -88,7 +88,7 @@ def estimate(
                 generator.check()
         ready = time.perf_counter() - began
         trial = _Trial(setup, runtime.workers, progress)
-        stages = {"start": _start(), "set up": ready, **trial.stages(Path(name) / "run")}
+        stages = {"start": _start(), "set up": ready, **trial.stages(home)}
         notes = read_notes(store)
         worker = max((note.peak_bytes for note in notes), default=0)
         return Cost(

@@ -112,8 +112,8 @@ def read_release(path: Path, size: int, where: str, *, of_set: str = "") -> list
 
 
 def check_release(path: Path) -> None:
-    """Refuse a release that is not a file of its own, or too large; a missing one passes."""
-    check_file(path, FILE, GeneratorError, "write a release of JSON Lines there")
+    """Refuse what is not a regular file, or too large; a missing file passes."""
+    check_file(path, FILE, GeneratorError, "put the file there that belongs there")
 
 
 def _lines(path: Path, where: str) -> Iterator[tuple[int, bytes]]:

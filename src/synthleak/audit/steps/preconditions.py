@@ -164,8 +164,17 @@ def copy_rows(setup: Setup, cell: Cell) -> list[CopyRow]:
     return sorted(rows, key=lambda row: (row.side != "members", -row.similarity))
 
 
-def findings_on(setup: Setup, cell: Cell) -> list[Finding]:
-    """Return what is odd about the release of a cell."""
+def _findings_key(setup: Setup, cell: Cell) -> str:
+    about = [released_text(setup, cell), cell.generator, setup.plugins.encoder.kind]
+    return digest("findings on a release", VERSION, setup.corpus.fingerprint, about)
+
+
+def _find_oddities(setup: Setup, cell: Cell) -> tuple[Finding, ...]:
     texts = [record.text for record in open_release(setup, released_text(setup, cell))]
     encoder = setup.plugins.encoder.kind
-    return release_findings(f"release {cell.generator}", texts, setup.corpus, encoder)
+    found = release_findings(f"release {cell.generator}", texts, setup.corpus, encoder)
+    return tuple(found)
+
+
+FINDINGS = Artefact("figures", _findings_key, _find_oddities, *as_json(tuple[Finding, ...]))
+"""What is odd about the release of a cell; kept, since a purge removes the release."""

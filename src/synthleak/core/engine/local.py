@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from synthleak.core.engine.progress import Progress, listening
 from synthleak.core.errors import UserError
-from synthleak.core.private_files import end_on_signals, private_folder, write_private
+from synthleak.core.private_files import end_on_signals, private_folder, shared_bytes
 
 Context = TypeVar("Context")
 Unit = TypeVar("Unit")
@@ -74,20 +74,26 @@ def _spread(
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     waiting = dict(enumerate(units))
-    with private_folder() as folder, warnings.catch_warnings():
+    pickled = pickle.dumps((task, context), protocol=pickle.HIGHEST_PROTOCOL)
+    with (
+        private_folder() as folder,
+        shared_bytes(Path(folder), pickled) as path,
+        warnings.catch_warnings(),
+    ):
+        del pickled
         # A worker that has grown large is replaced: nothing that a user could act on.
         warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
-        path = Path(folder) / "context"
-        write_private(path, pickle.dumps((task, context), protocol=pickle.HIGHEST_PROTOCOL))
         for attempt in range(_ATTEMPTS):
             pool = Parallel(
                 n_jobs=min(workers, len(waiting)),
                 return_as="generator_unordered",
                 batch_size=1,
                 pre_dispatch="2*n_jobs",
+                temp_folder=folder,
+                max_nbytes=None,
             )
             jobs = [
-                delayed(_in_worker)(str(path), os.getpid(), index, unit)
+                delayed(_in_worker)(path, folder, os.getpid(), index, unit)
                 for index, unit in waiting.items()
             ]
             try:
@@ -103,15 +109,15 @@ def _spread(
                     ) from None
 
 
-def _in_worker(path: str, caller: int, index: int, unit: Any) -> tuple[int, int]:
+def _in_worker(path: str, folder: str, caller: int, index: int, unit: Any) -> tuple[int, int]:
     if os.getpid() != caller:  # a single unit is done in the caller's process
         end_on_signals()
-        _end_with_run(caller, path)
-    task, context = _context(path)
+        _end_with_run(caller, folder)
+    task, context = _context(path, folder)
     # Workers have one core each; this process keeps all for what it does itself.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    # What a killed worker leaves behind may be private: it goes with the folder of the context.
-    usual, tempfile.tempdir = tempfile.tempdir, str(Path(path).parent)
+    # What a killed worker leaves behind may be private: it goes with the folder.
+    usual, tempfile.tempdir = tempfile.tempdir, folder
     try:
         return index, _alone(task, context, unit)
     finally:
@@ -119,7 +125,7 @@ def _in_worker(path: str, caller: int, index: int, unit: Any) -> tuple[int, int]
 
 
 @lru_cache(maxsize=1)
-def _end_with_run(run: int, path: str) -> None:
+def _end_with_run(run: int, folder: str) -> None:
     """End this worker soon after its run was killed, and remove the private files that they share.
 
     It would go on, beside the next run, with what that one does again.
@@ -128,13 +134,14 @@ def _end_with_run(run: int, path: str) -> None:
     def watch() -> None:
         while os.getppid() == run:
             time.sleep(_LOOK_EVERY)
-        shutil.rmtree(Path(path).parent, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
 @lru_cache(maxsize=1)
-def _context(path: str) -> tuple[Task[Any, Any], Any]:
+def _context(path: str, folder: str) -> tuple[Task[Any, Any], Any]:
+    """Read the context once; the folder tells it from that of another stage."""
     task, context = pickle.loads(Path(path).read_bytes())
     return task, context

@@ -141,6 +141,7 @@ class Command(StatedGenerator):
         write_private(folder / "stderr", b"")
         argv = _filled(self.argv, request, train, out)
         self._run(argv, folder, request)
+        train.unlink(missing_ok=True)  # nobody removes it if the run is killed from here on
         if not out.is_file():
             raise self._error("the program succeeded but wrote no file to {out}")
         self._check_output(folder)

@@ -44,9 +44,9 @@ class Folder(StatedGenerator):
 
     def check(self) -> None:
         """Refuse swapped set folders, releases of other sets and identical ones."""
-        slots = _index(self.path, file_hash(self.path / MANIFEST)).values()
+        slots = self._slots().values()
         for train, expected in {slot.train: slot.train_hash for slot in slots}.items():
-            found = file_hash(self.path / train)
+            found = self._hash(train)
             if found not in ("", expected):
                 raise GeneratorError(
                     "the training file is not the one that was exported",
@@ -86,8 +86,7 @@ class Folder(StatedGenerator):
     def _refuse_copies(self, files: Sequence[str]) -> None:
         first: dict[str, str] = {}
         for file in files:
-            check_release(self.path / file)
-            content = file_hash(self.path / file)
+            content = self._hash(file)
             if content and content in first:
                 raise GeneratorError(
                     f"{first[content]} and {file} are identical",
@@ -104,9 +103,7 @@ class Folder(StatedGenerator):
 
     def fingerprint(self, request: Request) -> str:
         """Return the content hash of the release, so that a replaced one is noticed."""
-        path = self.path / self._slot(request).file
-        check_release(path)
-        return file_hash(path)
+        return self._hash(self._slot(request).file)
 
     def generate(self, request: Request) -> Sequence[Synthetic]:
         """Read the release."""
@@ -115,9 +112,8 @@ class Folder(StatedGenerator):
         return read_release(self.path / slot.file, request.size, where, of_set=slot.set)
 
     def _slot(self, request: Request) -> Slot:
-        slots = _index(self.path, file_hash(self.path / MANIFEST))
         try:
-            return slots[ticket_of(request)]
+            return self._slots()[ticket_of(request)]
         except KeyError:
             raise GeneratorError(
                 "the folder was exported for another plan: another corpus, pool, game, seed,"
@@ -125,6 +121,14 @@ class Folder(StatedGenerator):
                 str(self.path),
                 "export the plan of this spec into a new folder",
             ) from None
+
+    def _slots(self) -> dict[str, Slot]:
+        return _index(self.path, self._hash(MANIFEST))
+
+    def _hash(self, name: str) -> str:
+        """Return the hash of a file of the folder; one beyond the limit is not read at all."""
+        check_release(self.path / name)
+        return file_hash(self.path / name)
 
 
 @lru_cache(maxsize=8)
