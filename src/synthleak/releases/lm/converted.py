@@ -113,7 +113,7 @@ class Copy:
                 shutil.rmtree(part, ignore_errors=True)
 
     def _is_unpacked(self, model: Any) -> bool:
-        """Say whether every tensor has the dtype: a library may keep some packed, as in the file."""
+        """Say whether every tensor has the dtype: a library may keep some packed."""
         return all(str(x.dtype) == f"torch.{self.dtype}" for x in model.state_dict().values())
 
 
