@@ -141,8 +141,8 @@ def doubled_wins(scores: Floats) -> Singles:
 def _share(ranks: Singles, member: Singles, inside: Singles) -> tuple[Floats, Bools]:
     """Return AUC_x per [signal, assignment, fold] from doubled ranks; 0.5 if none compare."""
     signals, sets, folds = ranks.shape
-    sums = member @ ranks.transpose(1, 0, 2).reshape(sets, -1)
-    sums = sums.reshape(len(member), signals, folds).transpose(1, 0, 2).astype(np.float64)
+    flat: Singles = member @ ranks.transpose(1, 0, 2).reshape(sets, -1)
+    sums = flat.reshape(len(member), signals, folds).transpose(1, 0, 2).astype(np.float64)
     joined = (member @ inside).astype(np.float64)
     compared = joined * (inside.sum(axis=0) - joined)
     return _divided(sums, joined, compared)
