@@ -64,6 +64,11 @@ class Folded:
     """Whether each record of a side is in each fold, as [place, repeat · folds + fold]."""
 
     @cached_property
+    def some_on_neither_side(self) -> bool:
+        """Whether some cells are not compared."""
+        return bool((self.place < 0).any())
+
+    @cached_property
     def size(self) -> tuple[Floats, Floats]:
         """The weight of each side, per draw."""
         members, others = (side.sum(axis=1, keepdims=True) for side in self.weight)
@@ -148,14 +153,18 @@ def fold_measurements(ranks: Ranks, signal: int, where: Folded) -> FoldMeasureme
     """
     order = np.empty(ranks.low.shape[1], dtype=np.int32)
     order[ranks.place[signal]] = np.arange(len(order), dtype=np.int32)
-    order = order[where.place[order] >= 0]
-    score, place, member = ranks.low[signal][order], where.place[order], where.member[order]
+    if where.some_on_neither_side:
+        order = order[where.place[order] >= 0]
+    score, place, member = (
+        of_cell.take(order) for of_cell in (ranks.low[signal], where.place, where.member)
+    )
     total, involved = _won(place, member, _first(score), where)
     made = np.empty((3, *involved.shape))
     for repeat, fold in enumerate(where.fold):
-        here = fold[order]
+        here = fold.take(order)
         own = np.argsort(here, kind="stable")
-        lineup = _Lineup(member[own], place[own], _first(score[own], here[own]))
+        first = _first(score.take(own), here.take(own))
+        lineup = _Lineup(member.take(own), place.take(own), first)
         columns = slice(repeat * where.folds, (repeat + 1) * where.folds)
         mine, theirs = (part[:, columns] for part in where.part)
         wins, found = _within_folds(lineup, where, repeat, mine)
