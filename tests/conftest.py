@@ -13,6 +13,7 @@ from support.specs import tiny_spec
 from synthleak.core.spec import LoadedSpec, parse_spec
 
 os.environ.pop("COLUMNS", None)  # the width that a test runner sets would break tables
+os.environ["SYNTHLEAK_CACHE"] = "none"  # tests leave nothing in the user's cache
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,14 +16,18 @@ import pytest
 
 from support.specs import tiny_spec
 from synthleak import Audit, open_run, run
+from synthleak.audit.setup import set_up
 from synthleak.audit.status import status
+from synthleak.audit.steps.releases import account_claims
 from synthleak.calibration import Scores, calibrate
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.core.store import MemoryStore
 from synthleak.evidence.table import Evidence
 from synthleak.plan.plan import Baseline
+from synthleak.releases import claim
 
 Make = Callable[..., LoadedSpec]
 ONE = Runtime(workers=1)
@@ -72,6 +77,20 @@ def test_one_and_two_workers_leave_identical_files(tiny: Make, whole: Path, tmp_
     assert {"cells.csv", "cells.parquet", "proxies.csv", "proxies.parquet", "summary.json"} <= set(
         one
     )
+
+
+def test_workers_are_given_the_noise_of_a_claim(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim, "_sigmas", {})
+    setup = set_up(tiny(), MemoryStore())
+    account_claims(setup)
+    found = claim.known_sigmas()
+    assert [asked[0] for asked in found] == [2.0]
+    packed = pickle.dumps(setup)
+    monkeypatch.setattr(claim, "_sigmas", {})
+    pickle.loads(packed)
+    assert claim.known_sigmas() == found
 
 
 @pytest.mark.parametrize("table", ["cells", "records", "views"])

@@ -13,6 +13,7 @@ from synthleak.metrics.assignment import Assignment, assignment_of, coins_of, re
 from synthleak.metrics.comparison import comparison_of
 from synthleak.metrics.comparison.pool import PoolComparison, _spread
 from synthleak.metrics.comparison.within_records import WithinRecords
+from synthleak.metrics.crossfit import within_records
 from synthleak.metrics.crossfit.folds import split_folds
 from synthleak.metrics.crossfit.pool import (
     _held_tpr,
@@ -115,7 +116,10 @@ def test_records_are_weighed_on_both_sides() -> None:
 
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("sets", [12, 6])
-def test_folds_within_records_equal_loops(tied: bool, sets: int) -> None:
+def test_folds_within_records_equal_loops(
+    tied: bool, sets: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(within_records, "BLOCK", 2)
     values = table(tied, sets=sets)
     coins = np.stack([toss(sets, TARGETS, stream(seed)) for seed in range(4)])
     inside = folds_of(sets, TARGETS, stream(9), 2)

@@ -15,6 +15,7 @@ from synthleak.metrics.comparison.pool_by_sorting import (
 )
 from synthleak.metrics.crossfit.folds import split_folds
 from synthleak.metrics.crossfit.pool import crossfit, fold_aucs, wins_of
+from synthleak.metrics.ranks import ranks_of
 from synthleak.metrics.records.exposure import member_p_values
 
 GROUPS = [np.arange(3), np.arange(3, 6), np.arange(6)]
@@ -44,6 +45,22 @@ def test_fold_figures_are_those_of_all_pairs() -> None:
             found = fold_measurements(small.ranks, signal, folded(assignment, 160, inside, drawn))
             assert np.allclose(found.rest[0], rest[place].ravel(), atol=1e-6)
             assert np.allclose(found.held[0], held[place].ravel(), atol=1e-6)
+
+
+def test_records_on_neither_side_do_not_count() -> None:
+    values, whole = material()
+    kept = np.setdiff1d(np.arange(160), [*whole.members[::7], *whole.others[0][::5]])
+    member = np.isin(kept, whole.members)
+    alone = Assignment(np.flatnonzero(member), np.flatnonzero(~member)[None])
+    among = Assignment(kept[alone.members], kept[alone.others])
+    inside = tuple(split_folds(int(n), 5, stream("f"), 2) for n in (member.sum(), (~member).sum()))
+    for signal in range(6):
+        few, all_ = (
+            fold_measurements(ranks_of(table), signal, folded(assignment, len(table), inside))
+            for table, assignment in ((values[0, kept], alone), (values[0], among))
+        )
+        for name in ("rest", "held", "rate"):
+            assert np.array_equal(getattr(few, name), getattr(all_, name))
 
 
 def test_deployable_auc_equals_that_of_all_pairs() -> None:

@@ -14,8 +14,9 @@ from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assig
 from synthleak.metrics.ranks import ranks_of
 from synthleak.metrics.roc import auc, tpr_at_fpr
 from synthleak.metrics.selection import choose, mean_tpr, pooled_auc
+from synthleak.metrics.statistics import pool
 from synthleak.metrics.statistics.pool import pool_statistics
-from synthleak.metrics.statistics.table import AUC, FEW_OTHERS, tail
+from synthleak.metrics.statistics.table import AUC, FEW_OTHERS, POOL_STATISTICS, tail
 from synthleak.plan.lone import toss, trials_of
 from synthleak.plan.plan import Plan, Trials, designs
 from synthleak.pools.pool import Pool
@@ -74,6 +75,25 @@ def test_every_redraw_equals_the_oracle(tied: bool, limit: float) -> None:
             assert made[0, i, s] == pytest.approx(oracle.auc(members, others), abs=1e-12)
             assert made[1, i, s] == pytest.approx(oracle.tail(members, others, limit), abs=1e-12)
             assert pooled_auc(ranks, assignments[i], s) == pytest.approx(made[0, i, s], abs=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.03, 0.97])
+def test_splits_of_all_cells_equal_running_sums(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last digit: few and many ties, a top that is all tied, more than one block."""
+    rng = stream("splits")
+    values = rng.normal(size=(400, 4))
+    values[:, 1], values[:, 2] = values[:, 1].round(1), values[:, 2].round(0)
+    values[100:, 3] = 5.0
+    ranks = ranks_of(values)
+    assignments = []
+    for number in range(70):
+        member = rng.random(400) < (share if number else 0.0)
+        assignments.append(Assignment(np.flatnonzero(member), np.flatnonzero(~member)[None]))
+    fast = pool_statistics(ranks, assignments, POOL_STATISTICS).values
+    monkeypatch.setattr(pool, "_splits", lambda *_: False)
+    assert np.array_equal(fast, pool_statistics(ranks, assignments, POOL_STATISTICS).values)
 
 
 def test_the_tail_of_a_worked_case() -> None:

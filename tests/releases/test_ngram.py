@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.oracles import ngram as oracle
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Record
 from synthleak.releases.claim import gaussian_sigma
 from synthleak.releases.generators.ngram import (
+    Model,
     Ngram,
     bounded_sum,
+    continuations,
     grams_of,
     noised_sum,
     plain_counts,
@@ -147,3 +150,31 @@ def test_sizes_never_tell_how_many_records_there_were() -> None:
         private = records([f"took it {i}" for i in range(size)])
         assert len(Ngram().generate(request(private, 1.0))) == 30
         assert Ngram().claim(request(private, 1.0)) == Ngram().claim(request((), 1.0))
+
+
+@given(st.lists(sentences, min_size=1, max_size=8), st.integers(0, 5))
+@settings(max_examples=60, deadline=None)
+def test_model_samples_what_the_slow_one_does(texts: list[str], seed: int) -> None:
+    """Cells of no weight, contexts that nothing follows, and every mixture of known orders."""
+    support = public_support(public(texts))
+    rng = np.random.default_rng(seed)
+    weights = np.maximum(rng.normal(0.2, 1.0, len(support)), 0.0).tolist()
+    for mixture in ((0.02, 0.08, 0.9), (0.5, 0.0, 0.5), (0.0, 0.0, 1.0)):
+        fast, slow = (
+            [
+                model.sample(labels, 12, stream(seed, "texts"))
+                for labels in [("x",), (), ("new",)] * 5
+            ]
+            for model in (
+                Model(continuations(support), weights, mixture),
+                oracle.Model(support, weights, mixture),
+            )
+        )
+        assert fast == slow
+
+
+@given(sentences)
+@settings(max_examples=60, deadline=None)
+def test_grams_come_in_the_order_of_the_slow_count(text: str) -> None:
+    record = Record("1", text, ("x",))
+    assert list(grams_of(record).items()) == list(oracle.grams_of(record).items())

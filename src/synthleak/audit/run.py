@@ -24,6 +24,7 @@ from synthleak.audit.steps.observations import check_models, missing_evidence, m
 from synthleak.audit.steps.preconditions import examine
 from synthleak.audit.steps.profiles import discard_profiles
 from synthleak.audit.steps.releases import (
+    account_claims,
     check_awaited,
     check_generators,
     discard_releases,
@@ -144,6 +145,8 @@ def make_missing_releases(
         whole = sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
         progress.say(f"new: {'; '.join(news)}")
         progress.say(f"to make: {missing:,} releases; kept: {whole - missing:,}")
+    if runtime.workers > 1:
+        account_claims(setup)
     made = _make([RELEASES], setup, runtime, progress)
     check_awaited(setup)
     return made

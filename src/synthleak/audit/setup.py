@@ -5,7 +5,7 @@ It can be pickled: a worker gets the whole setup once, and a list of units.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from synthleak.plan.plan import Plan, RecordSet, designs, draw_all
 from synthleak.pools.persons import Persons, persons_of
 from synthleak.pools.pool import Pool
 from synthleak.pools.selection import select_all, written_in
+from synthleak.releases.claim import known_sigmas, learn_sigmas
 from synthleak.releases.generator import Generator, owners_of
 from synthleak.releases.release import Public, Request, public_side
 
@@ -56,7 +57,7 @@ class Setup:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle so that the plug-ins of single files are loaded before what is made of them."""
-        return _empty_setup, (self.files,), {**self.__dict__, "_last": {}}
+        return _empty_setup, (self.files, known_sigmas()), {**self.__dict__, "_last": {}}
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -228,8 +229,9 @@ def release_seed(record_set: RecordSet, name: str, epsilon: float) -> int:
     return derive(record_set.seed, name, repr(epsilon))
 
 
-def _empty_setup(files: tuple[PluginFile, ...]) -> Setup:
+def _empty_setup(files: tuple[PluginFile, ...], sigmas: Mapping[Any, float]) -> Setup:
     use_files(files)
+    learn_sigmas(sigmas)
     return object.__new__(Setup)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from synthleak.core.errors import PoolError
 from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.core.unit import Unit
 from synthleak.corpus.corpus import Corpus, Record

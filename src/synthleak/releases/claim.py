@@ -193,9 +193,31 @@ def stated_claim(epsilon: float, delta: float) -> Claim:
     return Claim(epsilon, delta, accountant="stated by the program, not accounted here")
 
 
-@lru_cache(maxsize=256)
+_sigmas: dict[tuple[float, float, int, float], float] = {}
+
+
 def gaussian_sigma(epsilon: float, delta: float, count: int = 1, rate: float = 1.0) -> float:
-    """Return the noise that gives (ε, δ) for `count` unit-sensitivity Gaussian sums."""
+    """Return the noise that gives (ε, δ) for `count` unit-sensitivity Gaussian sums.
+
+    It takes seconds, so it is found once a process; `known_sigmas` are handed to workers.
+    """
+    asked = (epsilon, delta, count, rate)
+    if asked not in _sigmas:
+        _sigmas[asked] = _gaussian_sigma(*asked)
+    return _sigmas[asked]
+
+
+def known_sigmas() -> dict[tuple[float, float, int, float], float]:
+    """Return what `gaussian_sigma` found in this process so far."""
+    return dict(_sigmas)
+
+
+def learn_sigmas(known: Mapping[tuple[float, float, int, float], float]) -> None:
+    """Let `gaussian_sigma` return what another process of this run found."""
+    _sigmas.update(known)
+
+
+def _gaussian_sigma(epsilon: float, delta: float, count: int, rate: float) -> float:
     import dp_accounting
     from dp_accounting.pld import PLDAccountant
 

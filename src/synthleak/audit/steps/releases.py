@@ -14,6 +14,7 @@ from synthleak.core.identity import digest
 from synthleak.core.store import discard, fetch, name_of
 from synthleak.plan.plan import RecordSet
 from synthleak.releases.claim import Claim
+from synthleak.releases.generator import AccountedGenerator
 from synthleak.releases.release import Header, Synthetic, different_texts, dump_texts, load_texts
 
 
@@ -124,6 +125,15 @@ def missing_releases(setup: Setup) -> list[ReleaseUnit]:
             for start in range(0, len(missing), size)
         ]
     return units
+
+
+def account_claims(setup: Setup) -> None:
+    """Account for the noise of releases that are to be made, here: each worker would for itself."""
+    for cell, position in {unit.cell: unit.sets[0] for unit in missing_releases(setup)}.items():
+        _, generator = setup.generator_of(cell)
+        if isinstance(generator, AccountedGenerator):
+            with naming(cell.generator):
+                generator.claim(setup.request(cell, setup.plans[cell.pool].sets[position]))
 
 
 def make_releases(setup: Setup, unit: ReleaseUnit) -> int:

@@ -10,6 +10,7 @@ import os
 import pickle
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -57,10 +58,16 @@ def run_units(
 
 def _alone(task: Task[Context, Unit], context: Context, unit: Unit) -> int:
     """Do one unit with single-threaded linear algebra, so that sums always add in one order."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1):
+    with _libraries(len(sys.modules)).limit(limits=1):
         return task(context, unit)
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> Any:
+    """Return the libraries with threads; a library comes with a module, so modules are counted."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _spread(

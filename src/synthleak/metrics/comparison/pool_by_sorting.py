@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +26,7 @@ from synthleak.metrics.crossfit.folds import Deployable
 from synthleak.metrics.crossfit.pool import mean_known, ratio
 from synthleak.metrics.ranks import Ranks
 from synthleak.metrics.roc import FPR_LIMIT
-from synthleak.metrics.types import Groups, Ints, Rng, Singles
+from synthleak.metrics.types import Bools, Groups, Ints, Rng, Singles
 
 MANY = 400
 """Records above which a release is compared in this way."""
@@ -47,16 +49,45 @@ class FoldMeasurements:
 
 @dataclass(frozen=True)
 class Folded:
-    """The fold of each record, `fold[target, repeat]`, of `folds` in each repeat.
+    """Who is compared: members and others, each with folds and weights.
 
-    `members` and `others` hold how often each record was drawn, as [draw, target]; 0 for records of
-    the other side.
+    `fold[repeat, cell]` is one of `folds`, and `place[cell]` the place of a cell on its side, -1
+    where it is on neither; `weight[side][draw, place]` says how often a record was drawn.
     """
 
     fold: NDArray[np.int8]
     folds: int
-    members: Floats
-    others: Floats
+    place: NDArray[np.int32]
+    member: Bools
+    weight: tuple[Floats, Floats]
+    inside: tuple[Floats, Floats]
+    """Whether each record of a side is in each fold, as [place, repeat · folds + fold]."""
+
+    @cached_property
+    def some_on_neither_side(self) -> bool:
+        """Whether some cells are not compared."""
+        return bool((self.place < 0).any())
+
+    @cached_property
+    def size(self) -> tuple[Floats, Floats]:
+        """The weight of each side, per draw."""
+        members, others = (side.sum(axis=1, keepdims=True) for side in self.weight)
+        return members, others
+
+    @cached_property
+    def part(self) -> tuple[Floats, Floats]:
+        """The weight of each side in each fold, per draw."""
+        return self.weight[0] @ self.inside[0], self.weight[1] @ self.inside[1]
+
+    @cached_property
+    def bounds(self) -> tuple[Ints, Ints]:
+        """Where each fold begins on a side if its records stand fold by fold, by repeat."""
+        members, others = (
+            side.sum(axis=0).astype(np.int64).reshape(-1, self.folds).cumsum(axis=1)
+            for side in self.inside
+        )
+        first = np.zeros((len(members), 1), dtype=np.int64)
+        return np.hstack([first, members]), np.hstack([first, others])
 
 
 def folded(
@@ -68,75 +99,129 @@ def folded(
     """Write folds and bootstrap weights of members and others by target."""
     sides = (assignment.members, assignment.others[0])
     repeats, folds = inside[0].shape[1:]
-    fold = np.zeros((targets, repeats), dtype=np.int8)
+    fold = np.zeros((repeats, targets), dtype=np.int8)
+    place, member = np.full(targets, -1, dtype=np.int32), np.zeros(targets, dtype=np.bool_)
+    for side, where in zip(sides, inside, strict=True):
+        fold[:, side] = where.argmax(axis=2).T
+        place[side] = np.arange(len(side))
+    member[sides[0]] = True
     drawn = weight or (np.ones((1, len(sides[0]))), np.ones((1, len(sides[1]))))
-    weights = np.zeros((2, len(drawn[0]), targets))
-    for place, (side, where, count) in enumerate(zip(sides, inside, drawn, strict=True)):
-        fold[side] = where.argmax(axis=2)
-        weights[place][:, side] = count
-    return Folded(fold, folds, weights[0], weights[1])
+    flat = [where.reshape(len(where), -1).astype(np.float64) for where in inside]
+    return Folded(fold, folds, place, member, drawn, (flat[0], flat[1]))
 
 
-class _Sorted:
-    """Records in the order of one signal, or fold by fold: ties within a fold form a run."""
+class _Lineup:
+    """Records of both sides in the order of one signal, perhaps fold by fold.
 
-    def __init__(self, order: Ints, score: NDArray[np.int32], fold: NDArray[np.int8]) -> None:
-        self.order = order
-        tied = (score[order][1:] == score[order][:-1]) & (fold[order][1:] == fold[order][:-1])
-        first = np.concatenate([[True], ~tied])
-        self._run = np.cumsum(first) - 1
-        self._starts = np.flatnonzero(first)
-        self._ends = np.concatenate([self._starts[1:], [len(order)]])
+    `own` and `others` are the places of the records of one side and of the other, in this order. Of
+    the others, those before `below[m]` score lower than the m-th of its own, and those before
+    `upto[m]` score no higher, or are in an earlier fold.
+    """
 
-    def counts(self, weight: Floats) -> tuple[Floats, Floats]:
-        """Return, per record, the weight of all that score lower, and of all that score no higher.
+    def __init__(self, own: Bools, place: NDArray[np.int32], first: Bools) -> None:
+        at = np.flatnonzero(own)
+        self.own, self.others = place.take(at), place.take(np.flatnonzero(~own))
+        if first.all():  # before the m-th of its own come m of its own; the rest are others
+            self.below = self.upto = at - np.arange(len(at))
+            return
+        edges = np.append(np.flatnonzero(first), len(own))
+        passed = edges - np.searchsorted(at, edges)
+        run = np.cumsum(first, dtype=np.int32).take(at)
+        self.below, self.upto = passed.take(run - 1), passed.take(run)
 
-        `weight` is [draw, target]; the results are in sorted order.
-        """
-        sums = np.zeros((len(weight), len(self.order) + 1))
-        np.cumsum(weight[:, self.order], axis=1, out=sums[:, 1:])
-        return sums[:, self._starts][:, self._run], sums[:, self._ends][:, self._run]
+    def outscored(self, running: Floats) -> Floats:
+        """Return how many others score lower, plus how many score no higher, per draw."""
+        both = running.take(self.below, axis=1)
+        if self.upto is self.below:
+            both *= 2
+        else:
+            both += running.take(self.upto, axis=1)
+        return both
+
+
+def _running(weight: Floats, order: NDArray[np.int32]) -> Floats:
+    """Return the weight of all records that come before each place in an order, per draw."""
+    sums = np.zeros((len(weight), len(order) + 1))
+    np.cumsum(weight.take(order, axis=1), axis=1, out=sums[:, 1:])
+    return sums
 
 
 def fold_measurements(ranks: Ranks, signal: int, where: Folded) -> FoldMeasurements:
-    """Evaluate a signal in and without every fold."""
-    score, members, others = ranks.low[signal], where.members, where.others
-    order = np.empty(len(score), dtype=np.int64)
-    order[ranks.place[signal]] = np.arange(len(score))
-    everybody = _Sorted(order, score, np.zeros(len(score), dtype=np.int8))
-    sizes = members.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
-    below, upto = everybody.counts(others)
-    won = np.zeros_like(members)  # twice the wins of members over others that involve each record
-    won[:, order] = members[:, order] * (below + upto)
-    total = won.sum(axis=1, keepdims=True)
-    below, upto = everybody.counts(members)
-    won[:, order] += others[:, order] * (2 * sizes[0] - below - upto)
-    rest, held, rate = [], [], []
-    for fold in where.fold.T:
-        own = _Sorted(order[np.argsort(fold[order], kind="stable")], score, fold)
-        place = fold[own.order]
-        mine, theirs = (
-            _by_fold(side[:, own.order], place, where.folds) for side in (members, others)
-        )
-        start = np.concatenate([np.zeros((len(theirs), 1)), theirs.cumsum(axis=1)[:, :-1]], axis=1)
-        below, upto = (side - start[:, place] for side in own.counts(others))
-        weight = members[:, own.order]
-        wins = _by_fold(weight * (below + upto), place, where.folds)
-        alarms = theirs[:, place] - below
-        found = weight * (alarms <= (FPR_LIMIT + 1e-6) * theirs[:, place])
-        left = total - _by_fold(won[:, own.order], place, where.folds) + wins
-        rest.append(ratio(left, 2 * (sizes[0] - mine) * (sizes[1] - theirs)))
-        held.append(ratio(wins, 2 * mine * theirs))
-        rate.append(ratio(_by_fold(found, place, where.folds), mine))
-    return FoldMeasurements(*(np.concatenate(part, axis=1) for part in (rest, held, rate)))
+    """Evaluate a signal in and without every fold.
+
+    Weights are whole numbers, so every sum is exact, in whatever order it is added up.
+    """
+    order = np.empty(ranks.low.shape[1], dtype=np.int32)
+    order[ranks.place[signal]] = np.arange(len(order), dtype=np.int32)
+    if where.some_on_neither_side:
+        order = order[where.place[order] >= 0]
+    score, place, member = (
+        of_cell.take(order) for of_cell in (ranks.low[signal], where.place, where.member)
+    )
+    total, involved = _won(place, member, _first(score), where)
+    made = np.empty((3, *involved.shape))
+    for repeat, fold in enumerate(where.fold):
+        here = fold.take(order)
+        own = np.argsort(here, kind="stable")
+        first = _first(score.take(own), here.take(own))
+        lineup = _Lineup(member.take(own), place.take(own), first)
+        columns = slice(repeat * where.folds, (repeat + 1) * where.folds)
+        mine, theirs = (part[:, columns] for part in where.part)
+        wins, found = _within_folds(lineup, where, repeat, mine)
+        left = total - involved[:, columns] + wins
+        made[0, :, columns] = ratio(left, 2 * (where.size[0] - mine) * (where.size[1] - theirs))
+        made[1, :, columns] = ratio(wins, 2 * mine * theirs)
+        made[2, :, columns] = ratio(found, mine)
+    return FoldMeasurements(*made)
 
 
-def _by_fold(values: Floats, fold: NDArray[np.int8], folds: int) -> Floats:
-    """Return the sum of `values[draw, record]` in each fold; records are sorted by fold."""
-    ends = np.searchsorted(fold, np.arange(folds + 1))
-    sums = np.zeros((len(values), values.shape[1] + 1))
-    np.cumsum(values, axis=1, out=sums[:, 1:])
-    return sums[:, ends[1:]] - sums[:, ends[:-1]]
+def _first(score: NDArray[np.int32], fold: NDArray[np.int8] | None = None) -> Bools:
+    """Say where a new score begins, or a new fold: ties within a fold form a run."""
+    first = np.ones(len(score), dtype=np.bool_)
+    np.not_equal(score[1:], score[:-1], out=first[1:])
+    if fold is not None:
+        first[1:] |= fold[1:] != fold[:-1]
+    return first
+
+
+def _won(
+    place: NDArray[np.int32], member: Bools, first: Bools, where: Folded
+) -> tuple[Floats, Floats]:
+    """Return twice the wins of members over others: all, and those that involve each fold."""
+    involved: list[Floats] = []
+    for side, own in enumerate((member, ~member)):
+        lineup = _Lineup(own, place, first)
+        both = lineup.outscored(_running(where.weight[1 - side], lineup.others))
+        if side == 1:
+            np.subtract(2 * where.size[0], both, out=both)
+        won = np.empty_like(where.weight[side])
+        won[:, lineup.own] = both
+        won *= where.weight[side]
+        involved.append(won @ where.inside[side])
+        if side == 0:
+            total = won.sum(axis=1, keepdims=True)
+    return total, involved[0] + involved[1]
+
+
+def _within_folds(
+    lineup: _Lineup, where: Folded, repeat: int, mine: Floats
+) -> tuple[Floats, Floats]:
+    """Return twice the wins of members, and the members found at 5% FPR, within each fold."""
+    running = _running(where.weight[1], lineup.others)
+    both, weight = lineup.outscored(running), where.weight[0].take(lineup.own, axis=1)
+    wins, found = np.empty((2, *mine.shape))
+    members, others = (pairwise(side[repeat].tolist()) for side in where.bounds)
+    for fold, ((start, stop), (first, last)) in enumerate(zip(members, others, strict=True)):
+        before, after = running[:, first, None], running[:, last, None]
+        wins[:, fold] = np.einsum("dm,dm->d", weight[:, start:stop], both[:, start:stop])
+        wins[:, fold] -= 2 * before[:, 0] * mine[:, fold]
+        # A member counts if few enough others score as high: the others' order tells where.
+        many = after - running[:, first:last] > (FPR_LIMIT + 1e-6) * (after - before)
+        least = first + many.sum(axis=1)
+        top = slice(start + int(np.searchsorted(lineup.below[start:stop], least.min())), stop)
+        reached = lineup.below[top] >= least[:, None]
+        found[:, fold] = np.where(reached, weight[:, top], 0.0).sum(axis=1)
+    return wins, found
 
 
 class SortedPoolComparison(PoolComparison):

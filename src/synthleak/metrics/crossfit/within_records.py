@@ -25,6 +25,8 @@ from synthleak.metrics.statistics.within_records import doubled_ranks, idle, rec
 from synthleak.metrics.types import Bools, Groups, Rng, Signals, Singles
 
 FEW_INSTANCES = 2 * FOLDS
+BLOCK = 16
+"""Signals that are evaluated together: what 200 assignments make of them stays in the cache."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,14 @@ def fold_measurements(values: Floats, coins: Bools, inside: Singles) -> FoldMeas
     sets = values.shape[0]
     if sets < FEW_INSTANCES:
         return _over_records(values, coins, inside)
+    signals = range(0, values.shape[2], BLOCK)
+    parts = [_fold_block(values[:, :, n : n + BLOCK], coins, inside) for n in signals]
+    return FoldMeasurements(
+        np.concatenate([part.rest for part in parts]), np.concatenate([part.held for part in parts])
+    )
+
+
+def _fold_block(values: Floats, coins: Bools, inside: Singles) -> FoldMeasurements:
     rest, held = _Sum(values.shape[1]), _Sum(values.shape[1])
     for rank_rest, rank_held, member in _each_record(values, coins, inside):
         rest.add(*_share(rank_rest, member, 1 - inside))
@@ -66,8 +76,11 @@ class _Sum:
 
     def add(self, share: Floats, idle: Bools) -> None:
         """Add one record."""
-        self._total = self._total + share
-        self._missing = self._missing + idle
+        if self._total.ndim == 1:
+            self._total, self._missing = share, idle.astype(np.float64)
+        else:
+            self._total += share
+            self._missing += idle
 
     def mean(self) -> Floats:
         """Return the mean over the records that compare something."""
@@ -128,13 +141,21 @@ def doubled_wins(scores: Floats) -> Singles:
 def _share(ranks: Singles, member: Singles, inside: Singles) -> tuple[Floats, Bools]:
     """Return AUC_x per [signal, assignment, fold] from doubled ranks; 0.5 if none compare."""
     signals, sets, folds = ranks.shape
-    sums = member @ ranks.transpose(1, 0, 2).reshape(sets, -1)
-    sums = sums.reshape(len(member), signals, folds).transpose(1, 0, 2).astype(np.float64)
+    flat: Singles = member @ ranks.transpose(1, 0, 2).reshape(sets, -1)
+    sums = flat.reshape(len(member), signals, folds).transpose(1, 0, 2).astype(np.float64)
     joined = (member @ inside).astype(np.float64)
     compared = joined * (inside.sum(axis=0) - joined)
-    wins = sums - joined**2
-    result: Floats = np.divide(wins, 2 * compared, out=np.full_like(wins, 0.5), where=compared > 0)
-    return result, compared == 0
+    return _divided(sums, joined, compared)
+
+
+def _divided(sums: Floats, joined: Floats, compared: Floats) -> tuple[Floats, Bools]:
+    """Return the share of wins among `compared` pairs, in place; 0.5, and True, without pairs."""
+    nothing = compared == 0
+    sums -= joined**2
+    sums /= 2 * np.where(nothing, 1.0, compared)
+    if nothing.any():
+        sums[:, nothing] = 0.5
+    return sums, nothing
 
 
 def _over_records(values: Floats, coins: Bools, inside: Singles) -> FoldMeasurements:
@@ -169,25 +190,22 @@ def held_tpr(ranks: Ranks, coins: Bools, inside: Singles, choices: Sequence[Sign
     for fold, members in enumerate(inside.T > 0):
         here = (cells[members] if by_set else cells[:, members]).ravel()
         joined = coins.reshape(count, -1)[:, here]
-        for signal in np.unique(chosen[:, :, fold]):
-            who = chosen[:, :, fold] == signal
-            some = np.flatnonzero(who.any(axis=0))
-            rate = np.zeros(count)
-            rate[some] = _tpr(ranks.low[signal, here], joined[some])
-            total += np.where(who, rate, 0.0)
+        wanted, place = np.unique(
+            chosen[:, :, fold] * count + np.arange(count), return_inverse=True
+        )
+        signal, assignment = np.divmod(wanted, count)
+        rates = _tpr(ranks.low[signal[:, None], here], joined[assignment])
+        total += rates[place].reshape(total.shape)
     rate_of_all: Floats = total / inside.shape[1]
     return rate_of_all
 
 
-def _tpr(scores: NDArray[np.int32], joined: Bools) -> Floats:
-    """Return TPR at 5% FPR of one signal for many assignments of the same cells."""
-    order = np.argsort(-scores, kind="stable")
-    falling = -scores[order]
-    last = np.searchsorted(falling, falling, side="right") - 1
-    member = joined[:, order]
-    alarms = np.cumsum(~member, axis=1)[:, last]
-    others = np.maximum((~member).sum(axis=1, keepdims=True), 1)
-    found = (member & (alarms <= FPR_LIMIT * others + 1e-9)).sum(axis=1)
+def _tpr(scores: NDArray[np.int32], member: Bools) -> Floats:
+    """Return TPR at 5% FPR of each row of ranks: the members above all but 5% of the others."""
+    others = np.sort(np.where(member, -1, scores), axis=1)
+    allowed = np.floor(FPR_LIMIT * np.maximum((~member).sum(axis=1), 1) + 1e-9).astype(np.int64)
+    threshold = np.take_along_axis(others, others.shape[1] - 1 - allowed[:, None], axis=1)
+    found = (member & (scores > threshold)).sum(axis=1)
     rate: Floats = found / np.maximum(member.sum(axis=1), 1)
     return rate
 
@@ -222,9 +240,7 @@ def _weighed(ranks: Singles, member: Bools, side: Singles) -> tuple[Floats, Bool
     sums = np.einsum("kmc,mc->kc", ranks, inside).astype(np.float64)
     joined = inside.sum(axis=0, dtype=np.float64)
     compared = joined * (side.sum(axis=0, dtype=np.float64) - joined)
-    top = sums - joined**2
-    result: Floats = np.divide(top, 2 * compared, out=np.full_like(top, 0.5), where=compared > 0)
-    return result, compared == 0
+    return _divided(sums, joined, compared)
 
 
 def resampled_records(

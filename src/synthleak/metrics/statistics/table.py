@@ -63,12 +63,14 @@ class PoolStatistic(Statistic):
     `per_member(below, upto, total)` gets the numbers of non-members that score lower than a member,
     that score no higher, and of all; its largest value is `total`, which counts as 1. An assignment
     without members or without others counts as `empty`. A statistic that `needs_many_others` is
-    used where 500 non-members or more are planned.
+    used where 500 non-members or more are planned. With a `limit`, members count 0 whom more than
+    this share of the non-members reaches.
     """
 
     per_member: Callable[[Floats, Floats, Floats], Floats]
     empty: float
     needs_many_others: bool = False
+    limit: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,9 @@ def tail(name: str, limit: float, column: str, *, needs_many_others: bool = Fals
 
     title = f"mean TPR up to {100 * limit:g}% FPR"
     heading = f"Tail {100 * limit:g}%"
-    return PoolStatistic(name, title, "tail", heading, column, per_member, 0.0, needs_many_others)
+    return PoolStatistic(
+        name, title, "tail", heading, column, per_member, 0.0, needs_many_others, limit
+    )
 
 
 def _mean_auc(shares: Floats, idle: Bools) -> Floats:

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, compress
 from typing import ClassVar
 
 import numpy as np
@@ -33,6 +35,8 @@ from synthleak.releases.release import Public, Request, Synthetic
 ORDERS = 3
 END = "\x03"
 Gram = tuple[str, ...]
+Continuations = dict[Gram, tuple[list[str], list[int]]]
+Options = tuple[list[str], list[float]]
 
 _WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 _GLUED = re.compile(r"\s+([.,;:!?)\]%])|([(\[])\s+")
@@ -68,12 +72,13 @@ class Ngram(PersonAccounting):
         rng = stream(request.seed, "ngram")
         if math.isinf(request.epsilon):
             counts = plain_counts(request.records)
-            model = Model(counts, counts.values(), self.weights)
+            model = Model(continuations(counts), list(counts.values()), self.weights)
         else:
             support = public_support(request.public)
             own, sigma = self.contributions(request), gaussian_sigma(request.epsilon, request.delta)
             cells = noised_sum(own, support, sigma, rng)
-            model = Model(support, cells.tolist(), self.weights)
+            following = request.public.remember("ngrams", lambda: continuations(support))
+            model = Model(following, cells.tolist(), self.weights)
         classes = request.draw_classes(rng)
         return [Synthetic(model.sample(c, self.max_words, rng), c) for c in classes]
 
@@ -81,12 +86,12 @@ class Ngram(PersonAccounting):
 def grams_of(record: Record) -> Counter[Gram]:
     """Count the n-grams of a record, all orders together; its class opens the text as a word."""
     words = [class_word(record.labels), *_WORD.findall(record.text), END]
-    return Counter(
-        tuple(words[end - order + 1 : end + 1])
-        for end in range(1, len(words))
-        for order in range(1, ORDERS + 1)
-        if end - order + 1 >= 0
-    )
+    grams: list[Gram] = []
+    for end in range(1, len(words)):
+        grams += [(words[end],), (words[end - 1], words[end])]
+        if end > 1:
+            grams.append((words[end - 2], words[end - 1], words[end]))
+    return Counter(grams)
 
 
 def class_word(labels: Labels) -> str:
@@ -145,45 +150,68 @@ def public_support(public: Public) -> dict[Gram, int]:
     return public.remember("ngram support", make)
 
 
+def continuations(grams: Iterable[Gram]) -> Continuations:
+    """Return the words that follow each context, and the cells of their n-grams."""
+    following: Continuations = {}
+    for cell, gram in enumerate(grams):
+        words, cells = following.setdefault(gram[:-1], ([], []))
+        words.append(gram[-1])
+        cells.append(cell)
+    return following
+
+
 class Model:
-    """Samples texts from n-gram weights; an order without the context gives way to a lower one."""
+    """Samples texts from n-gram weights; an order without the context gives way to a lower one.
+
+    A release visits few contexts of a support: the weights of one are summed when it is first met.
+    """
 
     def __init__(
-        self, grams: Iterable[Gram], weights: Iterable[float], mixture: Sequence[float]
+        self, following: Continuations, weights: Sequence[float], mixture: Sequence[float]
     ) -> None:
-        following: dict[Gram, tuple[list[str], list[float]]] = defaultdict(lambda: ([], []))
-        for gram, weight in zip(grams, weights, strict=True):
-            if weight > 0:
-                words, masses = following[gram[:-1]]
-                words.append(gram[-1])
-                masses.append(weight)
-        self._next = {
-            context: (words, np.cumsum(masses)) for context, (words, masses) in following.items()
-        }
-        self._mixture = mixture
+        self._following, self._weights, self._mixture = following, weights, mixture
+        self._options: dict[Gram, Options | None] = {}
+        self._choices: dict[Gram, tuple[list[Options], list[float]]] = {}
 
     def sample(self, labels: Labels, longest: int, rng: np.random.Generator) -> str:
         """Sample one text of a class."""
         words: list[str] = [class_word(labels)]
         draws = rng.random((longest, 2))
         for choose, pick in draws.tolist():
-            word = self._word(words, choose, pick)
+            context = tuple(words[1 - ORDERS :])
+            if (choices := self._choices.get(context)) is None:
+                choices = self._choices[context] = self._choices_after(context)
+            options, shares = choices
+            if not options:
+                break
+            following, mass = options[bisect_left(shares, choose * shares[-1])]
+            word = following[min(bisect_left(mass, pick * mass[-1]), len(following) - 1)]
             if word == END:
                 break
             words.append(word)
         return _join(words[1:])
 
-    def _word(self, words: Sequence[str], choose: float, pick: float) -> str:
-        contexts = [()] + [tuple(words[-n:]) for n in range(1, ORDERS) if n <= len(words)]
-        known = [
-            (context, order) for order, context in enumerate(contexts) if context in self._next
+    def _choices_after(self, context: Gram) -> tuple[list[Options], list[float]]:
+        """Return the options of every order that knows the context, and the orders' shares."""
+        found = [
+            (self._options_after(context[len(context) - order :]), self._mixture[order])
+            for order in range(len(context) + 1)
         ]
-        if not known:
-            return END
-        shares = np.cumsum([self._mixture[order] for _, order in known])
-        context, _ = known[int(np.searchsorted(shares, choose * shares[-1]))]
-        options, mass = self._next[context]
-        return options[min(int(np.searchsorted(mass, pick * mass[-1])), len(options) - 1)]
+        known = [(options, share) for options, share in found if options is not None]
+        return [options for options, _ in known], list(accumulate(share for _, share in known))
+
+    def _options_after(self, context: Gram) -> Options | None:
+        """Return the words of positive weight after a context, with their summed weights."""
+        if context in self._options:
+            return self._options[context]
+        words, cells = self._following.get(context, ([], []))
+        masses = [self._weights[cell] for cell in cells]
+        there = [mass > 0 for mass in masses]
+        options = None
+        if any(there):
+            options = list(compress(words, there)), list(accumulate(compress(masses, there)))
+        self._options[context] = options
+        return options
 
 
 def _join(words: Sequence[str]) -> str:

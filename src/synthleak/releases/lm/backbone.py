@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from io import StringIO
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from synthleak.core.errors import GeneratorError, MissingExtra
+from synthleak.releases.lm.converted import CONFIG, Copy
 
 SMOLLM2 = "smollm2"
 
@@ -62,12 +63,7 @@ def load_backbone(name: str, device: str, dtype: str, revision: str | None = Non
     torch, transformers = require_llm()
     place, options = _source_of(name, revision)
     try:
-        # The library's own bars would run through ours.
-        with redirect_stderr(StringIO()), _read_once(options):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
-            model = transformers.AutoModelForCausalLM.from_pretrained(
-                place, dtype=getattr(torch, dtype), attn_implementation="sdpa", **options
-            )
+        tokenizer, model = _read_model(torch, transformers, place, dtype, options)
     except (OSError, ValueError, KeyError) as error:
         raise _missing(name, revision, "loaded as a causal language model", error) from None
     model.requires_grad_(False)
@@ -85,6 +81,32 @@ def load_backbone(name: str, device: str, dtype: str, revision: str | None = Non
         end=_end_of(model, tokenizer, name),
         context=int(getattr(model.config, "max_position_embeddings", 0) or 1 << 20),
     )
+
+
+def _read_model(
+    torch: Any, transformers: Any, place: str, dtype: str, options: Mapping[str, str]
+) -> tuple[Any, Any]:
+    """Return tokenizer and model: of a GGUF file from its converted copy, made if there is none."""
+
+    def read(place: str, options: Mapping[str, str]) -> tuple[Any, Any]:
+        # The library's own bars would run through ours.
+        with redirect_stderr(StringIO()), _read_once(options):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                place, dtype=getattr(torch, dtype), attn_implementation="sdpa", **options
+            )
+        return tokenizer, model
+
+    if "gguf_file" not in options:
+        return read(place, options)
+    copy = Copy(Path(place, options["gguf_file"]), dtype)
+    if (found := copy.find()) is not None:
+        # The digests hold, but another process may be replacing it.
+        with suppress(OSError, ValueError, KeyError):
+            return read(str(found), {})
+    tokenizer, model = read(place, options)
+    copy.write(model, tokenizer)
+    return tokenizer, model
 
 
 def _reads_ahead(torch: Any, model: Any) -> bool:
@@ -179,6 +201,11 @@ def depth_of(name: str, revision: str | None = None) -> int:
     """Return how many layers a backbone has, without loading its weights."""
     _, transformers = require_llm()
     place, options = _source_of(name, revision)
+    if "gguf_file" in options:
+        for dtype in ("bfloat16", "float32"):
+            if (found := Copy(Path(place, options["gguf_file"]), dtype).find(CONFIG)) is not None:
+                place, options = str(found), {}
+                break
     try:
         config = transformers.AutoConfig.from_pretrained(place, **options)
     except (OSError, ValueError, KeyError) as error:
