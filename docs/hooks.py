@@ -1,7 +1,7 @@
 """What mkdocs does not know: pages outside docs/, pages made from the code, and links to both.
 
-The same Markdown is read in the repository and on the site. Links are those of the repository; here they
-are led to the page of the site, and a link to a file that is no page becomes the file's name.
+The same Markdown is read in the repository and on the site. Its links are those of the repository.
+Here they are led to pages of the site; a link to a file without a page becomes the file's name.
 """
 
 from __future__ import annotations
