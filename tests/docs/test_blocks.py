@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.doc_blocks import COMMAND, LANGUAGES, Reader, blocks_of
+from support.doc_blocks import COMMAND, LANGUAGES, Reader, blocks_of, follow
 from synthleak import Runtime, run
-from synthleak.core.plugins import use_files
 from synthleak.core.spec import load_spec
 from synthleak.core.toml import dump_toml
 from synthleak.corpus.demo import write_demo
@@ -19,8 +17,6 @@ from synthleak.preflight.files import json_lines
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-UPDATE = "SYNTHLEAK_UPDATE_DOCS"
-"""A variable that, if set, writes what commands print into the pages."""
 FILES = {"train": slice(0, 50), "held": slice(50, 100), "synthetic": slice(100, 150)}
 SPEC: dict[str, Any] = {
     "seed": 3,
@@ -62,15 +58,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Yield the folder that a reader works in."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("webbrowser.open", lambda *_: True)
-    yield tmp_path
-    use_files([])
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_blocks_name_their_language(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
@@ -81,10 +68,6 @@ def test_blocks_name_their_language(page: Path) -> None:
         assert not hidden or block.reason, f"{where}: commands are `sh` or `console`"
     fences = [line for line in text.splitlines() if line.startswith("```")]
     assert len(fences) == 2 * len(blocks_of(text)), f"{page.name}: a block that is not read"
-
-
-def test_tutorial(folder: Path) -> None:
-    follow(ROOT / "docs" / "tutorial.md", Reader(folder))
 
 
 RUN = [
@@ -104,21 +87,3 @@ def test_page(page: Path, folder: Path, world: Path) -> None:
     texts = [record.text for record in write_demo(200, 2)]
     members, holdout, release = (texts[part] for part in FILES.values())
     follow(page, Reader(folder, {"members": members, "holdout": holdout, "release": release}))
-
-
-def follow(page: Path, reader: Reader) -> None:
-    """Do what a page says, from its first block to its last."""
-    text = page.read_text(encoding="utf-8")
-    update = bool(os.environ.get(UPDATE))
-    for block in blocks_of(text):
-        try:
-            reader.follow(block)
-        except AssertionError as error:
-            if not update or block.language != "console":
-                raise AssertionError(f"{page.name}, line {block.line}: {error}") from None
-    if update:
-        for block in reversed(blocks_of(text)):
-            if block.start in reader.printed:
-                end = block.start + len(block.code)
-                text = text[: block.start] + reader.printed[block.start] + text[end:]
-        page.write_text(text, encoding="utf-8")

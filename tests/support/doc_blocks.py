@@ -7,7 +7,7 @@ Every block names its language. What is not run says why, in a comment right bef
 | language | is run by |
 |---|---|
 | console | the command line; below `$ command` is what it prints; `...`: any lines |
-| sh | the command line, or a shell if a line is no `synthleak` |
+| sh | the command line, or a shell if a line starts another program |
 | python | this Python; a `title` is a file to write instead |
 | toml | the parser of specs; a `title` is a file to write |
 | text | nobody: pictures and formulas |
@@ -38,6 +38,8 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 NUMBER = re.compile(r"[+-]?\d[\d,]*\.\d+")
+UPDATE = "SYNTHLEAK_UPDATE_DOCS"
+"""A variable that, if set, writes what commands print into the pages."""
 COMMAND = re.compile(r"^\s*(\$ |synthleak |make |pip |python )", re.MULTILINE)
 
 
@@ -146,6 +148,24 @@ class Reader:
         )
         assert done.returncode == 0, f"{code}\n{done.stderr}"
         return _trimmed(done.stdout)
+
+
+def follow(page: Path, reader: Reader) -> None:
+    """Do what a page says, from its first block to its last."""
+    text = page.read_text(encoding="utf-8")
+    update = bool(os.environ.get(UPDATE))
+    for block in blocks_of(text):
+        try:
+            reader.follow(block)
+        except AssertionError as error:
+            if not update or block.language != "console":
+                raise AssertionError(f"{page.name}, line {block.line}: {error}") from None
+    if update:
+        for block in reversed(blocks_of(text)):
+            if block.start in reader.printed:
+                end = block.start + len(block.code)
+                text = text[: block.start] + reader.printed[block.start] + text[end:]
+        page.write_text(text, encoding="utf-8")
 
 
 def sessions(code: str) -> Iterator[tuple[str, str]]:
