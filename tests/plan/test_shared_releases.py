@@ -14,6 +14,7 @@ from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection, LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.plan.plan import designs
+from synthleak.preflight.preview import count_observations, count_releases
 
 POOLS = [
     {"name": "outlier", "rule": "outlier", "percentile": 90, "size": 10},
@@ -45,6 +46,8 @@ def test_one_set_of_releases_serves_all_pools() -> None:
     assert all(sets == first for sets in others)
     separate = setup_of(share_releases=False)
     assert sum(len(unit.sets) for unit in missing_releases(separate)) == 18
+    assert (count_releases(setup), count_releases(separate)) == (6, 18)
+    assert count_observations(setup) == count_observations(separate)
 
 
 def test_no_target_of_any_pool_is_background() -> None:

@@ -314,6 +314,13 @@ def test_check_finds_a_missing_program(make: Make, tmp_path: Path) -> None:
     assert "cannot be started (Exec format error)" in complaint(bare)
 
 
+def test_python_of_a_virtual_environment_is_not_followed(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "environment" / "python").symlink_to(sys.executable)
+    generator = make(argv=["environment/python", "program.sh", "{train}", "{out}"])
+    assert generator.argv[0] == str(tmp_path / "environment" / "python")
+
+
 def test_argv_must_pass_the_placeholders(make: Make) -> None:
     with pytest.raises(SpecError, match=r"argv must pass \{out\} to the program"):
         make(argv=["sh", "program.sh", "{train}"])

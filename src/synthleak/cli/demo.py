@@ -20,9 +20,10 @@ from synthleak.cli.run import show
     show_default=True,
     help="The run folder.",
 )
+@click.option("--records", metavar="FILE", type=PATH, help="Only write the corpus, as JSON Lines.")
 @wide_option
 @work_options
-def demo(out: Path, wide: bool, how: How) -> None:
+def demo(out: Path, records: Path | None, wide: bool, how: How) -> None:
     """Run a whole audit on the built-in corpus and generator.
 
     The corpus is invented patient messages; the generator is a word-trigram model, without privacy
@@ -32,7 +33,27 @@ def demo(out: Path, wide: bool, how: How) -> None:
     from synthleak.audit.run import run
     from synthleak.core.spec import load_spec
 
+    if records is not None:
+        click.echo(f"wrote {write_records(records):,} invented records to {records}")
+        return
     spec = load_spec(Path(str(files("synthleak.cli").joinpath("templates/demo.toml"))))
     show(run(spec, out, runtime=how.runtime, progress=how.progress), how, wide=wide)
     if not how.quiet and not how.as_json:
         click.echo(f"Open {out / 'report.html'} in a browser. Then your own: synthleak init")
+
+
+def write_records(path: Path) -> int:
+    """Write the records of the demo to a file, to try other commands with; return how many."""
+    from synthleak.core.errors import UserError
+    from synthleak.core.store import cannot_write, write_whole
+    from synthleak.corpus.readers.demo import Demo
+    from synthleak.preflight.files import json_lines
+
+    if path.exists():
+        raise UserError("the file already exists", str(path), "name another")
+    rows = [{"id": r.id, "text": r.text, "labels": list(r.labels)} for r in Demo().read()]
+    try:
+        write_whole(path, json_lines(rows))
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    return len(rows)

@@ -32,6 +32,7 @@ from synthleak.cli.purge import purge
 from synthleak.cli.report import report
 from synthleak.cli.run import run
 from synthleak.cli.selftest import selftest
+from synthleak.cli.split import split
 from synthleak.cli.status import status
 from synthleak.cli.verify import verify
 from synthleak.core.errors import SynthleakError, one_line
@@ -67,6 +68,7 @@ SECTIONS = {
     "Before an audit": {
         demo: "run a whole audit on the built-in corpus",
         init: "write a commented spec to start from",
+        split: "split records at random, before a release is made",
         corpus: "show the records and pools of a spec",
         plan: "show what an audit will do, cost and find",
         canaries: "write canaries to train with, and check them later",

@@ -65,9 +65,9 @@ class PluginSection(BaseModel):
 class CorpusSection(PluginSection):
     """`[corpus]`: which records, read by which reader."""
 
-    reader: str
-    name: Name | None = None
-    description: str = ""
+    reader: str = Field(description="who reads the records: synthleak list readers")
+    name: Name | None = Field(default=None, description="how tables call it; the file's name")
+    description: str = Field(default="", description="one line on what the records are")
 
 
 class EncoderSection(PluginSection):
@@ -84,8 +84,8 @@ class EncoderSection(PluginSection):
 class EncodersSection(Frozen):
     """`[encoders]`: who turns text into vectors, for pools and for evidence (docs/method.md §2)."""
 
-    pools: EncoderSection = EncoderSection()
-    evidence: EncoderSection = EncoderSection()
+    pools: EncoderSection = Field(default=EncoderSection(), description="to find outliers")
+    evidence: EncoderSection = Field(default=EncoderSection(), description="to score releases")
 
 
 class PoolSection(PluginSection):
@@ -94,26 +94,36 @@ class PoolSection(PluginSection):
     An `optional` pool whose rule selects nobody is left out instead of being an error.
     """
 
-    name: Name
-    rule: str
-    optional: bool = False
+    name: Name = Field(description="how tables call it")
+    rule: str = Field(description="who is selected: synthleak list pools")
+    optional: bool = Field(default=False, description="left out where its rule selects nobody")
 
 
 class GameSection(Frozen):
     """`[game]`: how the membership game is played (docs/method.md §4)."""
 
-    design: str = "lone"
-    instances: int = Field(default=100, ge=1)
-    records: int | Literal["auto"] = "auto"
-    release_size: int | Literal["auto"] = "auto"
-    adjacency: Adjacency = "replace"
-    candidates: int = Field(default=20, ge=1)
-    rounds: int = Field(default=50, ge=1)
-    references: int = Field(default=4, ge=2)
-    auxiliary: float = Field(default=0.5, gt=0, lt=1)
-    unit: Unit = "record"
-    max_records: int = Field(default=10, ge=1)
-    share_releases: bool = False
+    design: str = Field(default="lone", description="lone: one target at a time; cohort: all")
+    instances: int = Field(default=100, ge=1, description="private sets, and releases, per pool")
+    records: int | Literal["auto"] = Field(
+        default="auto", description="N; auto: 500, or 200 with fewer than 600 candidates"
+    )
+    release_size: int | Literal["auto"] = Field(
+        default="auto", description="synthetic records per release; auto: N"
+    )
+    adjacency: Adjacency = Field(
+        default="replace", description="a missing target is replaced, or only left out (add)"
+    )
+    candidates: int = Field(default=20, ge=1, description="lone: non-members per instance")
+    rounds: int = Field(default=50, ge=1, description="lone: draws of non-members")
+    references: int = Field(default=4, ge=2, description="sets that calibrate S2 and S3; even")
+    auxiliary: float = Field(
+        default=0.5, gt=0, lt=1, description="share of the other records that an attacker knows"
+    )
+    unit: Unit = Field(default="record", description="what a target is")
+    max_records: int = Field(default=10, ge=1, description="of a person, at most")
+    share_releases: bool = Field(
+        default=False, description="cohort: all pools share one set of releases"
+    )
 
     @property
     def persons(self) -> bool:
@@ -158,13 +168,17 @@ class GameSection(Frozen):
 class GeneratorSection(PluginSection):
     """`[[generator]]`: a generator and the privacy budgets it is audited at (docs/method.md §5)."""
 
-    kind: str
-    name: Name = ""
-    epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(listed), Field(min_length=1)] = (
-        math.inf,
+    kind: str = Field(description="what makes the releases: synthleak list generators")
+    name: Name = Field(default="", description="how tables call it; its kind")
+    epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(listed)] = Field(
+        default=(math.inf,), min_length=1, description="privacy budgets; inf: no privacy"
     )
-    delta: Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = "auto"
-    label_prior: Literal["public", "private"] = "public"
+    delta: Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = Field(
+        default="auto", description="auto: the generator's own, mostly 1/N²"
+    )
+    label_prior: Literal["public", "private"] = Field(
+        default="public", description="class sizes from R, or from the private set (no claim)"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -195,8 +209,12 @@ class ModelSection(PluginSection):
 class EvidenceSection(Frozen):
     """`[evidence]`: which proxy families look at the releases (docs/method.md §6, §14)."""
 
-    families: Literal["all"] | tuple[str, ...] = "all"
-    also: Annotated[tuple[ModelSection, ...], BeforeValidator(listed)] = ()
+    families: Literal["all"] | tuple[str, ...] = Field(
+        default="all", description="synthleak list proxies"
+    )
+    also: Annotated[tuple[ModelSection, ...], BeforeValidator(listed)] = Field(
+        default=(), description="families that fit a model: synthleak list models"
+    )
 
     @field_validator("also")
     @classmethod
@@ -216,19 +234,21 @@ class EvidenceSection(Frozen):
 class AnalysesSection(Frozen):
     """`[analyses]`: which analyses that take long run with the audit (docs/method.md §10)."""
 
-    also: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
+    also: Annotated[tuple[str, ...], BeforeValidator(listed)] = Field(
+        default=(), description='analyses that take minutes, such as "meta"'
+    )
 
 
 class PriorSection(PluginSection):
     """`[[prior]]`: an earlier attack to compare with (docs/method.md §9); `prior = []` for none."""
 
-    kind: str
+    kind: str = Field(description="synthleak list priors")
 
 
 class Spec(Frozen):
     """A whole audit. The same spec and seed give the same tables on every machine."""
 
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, description="decides every draw")
     plugins: Annotated[tuple[str, ...], Field(description="Python files, docs/plugins.md")] = ()
     corpus: CorpusSection
     encoders: EncodersSection = EncodersSection()

@@ -14,27 +14,18 @@ from __future__ import annotations
 
 import json
 import secrets
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import ValidationError
-
-from synthleak.core.errors import CorpusError, StoreError, UserError
-from synthleak.core.limits import counted
-from synthleak.core.registry import Plugin
+from synthleak.core.errors import UserError
 from synthleak.core.seeds import stream
-from synthleak.core.store import cannot_write, write_whole
 from synthleak.core.text import fold
-from synthleak.core.validation import spec_error
-from synthleak.corpus.corpus import Corpus, Record
-from synthleak.corpus.sources import Fields, numbered_rows
+from synthleak.corpus.corpus import Corpus
 from synthleak.pools.rule import Material
 from synthleak.pools.rules.canary import Canary
-
-P = TypeVar("P", bound=Plugin)
+from synthleak.preflight.files import built, json_lines, read_source, write_folder
 
 HELD_BACK = 0.1
 """Of the data, how much gives the canaries their words and is not trained on."""
@@ -52,18 +43,6 @@ class CanariesWritten:
     holdout: int
     held_back: int
     seed: int
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file of the data owner: its rows as they are, and as records."""
-
-    rows: Sequence[Mapping[str, Any]]
-    records: Sequence[Record]
-
-    def part(self, places: Sequence[int]) -> Source:
-        """Return some of the rows."""
-        return Source([self.rows[n] for n in places], [self.records[n] for n in places])
 
 
 def write_canaries(
@@ -85,9 +64,9 @@ def write_canaries(
     """
     seed = secrets.randbits(63) if seed is None else seed
     named = {"id": "id", "text": "text", "labels": "labels", **(fields or {})}
-    train = _read(data, named, "--data")
+    train = read_source(data, named, "--data")
     if auxiliary is not None:
-        source, held = _read(auxiliary, named, "--auxiliary"), 0
+        source, held = read_source(auxiliary, named, "--auxiliary"), 0
         asked = {fold(record.text) for record in train.records}
         apart = [n for n, r in enumerate(source.records) if fold(r.text) not in asked]
         source = source.part(apart)
@@ -109,7 +88,7 @@ def write_canaries(
             f"use at most {len(train.rows) // 5:,}",
         )
     corpus = Corpus("data", tuple(train.records))
-    rule = _built(Canary, {"size": size, "prefix": prefix, "words": words})
+    rule = built(Canary, {"size": size, "prefix": prefix, "words": words})
     texts = rule.write(
         Material(corpus, source.records, train.records, stream(seed, "written", "canaries"))
     )
@@ -128,43 +107,14 @@ def write_canaries(
         "coins": {row[named["id"]]: coin for row, coin in zip(rows, coins, strict=True)},
     }
     files = {
-        "train.jsonl": _lines(_inserted(train.rows, [(places[n], rows[n]) for n in joined])),
-        "members.jsonl": _lines(heads),
-        "holdout.jsonl": _lines(tails),
-        "reference.jsonl": _lines(source.rows),
+        "train.jsonl": json_lines(_inserted(train.rows, [(places[n], rows[n]) for n in joined])),
+        "members.jsonl": json_lines(heads),
+        "holdout.jsonl": json_lines(tails),
+        "reference.jsonl": json_lines(source.rows),
         "coins.json": (json.dumps(recorded, indent=1, ensure_ascii=False) + "\n").encode(),
     }
-    _write(folder, files)
+    write_folder(folder, files, "coins that a model was trained with must not be overwritten")
     return CanariesWritten(folder, len(train.rows) + len(heads), len(heads), len(tails), held, seed)
-
-
-def _read(path: Path, named: Mapping[str, str], option: str) -> Source:
-    """Read the rows of a file; texts that stand there twice stay, since they are trained on."""
-    for field in named.values():
-        if [*named.values()].count(field) > 1:
-            raise UserError(f"two of id, text and labels are the field {field!r}", "canaries")
-    fields = _built(Fields, named)
-    rows: list[dict[str, Any]] = []
-
-    def records() -> Iterator[Record]:
-        for number, where, row in numbered_rows(path, text=named["text"], key=option):
-            record = fields.record(row, number, where)
-            rows.append(dict(row))
-            yield record
-
-    try:
-        return Source(rows, list(counted(records(), option, str(path))))
-    except CorpusError as error:
-        remedy = error.remedy and error.remedy.replace("set corpus.", "set --")
-        raise CorpusError(error.what, error.where, remedy) from None
-
-
-def _built(kind: type[P], settings: Mapping[str, Any]) -> P:
-    """Return a plug-in with its settings, or say in one line what is wrong with them."""
-    try:
-        return kind.model_validate(settings)
-    except ValidationError as error:
-        raise spec_error(error, (), kind.model_fields) from None
 
 
 def _rows(
@@ -198,34 +148,3 @@ def _inserted(
         made += [*rows[start:place], row]
         start = place
     return [*made, *rows[start:]]
-
-
-def _lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows).encode(
-        errors="backslashreplace"
-    )
-
-
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder that does not exist yet: whole, for the owner's eyes only, or not at all."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise StoreError(
-            "the folder is not empty",
-            str(folder),
-            "choose another: coins that a model was trained with must not be overwritten",
-        )
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        # Made aside and moved into place; what was left by one that was killed goes first.
-        aside = folder.parent / f".{folder.name}.part"
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(mode=0o700)
-        try:
-            for name, content in files.items():
-                write_whole(aside / name, content)
-            aside.replace(folder)
-        except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
-            raise
-    except OSError as error:
-        raise cannot_write(folder, error) from None

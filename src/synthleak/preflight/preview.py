@@ -10,6 +10,7 @@ import numpy as np
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.releases import wanted_sets
 from synthleak.calibration import KNOWLEDGE
+from synthleak.core.cell import Cell
 from synthleak.plan.plan import EVERY_ROUND, Plan
 
 Row = dict[str, Any]
@@ -37,15 +38,21 @@ def preview(setup: Setup) -> Preview:
     )
 
 
+def _made(setup: Setup) -> list[Cell]:
+    """Return the cells whose releases are made: where pools share them, those of one pool."""
+    first = next(iter(setup.plans))
+    return [c for c in setup.cells if not setup.spec.game.share_releases or c.pool == first]
+
+
 def count_releases(setup: Setup) -> int:
     """Return the number of releases of the whole audit."""
-    return sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
+    return sum(len(wanted_sets(setup, cell)) for cell in _made(setup))
 
 
 def count_observations(setup: Setup) -> int:
-    """Return the number of observations: every release, and each raw set once."""
+    """Return the number of observations: every release by each pool, and each raw set once."""
     raw = sum(item.form == "raw" for plan in setup.plans.values() for item in plan.sets)
-    return count_releases(setup) + raw
+    return sum(len(wanted_sets(setup, cell)) for cell in setup.cells) + raw
 
 
 def _pool(setup: Setup, name: str) -> Row:
@@ -124,7 +131,7 @@ def _totals(setup: Setup) -> Row:
         "releases": count_releases(setup),
         "synthetic records": sum(
             setup.plans[cell.pool].release_size * len(wanted_sets(setup, cell))
-            for cell in setup.cells
+            for cell in _made(setup)
         ),
         "observations": count_observations(setup),
         "proxies": proxies,

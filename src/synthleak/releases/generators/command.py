@@ -219,12 +219,16 @@ class Command(StatedGenerator):
 
 
 def _resolved(base: Path, word: str, *, program: bool) -> str:
-    """Return the path of a word that names something beside the spec, else the word."""
+    """Return the path of a word that names something beside the spec, else the word.
+
+    Links are not followed: the Python of a virtual environment is a link, and behind it the
+    packages of the environment are gone.
+    """
     if not word or word.startswith("-") or _PLACEHOLDER.search(word):
         return word
     path = base / word
     found = _is(path, "file") or (_is(path, "dir") and not program)
-    return str(path.resolve()) if found else word
+    return str(path.absolute()) if found else word
 
 
 def _by_content(word: str) -> str | list[str]:

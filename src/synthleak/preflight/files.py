@@ -1,0 +1,98 @@
+"""Files of a data owner: rows read as they are, and folders written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from synthleak.core.errors import CorpusError, StoreError, UserError
+from synthleak.core.limits import counted
+from synthleak.core.registry import Plugin
+from synthleak.core.store import cannot_write, write_whole
+from synthleak.core.validation import spec_error
+from synthleak.corpus.corpus import Record
+from synthleak.corpus.sources import Fields, numbered_rows
+
+P = TypeVar("P", bound=Plugin)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of the data owner: its rows as they are, and as records."""
+
+    rows: Sequence[Mapping[str, Any]]
+    records: Sequence[Record]
+
+    def part(self, places: Sequence[int]) -> Source:
+        """Return some of the rows."""
+        return Source([self.rows[n] for n in places], [self.records[n] for n in places])
+
+
+def read_source(path: Path, named: Mapping[str, str], option: str) -> Source:
+    """Read the rows of a file; texts that stand there twice stay, since they are trained on."""
+    for field in named.values():
+        if [*named.values()].count(field) > 1:
+            raise UserError(f"two of {', '.join(named)} are the field {field!r}", option)
+    fields = built(Fields, named)
+    rows: list[dict[str, Any]] = []
+
+    def records() -> Iterator[Record]:
+        for number, where, row in numbered_rows(path, text=fields.text, key=option):
+            record = fields.record(row, number, where)
+            rows.append(dict(row))
+            yield record
+
+    try:
+        return Source(rows, list(counted(records(), option, str(path))))
+    except CorpusError as error:
+        remedy = error.remedy and error.remedy.replace("set corpus.", "set --")
+        raise CorpusError(error.what, error.where, remedy) from None
+
+
+def built(kind: type[P], settings: Mapping[str, Any]) -> P:
+    """Return a plug-in with its settings, or say in one line what is wrong with them."""
+    try:
+        return kind.model_validate(settings)
+    except ValidationError as error:
+        raise spec_error(error, (), kind.model_fields) from None
+
+
+def json_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return rows as JSON Lines."""
+    return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows).encode(
+        errors="backslashreplace"
+    )
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes], why: str) -> None:
+    """Write a folder that does not exist yet: whole, for the owner's eyes only, or not at all.
+
+    `why` says why files that are there must not be overwritten.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise StoreError(
+            "the folder is not empty",
+            str(folder),
+            f"choose another: {why}",
+        )
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Made aside and moved into place; what was left by one that was killed goes first.
+        aside = folder.parent / f".{folder.name}.part"
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(mode=0o700)
+        try:
+            for name, content in files.items():
+                write_whole(aside / name, content)
+            aside.replace(folder)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise cannot_write(folder, error) from None
