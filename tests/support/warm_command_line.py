@@ -30,10 +30,11 @@ def become(words: list[str], cwd: str, environment: dict[str, str], output: list
     sys.argv = ["synthleak", *words]
 
 
-for line in sys.stdin:
-    child = os.fork()
-    if not child:
-        become(**json.loads(line))
-        main()
-        sys.exit()
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+if __name__ == "__main__":
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            become(**json.loads(line))
+            main()
+            sys.exit()
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
