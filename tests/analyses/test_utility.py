@@ -19,10 +19,13 @@ from synthleak.analyses.utility import (
     top_label_accuracy,
 )
 from synthleak.audit.run import run
+from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.metrics.stored import as_json
 from synthleak.testing import tiny_corpus
+
+ONE = Runtime(workers=1)
 
 LABELLED = [(record.text, record.labels) for record in tiny_corpus(240).records]
 
@@ -114,7 +117,7 @@ def test_echo_releases_are_as_useful_as_real_records(
         corpus={"reader": "demo", "size": 300},
         evidence={"families": ["bigram_logprob"]},
     )
-    audit = run(loaded, tmp_path / "run")
+    audit = run(loaded, tmp_path / "run", runtime=ONE)
     with (tmp_path / "run" / "results" / "utility.csv").open() as file:
         rows = {row["generator"]: row for row in csv.DictReader(file)}
     assert set(rows) == {"echo", "constant"}
@@ -126,13 +129,13 @@ def test_echo_releases_are_as_useful_as_real_records(
     assert float(constant["different"]) < 0.1
     assert float(constant["frontier"]) < float(echo["frontier"])
     assert int(echo["releases"]) == RELEASES
-    assert audit.utility == run(loaded, tmp_path / "run").utility
+    assert audit.utility == run(loaded, tmp_path / "run", runtime=ONE).utility
 
 
 def test_measured_releases_do_not_depend_on_coins(
     tiny: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
-    audit = run(tiny(generator=[{"kind": "constant"}]), tmp_path / "run")
+    audit = run(tiny(generator=[{"kind": "constant"}]), tmp_path / "run", runtime=ONE)
     from synthleak.audit.steps.utility import _measured_sets
 
     (cell,) = audit.setup.cells

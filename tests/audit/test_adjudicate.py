@@ -193,7 +193,8 @@ def test_nothing_flagged_leaves_nothing_and_joins_other_audits_in_tables(
         {"name": "random", "rule": "random", "match": "outlier", "draws": 1},
     ]
     corpus = {"reader": "demo", "size": 160, "name": "other"}
-    run(tiny(corpus=corpus, pool=pools, generator=[{"kind": "bystander"}]), tmp_path / "run")
+    spec = tiny(corpus=corpus, pool=pools, generator=[{"kind": "bystander"}])
+    run(spec, tmp_path / "run", runtime=Runtime(workers=1))
     before, told = results(tmp_path / "run"), Told()
     found = stage.adjudicate(tmp_path / "run", progress=told)
     assert found == stage.Adjudication(())
@@ -218,7 +219,7 @@ def test_nothing_flagged_leaves_nothing_and_joins_other_audits_in_tables(
 def test_without_random_pools_or_a_finished_audit_it_says_what_is_missing(
     tiny: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
-    run(tiny(generator=[{"kind": "bystander"}]), tmp_path / "run")
+    run(tiny(generator=[{"kind": "bystander"}]), tmp_path / "run", runtime=Runtime(workers=1))
     with pytest.raises(UserError, match="no cell can be screened: the control gap needs"):
         stage.adjudicate(tmp_path / "run")
     (tmp_path / "run" / "results" / "cells.csv").unlink()

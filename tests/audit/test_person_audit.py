@@ -12,6 +12,7 @@ from synthleak.audit.result import Audit
 from synthleak.audit.run import run
 from synthleak.audit.setup import set_up
 from synthleak.core.engine.progress import Silent
+from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.preflight.export import export_plan
@@ -36,7 +37,7 @@ def spec(generator: dict[str, Any], **game: Any) -> dict[str, Any]:
 def audit(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     folder = tmp_path_factory.mktemp("people") / "run"
     written = spec({"kind": "ngram", "epsilon": [2]}, design="cohort", adjacency="add")
-    return run(parse_spec(written), folder)
+    return run(parse_spec(written), folder, runtime=Runtime(workers=1))
 
 
 def test_tables_have_people(audit: Audit) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from support.command_line import assert_one_line_mistake, synthleak
 from synthleak.audit.inputs import build_plugins
 from synthleak.cli.corpus import corpus
 from synthleak.cli.init import init
@@ -117,12 +116,8 @@ def test_a_mistake_is_pointed_at_in_the_spec(
 def test_a_broken_file_exits_with_code_2(tmp_path: Path, spec_file: Callable[[str], Path]) -> None:
     (tmp_path / "records.jsonl.gz").write_bytes(gzip.compress(b'{"text": "secret"}\n' * 50)[:30])
     path = spec_file(SPEC.replace("records.jsonl", "records.jsonl.gz"))
-    command = [sys.executable, "-m", "synthleak", "corpus", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert "the gzip file is broken" in done.stderr
+    done = synthleak("corpus", path, cwd=tmp_path)
+    assert_one_line_mistake(done, "the gzip file is broken")
     assert "secret" not in done.stderr
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.command_line import synthleak
 from support.specs import tiny_spec
 from synthleak import Audit, open_run, run
 from synthleak.audit.setup import set_up
@@ -166,13 +167,7 @@ def test_every_kind_is_listed_with_its_file(audit_file: Write) -> None:
         "proxies": "my_proxy",
         "analyses": "my_analysis",
     }.items():
-        done = subprocess.run(
-            [sys.executable, "-m", "synthleak", "list", registry, "--plugins", "mine.py", "--json"],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=spec.parent,
-        )
+        done = synthleak("list", registry, "--plugins", "mine.py", "--json", cwd=spec.parent)
         rows = {row["name"]: row for row in json.loads(done.stdout)}
         assert rows[name]["from"] == "mine.py"
         assert [row["from"] for row in rows.values()].count("mine.py") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -157,15 +158,19 @@ def audit_of(out: Path, backbone: str, **evidence: Any) -> Any:
         "evidence": {"families": ["bm25"], "also": [lm]} | evidence,
         "prior": [],
     }
-    return synthleak.run(parse_spec(spec), out)
+    return synthleak.run(parse_spec(spec), out, runtime=synthleak.Runtime(workers=1))
 
 
-def test_an_audit_takes_it_as_two_proxies_more(backbone: str, tmp_path: Path) -> None:
-    audit = audit_of(tmp_path / "run", backbone)
+@pytest.fixture(scope="module")
+def audit(backbone: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return audit_of(tmp_path_factory.mktemp("audit") / "run", backbone)
+
+
+def test_an_audit_takes_it_as_two_proxies_more(audit: Any) -> None:
     names = {row.proxy for row in audit.proxies}
     assert names == {"bm25_max", "bm25_mean", "lm_llr", "lm_window"}
     assert {row.scenario for row in audit.proxies if row.proxy == "lm_llr"} == {"S1", "S2", "S3"}
-    again = synthleak.open_run(tmp_path / "run")
+    again = synthleak.open_run(audit.folder.root)
     assert [member.name for member in again.setup.plugins.families] == ["bm25", "lm"]
     settings = audit.setup.plugins.families[1].settings
     assert settings is not None and not {"device", "dtype", "fleet"} & set(settings)
@@ -204,15 +209,15 @@ def test_pools_that_share_releases_share_the_models(backbone: str) -> None:
             np.testing.assert_allclose(kept, alone, atol=2e-6)
 
 
-def test_values_of_a_model_are_not_made_again_to_verify(backbone: str, tmp_path: Path) -> None:
-    audit_of(tmp_path / "run", backbone)
-    found = verify(tmp_path / "run", replay=60)
+def test_values_of_a_model_are_not_made_again_to_verify(audit: Any) -> None:
+    found = verify(audit.folder.root, replay=60)
     looked = [one for one in found.findings if one.what.startswith("evidence lm")]
     assert found.verified and looked and {one.outcome for one in looked} == {UNCHECKED}
 
 
-def test_missing_values_of_a_model_are_found(backbone: str, tmp_path: Path) -> None:
-    setup = audit_of(tmp_path / "run", backbone).setup
+def test_missing_values_of_a_model_are_found(audit: Any, tmp_path: Path) -> None:
+    shutil.copytree(audit.folder.root, tmp_path / "run")
+    setup = audit.setup
     cell = setup.cells[0]
     text, _ = observations(setup, cell)[0]
     keys = evidence_keys(setup, setup.targets(cell.pool).blocks()[0], text)

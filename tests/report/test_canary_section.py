@@ -36,7 +36,7 @@ def audit_of(out: Path, **game: Any) -> Any:
         "evidence": {"families": ["char_overlap", "bm25"]},
         "prior": [],
     }
-    return synthleak.run(parse_spec(spec), out)
+    return synthleak.run(parse_spec(spec), out, runtime=synthleak.Runtime(workers=1))
 
 
 @pytest.fixture(scope="module")

@@ -43,11 +43,26 @@ families = ["bigram_logprob"]
 """
 
 
-@pytest.fixture
-def spec(tmp_path: Path) -> Path:
-    path = tmp_path / "small.toml"
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("spec") / "small.toml"
     path.write_text(SPEC, encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="module")
+def archives(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Return the archives of all cells."""
+    return made_elsewhere(spec, tmp_path_factory.mktemp("archives"))
+
+
+@pytest.fixture(scope="module")
+def home(spec: Path, archives: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run folder that took all cells and finished."""
+    folder = tmp_path_factory.mktemp("finished") / "home"
+    do("take", spec, "--run", folder, *archives)
+    do("finish", spec, "--run", folder, "--workers", 1)
+    return folder
 
 
 def do(*words: object) -> None:
@@ -64,13 +79,10 @@ def made_elsewhere(spec: Path, folder: Path, *cells: str) -> list[Path]:
     return sorted((folder / "out").glob("*.releases.tar"))
 
 
-def test_slices_give_the_results_of_a_whole_run(spec: Path, tmp_path: Path) -> None:
-    archives = made_elsewhere(spec, tmp_path)
-    do("take", spec, "--run", tmp_path / "home", *archives)
-    do("finish", spec, "--run", tmp_path / "home", "--workers", 1)
+def test_slices_give_the_results_of_a_whole_run(spec: Path, home: Path, tmp_path: Path) -> None:
     run(spec, tmp_path / "whole", runtime=Runtime(workers=1))
     for name in ("cells.csv", "proxies.csv", "records.csv"):
-        whole, sliced = (tmp_path / run / "results" / name for run in ("whole", "home"))
+        whole, sliced = (folder / "results" / name for folder in (tmp_path / "whole", home))
         assert sliced.read_bytes() == whole.read_bytes()
 
 
@@ -90,22 +102,20 @@ def test_finish_takes_the_cells_that_were_made(
 
 
 def test_a_pool_cannot_be_left_out_above_another(
-    spec: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spec: Path, archives: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    do("take", spec, "--run", tmp_path / "home", *made_elsewhere(spec, tmp_path))
+    do("take", spec, "--run", tmp_path / "home", *archives)
     with pytest.raises(SystemExit):
         do("finish", spec, "--run", tmp_path / "home", "--pools", "rand0")
     assert "from below only" in capsys.readouterr().err
 
 
-def test_statistics_are_remade_without_texts(spec: Path, tmp_path: Path) -> None:
-    do("take", spec, "--run", tmp_path / "home", *made_elsewhere(spec, tmp_path))
-    do("finish", spec, "--run", tmp_path / "home", "--workers", 1)
-    do("pack", spec, "--run", tmp_path / "home", "--to", tmp_path / "packed")
+def test_statistics_are_remade_without_texts(spec: Path, home: Path, tmp_path: Path) -> None:
+    do("pack", spec, "--run", home, "--to", tmp_path / "packed")
     do("take", spec, "--run", tmp_path / "again", *(tmp_path / "packed").iterdir())
     do("finish", spec, "--run", tmp_path / "again", "--workers", 1)
     assert not (tmp_path / "again" / "store" / "text").exists()
-    for file in (tmp_path / "home" / "results").iterdir():
+    for file in (home / "results").iterdir():
         assert (tmp_path / "again" / "results" / file.name).read_bytes() == file.read_bytes()
 
 
@@ -144,10 +154,10 @@ def test_make_refuses_other_keys_than_prepared(
 
 
 def test_take_refuses_a_damaged_archive(
-    spec: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spec: Path, archives: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (archive,) = made_elsewhere(spec, tmp_path)
-    archive.write_bytes(archive.read_bytes()[:9000])
+    archive = tmp_path / "damaged.releases.tar"
+    archive.write_bytes(archives[0].read_bytes()[:9000])
     with pytest.raises(SystemExit):
         do("take", spec, "--run", tmp_path / "home", archive)
     assert "the archive cannot be read" in capsys.readouterr().err

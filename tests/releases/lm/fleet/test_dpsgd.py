@@ -44,13 +44,12 @@ def small(**settings: object) -> DpSgd:
 @needs_smollm2
 def test_records_are_memorised_only_without_privacy() -> None:
     secrets = {record.text for record in SECRETS}
-    leaking = list(small().generate_many([ask(math.inf), ask(math.inf, seed=2)]))
-    for release in leaking:
-        texts = [record.text for record in release]
-        assert len(texts) == 8
-        assert len(secrets & set(texts)) >= 2, texts
-        # The end token was learnt: a copy stops where the record stops.
-        assert not [t for t in texts for secret in secrets if t.startswith(secret) and t != secret]
+    (leaking,) = small().generate_many([ask(math.inf)])
+    texts = [record.text for record in leaking]
+    assert len(texts) == 8
+    assert len(secrets & set(texts)) >= 2, texts
+    # The end token was learnt: a copy stops where the record stops.
+    assert not [t for t in texts for secret in secrets if t.startswith(secret) and t != secret]
     (quiet,) = small().generate_many([ask(1.0)])
     assert not secrets & {record.text for record in quiet}
     assert {record.labels for record in quiet} <= set(SIDE.classes)
