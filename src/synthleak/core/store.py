@@ -269,6 +269,8 @@ class FolderStore:
 
     def _read(self, name: str) -> bytes:
         try:
+            if self._written(name) is None:  # missing, or a pipe, which would be waited for
+                raise KeyError(name)
             return (self.root / name).read_bytes()
         except FileNotFoundError:
             raise KeyError(name) from None
