@@ -17,7 +17,7 @@ from pydantic import Field
 
 from synthleak.core.identity import digest
 from synthleak.core.registry import Plugin, PluginRegistry
-from synthleak.core.store import Store
+from synthleak.core.store import Store, unpacked
 from synthleak.core.text import fold
 from synthleak.core.unit import Unit
 from synthleak.corpus.corpus import Labels, Record
@@ -384,6 +384,6 @@ def dump_texts(records: Sequence[Synthetic]) -> bytes:
 def load_texts(data: bytes) -> list[Synthetic]:
     """Read records written by `dump_texts`."""
     rows: list[dict[str, Any]] = [
-        json.loads(line) for line in gzip.decompress(data).decode().split("\n") if line
+        json.loads(line) for line in unpacked(data).decode().split("\n") if line
     ]
     return [Synthetic(row["text"], tuple(row["labels"])) for row in rows]
