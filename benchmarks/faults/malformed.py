@@ -85,7 +85,7 @@ class Case:
                 case Pipe():
                     os.mkfifo(path)
                 case Late(make):
-                    path.write_bytes(make())
+                    _write_in_a_fork(path, make)
                 case _:
                     path.write_bytes(content)
 
@@ -93,6 +93,19 @@ class Case:
         """Return the files and folders that were laid out, relative to the folder."""
         found = {Path(name) for name in self.files}
         return found | {parent for path in found for parent in path.parents}
+
+
+def _write_in_a_fork(path: Path, make: Callable[[], bytes]) -> None:
+    """Write a file whose making takes memory: the forks of this process would be charged for it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            path.write_bytes(make())
+            os._exit(0)
+        finally:
+            os._exit(1)
+    if os.waitpid(child, 0)[1]:
+        raise OSError("a file could not be made")
 
 
 # --- valid material ------------------------------------------------------------------------------
@@ -1035,8 +1048,11 @@ def _packed_table(name: str, kind: str) -> bytes:
     def repeated(text: str, count: int) -> Any:
         return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([text]))
 
+    size = 600 * MB
+    ends = pa.array([0, size], pa.int64()).buffers()[1]
+    zeros = pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(bytes(size)))
     columns = {
-        "packed": lambda: {"text": pa.array(["\0" * (600 * MB)], pa.large_string())},
+        "packed": lambda: {"text": zeros},
         "long": lambda: {"text": ["a"] * 300, "x": repeated(f"{MARKER} " * (10 * MB), 300)},
         "lists": lambda: {
             "text": ["a"],

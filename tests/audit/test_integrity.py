@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from support.command_line import assert_one_line_mistake
 from support.command_line import synthleak as type_in
 from support.specs import tiny_spec
 from synthleak import open_run, run
+from synthleak.audit.folder import RunFolder
 from synthleak.audit.gate import failing, parse_gate
 from synthleak.audit.run import NAMED_FILES, write_report
 from synthleak.audit.status import open_finished, status
@@ -228,6 +230,46 @@ def test_an_edited_manifest_is_noticed(out: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8").replace('"seed": 3', '"seed": 4'))
     with pytest.raises(StoreError, match="the manifest is damaged"):
         status(out)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"files": 5},
+        {"files": ["/dev/zero"]},
+        {"hashes": {"../../elsewhere": None}},
+        {"hashes": []},
+        {"purged": "now"},
+        {"identity": []},
+        {"synthleak": 3},
+    ],
+)
+def test_a_strangers_manifest_is_not_followed(out: Path, change: dict[str, Any]) -> None:
+    RunFolder(out)._put_manifest({**(RunFolder(out).manifest() or {}), **change})
+    with pytest.raises(StoreError, match="the manifest is damaged"):
+        open_run(out)
+
+
+def test_identities_of_another_kind_differ(out: Path) -> None:
+    manifest = RunFolder(out).manifest() or {}
+    odd = {**manifest["identity"], "corpus": 3, "pools": "x"}
+    RunFolder(out)._put_manifest({**manifest, "identity": odd, "key": "0"})
+    with pytest.raises(StoreError, match="corpus is of another kind; pools is of"):
+        run(SPEC, out, runtime=ONE)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(out: Path) -> None:
+    header = next((out / "store/release").iterdir())
+    for path in (header, out / "results/cells.csv"):
+        path.unlink()
+        os.mkfifo(path)
+    try:
+        assert {"results/cells.csv"} == set(RunFolder(out).altered())
+        assert not status(out).finished
+    finally:
+        header.unlink()
+        (out / "results/cells.csv").unlink()
 
 
 def test_another_seed_is_refused_although_the_manifest_is_damaged(out: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from synthleak.core.store import (
     fetch,
     keep,
     name_of,
+    unpacked,
     write_whole,
 )
 
@@ -85,6 +87,17 @@ def test_what_another_process_puts_again_is_no_longer_discarded(tmp_path: Path) 
     here.discard("a/1")
     there.put("a/1", b"one")
     assert here.exists("a/1")
+
+
+def test_a_packed_artefact_is_unpacked_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = gzip.compress(bytes(4_000_000))
+    assert len(unpacked(bomb)) == 4_000_000
+    monkeypatch.setenv("SYNTHLEAK_MAX_FILE_MB", "1")
+    for data in (bomb, gzip.compress(b"cut off")[:-3], b"no gzip"):
+        store = MemoryStore()
+        store.put(name_of("text", "k"), data)
+        with pytest.raises(Damaged):
+            fetch(store, "text", "k", unpacked)
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\x00" * 300, b"x" * 73])

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel
 
 import synthleak
 from synthleak.audit.setup import Setup, identity_of, set_up
@@ -308,10 +310,39 @@ class ManifestError(StoreError):
     """The manifest of a run folder is damaged; it can be rebuilt."""
 
 
+def _inside(name: str) -> str:
+    """Refuse a name that leads out of the folder: whoever wrote the manifest may be a stranger."""
+    if Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
+        raise ValueError
+    return name
+
+
+_Name = Annotated[str, AfterValidator(_inside)]
+
+
+class _Purged(BaseModel):
+    at: str
+    removed: dict[str, int]
+
+
+class _Shape(BaseModel):
+    """What a manifest holds; those of earlier versions have no hashes and no digest."""
+
+    synthleak: str
+    key: str
+    findings: str | None
+    files: list[_Name]
+    identity: dict[str, Any]
+    hashes: dict[_Name, str | None] = {}
+    purged: _Purged | None = None
+    made: str = ""
+    sealed: bool = False
+    digest: str | None = None
+
+
 def _is_whole(content: dict[str, Any]) -> bool:
-    """Say whether a manifest is as it was written; those of earlier versions have no digest."""
-    needed = {"synthleak", "key", "findings", "files", "identity"}
-    return needed <= set(content) and content.get("digest") in (None, _own_digest(content))
+    """Say whether a manifest is as it was written; another shape raises a ValueError."""
+    return _Shape.model_validate(content).digest in (None, _own_digest(content))
 
 
 def _own_digest(content: Mapping[str, Any]) -> str:
@@ -319,9 +350,12 @@ def _own_digest(content: Mapping[str, Any]) -> str:
 
 
 def digest_of_file(path: Path) -> str | None:
-    """Return the SHA-256 of a file, or none if it cannot be read."""
+    """Return the SHA-256 of a file, or none if it cannot be read or is not a regular one."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
 
@@ -347,6 +381,9 @@ def changes(old: Mapping[str, Any], setup: Setup) -> list[str]:
     for key, now in new.items():
         was = old.get(key, {})
         if was == now:
+            continue
+        if isinstance(now, dict) and not isinstance(was, dict):
+            found.append(f"{key} is of another kind")
             continue
         if key in ("pools", "generators", "families", "priors"):
             found += [f"{key[:-1]} {name} is new" for name in now if name not in was]

@@ -17,12 +17,14 @@ import os
 import re
 import secrets
 import stat
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Protocol, TypeVar
 
 from synthleak.core.errors import Damaged, StoreError
+from synthleak.core.limits import FILE
 
 log = logging.getLogger("synthleak.store")
 T = TypeVar("T")
@@ -164,6 +166,20 @@ def damaged_in(store: Store) -> list[str]:
     return found
 
 
+def unpacked(data: bytes) -> bytes:
+    """Return gzip data unpacked, up to twice the limit on a file: a store may be a stranger's.
+
+    >>> import gzip
+    >>> unpacked(gzip.compress(b"a text"))
+    b'a text'
+    """
+    most, packed = 2 * FILE.value, zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    found = packed.decompress(data, most + 1)
+    if len(found) > most or not packed.eof:
+        raise ValueError("cut off, or too large")
+    return found
+
+
 class MemoryStore:
     """A store that forgets when the process ends."""
 
@@ -269,6 +285,8 @@ class FolderStore:
 
     def _read(self, name: str) -> bytes:
         try:
+            if self._written(name) is None:  # missing, or a pipe, which would be waited for
+                raise KeyError(name)
             return (self.root / name).read_bytes()
         except FileNotFoundError:
             raise KeyError(name) from None

@@ -22,7 +22,7 @@ from synthleak.core.errors import PlanError
 from synthleak.core.identity import digest
 from synthleak.core.registry import Entry, Registry
 from synthleak.core.spec import Adjacency, GameSection
-from synthleak.core.store import Store, keep
+from synthleak.core.store import Store, keep, unpacked
 from synthleak.pools.pool import Pool
 
 Form = Literal["release", "raw"]
@@ -146,7 +146,7 @@ class Plan:
     @classmethod
     def from_bytes(cls, data: bytes) -> Plan:
         """Read a plan from the store."""
-        content: dict[str, Any] = json.loads(gzip.decompress(data))
+        content: dict[str, Any] = json.loads(unpacked(data))
         coins = content["coins"]
         content |= {
             "targets": tuple(content["targets"]),

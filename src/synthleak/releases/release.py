@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.core.identity import digest
-from synthleak.core.store import Store
+from synthleak.core.store import Store, unpacked
 from synthleak.core.text import fold
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.claim import Claim
@@ -190,6 +190,6 @@ def dump_texts(records: Sequence[Synthetic]) -> bytes:
 def load_texts(data: bytes) -> list[Synthetic]:
     """Read records written by `dump_texts`."""
     rows: list[dict[str, Any]] = [
-        json.loads(line) for line in gzip.decompress(data).decode().split("\n") if line
+        json.loads(line) for line in unpacked(data).decode().split("\n") if line
     ]
     return [Synthetic(row["text"], tuple(row["labels"])) for row in rows]

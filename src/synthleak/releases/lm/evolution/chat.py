@@ -22,7 +22,7 @@ from typing import Any
 from synthleak.core.errors import GeneratorError
 from synthleak.core.identity import digest
 from synthleak.core.seeds import derive
-from synthleak.core.store import Store, keep
+from synthleak.core.store import Store, keep, unpacked
 from synthleak.corpus.corpus import Labels
 from synthleak.releases.lm.evolution.chat_settings import ChatSettings, RateLimiter, usage_of
 from synthleak.releases.lm.prompting.cleaning import clean_answer, whole_sentences
@@ -193,5 +193,5 @@ def _dump(answers: list[str]) -> bytes:
 
 
 def _load(data: bytes) -> list[str]:
-    answers: list[str] = json.loads(gzip.decompress(data))
+    answers: list[str] = json.loads(unpacked(data))
     return answers
