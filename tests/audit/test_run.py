@@ -297,3 +297,28 @@ def test_texts_of_a_large_release_are_compared_once_for_all_workers(
     assert ("texts compared", len(kept)) in notes.stages
     for before, after in zip(plain.cells, made.cells, strict=True):
         assert after.auc == pytest.approx(before.auc, abs=1e-9)
+
+
+def test_workers_read_the_vectors_of_a_large_release(
+    tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from synthleak.audit.steps import observations
+    from synthleak.evidence.fast import neighbours
+    from synthleak.evidence.fast.pairs import by_length
+
+    monkeypatch.setattr(neighbours, "LARGE", 20)
+    setup = set_up(tiny(evidence={"families": ["cos"]}), MemoryStore())
+    setup = replace(setup, shared=tmp_path)
+    place = next(n for n, item in enumerate(setup.plans["outlier"].sets) if item.form == "raw")
+    text = setup.raw_key(setup.plans["outlier"].sets[place])
+    unit = observations.NeighbourUnit("outlier", text, place)
+    observations.compare_texts(setup, unit, threads=2)
+    made = by_length(observations.open_observation(replace(setup, shared=None), *_of(unit)))
+    monkeypatch.setattr(type(setup), "encode", None)
+    read = by_length(observations.open_observation(setup, *_of(unit)))
+    assert (made.vectors == read.vectors).all()
+    assert (made.order == read.order).all()
+
+
+def _of(unit: Any) -> tuple[str, str, int]:
+    return unit.pool, unit.text, unit.raw

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -13,12 +16,15 @@ from synthleak.evidence.fast import nearest, neighbours, release_neighbours, ret
 from synthleak.evidence.fast.outlier_factor import FittedFactor, factor_of_neighbours
 from synthleak.evidence.fast.pairs import (
     Best,
+    by_length,
     dot_products,
     lowest_cosine,
     product_error,
+    read_by_length,
     sort_by_length,
     sure_bound,
     unit_vectors,
+    write_by_length,
 )
 from synthleak.evidence.fast.release_neighbours import (
     ReleaseStatistics,
@@ -234,6 +240,30 @@ def test_blocks_of_targets_give_equal_values(
 def test_few_targets_are_one_block() -> None:
     targets = Targets(TEXTS[:60], ENCODE)
     assert targets.blocks() == [targets]
+
+
+def test_processes_share_the_vectors_of_a_large_observation(tmp_path: Path) -> None:
+    def refuse(texts: Sequence[str]) -> np.ndarray:
+        raise AssertionError("encoded again")
+
+    made = by_length(Observation(TEXTS, ENCODE))
+    write_by_length(tmp_path / "shared", made)
+    other = Observation(TEXTS, refuse)
+    assert read_by_length(other, tmp_path / "shared")
+    read = by_length(other)
+    for mine, theirs in zip(vars(made).values(), vars(read).values(), strict=True):
+        assert mine.dtype == theirs.dtype and np.array_equal(mine, theirs)
+
+
+def test_vectors_that_were_not_written_whole_are_made_again(tmp_path: Path) -> None:
+    made = by_length(Observation(TEXTS, ENCODE))
+    assert not read_by_length(Observation(TEXTS, ENCODE), tmp_path / "nowhere")
+    write_by_length(tmp_path / "shared", made)
+    file = tmp_path / "shared" / "vectors.npy"
+    file.write_bytes(file.read_bytes()[:-1])
+    assert not read_by_length(Observation(TEXTS, ENCODE), tmp_path / "shared")
+    write_by_length(tmp_path / "no" / "such", made)
+    assert not (tmp_path / "no").exists()
 
 
 def test_what_was_forgotten_is_made_again() -> None:

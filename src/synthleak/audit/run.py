@@ -35,7 +35,7 @@ from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS, META, MORE, RELEA
 from synthleak.core.cell import counted_cells
 from synthleak.core.engine.progress import Progress, default_progress, duration
 from synthleak.core.errors import Damaged, UserError
-from synthleak.core.private_files import Hold
+from synthleak.core.private_files import Hold, run_private_folder
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, Spec, load_spec
 from synthleak.core.store import StagedStore, damaged_in, discard
@@ -133,7 +133,7 @@ def _admitted(
     news = folder.admit(setup, extend=extend)  # another run may have begun it meanwhile
     folder.begin(setup, new=news is not None)
     staged.commit()
-    return replace(setup, store=folder.store), news or []
+    return replace(setup, store=folder.store, shared=run_private_folder()), news or []
 
 
 def make_missing_releases(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 from synthleak.audit.inputs import Inputs, Plugins, build_plugins
@@ -48,6 +49,8 @@ class Setup:
     store: Store
     files: tuple[PluginFile, ...] = ()
     only: tuple[Cell, ...] | None = None
+    shared: Path | None = None
+    """A private folder for what workers read and none should make again; it ends with the run."""
     _targets: dict[str, Targets] = field(default_factory=dict, repr=False, init=False)
     _keys: dict[tuple[Cell, str], str] = field(default_factory=dict, repr=False, init=False)
     _last: dict[str, tuple[Any, Any]] = field(default_factory=dict, repr=False, init=False)

@@ -138,6 +138,8 @@ class Observation(TextSet):
     def __init__(self, texts: Sequence[str], encode: Callable[[Sequence[str]], Vectors]) -> None:
         super().__init__(canonical(texts) or [""], encode)
         self._beside: dict[str, dict[str, object]] = {}
+        self.whole: tuple[Observation, NDArray[np.int64]] | None = None
+        """The observation that this is a part of, and which of its rows."""
 
     def beside(self, targets: Targets, name: str, make: Callable[[], T]) -> T:
         """Return what `make` derives from these texts and the targets; it is called once.
@@ -155,6 +157,7 @@ class Observation(TextSet):
         """Return some of the texts, in their order, as an observation of their own."""
         made = Observation([], self._encode)
         made.texts = tuple(self.texts[row] for row in rows.tolist())
+        made.whole = (self, rows)
         return made
 
     def forget_targets(self) -> None:

@@ -14,6 +14,7 @@ from synthleak.core.identity import digest
 from synthleak.core.store import name_of
 from synthleak.evidence.family import Family
 from synthleak.evidence.fast import neighbours
+from synthleak.evidence.fast.pairs import by_length, read_by_length, write_by_length
 from synthleak.evidence.fast.release_neighbours import ReleaseStatistics
 from synthleak.evidence.observation import Observation, Targets, check_values
 from synthleak.evidence.table import evidence_key, look, put_evidence
@@ -168,7 +169,10 @@ def open_observation(setup: Setup, pool: str, text: str, raw: int | None) -> Obs
         texts = [record.text for record in open_release(setup, text)]
     else:
         texts = setup.raw_texts(setup.plans[pool].sets[raw])
-    return Observation(texts, setup.encode)
+    observation = Observation(texts, setup.encode)
+    if setup.shared is not None and neighbours.is_large(observation):
+        read_by_length(observation, setup.shared / text)
+    return observation
 
 
 def missing_neighbours(setup: Setup) -> list[NeighbourUnit]:
@@ -221,6 +225,9 @@ def compare_texts(setup: Setup, unit: NeighbourUnit, threads: int = 1) -> int:
     """Compare the texts of a large observation with one another."""
     WITHIN.get(setup, unit.text, unit.pool, unit.raw, threads)
     if threads > 1:  # others look at it
+        if setup.shared is not None:
+            opened = observed(setup, unit.pool, unit.text, unit.raw)
+            write_by_length(setup.shared / unit.text, by_length(opened))
         setup.forget("observation")
     return 1
 

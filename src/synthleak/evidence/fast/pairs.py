@@ -9,8 +9,10 @@ is a bound on the cosine.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +77,29 @@ def by_length(observation: Observation) -> ByLength:
         return made
 
     return observation.remember("by length", make)
+
+
+def write_by_length(folder: Path, texts: ByLength) -> None:
+    """Write vectors for processes that look at the same texts; without room, each makes its own."""
+    try:
+        folder.mkdir()
+        for name, array in vars(texts).items():
+            np.save(folder / f"{name}.npy", array)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_by_length(observation: Observation, folder: Path) -> bool:
+    """Let O read its vectors from files, which all processes share; say whether they are there."""
+    try:
+        vectors, lengths, order = (
+            np.load(folder / f"{item.name}.npy", mmap_mode="r").view(np.ndarray)
+            for item in fields(ByLength)
+        )
+    except (OSError, ValueError):
+        return False
+    observation.remember("by length", lambda: ByLength(vectors, lengths, order))
+    return True
 
 
 def sort_by_length(vectors: NDArray[np.floating]) -> ByLength:

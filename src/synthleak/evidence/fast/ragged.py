@@ -40,6 +40,11 @@ class Ragged:
         before = np.concatenate([[0], np.cumsum(wanted)])
         return Ragged(self.values[wanted], before[self.starts])
 
+    def rows(self, rows: Ints) -> Ragged:
+        """Return these rows."""
+        values, _ = self.take(rows)
+        return Ragged(values, np.concatenate([[0], np.cumsum(self.lengths[rows])]))
+
     def take(self, rows: Sequence[int] | Ints) -> tuple[Ints, Ints]:
         """Return the values of these rows, end to end, and the place in `rows` of each."""
         starts, ends = self.starts[rows].tolist(), self.starts[1:][rows].tolist()

@@ -54,21 +54,30 @@ def words(targets: Targets, observation: Observation) -> Words:
     def make() -> Words:
         vocabulary, of_targets = target_words(targets)
         if is_large(observation):
-            return _indexed(word_index(observation), vocabulary, of_targets)
+            index = word_index(observation)
+            return _indexed(index, index.words, vocabulary, of_targets)
+        if observation.whole is not None and is_large(observation.whole[0]):
+            index = word_index(observation.whole[0])
+            rows = index.words.rows(observation.whole[1])
+            return _indexed(index, rows, vocabulary, of_targets)
         of_texts, size = number(observation.tokens, vocabulary)
         return Words(of_targets, of_texts, len(vocabulary), size)
 
     return observation.beside(targets, "words", make)
 
 
-def _indexed(index: WordIndex, vocabulary: Mapping[str, int], of_targets: Ragged) -> Words:
-    """Number the words of an index that a target has as the targets do, all others after them."""
+def _indexed(
+    index: WordIndex, texts: Ragged, vocabulary: Mapping[str, int], of_targets: Ragged
+) -> Words:
+    """Number the words of texts that a target has as the targets do, all others after them."""
     known, numbers = len(vocabulary), index.numbers_of(vocabulary)
     number = np.full(len(index.vocabulary), -1, dtype=np.int64)
+    there = np.zeros(len(index.vocabulary), dtype=np.bool_)
+    there[texts.values] = True
     number[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
-    others = np.flatnonzero(number < 0)
+    others = np.flatnonzero((number < 0) & there)
     number[others] = known + np.arange(len(others))
-    of_texts = Ragged(number[index.words.values], index.words.starts)
+    of_texts = Ragged(number[texts.values], texts.starts)
     return Words(of_targets, of_texts, known, known + len(others))
 
 

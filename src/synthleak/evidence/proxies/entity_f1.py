@@ -31,9 +31,7 @@ def entity_f1(targets: Targets, observation: Observation) -> Floats:
     retrieved = retrieve(targets, observation)
     rows = retrieved.places
     number, own = targets.remember("entities", lambda: _number(targets))
-    spans = retrieved.texts.remember(
-        "entities", lambda: [set(entities(text)) for text in retrieved.texts.texts]
-    )
+    spans = retrieved.texts.remember("entities", lambda: _spans(retrieved.texts))
     texts = ragged([number[span] for span in row if span in number] for row in spans)
     theirs = np.array([len(row) for row in spans])
     shared = np.stack(
@@ -44,6 +42,18 @@ def entity_f1(targets: Targets, observation: Observation) -> Floats:
     )
     either = own.lengths[:, None] + theirs[rows]
     return max_and_mean(2 * shared / np.maximum(either, 1))
+
+
+def _spans(texts: Observation) -> list[tuple[str, ...]]:
+    """Return the different spans of each text; a text of a large O is looked through once."""
+    if texts.whole is None:
+        return [tuple(dict.fromkeys(entities(text))) for text in texts.texts]
+    whole, rows = texts.whole
+    known: dict[int, tuple[str, ...]] = whole.remember("entities of rows", dict)
+    for row, text in zip(rows.tolist(), texts.texts, strict=True):
+        if row not in known:
+            known[row] = tuple(dict.fromkeys(entities(text)))
+    return [known[row] for row in rows.tolist()]
 
 
 def _number(targets: Targets) -> tuple[dict[str, int], Ragged]:

@@ -155,9 +155,8 @@ def fold_measurements(ranks: Ranks, signal: int, where: Folded) -> FoldMeasureme
     order[ranks.place[signal]] = np.arange(len(order), dtype=np.int32)
     if where.some_on_neither_side:
         order = order[where.place[order] >= 0]
-    score, place, member = (
-        of_cell.take(order) for of_cell in (ranks.low[signal], where.place, where.member)
-    )
+    score = ranks.low[signal].take(order)
+    place, member = where.place.take(order), where.member.take(order)
     total, involved = _won(place, member, _first(score), where)
     made = np.empty((3, *involved.shape))
     for repeat, fold in enumerate(where.fold):
