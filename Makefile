@@ -2,6 +2,7 @@
 # test   the tests
 # lint   ruff and types
 # bench  the benchmarks, each against a named peer or a slope
+# package  the wheel and the source distribution, tried in clean environments
 # docs   the catalogue of all plug-ins, the notebooks with what they print, and the site in site/
 # PYTHON chooses the interpreter of a new environment, VENV its folder, EXTRA more constraints.
 PYTHON ?= python3
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS := $(if $(EXTRA),-c $(VENV)/constraints.txt -c $(EXTRA),-c constraints.txt)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q $(CONSTRAINTS)
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench docs package clean
 
 demo: $(VENV)/core
 	$(BIN)/synthleak demo --out runs/demo
@@ -33,6 +34,9 @@ docs: $(VENV)/dev
 	$(BIN)/python docs/make_catalogue.py
 	$(BIN)/python docs/make_notebooks.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
+
+package:
+	$(PYTHON) .ci/package
 
 $(VENV)/core: pyproject.toml constraints.txt $(EXTRA)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
