@@ -27,7 +27,7 @@ SPEC: dict[str, Any] = {
         {"name": "random", "rule": "random", "match": "outlier", "draws": 1},
     ],
     "game": {"design": "cohort", "instances": 8, "records": 40},
-    "generator": [{"kind": "ngram", "epsilon": [float("inf"), 2.0]}],
+    "generator": [{"kind": "ngram", "epsilon": [float("inf")]}],
     "evidence": {"families": ["cos", "char_overlap"]},
     "prior": [],
 }
