@@ -27,7 +27,7 @@ SPEC: dict[str, Any] = {
         {"name": "random", "rule": "random", "match": "outlier", "draws": 1},
     ],
     "game": {"design": "cohort", "instances": 8, "records": 40},
-    "generator": [{"kind": "ngram", "epsilon": [float("inf"), 2.0]}],
+    "generator": [{"kind": "ngram", "epsilon": [float("inf")]}],
     "evidence": {"families": ["cos", "char_overlap"]},
     "prior": [],
 }
@@ -66,7 +66,7 @@ def test_blocks_name_their_language(page: Path) -> None:
         assert block.language in LANGUAGES, f"{where}: a block without a known language"
         hidden = block.language in ("text", "yaml", "json") and COMMAND.search(block.code)
         assert not hidden or block.reason, f"{where}: commands are `sh` or `console`"
-    fences = [line for line in text.splitlines() if line.startswith("```")]
+    fences = [line for line in text.splitlines() if line.lstrip().startswith("```")]
     assert len(fences) == 2 * len(blocks_of(text)), f"{page.name}: a block that is not read"
 
 

@@ -20,6 +20,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -34,7 +35,8 @@ from synthleak.core.errors import SynthleakError
 LANGUAGES = {"console", "sh", "python", "toml", "text", "awk", "mermaid", "yaml", "json"}
 BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<reason>[^>]+?) -->\n+)?"
-    r"^```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?[^\n]*\n(?P<code>.*?)^```$",
+    r"^(?P<indent> *)```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?[^\n]*\n"
+    r"(?P<code>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
 NUMBER = re.compile(r"[+-]?\d[\d,]*\.\d+")
@@ -61,7 +63,7 @@ def blocks_of(text: str) -> list[Block]:
     return [
         Block(
             match["language"],
-            match["code"],
+            textwrap.dedent(match["code"]) if match["indent"] else match["code"],
             match["title"],
             match["reason"],
             text.count("\n", 0, match.start("code")),
