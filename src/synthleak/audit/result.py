@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from synthleak.analyses.analysis import Outcome, Row, Study, analyses, outcomes_of
 from synthleak.analyses.cell_data import CellData
@@ -56,6 +56,7 @@ from synthleak.calibration import Scores
 from synthleak.core.cell import Cell, counted_cells
 from synthleak.core.errors import MissingExtra, UserError
 from synthleak.core.identity import digest
+from synthleak.core.places import Place, opened, place
 from synthleak.core.plugins import check_trusted
 from synthleak.core.store import StagedStore
 from synthleak.core.validation import nearest
@@ -130,7 +131,7 @@ class Audit:
         columns = [column.name for column in fields(kind)]
         return pandas.DataFrame([asdict(row) for row in rows], columns=columns)
 
-    def write_report(self, path: Path | str | None = None, *, include_text: bool = False) -> Path:
+    def write_report(self, path: Path | str | None = None, *, include_text: bool = False) -> Place:
         """Write the page, and return where: `path`, or beside the results.
 
         With `include_text` it holds the texts of the pools' records and of the synthetic records
@@ -297,8 +298,8 @@ class Audit:
             if f"{RESULTS}/{name}.parquet" in listed
         )
 
-    def _kept(self, name: str) -> Path:
-        return self.folder.results / f"{name}.parquet"
+    def _kept(self, name: str) -> Path | BinaryIO:
+        return opened(self.folder.results / f"{name}.parquet")
 
     @cached_property
     def _prior_measured(self) -> dict[Cell, list[AttackMeasurements]]:
@@ -461,13 +462,13 @@ class Audit:
         }
 
 
-def open_run(out: Path | str, *, keep: bool = True, trust_plugins: bool = False) -> Audit:
+def open_run(out: Place | str, *, keep: bool = True, trust_plugins: bool = False) -> Audit:
     """Open the audit of a run folder, to read its tables, scores and claims.
 
     What is computed on the way is kept in its store, unless `keep` is false. Files with plug-ins
     that its spec names are run only if you say `trust_plugins`.
     """
-    folder = RunFolder(Path(out))
+    folder = RunFolder(place(out))
     loaded = folder.spec()
     check_trusted(loaded.spec.plugins, folder.root, trust=trust_plugins)
     store = folder.store if keep else StagedStore(folder.store)

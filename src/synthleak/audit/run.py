@@ -33,6 +33,7 @@ from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS, META, MORE, RELEA
 from synthleak.core.cell import counted_cells
 from synthleak.core.engine.progress import Progress, default_progress, duration
 from synthleak.core.errors import Damaged, UserError
+from synthleak.core.places import Place, Url, place
 from synthleak.core.private_files import Hold
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, Spec, load_spec
@@ -49,7 +50,7 @@ log = logging.getLogger("synthleak.store")
 
 def run(
     spec: Spec | LoadedSpec | Path | str,
-    out: Path | str,
+    out: Place | str,
     *,
     extend: bool = False,
     runtime: Runtime | None = None,
@@ -62,7 +63,7 @@ def run(
     into the store of the folder; a stage asks the store for what it needs.
     """
     runtime, progress = runtime or Runtime(), progress or default_progress()
-    started, folder, loaded = time.monotonic(), RunFolder(Path(out)), _loaded(spec)
+    started, folder, loaded = time.monotonic(), RunFolder(place(out)), _loaded(spec)
     with Hold(folder.root, MANIFEST, wait=runtime.wait) as hold:
         damaged = check_folder(folder, loaded)
         staged = StagedStore(folder.store)
@@ -88,7 +89,7 @@ def run(
             )
             return audit
         with progress.stage(PAGE, 1) as stage:
-            results = audit.results  # 8. analyses
+            results = _results(audit, runtime, progress)  # 8. analyses
             files = written(results)  # 9. report
             stage.advance()
         folder.finish(setup, key, files, seconds=time.monotonic() - started)
@@ -112,6 +113,8 @@ def check_folder(folder: RunFolder, loaded: LoadedSpec) -> list[str]:
     if len(altered) > NAMED_FILES:
         log.warning("and %d more files of %s", len(altered) - NAMED_FILES, folder.root)
     folder.seal_store()
+    if isinstance(folder.root, Url):  # reading all of a bucket costs money; what is read is checked
+        return []
     found = damaged_in(folder.store)
     for name in found:
         discard(folder.store, name)
@@ -148,6 +151,22 @@ def make_missing_releases(
     return made
 
 
+def _results(audit: Audit, runtime: Runtime, progress: Progress) -> Results:
+    """Return the results; what turns out to be damaged only now is made again first."""
+    met: tuple[str, ...] = ()
+    while True:
+        try:
+            return audit.results
+        except Damaged as error:
+            if error.name in met:
+                raise
+            met = (*met, error.name)
+            discard(audit.setup.store, error.name)
+            discard_releases(audit.setup, [error.name])
+            works = (RELEASES, *EVIDENCE, *MEASUREMENTS, *MORE)
+            _make(works, audit.setup, runtime, progress, met)
+
+
 def _make(
     works: Sequence[Work],
     setup: Setup,
@@ -179,8 +198,8 @@ def written(results: Results) -> dict[str, bytes]:
 
 
 def write_report(
-    out: Path | str, path: Path | str | None = None, *, include_text: bool = False
-) -> Path:
+    out: Place | str, path: Path | str | None = None, *, include_text: bool = False
+) -> Place:
     """Write the page of a finished audit, and return where: `path`, or beside the results.
 
     With `include_text` it holds the texts of the pools' records and goes to a file of its own.

@@ -10,18 +10,44 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from synthleak.core.engine.progress import Lines, Progress, Silent
+from synthleak.core.places import Place, place
 from synthleak.core.runtime import Runtime, available_cores
 
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 EXIT_FAILED = 1
 
+
+class PlaceType(click.ParamType):  # type: ignore[type-arg]
+    """A run folder: a path, or a URL such as s3://bucket/audit."""
+
+    name = "folder"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Place:
+        """Return where it lies."""
+        found: Place = place(value)
+        return found
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Complete paths."""
+        return PATH.shell_complete(ctx, param, incomplete)
+
+
+PLACE = PlaceType()
+
 spec_argument = click.argument("spec", type=PATH)
-folder_argument = click.argument("folder", metavar="DIR", type=PATH)
-folders_argument = click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PATH)
-out_option = click.option("--out", metavar="DIR", type=PATH, required=True, help="The run folder.")
+folder_argument = click.argument("folder", metavar="DIR", type=PLACE)
+folders_argument = click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PLACE)
+out_option = click.option(
+    "--out", metavar="DIR", type=PLACE, required=True, help="The run folder, or a URL."
+)
 extend_option = click.option(
     "--extend", is_flag=True, help="Continue in a folder that belongs to an earlier spec."
 )

@@ -8,6 +8,7 @@ import click
 
 from synthleak.cli.gate import Gate, gate_options
 from synthleak.cli.options import FILE, folder_argument, trust_option
+from synthleak.core.places import Place
 
 
 @click.command()
@@ -25,7 +26,7 @@ from synthleak.cli.options import FILE, folder_argument, trust_option
 )
 @trust_option
 @gate_options
-def report(folder: Path, show: bool, include_text: bool, out: Path | None, gate: Gate) -> None:
+def report(folder: Place, show: bool, include_text: bool, out: Path | None, gate: Gate) -> None:
     """Write the report of the finished audit in DIR: one page that works offline.
 
     It holds ids and numbers, and no text of any record unless you ask for it. A page with texts is
@@ -42,7 +43,8 @@ def report(folder: Path, show: bool, include_text: bool, out: Path | None, gate:
     from synthleak.audit.status import open_finished
 
     path = write_report(folder, out, include_text=include_text)
-    click.echo(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
+    size = path.stat().st_size if isinstance(path, Path) else len(path.read_bytes())
+    click.echo(f"{path} ({size / 1e6:.1f} MB)")
     if show:
         click.launch(str(path))
     if gate.is_set:

@@ -20,6 +20,7 @@ from synthleak.cli.options import (
     work_options,
 )
 from synthleak.cli.output import print_prose, print_table
+from synthleak.core.places import Place
 
 if TYPE_CHECKING:
     from synthleak.audit.result import Audit
@@ -37,7 +38,7 @@ BUILT_IN = ("ngram", "echo", "bystander", "constant")
 @stderr_option
 @wait_option
 @work_options
-def run(spec: Path, out: Path, extend: bool, wide: bool, gate: Gate, wait: bool, how: How) -> None:
+def run(spec: Path, out: Place, extend: bool, wide: bool, gate: Gate, wait: bool, how: How) -> None:
     """Audit what SPEC describes and leave tables and a report in a run folder.
 
     Work that the folder already holds is not repeated: an interrupted run continues where it

@@ -297,12 +297,17 @@ def load_spec(path: Path | str) -> LoadedSpec:
     check_file(path, RECORD, UserError, "name a spec")
     with Boundary(unreadable):
         text = path.read_text(encoding="utf-8")
-    with Boundary(lambda error: SpecError(f"not valid TOML: {_toml_fault(error)}", str(path))):
-        content = tomllib.loads(text)
+    content = parse_toml(text, str(path))
     try:
         return LoadedSpec(parse_spec(content), path, text)
     except SpecError as error:
         raise point(error, path, text) from None
+
+
+def parse_toml(text: str, where: str) -> dict[str, Any]:
+    """Read TOML; `where` it was found goes into the error."""
+    with Boundary(lambda error: SpecError(f"not valid TOML: {_toml_fault(error)}", where)):
+        return tomllib.loads(text)
 
 
 def _toml_fault(error: Exception) -> str:

@@ -66,6 +66,7 @@ class Work:
 
     def _shares(self, setup: Setup, runtime: Runtime) -> list[tuple[list[Any], int]]:
         """Return the missing units, those first whose generator wants the machine for itself."""
+        setup.store.refresh()
         units = self.missing(setup)
         if self.threaded or self.of == "model":  # one process uses all cores, or the device
             return [(units, 1)]
