@@ -29,7 +29,7 @@ from synthleak.audit.steps.releases import (
     missing_releases,
     wanted_sets,
 )
-from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Work
+from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Work, at_work
 from synthleak.core.cell import counted_cells
 from synthleak.core.engine.progress import Progress, default_progress, duration
 from synthleak.core.errors import Damaged, UserError
@@ -62,8 +62,9 @@ def run(
     refused unless `extend` is set, which says what is new. Stages four to seven put what they make
     into the store of the folder; a stage asks the store for what it needs.
     """
-    runtime, progress = runtime or Runtime(), progress or default_progress()
     started, folder, loaded = time.monotonic(), RunFolder(place(out)), _loaded(spec)
+    runtime = runtime or Runtime.of(loaded.spec.runtime)
+    progress = progress or default_progress()
     with Hold(folder.root, MANIFEST, wait=runtime.wait) as hold:
         damaged = check_folder(folder, loaded)
         staged = StagedStore(folder.store)
@@ -76,11 +77,12 @@ def run(
             progress.say(f"the pool {name!r} is empty and left out: its rule selects nobody")
         discard_releases(setup, damaged)
         discard_profiles(setup.store, damaged)
-        progress.expect(expected_stages(setup, runtime))
-        made = make_missing_releases(setup, runtime, progress, news)  # 4. releases
-        made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
-        made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
-        made += _make(MORE, setup, runtime, progress)  # 7. meta-classifier if asked for, utility
+        with at_work(setup, runtime) as how:
+            progress.expect(expected_stages(setup, how))
+            made = make_missing_releases(setup, how, progress, news)  # 4. releases
+            made += _make(EVIDENCE, setup, how, progress)  # 5. evidence: proxies, prior attacks
+            made += _make(MEASUREMENTS, setup, how, progress)  # 6. calibration, 7. metrics
+            made += _make(MORE, setup, how, progress)  # 7. meta-classifier if asked for, utility
         audit, key = Audit(setup, folder), results_key(setup)
         if not made and not damaged and audit.results_are_current():
             folder.note_hashes()

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from synthleak.cli.gate import Gate, gate_options
-from synthleak.cli.options import PATH, PLACE, How, wait_option, wide_option, work_options
+from synthleak.cli.options import (
+    PATH,
+    PLACE,
+    How,
+    engine_options,
+    wait_option,
+    wide_option,
+    work_options,
+)
 from synthleak.cli.output import print_json, print_prose, print_table
 from synthleak.cli.run import show
 from synthleak.core.errors import UserError
@@ -84,6 +92,7 @@ SHOWN = 10
 @gate_options
 @wide_option
 @wait_option
+@engine_options
 @work_options
 def check(
     release: tuple[Path, ...],

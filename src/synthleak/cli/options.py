@@ -14,7 +14,8 @@ from click.shell_completion import CompletionItem
 
 from synthleak.core.engine.progress import Lines, Progress, Silent
 from synthleak.core.places import Place, place
-from synthleak.core.runtime import Runtime, available_cores
+from synthleak.core.runtime import Runtime
+from synthleak.core.spec import ENGINES, RuntimeSection
 
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -95,9 +96,22 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 class How:
     """How a command works and what it prints."""
 
-    runtime: Runtime
     quiet: bool
     as_json: bool
+    workers: int | None = None
+    engine: str | None = None
+    address: str | None = None
+
+    @property
+    def runtime(self) -> Runtime:
+        """How the work is done."""
+        return self.runtime_of(RuntimeSection())
+
+    def runtime_of(self, section: RuntimeSection, *, wait: bool = False) -> Runtime:
+        """Return how a spec runs: as its `[runtime]` says, unless an option says otherwise."""
+        return Runtime.of(
+            section, workers=self.workers, engine=self.engine, address=self.address, wait=wait
+        )
 
     @property
     def progress(self) -> Progress:
@@ -111,14 +125,32 @@ def work_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--workers",
         type=int,
-        default=available_cores,
-        show_default="all cores",
-        help="How many processes. Never changes a result.",
+        help="How many processes. Never changes a result.  [default: all cores]",
     )
     @quiet_option
     @json_option
     @wraps(command)
-    def run(workers: int, quiet: bool, as_json: bool, **rest: Any) -> None:
-        command(how=How(Runtime(workers=workers), quiet, as_json), **rest)
+    def run(
+        quiet: bool,
+        as_json: bool,
+        workers: int | None,
+        engine: str | None = None,
+        address: str | None = None,
+        **rest: Any,
+    ) -> None:
+        command(how=How(quiet, as_json, workers, engine, address), **rest)
 
     return run
+
+
+def engine_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--engine` and `--address` to a command with `work_options`."""
+    engine = click.option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        help="On this machine, or on a Ray cluster (docs/scale-out.md).  [default: local]",
+    )
+    address = click.option(
+        "--address", metavar="HOST:PORT", help="Of the Ray cluster.  [default: Ray on this machine]"
+    )
+    return engine(address(command))

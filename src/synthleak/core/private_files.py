@@ -74,6 +74,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 def working_in(folder: Place, *, wait: bool = False) -> Iterator[None]:
     """Hold a run folder: one run at a time, and private files inside until it ends."""
     if isinstance(folder, Url):
+        sweep_homes()
         with _leased(folder, wait), private_home() as home, working_in(home):
             yield
         return
@@ -93,21 +94,25 @@ def working_in(folder: Place, *, wait: bool = False) -> Iterator[None]:
 
 @contextmanager
 def private_home() -> Iterator[Path]:
-    """Make a private folder of this process among temporary files, and remove those of killed ones.
+    """Make a private folder of this process among temporary files.
 
     The name holds the process: whoever comes next on this machine knows whether it still runs.
     """
+    home = Path(tempfile.mkdtemp(prefix=f"{HOME}{os.getpid()}-"))
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def sweep_homes() -> None:
+    """Remove the private folders that killed processes left among temporary files."""
     for path in Path(tempfile.gettempdir()).glob(f"{HOME}*"):
         number = path.name.removeprefix(HOME).partition("-")[0]
         with suppress(OSError):
             if number.isdecimal() and not _runs(int(number)) and path.stat().st_uid == os.getuid():
                 _end_programs(path)
                 shutil.rmtree(path, ignore_errors=True)
-    home = Path(tempfile.mkdtemp(prefix=f"{HOME}{os.getpid()}-"))
-    try:
-        yield home
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _runs(process: int) -> bool:

@@ -219,6 +219,17 @@ class AnalysesSection(Frozen):
     also: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
 
 
+ENGINES = ("local", "ray")
+
+
+class RuntimeSection(Frozen):
+    """`[runtime]`: where and how fast the audit runs. It enters no key and changes no result."""
+
+    engine: Literal["local", "ray"] = "local"
+    address: str | None = None
+    workers: int | None = Field(default=None, ge=1)
+
+
 class PriorSection(PluginSection):
     """`[[prior]]`: an earlier attack to compare with (docs/method.md §9); `prior = []` for none."""
 
@@ -238,6 +249,7 @@ class Spec(Frozen):
     evidence: EvidenceSection = EvidenceSection()
     prior: tuple[PriorSection, ...] = (PriorSection(kind="canary"), PriorSection(kind="domias"))
     analyses: AnalysesSection = AnalysesSection()
+    runtime: RuntimeSection = RuntimeSection()
 
     @model_validator(mode="after")
     def _unique(self) -> Spec:

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from synthleak.core.identity import digest
 from synthleak.core.registry import Plugin, PluginRegistry
+from synthleak.core.runtime import FLEET, Resources
 from synthleak.core.store import Store
 from synthleak.core.text import fold
 from synthleak.core.unit import Unit
@@ -212,6 +213,11 @@ class Generator(Plugin):
     def exclusive(self) -> bool:
         """Whether one process alone makes its releases, because it holds a device."""
         return False
+
+    @property
+    def resources(self) -> Resources:
+        """What one call needs on a cluster; nothing here enters a key."""
+        return FLEET if self.exclusive else Resources()
 
     @property
     def batch(self) -> int:
