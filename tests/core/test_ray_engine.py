@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("ray", reason="needs Ray: pip install 'synthleak[ray]'")
 
 from support.bucket import BUCKET, MISSING, bucket, weed
-from support.ray_cluster import add_node, ray_cluster
+from support.ray_cluster import add_node, machine_of, ray_cluster
 from support.ray_units import (
     complain,
     die,
@@ -198,26 +198,6 @@ def test_a_machine_that_cannot_work_is_named(runtime: Runtime, tmp_path: Path) -
         ask_every_node(runtime, partial(complain, "it does not see it"), tmp_path)
 
 
-def test_a_lost_machine_costs_its_units_only(
-    cluster: Any, runtime: Runtime, tmp_path: Path
-) -> None:
-    heard, folder = Heard(), tmp_path / "made"
-    folder.mkdir()
-    extra = add_node(cluster, num_cpus=3)  # only here is room for a unit of three CPUs
-
-    def units() -> Iterator[int]:
-        yield 7
-        while not list(tmp_path.glob("began-*")):
-            time.sleep(0.05)
-        cluster.remove_node(extra, allow_graceful=False)
-        yield 8
-        add_node(cluster, num_cpus=3)
-
-    do(wait_long_at_first, units(), runtime, folder, heard, Resources(cpus=3.0))
-    assert names(folder) == {"7", "8"}
-    assert heard.lines[-1] == "units: 1 units were lost and done again (its machine died: 1)"
-
-
 def tables(folder: Path | Url) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder / "results").iterdir()}
 
@@ -259,3 +239,22 @@ def test_an_address_without_a_cluster_gives_one_line() -> None:
     assert on_ray._knock("local") is None
     with pytest.raises(ConnectionRefusedError):
         on_ray._knock("127.0.0.1:1")
+
+
+def test_a_lost_machine_costs_its_units_only(
+    cluster: Any, runtime: Runtime, tmp_path: Path
+) -> None:
+    heard, folder = Heard(), tmp_path / "made"
+    folder.mkdir()
+    add_node(cluster, num_cpus=2)  # now two machines have room for a unit of two CPUs
+
+    def units() -> Iterator[int]:
+        yield 7
+        while not (began := [p.read_text() for p in tmp_path.glob("began-*")]) or not began[0]:
+            time.sleep(0.05)
+        cluster.remove_node(machine_of(cluster, int(began[0])), allow_graceful=False)
+        yield 8
+
+    do(wait_long_at_first, units(), runtime, folder, heard, Resources(cpus=2.0))
+    assert names(folder) == {"7", "8"}
+    assert heard.lines[-1] == "units: 1 units were lost and done again (its machine died: 1)"

@@ -58,6 +58,6 @@ def complain(reason: str, folder: Path) -> str | None:
 def wait_long_at_first(folder: Path, unit: int) -> int:
     mark = folder.parent / f"began-{unit}"
     if unit == 7 and not mark.exists():
-        mark.touch()
-        time.sleep(120)
+        mark.write_text(str(os.getpid()))
+        time.sleep(600)
     return put(folder, unit)
