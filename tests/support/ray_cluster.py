@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ START_SECONDS = 240.0
 def ray_cluster(nodes: Sequence[dict[str, float]]) -> Iterator[Any]:
     """Start a machine per entry of `nodes`, the first as head; all end with the context."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ["RAY_worker_niceness"] = "0"  # as the tests, not below them
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - as the tests, not below
+    os.environ["RAY_agent_register_timeout_ms"] = "240000"  # noqa: SIM112 - on a busy computer
     paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, dict.fromkeys(paths)))
     import ray
@@ -46,8 +48,21 @@ def add_node(cluster: Any, **resources: float) -> Any:
             include_dashboard=False,
             include_log_monitor=False,
             no_monitor=True,  # nothing is scaled here
+            **_free_ports(),
             **{"num_cpus": 1, **resources},
         )
+
+
+def _free_ports() -> dict[str, int]:
+    """Choose the ports of a machine's agents: else it waits for them, and gives up after 15 s."""
+    names = ("dashboard_agent_listen_port", "metrics_agent_port", "metrics_export_port")
+    ports = {}
+    with ExitStack() as stack:
+        for name in (*names, "runtime_env_agent_port"):
+            held = stack.enter_context(socket.socket())
+            held.bind(("", 0))
+            ports[name] = held.getsockname()[1]
+    return ports
 
 
 def _patiently(get_node: Any, *which: Any, **more: Any) -> Any:
