@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import random
 import resource
 import sys
 import tempfile
@@ -49,7 +50,7 @@ from synthleak.core.spec import LoadedSpec, Spec  # noqa: E402
 from synthleak.core.store import FolderStore  # noqa: E402
 from synthleak.core.url_store import UrlStore  # noqa: E402
 
-WORKERS_KILLED, MACHINES_KILLED = 10, 2
+WORKERS_KILLED = 10
 TINY, NAPS = 100_000, 40
 
 
@@ -59,12 +60,9 @@ def audit_spec(instances: int = 10) -> Spec:
             "seed": 5,
             "corpus": {"reader": "demo", "size": 400},
             "encoders": {"pools": "hashing", "evidence": "hashing"},
-            "pool": [
-                {"name": "outlier", "rule": "outlier", "percentile": 90, "size": 12},
-                {"name": "random", "rule": "random", "match": "outlier", "draws": 1},
-            ],
+            "pool": [{"name": "outlier", "rule": "outlier", "percentile": 90, "size": 12}],
             "game": {"instances": instances, "records": 60},
-            "generator": [{"kind": "ngram", "epsilon": [float("inf"), 4]}, {"kind": "echo"}],
+            "generator": [{"kind": "ngram", "epsilon": [float("inf"), 4]}],
         }
     )
 
@@ -115,13 +113,13 @@ class Remembering(Lines):
 
 def faults() -> dict[str, Any]:
     """Kill workers and machines while an audit runs, and compare its tables."""
-    spec = audit_spec(instances=20)
+    spec = audit_spec(instances=12)
     with in_folder() as folder:
         run(spec, folder / "local", runtime=Runtime(workers=2), progress=Silent())
         progress, killed = Remembering(), {"workers": 0, "machines": 0}
         with ray_cluster([{}, {}, {}]) as cluster:
-            ended = threading.Event()
-            chaos = threading.Thread(target=kill, args=(cluster, killed, ended), daemon=True)
+            ended, store = threading.Event(), folder / "ray" / "store"
+            chaos = threading.Thread(target=kill, args=(cluster, store, killed, ended), daemon=True)
             chaos.start()
             how = Runtime(engine="ray", address=cluster.address)
             run(spec, folder / "ray", runtime=how, progress=progress)
@@ -135,16 +133,21 @@ def faults() -> dict[str, Any]:
         }
 
 
-def kill(cluster: Any, killed: dict[str, int], ended: threading.Event) -> None:
-    """Kill a worker that has a unit every now and then, and a machine after the third and sixth."""
-    while killed["workers"] < WORKERS_KILLED and not ended.wait(1.5):
-        for process in busy_workers(cluster):
-            process.kill()
-            killed["workers"] += 1
-            break
-        if killed["workers"] in (3, 6) and killed["machines"] < killed["workers"] // 3:
-            victim = cluster.list_all_nodes()[-1]
-            cluster.remove_node(victim, allow_graceful=False)
+def kill(cluster: Any, store: Path, killed: dict[str, int], ended: threading.Event) -> None:
+    """Kill a worker that has a unit whenever something was made since the last kill.
+
+    After the third and the sixth a machine is killed as well, and another one joins.
+    """
+    rng, seen = random.Random(0), 0
+    while killed["workers"] < WORKERS_KILLED and not ended.wait(0.5):
+        made = sum(1 for path in store.rglob("*") if path.is_file())
+        if made < seen + 4 or not (busy := busy_workers(cluster)):
+            continue
+        seen = made
+        rng.choice(busy).kill()
+        killed["workers"] += 1
+        if killed["workers"] in (3, 6):
+            cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
             killed["machines"] += 1
             add_node(cluster)
 
@@ -309,7 +312,7 @@ def costs() -> dict[str, Any]:
                 "bytes_each": size / steps,
                 "objects_each": files / steps,
             }
-        found["shape"] = {"records": 60, "targets": 12, "texts_of_words": "demo corpus"}
+        found["shape"] = {"records": 60, "targets": 12}
         (folder / "weed").mkdir()
         with bucket(folder / "weed") as access:
             os.environ.update(access)
@@ -318,7 +321,7 @@ def costs() -> dict[str, Any]:
             found["requests_ms"] = {
                 "put": 5 * timed(lambda: [remote.put(f"a/{n}", data) for n in range(200)] and None),
                 "get": 5 * timed(lambda: [remote.get(f"a/{n}") for n in range(200)] and None),
-                "list_1000": 1000 * timed(lambda: list(remote.list("a/")) and None),
+                "list_200": 1000 * timed(lambda: list(remote.list("a/")) and None),
             }
     found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return found

@@ -136,7 +136,9 @@ def test_a_unit_that_fails_ends_the_run_and_others_are_kept(
     assert {int(name) for name in names(tmp_path)} == kept  # nothing goes on
 
 
-def test_a_killed_worker_costs_its_unit_only(runtime: Runtime, tmp_path: Path) -> None:
+def test_a_killed_worker_costs_its_unit_only(
+    runtime: Runtime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     heard, folder = Heard(), tmp_path / "made"
     folder.mkdir()
     do(die_at_first, iter(range(8)), runtime, folder, heard)
@@ -144,6 +146,7 @@ def test_a_killed_worker_costs_its_unit_only(runtime: Runtime, tmp_path: Path) -
     assert heard.lines[0] == "units: 1 unit was lost (its worker process died); done again"
     total = "units: 2 units were lost and done again (its worker process died: 2)"
     assert heard.lines[-1] == total
+    assert capsys.readouterr().out == ""
 
 
 def test_a_unit_that_is_lost_every_time_fails_the_run(

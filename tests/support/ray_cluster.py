@@ -27,7 +27,7 @@ def ray_cluster(nodes: Sequence[dict[str, float]]) -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster()
+    cluster = Cluster(shutdown_at_exit=False)  # it ends below, and machines may be added by threads
     try:
         for node in nodes:
             add_node(cluster, **node)

@@ -100,10 +100,26 @@ def session(runtime: Runtime) -> Iterator[Any]:
                 "start one with `ray start --head`, and check that versions of Ray are equal",
             ) from None
     try:
-        yield ray
+        with _quiet(ray):
+            yield ray
     finally:
         with _own_signals():
             ray.shutdown()
+
+
+@contextmanager
+def _quiet(ray: Any) -> Iterator[None]:
+    """Keep what Ray says of dead workers from standard output, where `--json` may be read."""
+    module: Any = getattr(ray._private, "worker", None)
+    before = getattr(module, "print_to_stdstream", None)
+    if before is None:  # another version of Ray
+        yield
+        return
+    module.print_to_stdstream = lambda *said, **how: None
+    try:
+        yield
+    finally:
+        module.print_to_stdstream = before
 
 
 def _knock(address: str) -> None:
