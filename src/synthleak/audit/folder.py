@@ -24,12 +24,14 @@ import synthleak
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.core.errors import Damaged, StoreError, UserError
 from synthleak.core.identity import digest, plain
+from synthleak.core.places import Place, Url
 from synthleak.core.plugins import check_trusted
 from synthleak.core.private_files import passes_away
 from synthleak.core.registry import Plugin
-from synthleak.core.spec import LoadedSpec, load_spec
+from synthleak.core.spec import LoadedSpec, load_spec, parse_spec, parse_toml
 from synthleak.core.store import FolderStore, StagedStore, cannot_write, write_whole
 from synthleak.core.toml import dump_toml
+from synthleak.core.url_store import UrlStore
 from synthleak.report.results import Provenance
 
 SPEC = "spec.toml"
@@ -45,13 +47,15 @@ TABLES = (".csv", ".parquet", ".json")
 
 @dataclass(frozen=True)
 class RunFolder:
-    """One run folder on disk."""
+    """One run folder, on disk or at a URL."""
 
-    root: Path
+    root: Place
 
     @cached_property
-    def store(self) -> FolderStore:
+    def store(self) -> FolderStore | UrlStore:
         """The store of the folder; one without digests stays readable until the next run."""
+        if isinstance(self.root, Url):
+            return UrlStore(self.root / STORE)
         try:
             manifest = self.manifest()
             sealed = manifest is None or manifest.get("sealed", False)
@@ -60,7 +64,7 @@ class RunFolder:
         return FolderStore(self.root / STORE, old=not sealed)
 
     @property
-    def results(self) -> Path:
+    def results(self) -> Place:
         """Where the tables lie."""
         return self.root / RESULTS
 
@@ -101,7 +105,15 @@ class RunFolder:
                 str(self.root / SPEC),
                 f"run the spec of this audit again: `synthleak run SPEC --out {self.root}`",
             )
-        return load_spec(self.root / SPEC)
+        return self._loaded()
+
+    def _loaded(self) -> LoadedSpec:
+        """Read the spec; its paths are absolute."""
+        path = self.root / SPEC
+        if isinstance(path, Path):
+            return load_spec(path)
+        text = path.read_text(encoding="utf-8")
+        return LoadedSpec(parse_spec(parse_toml(text, str(path))), None, text)
 
     def rebuild(self, own: LoadedSpec) -> bool:
         """Write a damaged manifest again from the folder's spec; say whether that was needed.
@@ -116,7 +128,7 @@ class RunFolder:
         else:
             return False
         try:
-            loaded = load_spec(self.root / SPEC)
+            loaded = self._loaded()
             known = {_resolved(own, name) for name in own.spec.plugins}
             names = [n for n in loaded.spec.plugins if _resolved(loaded, n) not in known]
             check_trusted(names, self.root)
@@ -193,7 +205,8 @@ class RunFolder:
     ) -> None:
         """Replace the results as a whole, and last write the manifest that says so.
 
-        Tables that this audit does not have are removed: they would be taken for its own.
+        Tables that this audit does not have are removed (at a URL, where nothing is deleted, they
+        are emptied): they would be taken for its own.
         """
         before = self.manifest() or {}
         for name, data in files.items():
@@ -201,7 +214,7 @@ class RunFolder:
         if before.get("findings") != findings:
             for path in self._tables():
                 if f"{RESULTS}/{path.name}" not in files:
-                    path.unlink(missing_ok=True)
+                    self._remove(path)
         self._write_manifest(
             setup,
             findings=findings,
@@ -266,9 +279,16 @@ class RunFolder:
             and not set(self.altered()) - set(but)
         )
 
-    def _tables(self) -> Iterator[Path]:
+    def _tables(self) -> Iterator[Place]:
         if self.results.is_dir():
-            yield from (p for p in sorted(self.results.iterdir()) if p.suffix in TABLES)
+            there: list[Place] = [*self.results.iterdir()]
+            yield from (path for path in sorted(there, key=str) if path.suffix in TABLES)
+
+    def _remove(self, path: Place) -> None:
+        if isinstance(path, Url):
+            path.write_bytes(b"")
+        else:
+            path.unlink(missing_ok=True)
 
     def _hashes(self, names: Sequence[str]) -> dict[str, str | None]:
         return {name: digest_of_file(self.root / name) for name in names}
@@ -298,10 +318,13 @@ class RunFolder:
 
     def write(self, name: str, text: str | bytes) -> None:
         """Write one file of the folder, whole."""
-        path = self.root / name
+        path, data = self.root / name, text if isinstance(text, bytes) else text.encode()
+        if isinstance(path, Url):
+            path.write_bytes(data)
+            return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, text if isinstance(text, bytes) else text.encode())
+            write_whole(path, data)
         except OSError as error:
             raise cannot_write(path, error) from None
 
@@ -349,11 +372,13 @@ def _own_digest(content: Mapping[str, Any]) -> str:
     return digest("manifest", {k: v for k, v in content.items() if k != "digest"})
 
 
-def digest_of_file(path: Path) -> str | None:
+def digest_of_file(path: Place) -> str | None:
     """Return the SHA-256 of a file, or none if it cannot be read or is not a regular one."""
     try:
         if not path.is_file():
             return None
+        if isinstance(path, Url):
+            return hashlib.sha256(path.read_bytes()).hexdigest()
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:

@@ -17,6 +17,7 @@ from synthleak.audit.setup import Setup, identity_of
 from synthleak.audit.steps.measurements import measurements_key
 from synthleak.audit.steps.prior_attacks import prior_key
 from synthleak.core.identity import digest
+from synthleak.core.places import opened
 from synthleak.metrics.records.profile import PROFILE_VERSION
 from synthleak.report.tables import RESULTS_VERSION, has_columns, read_parquet
 
@@ -56,7 +57,7 @@ def are_current(setup: Setup, folder: RunFolder, but: Sequence[str] = ()) -> boo
     kinds = TABLES | {entry.name: entry.plugin.row for entry in analyses}
     listed = (folder.manifest() or {})["files"]
     return all(
-        has_columns(kind, folder.results / f"{name}.parquet")
+        has_columns(kind, opened(folder.results / f"{name}.parquet"))
         for name, kind in kinds.items()
         if f"{RESULTS}/{name}.parquet" in listed
     )
@@ -64,7 +65,7 @@ def are_current(setup: Setup, folder: RunFolder, but: Sequence[str] = ()) -> boo
 
 def kept_rows(folder: RunFolder, name: str, kind: type[R]) -> list[R]:
     """Return the rows of a table, by its name in `results/`."""
-    return read_parquet(kind, folder.results / f"{name}.parquet")
+    return read_parquet(kind, opened(folder.results / f"{name}.parquet"))
 
 
 def kept_outcomes(folder: RunFolder) -> list[Outcome]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from synthleak.audit.folder import CONFIDENTIAL, STORE, RunFolder
 from synthleak.core.errors import UserError
+from synthleak.core.places import Place, local
 from synthleak.core.private_files import PRIVATE, working_in
 from synthleak.core.store import cannot_write
 
@@ -37,14 +38,20 @@ class Removed:
     bytes: int
 
 
-def removable(out: Path | str) -> list[Removed]:
+def _folder(out: Place | str) -> Path:
+    return local(
+        out, "purge", "delete its store/text and store/release with the bucket's own tools"
+    )
+
+
+def removable(out: Place | str) -> list[Removed]:
     """List what a purge of this run folder would remove. Nothing is written."""
-    folder = RunFolder(Path(out))
-    if folder.manifest() is None:
+    root = _folder(out)
+    if RunFolder(root).manifest() is None:
         raise UserError("not a run folder", str(out), "name one made by `run`")
     found = []
     for what, where in REMOVED.items():
-        path = folder.root / where
+        path = root / where
         below = (Path(place, name) for place, _, names in os.walk(path) for name in names)
         sizes = [size for p in (path, *below) if (size := _size(p)) is not None]
         if sizes:
@@ -60,21 +67,21 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def purge(out: Path | str, *, wait: bool = False) -> list[Removed]:
+def purge(out: Place | str, *, wait: bool = False) -> list[Removed]:
     """Remove texts, releases and vectors from a run folder, and return what was removed.
 
     The manifest says so first: a purge that was interrupted is finished by the next one.
     """
-    folder = RunFolder(Path(out))
+    root = _folder(out)
     left = [item for item in removable(out) if item.where == PRIVATE]  # holding it removes these
-    with working_in(folder.root, wait=wait):
+    with working_in(root, wait=wait):
         found = [item for item in removable(out) if item.where != PRIVATE]
         if found:
-            folder.note_purge({item.what: item.files for item in found})
+            RunFolder(root).note_purge({item.what: item.files for item in found})
         try:
             for item in found:
-                path = folder.root / item.where
+                path = root / item.where
                 path.unlink() if path.is_file() else shutil.rmtree(path)
         except OSError as error:
-            raise cannot_write(folder.root, error) from None
+            raise cannot_write(root, error) from None
     return [*found, *left]

@@ -40,6 +40,7 @@ from synthleak.audit.steps.utility import utility_row_of
 from synthleak.calibration import Scores
 from synthleak.core.cell import Cell, counted_cells
 from synthleak.core.errors import MissingExtra, UserError
+from synthleak.core.places import Place, place
 from synthleak.core.plugins import check_trusted
 from synthleak.core.store import StagedStore
 from synthleak.core.validation import nearest
@@ -113,7 +114,7 @@ class Audit:
         columns = [column.name for column in fields(kind)]
         return pandas.DataFrame([asdict(row) for row in rows], columns=columns)
 
-    def write_report(self, path: Path | str | None = None, *, include_text: bool = False) -> Path:
+    def write_report(self, path: Path | str | None = None, *, include_text: bool = False) -> Place:
         """Write the page, and return where: `path`, or beside the results.
 
         With `include_text` it holds the texts of the pools' records and of the synthetic records
@@ -130,7 +131,7 @@ class Audit:
             return self.folder.root / REPORT
         return _write(self.folder.root / CONFIDENTIAL if path is None else Path(path), page)
 
-    def sign_off(self, path: Path | str | None = None, *, by: str | None = None) -> Path:
+    def sign_off(self, path: Path | str | None = None, *, by: str | None = None) -> Place:
         """Write one page to file, and return where: `path`, or `sign-off.html` beside the results.
 
         A name that ends in `.md` gives Markdown. `by` is who signs; the line is left blank
@@ -321,18 +322,18 @@ class Audit:
         return tables_of(self)
 
 
-def _write(target: Path, page: bytes) -> Path:
+def _write(target: Place, page: bytes) -> Place:
     RunFolder(target.parent).write(target.name, page)
     return target
 
 
-def open_run(out: Path | str, *, keep: bool = True, trust_plugins: bool = False) -> Audit:
+def open_run(out: Place | str, *, keep: bool = True, trust_plugins: bool = False) -> Audit:
     """Open the audit of a run folder, to read its tables, scores and claims.
 
     What is computed on the way is kept in its store, unless `keep` is false. Files with plug-ins
     that its spec names are run only if you say `trust_plugins`.
     """
-    folder = RunFolder(Path(out))
+    folder = RunFolder(place(out))
     loaded = folder.spec()
     check_trusted(loaded.spec.plugins, folder.root, trust=trust_plugins)
     store = folder.store if keep else StagedStore(folder.store)

@@ -31,10 +31,11 @@ from synthleak.audit.steps.releases import (
     missing_releases,
     wanted_sets,
 )
-from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Work
+from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Work, at_work
 from synthleak.core.cell import counted_cells
 from synthleak.core.engine.progress import Progress, default_progress, duration
 from synthleak.core.errors import Damaged, UserError
+from synthleak.core.places import Place, Url, place
 from synthleak.core.private_files import Hold, run_private_folder
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, Spec, load_spec
@@ -51,7 +52,7 @@ log = logging.getLogger("synthleak.store")
 
 def run(
     spec: Spec | LoadedSpec | Path | str,
-    out: Path | str,
+    out: Place | str,
     *,
     extend: bool = False,
     runtime: Runtime | None = None,
@@ -63,8 +64,9 @@ def run(
     refused unless `extend` is set, which says what is new. Stages four to seven put what they make
     into the store of the folder; a stage asks the store for what it needs.
     """
-    runtime, progress = runtime or Runtime(), progress or default_progress()
-    started, folder, loaded = time.monotonic(), RunFolder(Path(out)), _loaded(spec)
+    started, folder, loaded = time.monotonic(), RunFolder(place(out)), _loaded(spec)
+    runtime = runtime or Runtime.of(loaded.spec.runtime)
+    progress = progress or default_progress()
     with Hold(folder.root, MANIFEST, wait=runtime.wait) as hold:
         damaged = check_folder(folder, loaded)
         staged = StagedStore(folder.store)
@@ -77,11 +79,12 @@ def run(
             progress.say(f"the pool {name!r} is empty and left out: its rule selects nobody")
         discard_releases(setup, damaged)
         discard_profiles(setup.store, damaged)
-        progress.expect(expected_stages(setup, runtime))
-        made = make_missing_releases(setup, runtime, progress, news)  # 4. releases
-        made += _make(EVIDENCE, setup, runtime, progress)  # 5. evidence: proxies and prior attacks
-        made += _make(MEASUREMENTS, setup, runtime, progress)  # 6. calibration, 7. metrics
-        made += _make(MORE, setup, runtime, progress)  # 7. meta-classifier if asked for, utility
+        with at_work(setup, runtime) as how:
+            progress.expect(expected_stages(setup, how))
+            made = make_missing_releases(setup, how, progress, news)  # 4. releases
+            made += _make(EVIDENCE, setup, how, progress)  # 5. evidence: proxies, prior attacks
+            made += _make(MEASUREMENTS, setup, how, progress)  # 6. calibration, 7. metrics
+            made += _make(MORE, setup, how, progress)  # 7. meta-classifier if asked for, utility
         audit, key = Audit(setup, folder), results_key(setup)
         if not made and not damaged and are_current(setup, folder):
             folder.note_hashes()
@@ -90,7 +93,7 @@ def run(
             )
             return audit
         with progress.stage(PAGE, 1) as stage:
-            results = audit.results  # 8. analyses
+            results = _results(audit, runtime, progress)  # 8. analyses
             files = written(results)  # 9. report
             stage.advance()
         folder.finish(setup, key, files, seconds=time.monotonic() - started)
@@ -114,6 +117,8 @@ def check_folder(folder: RunFolder, loaded: LoadedSpec) -> list[str]:
     if len(altered) > NAMED_FILES:
         log.warning("and %d more files of %s", len(altered) - NAMED_FILES, folder.root)
     folder.seal_store()
+    if isinstance(folder.root, Url):  # reading all of a bucket costs money; what is read is checked
+        return []
     found = damaged_in(folder.store)
     for name in found:
         discard(folder.store, name)
@@ -152,6 +157,22 @@ def make_missing_releases(
     return made
 
 
+def _results(audit: Audit, runtime: Runtime, progress: Progress) -> Results:
+    """Return the results; what turns out to be damaged only now is made again first."""
+    met: tuple[str, ...] = ()
+    while True:
+        try:
+            return audit.results
+        except Damaged as error:
+            if error.name in met:
+                raise
+            met = (*met, error.name)
+            discard(audit.setup.store, error.name)
+            discard_releases(audit.setup, [error.name])
+            works = (RELEASES, *EVIDENCE, *MEASUREMENTS, *MORE)
+            _make(works, audit.setup, runtime, progress, met)
+
+
 def _make(
     works: Sequence[Work],
     setup: Setup,
@@ -183,8 +204,8 @@ def written(results: Results) -> dict[str, bytes]:
 
 
 def write_report(
-    out: Path | str, path: Path | str | None = None, *, include_text: bool = False
-) -> Path:
+    out: Place | str, path: Path | str | None = None, *, include_text: bool = False
+) -> Place:
     """Write the page of a finished audit, and return where: `path`, or beside the results.
 
     With `include_text` it holds the texts of the pools' records and goes to a file of its own.

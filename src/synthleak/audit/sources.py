@@ -8,21 +8,23 @@ from pathlib import Path
 from synthleak.audit.result import Audit
 from synthleak.audit.status import open_finished
 from synthleak.core.errors import UserError
+from synthleak.core.places import Place, Url
 from synthleak.report.compare.comparison import Compared
 from synthleak.report.compare.comparison import compare as compare_results
 
-AnyAudit = Audit | Path | str
+AnyAudit = Audit | Place | str
 Source = AnyAudit | tuple[str, AnyAudit]
 
 
 def named_audits(
-    sources: Sequence[Source] | AnyAudit, open_folder: Callable[[Path | str], Audit] = open_finished
+    sources: Sequence[Source] | AnyAudit,
+    open_folder: Callable[[Place | str], Audit] = open_finished,
 ) -> list[tuple[str, Audit]]:
     """Open what is not open yet, and name each audit: as given, or after its folder.
 
     Folders of one name are told apart by their paths.
     """
-    listed = [sources] if isinstance(sources, Audit | Path | str) else list(sources)
+    listed = [sources] if isinstance(sources, Audit | Path | Url | str) else list(sources)
     pairs = [one if isinstance(one, tuple) else (None, one) for one in listed]
     audits = [one if isinstance(one, Audit) else open_folder(one) for _, one in pairs]
     folders = [audit.folder.root for audit in audits]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from synthleak.audit.kept_results import are_current
@@ -12,6 +11,7 @@ from synthleak.audit.result import Audit, open_run
 from synthleak.audit.steps.observations import all_evidence_keys
 from synthleak.audit.steps.releases import header_of, is_made, wanted_sets
 from synthleak.core.errors import UserError
+from synthleak.core.places import Place
 from synthleak.core.store import name_of
 
 
@@ -25,7 +25,7 @@ class Status:
 
 
 def open_finished(
-    out: Path | str, *, but: Sequence[str] = (), trust_plugins: bool = False
+    out: Place | str, *, but: Sequence[str] = (), trust_plugins: bool = False
 ) -> Audit:
     """Open the audit of a run folder that has run to its end, unaltered `but` for some files."""
     audit = open_run(out, trust_plugins=trust_plugins)
@@ -35,7 +35,7 @@ def open_finished(
     return audit
 
 
-def status(out: Path | str) -> Status:
+def status(out: Place | str) -> Status:
     """Say how far the audit of a run folder is, per cell; it may be running. Nothing is written."""
     return _status(open_run(out, keep=False))
 

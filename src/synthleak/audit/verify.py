@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, zip_longest
-from pathlib import Path
 from typing import Any
 
 import synthleak
@@ -34,6 +33,7 @@ from synthleak.core.artefact import Artefact
 from synthleak.core.cell import Cell
 from synthleak.core.errors import Damaged, MissingExtra, StoreError, UserError
 from synthleak.core.identity import digest
+from synthleak.core.places import Place, place
 from synthleak.core.plugins import check_trusted, trusting
 from synthleak.core.seeds import stream
 from synthleak.core.store import MemoryStore, StagedStore, Store, damaged_in, name_of
@@ -82,14 +82,14 @@ class Remaking(StagedStore):
 
 
 def verify(
-    out: Path | str, *, replay: int = 0, draw: int = 0, trust_plugins: bool = False
+    out: Place | str, *, replay: int = 0, draw: int = 0, trust_plugins: bool = False
 ) -> Verification:
     """Check a finished audit and its provenance; make `replay` of its units again. Writes nothing.
 
     Raises `UserError` if there is no finished audit, or if its records cannot be read and units are
     to be made again.
     """
-    folder = RunFolder(Path(out))
+    folder = RunFolder(place(out))
     try:
         manifest = folder.manifest()
     except ManifestError:
@@ -238,7 +238,7 @@ def _tables(setup: Setup, folder: RunFolder, manifest: dict[str, Any]) -> Findin
     return _compared("tables", differing, f"{len(files)} files made again are the same")
 
 
-def _holds(path: Path, data: bytes) -> bool:
+def _holds(path: Place, data: bytes) -> bool:
     return path.is_file() and path.read_bytes() == data
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthleak.core.engine.progress import Progress
 from synthleak.core.errors import UserError
+from synthleak.core.places import Place
 from synthleak.core.private_files import TemporaryHome
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import Spec, parse_spec
@@ -30,7 +31,7 @@ def check(
     *,
     reference: Any = None,
     pool: str | Sequence[str] | None = None,
-    out: Path | str | None = None,
+    out: Place | str | None = None,
     random_split: bool = False,
     coins: bool = False,
     insist: bool = False,

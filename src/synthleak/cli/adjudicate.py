@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +16,7 @@ from synthleak.cli.options import (
     work_options,
 )
 from synthleak.cli.output import columns_of, print_table
+from synthleak.core.places import Place
 
 if TYPE_CHECKING:
     from synthleak.audit.adjudicate import Adjudication
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @trust_option
 @wait_option
 @work_options
-def adjudicate(folder: Path, only_list: bool, wait: bool, how: How) -> None:
+def adjudicate(folder: Place, only_list: bool, wait: bool, how: How) -> None:
     """Settle the flagged cells of the finished audit in DIR by games with merged pools.
 
     A cell is flagged when the gap between its pool and the random controls excludes 0 after Holm.

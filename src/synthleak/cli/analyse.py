@@ -11,6 +11,7 @@ import click
 from synthleak.cli.options import PATH, How, folders_argument, trust_option, work_options
 from synthleak.cli.output import columns_of, print_json, print_table, write_file
 from synthleak.core.engine.progress import Silent
+from synthleak.core.places import Place
 
 FIRST = 20
 """Rows of a table that are printed unless it is asked for by name."""
@@ -24,7 +25,7 @@ FIRST = 20
 @trust_option
 @work_options
 def analyse(
-    folders: tuple[Path, ...],
+    folders: tuple[Place, ...],
     only: tuple[str, ...],
     also: tuple[str, ...],
     out: Path | None,

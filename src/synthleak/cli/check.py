@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from synthleak.cli.gate import Gate, gate_options
-from synthleak.cli.options import PATH, How, wait_option, wide_option, work_options
+from synthleak.cli.options import (
+    PATH,
+    PLACE,
+    How,
+    engine_options,
+    wait_option,
+    wide_option,
+    work_options,
+)
 from synthleak.cli.output import print_json, print_prose, print_table
 from synthleak.cli.run import show
 from synthleak.core.errors import UserError
+from synthleak.core.places import Place
 from synthleak.core.validation import name_of_file
 
 if TYPE_CHECKING:
@@ -46,7 +55,10 @@ SHOWN = 10
 )
 @click.option("--pool", multiple=True, metavar="RULE", help="Ask about some records only.")
 @click.option(
-    "--out", metavar="DIR", type=PATH, help="The run folder.  [default: runs/check-RELEASE]"
+    "--out",
+    metavar="DIR",
+    type=PLACE,
+    help="The run folder, or a URL.  [default: runs/check-RELEASE]",
 )
 @click.option(
     "--random-split", is_flag=True, help="Declare a uniform random split, made before the release."
@@ -82,6 +94,7 @@ SHOWN = 10
 @gate_options
 @wide_option
 @wait_option
+@engine_options
 @work_options
 def check(
     release: tuple[Path, ...],
@@ -93,7 +106,7 @@ def check(
     gate: Gate,
     wait: bool,
     how: How,
-    out: Path | None,
+    out: Place | None,
     **options: Any,
 ) -> None:
     """Audit an existing release, without its generator.

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from synthleak.cli.options import FILE, PATH, json_option, trust_option
+from synthleak.cli.options import FILE, PLACE, json_option, trust_option
 from synthleak.cli.output import columns_of, print_json, print_prose, print_table, write_file
+from synthleak.core.places import Place
 
 if TYPE_CHECKING:
     from synthleak.report.compare.comparison import Compared
@@ -21,11 +22,11 @@ SHOWN = (
 
 
 @click.command()
-@click.argument("folders", metavar="DIR DIR...", nargs=-1, required=True, type=PATH)
+@click.argument("folders", metavar="DIR DIR...", nargs=-1, required=True, type=PLACE)
 @click.option("--out", type=FILE, help="Also write a page to this file.")
 @trust_option
 @json_option
-def compare(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
+def compare(folders: tuple[Place, ...], out: Path | None, as_json: bool) -> None:
     """Compare the finished audits in DIR DIR...; the first one is the baseline.
 
     Shows verdicts, the AUC of an attacker who fixed the method in advance with its chance limit,

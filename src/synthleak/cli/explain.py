@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +11,7 @@ import click
 from synthleak.cli.options import folder_argument, json_option, trust_option
 from synthleak.cli.output import print_json
 from synthleak.core.errors import UserError
+from synthleak.core.places import Place
 
 if TYPE_CHECKING:
     from synthleak.explanations.explanation import Explanation, Match, ReleaseStory, SignalStory
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 )
 @trust_option
 @json_option
-def explain(folder: Path, record: str, cell: str | None, include_text: bool, as_json: bool) -> None:
+def explain(
+    folder: Place, record: str, cell: str | None, include_text: bool, as_json: bool
+) -> None:
     """Explain the score of the record ID in the finished audit in DIR.
 
     Shows what the cell's best proxy and a lexical one saw in the releases with and without the

@@ -8,6 +8,7 @@ import click
 
 from synthleak.cli.options import PATH, folders_argument, trust_option
 from synthleak.cli.output import write_file
+from synthleak.core.places import Place
 
 FORMATS = ("svg", "png", "pdf", "json")
 
@@ -28,7 +29,7 @@ FORMATS = ("svg", "png", "pdf", "json")
 @click.option("--list", "listed", is_flag=True, help="List the figures with their descriptions.")
 @trust_option
 def figures(
-    folders: tuple[Path, ...],
+    folders: tuple[Place, ...],
     out: Path | None,
     formats: tuple[str, ...],
     only: tuple[str, ...],

@@ -10,18 +10,45 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from synthleak.core.engine.progress import Lines, Progress, Silent
-from synthleak.core.runtime import Runtime, available_cores
+from synthleak.core.places import Place, place
+from synthleak.core.runtime import Runtime
+from synthleak.core.spec import ENGINES, RuntimeSection
 
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 EXIT_FAILED = 1
 
+
+class PlaceType(click.ParamType):  # type: ignore[type-arg]
+    """A run folder: a path, or a URL such as s3://bucket/audit."""
+
+    name = "folder"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Place:
+        """Return where it lies."""
+        found: Place = place(value)
+        return found
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Complete paths."""
+        return PATH.shell_complete(ctx, param, incomplete)
+
+
+PLACE = PlaceType()
+
 spec_argument = click.argument("spec", type=PATH)
-folder_argument = click.argument("folder", metavar="DIR", type=PATH)
-folders_argument = click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PATH)
-out_option = click.option("--out", metavar="DIR", type=PATH, required=True, help="The run folder.")
+folder_argument = click.argument("folder", metavar="DIR", type=PLACE)
+folders_argument = click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PLACE)
+out_option = click.option(
+    "--out", metavar="DIR", type=PLACE, required=True, help="The run folder, or a URL."
+)
 extend_option = click.option(
     "--extend", is_flag=True, help="Continue in a folder that belongs to an earlier spec."
 )
@@ -69,9 +96,22 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 class How:
     """How a command works and what it prints."""
 
-    runtime: Runtime
     quiet: bool
     as_json: bool
+    workers: int | None = None
+    engine: str | None = None
+    address: str | None = None
+
+    @property
+    def runtime(self) -> Runtime:
+        """How the work is done."""
+        return self.runtime_of(RuntimeSection())
+
+    def runtime_of(self, section: RuntimeSection, *, wait: bool = False) -> Runtime:
+        """Return how a spec runs: as its `[runtime]` says, unless an option says otherwise."""
+        return Runtime.of(
+            section, workers=self.workers, engine=self.engine, address=self.address, wait=wait
+        )
 
     @property
     def progress(self) -> Progress:
@@ -85,14 +125,32 @@ def work_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--workers",
         type=int,
-        default=available_cores,
-        show_default="all cores",
-        help="How many processes. Never changes a result.",
+        help="How many processes. Never changes a result.  [default: all cores]",
     )
     @quiet_option
     @json_option
     @wraps(command)
-    def run(workers: int, quiet: bool, as_json: bool, **rest: Any) -> None:
-        command(how=How(Runtime(workers=workers), quiet, as_json), **rest)
+    def run(
+        quiet: bool,
+        as_json: bool,
+        workers: int | None,
+        engine: str | None = None,
+        address: str | None = None,
+        **rest: Any,
+    ) -> None:
+        command(how=How(quiet, as_json, workers, engine, address), **rest)
 
     return run
+
+
+def engine_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--engine` and `--address` to a command with `work_options`."""
+    engine = click.option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        help="On this machine, or on a Ray cluster (docs/scale-out.md).  [default: local]",
+    )
+    address = click.option(
+        "--address", metavar="HOST:PORT", help="Of the Ray cluster.  [default: Ray on this machine]"
+    )
+    return engine(address(command))

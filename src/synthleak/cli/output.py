@@ -11,11 +11,11 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import click
 
+from synthleak.core.places import Place, Url
 from synthleak.core.store import cannot_write, write_whole
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -203,8 +203,11 @@ def _plain(value: Any) -> Any:
     return "inf" if isinstance(value, float) and math.isinf(value) else value
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file whole, in a folder that is made if it is missing."""
+def write_file(path: Place, data: bytes) -> None:
+    """Write a file whole, in a folder that is made if it is missing, or put it at a URL."""
+    if isinstance(path, Url):
+        path.write_bytes(data)
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, data)

@@ -8,6 +8,7 @@ import click
 
 from synthleak.cli.options import PATH, folders_argument, trust_option
 from synthleak.cli.output import write_file
+from synthleak.core.places import Place
 
 FORMATS = ("csv", "md", "latex")
 
@@ -25,7 +26,7 @@ FORMATS = ("csv", "md", "latex")
 )
 @trust_option
 def tables(
-    folders: tuple[Path, ...], out: Path | None, only: tuple[str, ...], formats: tuple[str, ...]
+    folders: tuple[Place, ...], out: Path | None, only: tuple[str, ...], formats: tuple[str, ...]
 ) -> None:
     """Write or print the tables of the finished audits in DIR..., joined into one study.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
 from synthleak.cli.options import folder_argument, json_option, wait_option
 from synthleak.cli.output import print_table
+from synthleak.core.places import Place
 
 
 @click.command()
@@ -16,7 +16,7 @@ from synthleak.cli.output import print_table
 @click.option("--yes", is_flag=True, help="Remove the files. Without it they are only listed.")
 @wait_option
 @json_option
-def purge(folder: Path, yes: bool, wait: bool, as_json: bool) -> None:
+def purge(folder: Place, yes: bool, wait: bool, as_json: bool) -> None:
     """Remove texts, releases and vectors from the run folder DIR; results stay verifiable.
 
     Tables, report, evidence and the hashes and claims of releases stay, so that `status`, `report`

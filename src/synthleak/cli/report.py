@@ -9,6 +9,7 @@ import click
 from synthleak.cli.gate import Gate, gate_options
 from synthleak.cli.options import FILE, folder_argument, trust_option
 from synthleak.core.errors import UserError
+from synthleak.core.places import Place
 
 
 @click.command()
@@ -35,7 +36,7 @@ from synthleak.core.errors import UserError
 @trust_option
 @gate_options
 def report(
-    folder: Path,
+    folder: Place,
     show: bool,
     include_text: bool,
     out: Path | None,
@@ -71,7 +72,8 @@ def report(
         if sign_off:
             check_sign_off_format(sign_off)
         path = open_finished(folder).sign_off(sign_off or None, by=by)
-    click.echo(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
+    size = path.stat().st_size if isinstance(path, Path) else len(path.read_bytes())
+    click.echo(f"{path} ({size / 1e6:.1f} MB)")
     if show:
         click.launch(str(path))
     if gate.is_set:

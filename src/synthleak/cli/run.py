@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import click
 from synthleak.cli.gate import Gate, gate_options
 from synthleak.cli.options import (
     How,
+    engine_options,
     extend_option,
     out_option,
     spec_argument,
@@ -20,6 +21,7 @@ from synthleak.cli.options import (
     work_options,
 )
 from synthleak.cli.output import print_prose, print_table
+from synthleak.core.places import Place
 
 if TYPE_CHECKING:
     from synthleak.audit.result import Audit
@@ -36,8 +38,9 @@ BUILT_IN = ("ngram", "echo", "bystander", "constant")
 @wide_option
 @stderr_option
 @wait_option
+@engine_options
 @work_options
-def run(spec: Path, out: Path, extend: bool, wide: bool, gate: Gate, wait: bool, how: How) -> None:
+def run(spec: Path, out: Place, extend: bool, wide: bool, gate: Gate, wait: bool, how: How) -> None:
     """Audit what SPEC describes and leave tables and a report in a run folder.
 
     Work that the folder already holds is not repeated: an interrupted run continues where it
@@ -51,9 +54,11 @@ def run(spec: Path, out: Path, extend: bool, wide: bool, gate: Gate, wait: bool,
       synthleak run audit.toml --out runs/audit --summary audit.xml    JUnit, for CI systems
     """
     from synthleak.audit.run import run as audit_spec
+    from synthleak.core.spec import load_spec
 
-    runtime = replace(how.runtime, wait=wait)
-    audit = audit_spec(spec, out, extend=extend, runtime=runtime, progress=how.progress)
+    loaded = load_spec(spec)
+    runtime = how.runtime_of(loaded.spec.runtime, wait=wait)
+    audit = audit_spec(loaded, out, extend=extend, runtime=runtime, progress=how.progress)
     show(audit, how, wide=wide)
     if not how.quiet and not how.as_json:
         _name_built_in(audit)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from synthleak.cli.options import folder_argument, json_option, trust_option
 from synthleak.cli.output import print_table
+from synthleak.core.places import Place
 
 
 @click.command()
 @folder_argument
 @trust_option
 @json_option
-def status(folder: Path, as_json: bool) -> None:
+def status(folder: Place, as_json: bool) -> None:
     """Show how far the audit in DIR is: releases and evidence per cell, and whether it finished.
 
     Works while the audit runs.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
 from synthleak.cli.options import EXIT_FAILED, folder_argument, json_option, trust_option
 from synthleak.cli.output import print_json, print_table
+from synthleak.core.places import Place
 
 
 @click.command()
@@ -26,7 +26,7 @@ from synthleak.cli.output import print_json, print_table
 )
 @trust_option
 @json_option
-def verify(folder: Path, replay: int, draw: int | None, as_json: bool) -> None:
+def verify(folder: Place, replay: int, draw: int | None, as_json: bool) -> None:
     """Verify the finished audit in DIR: spec, versions, seeds, hashes and tables. Writes nothing.
 
     Files are compared with their hashes; pools and plans are drawn again from the seed, and tables

@@ -35,7 +35,7 @@ trusting: ContextVar[bool] = ContextVar("trusting", default=False)
 """Whether a run folder that is opened may load the files that its spec names."""
 
 
-def check_trusted(names: Sequence[str], folder: Path, *, trust: bool = False) -> None:
+def check_trusted(names: Sequence[str], folder: object, *, trust: bool = False) -> None:
     """Refuse to open a folder whose spec names files: loading them would run somebody's code."""
     if names and not (trust or trusting.get()):
         files = f"{len(names)} plug-in file{'s' * (len(names) != 1)}"

@@ -5,7 +5,8 @@ the system can share it; the rest lies in the run folder, which is as private as
 goes with the run. What a killed run left is removed by the next one.
 
 One run at a time holds a folder: by a lock, which ends with its process, or by a lease where the
-file system has no locks.
+file system has no locks, and at a URL. Private files of a run at a URL lie in the temporary folder
+of each machine that works for it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from types import FrameType
 from typing import Self
 
 from synthleak.core.errors import StoreError
+from synthleak.core.places import Place, Url
 from synthleak.core.store import cannot_write, write_whole
 
 try:
@@ -37,10 +39,12 @@ except ImportError:  # a system without locks on folders
     fcntl = None  # type: ignore[assignment]
 
 PRIVATE = ".private"
+HOME = "synthleak-of-"
+"""How the private folder of a process begins, where it lies among temporary files."""
 PROGRAM = "program"
 """A private file with the process group of a program, to end it if its worker cannot any more."""
 
-LEASE = ".lease"
+LEASE, LEASE_NOW = ".lease", ".lease-now"
 LEASE_SECONDS, RENEWED_EVERY, SETTLED_AFTER = 60.0, 15.0, 1.0
 """A lease that nobody renewed for so long has ended; how often it is renewed; when it is sure."""
 _ASK_AGAIN = 0.5
@@ -71,8 +75,13 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def working_in(folder: Path, *, wait: bool = False) -> Iterator[None]:
+def working_in(folder: Place, *, wait: bool = False) -> Iterator[None]:
     """Hold a run folder: one run at a time, and private files inside until it ends."""
+    if isinstance(folder, Url):
+        sweep_homes()
+        with _leased(folder, wait), private_home() as home, working_in(home):
+            yield
+        return
     with _held(folder, wait):
         sweep(folder)
         home = folder / PRIVATE / _own_name()
@@ -87,6 +96,39 @@ def working_in(folder: Path, *, wait: bool = False) -> Iterator[None]:
             shutil.rmtree(folder / PRIVATE, ignore_errors=True)
 
 
+@contextmanager
+def private_home() -> Iterator[Path]:
+    """Make a private folder of this process among temporary files.
+
+    The name holds the process: whoever comes next on this machine knows whether it still runs.
+    """
+    home = Path(tempfile.mkdtemp(prefix=f"{HOME}{os.getpid()}-"))
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def sweep_homes() -> None:
+    """Remove the private folders that killed processes left among temporary files."""
+    for path in Path(tempfile.gettempdir()).glob(f"{HOME}*"):
+        number = path.name.removeprefix(HOME).partition("-")[0]
+        with suppress(OSError):
+            if number.isdecimal() and not _runs(int(number)) and path.stat().st_uid == os.getuid():
+                _end_programs(path)
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _end_programs(home: Path) -> None:
     """End programs whose worker was killed, if their supervisors did not."""
     for place, _, names in os.walk(home):
@@ -98,7 +140,7 @@ def _end_programs(home: Path) -> None:
 class Hold:
     """Holds a run folder from when it is known to be one, until the run ends."""
 
-    def __init__(self, folder: Path, mark: str, *, wait: bool = False) -> None:
+    def __init__(self, folder: Place, mark: str, *, wait: bool = False) -> None:
         self._folder, self._mark, self._stack = folder, mark, ExitStack()
         self._wait, self._taken = wait, False
 
@@ -107,8 +149,9 @@ class Hold:
         if self._taken:
             return
         try:
-            self._folder.parent.mkdir(parents=True, exist_ok=True)
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            if isinstance(self._folder, Path):
+                self._folder.parent.mkdir(parents=True, exist_ok=True)
+                self._folder.mkdir(mode=0o700, exist_ok=True)
             self._stack.enter_context(working_in(self._folder, wait=self._wait))
         except OSError as error:
             raise cannot_write(self._folder, error) from None
@@ -226,9 +269,10 @@ def _remove_if_left(path: Path) -> None:
         os.close(handle)
 
 
-def passes_away(path: Path) -> bool:
+def passes_away(path: Place) -> bool:
     """Say whether a file of a run folder is there only while a run holds it, or half-written."""
-    return path.name in (PRIVATE, LEASE) or (path.name[:1] == "." and path.suffix == ".part")
+    ours = path.name in (PRIVATE, LEASE, LEASE_NOW)
+    return ours or (path.name[:1] == "." and path.suffix == ".part")
 
 
 def sweep(folder: Path) -> None:
@@ -241,19 +285,10 @@ def sweep(folder: Path) -> None:
 @contextmanager
 def _held(folder: Path, wait: bool) -> Iterator[None]:
     """Lock a folder itself, without a file that could stay behind; the system ends the lock."""
-    handle, said = os.open(folder, os.O_RDONLY), False
+    handle, wait_for = os.open(folder, os.O_RDONLY), _Turn(folder, wait)
     try:
         while (lock := _lock(handle)) is False or (lock is None and not _lease(folder)):
-            if not wait:
-                raise StoreError(
-                    f"another run works in this folder{_holder(folder)}",
-                    str(folder),
-                    "add --wait, or choose another folder",
-                )
-            if not said:
-                log.warning("%s: waiting until another run has ended%s", folder, _holder(folder))
-                said = True
-            time.sleep(_ASK_AGAIN)
+            wait_for.another_run()
         if lock:
             yield
         else:
@@ -261,6 +296,37 @@ def _held(folder: Path, wait: bool) -> Iterator[None]:
                 yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def _leased(folder: Url, wait: bool) -> Iterator[None]:
+    """Hold a URL by a lease."""
+    wait_for = _Turn(folder, wait)
+    while not _lease(folder):
+        wait_for.another_run()
+    with _renewed(folder):
+        yield
+
+
+class _Turn:
+    """Waits for another run, if that was asked for."""
+
+    def __init__(self, folder: Place, wait: bool) -> None:
+        self._folder, self._wait, self._said = folder, wait, False
+
+    def another_run(self) -> None:
+        """Wait a moment; say once for whom, or that a user has to choose."""
+        holder = _holder(self._folder)
+        if not self._wait:
+            raise StoreError(
+                f"another run works in this folder{holder}",
+                str(self._folder),
+                "add --wait, or choose another folder",
+            )
+        if not self._said:
+            log.warning("%s: waiting until another run has ended%s", self._folder, holder)
+            self._said = True
+        time.sleep(_ASK_AGAIN)
 
 
 def _lock(handle: int) -> bool | None:
@@ -274,35 +340,49 @@ def _lock(handle: int) -> bool | None:
     return True
 
 
-def _lease(folder: Path) -> bool:
+def _lease(folder: Place) -> bool:
     """Write this process into the folder, unless another one is there and alive.
 
     Two that write at once both read afterwards, and the later one finds itself.
     """
     path, own = folder / LEASE, _own_name()
     with suppress(FileNotFoundError):
-        if path.read_text(encoding="utf-8") != own and not _is_stale(path):
+        if path.read_text(encoding="utf-8") not in ("", own) and not _is_stale(path):
             return False
-    write_whole(path, own.encode())
+    _write(path, own.encode())
     time.sleep(SETTLED_AFTER)
     return path.read_text(encoding="utf-8") == own
 
 
-def _is_stale(path: Path) -> bool:
+def _write(path: Place, data: bytes) -> None:
+    if isinstance(path, Url):
+        path.write_bytes(data)
+    else:
+        write_whole(path, data)
+
+
+def _is_stale(path: Place) -> bool:
     """Compare times of the file system itself: clocks of two machines differ."""
-    with tempfile.NamedTemporaryFile(prefix=".", suffix=".part", dir=path.parent) as now:
-        return os.fstat(now.fileno()).st_mtime - path.stat().st_mtime > LEASE_SECONDS
+    if isinstance(path, Url):
+        now = path.parent / LEASE_NOW
+        now.write_bytes(_own_name().encode())
+        return (now.modified() - path.modified()).total_seconds() > LEASE_SECONDS
+    with tempfile.NamedTemporaryFile(prefix=".", suffix=".part", dir=path.parent) as here:
+        return os.fstat(here.fileno()).st_mtime - path.stat().st_mtime > LEASE_SECONDS
 
 
 @contextmanager
-def _renewed(folder: Path) -> Iterator[None]:
-    """Renew a lease until the run ends, then give it back."""
+def _renewed(folder: Place) -> Iterator[None]:
+    """Renew a lease until the run ends, then give it back: at a URL as an empty object."""
     path, ended = folder / LEASE, threading.Event()
 
     def renew() -> None:
         while not ended.wait(RENEWED_EVERY):
-            with suppress(OSError):
-                path.touch()
+            with suppress(OSError, StoreError):
+                if isinstance(path, Path):
+                    path.touch()
+                elif _is_own(path):
+                    path.write_bytes(_own_name().encode())
 
     thread = threading.Thread(target=renew, daemon=True)
     thread.start()
@@ -311,15 +391,30 @@ def _renewed(folder: Path) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
-        path.unlink(missing_ok=True)
+        if isinstance(path, Path):
+            path.unlink(missing_ok=True)
+        elif _is_own(path):
+            path.write_bytes(b"")
+
+
+def _is_own(path: Place) -> bool:
+    """Say whether the lease is still this process's: one that stood still may have lost it."""
+    with suppress(OSError, StoreError):
+        return path.read_text(encoding="utf-8") == _own_name()
+    return False
 
 
 def _own_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
-def _holder(folder: Path) -> str:
-    with suppress(OSError, StopIteration):
-        host, _, process = next((folder / PRIVATE).iterdir()).name.rpartition("-")
+def _holder(folder: Place) -> str:
+    with suppress(OSError, StopIteration, StoreError):
+        name = (
+            (folder / LEASE).read_text(encoding="utf-8")
+            if isinstance(folder, Url)
+            else next((folder / PRIVATE).iterdir()).name
+        )
+        host, _, process = name.rpartition("-")
         return f" (process {process} on {host})"
     return ""

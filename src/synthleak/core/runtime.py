@@ -1,4 +1,4 @@
-"""How an audit runs: on how many workers, and whether it waits for its turn.
+"""How an audit runs: on which engine and how many workers, and whether it waits for its turn.
 
 Nothing here may enter a key or a seed: the same audit on other hardware is the same audit.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import Any
 
 from synthleak.core.errors import SpecError
+from synthleak.core.spec import ENGINES, RuntimeSection
 
 
 def available_cores() -> int:
@@ -24,7 +26,41 @@ class Runtime:
 
     workers: int = field(default_factory=available_cores)
     wait: bool = False
+    engine: str = "local"
+    address: str | None = None
+    """Of a Ray cluster, `host:port`; none starts Ray on this machine, with `workers` CPUs."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise SpecError(f"workers = {self.workers}", "--workers", "use a whole number from 1")
+        if self.engine not in ENGINES:
+            raise SpecError(f"engine = {self.engine!r}", "--engine", f"use {' or '.join(ENGINES)}")
+        if self.address is not None and self.engine != "ray":
+            raise SpecError(
+                "an address belongs to a Ray cluster", "--address", "add --engine ray, or remove it"
+            )
+
+    @classmethod
+    def of(cls, section: RuntimeSection, **chosen: Any) -> Runtime:
+        """Return how a spec runs; what is `chosen` otherwise, and not None, stands over it."""
+        wanted = {**section.model_dump(), **{k: v for k, v in chosen.items() if v is not None}}
+        if chosen.get("engine") not in (None, section.engine) and chosen.get("address") is None:
+            wanted["address"] = None  # that of the spec belongs to the spec's engine
+        return cls(**{key: value for key, value in wanted.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one unit of work needs: a stage or a generator says so, and a cluster provides it.
+
+    Where no machine of the cluster has a GPU, a unit that wants one gets a machine for itself.
+    """
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+    memory: int = 0
+    """Bytes; 0: not said."""
+
+
+FLEET = Resources(gpus=1.0)
+"""A fleet of language models holds a device."""

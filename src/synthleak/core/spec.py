@@ -239,6 +239,17 @@ class AnalysesSection(Frozen):
     )
 
 
+ENGINES = ("local", "ray")
+
+
+class RuntimeSection(Frozen):
+    """`[runtime]`: where and how fast the audit runs. It enters no key and changes no result."""
+
+    engine: Literal["local", "ray"] = "local"
+    address: str | None = None
+    workers: int | None = Field(default=None, ge=1)
+
+
 class PriorSection(PluginSection):
     """`[[prior]]`: an earlier attack to compare with (docs/method.md §9); `prior = []` for none."""
 
@@ -258,6 +269,7 @@ class Spec(Frozen):
     evidence: EvidenceSection = EvidenceSection()
     prior: tuple[PriorSection, ...] = (PriorSection(kind="canary"), PriorSection(kind="domias"))
     analyses: AnalysesSection = AnalysesSection()
+    runtime: RuntimeSection = RuntimeSection()
 
     @model_validator(mode="after")
     def _unique(self) -> Spec:
@@ -317,12 +329,17 @@ def load_spec(path: Path | str) -> LoadedSpec:
     check_file(path, RECORD, UserError, "name a spec")
     with Boundary(unreadable):
         text = path.read_text(encoding="utf-8")
-    with Boundary(lambda error: SpecError(f"not valid TOML: {_toml_fault(error)}", str(path))):
-        content = tomllib.loads(text)
+    content = parse_toml(text, str(path))
     try:
         return LoadedSpec(parse_spec(content), path, text)
     except SpecError as error:
         raise point(error, path, text) from None
+
+
+def parse_toml(text: str, where: str) -> dict[str, Any]:
+    """Read TOML; `where` it was found goes into the error."""
+    with Boundary(lambda error: SpecError(f"not valid TOML: {_toml_fault(error)}", where)):
+        return tomllib.loads(text)
 
 
 def _toml_fault(error: Exception) -> str:

@@ -69,6 +69,9 @@ class Store(Protocol):
     def discard(self, name: str) -> None:
         """Take `name` for missing until it is put again. This process alone needs to know."""
 
+    def refresh(self) -> None:
+        """Look again: other processes may have put something since."""
+
 
 def name_of(kind: str, key: str) -> str:
     """Return where an artefact of this kind lies.
@@ -206,6 +209,9 @@ class MemoryStore:
         """Forget what was put under `name`."""
         self._items.pop(name, None)
 
+    def refresh(self) -> None:
+        """No other process puts anything here."""
+
 
 class StagedStore(MemoryStore):
     """Reads from a store but holds back what is put, until `commit`.
@@ -233,6 +239,10 @@ class StagedStore(MemoryStore):
         """Take `name` for missing, here and below."""
         super().discard(name)
         self._below.discard(name)
+
+    def refresh(self) -> None:
+        """Look again below."""
+        self._below.refresh()
 
     @property
     def held_back(self) -> dict[str, bytes]:
@@ -301,6 +311,9 @@ class FolderStore:
     def discard(self, name: str) -> None:
         """Take the file as it is now for missing; whoever puts it again writes another file."""
         self._discarded[name] = self._written(name)
+
+    def refresh(self) -> None:
+        """Every question is asked of the disk."""
 
     def _written(self, name: str) -> tuple[int, int] | None:
         """Tell one writing of a file from the next, also by another process."""
@@ -378,7 +391,7 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def cannot_write(root: Path, error: OSError) -> StoreError:
+def cannot_write(root: object, error: OSError) -> StoreError:
     """Return an error that says why nothing can be written, and what to do."""
     if error.errno == errno.ENOSPC:
         return StoreError(

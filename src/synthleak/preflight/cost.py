@@ -198,7 +198,7 @@ class _Trial:
         """Estimate the seconds of a later stage from all its work on the cells of `setup`."""
         stage = AFTER_RELEASES[number]
         began, before = time.perf_counter(), _usage(self.setup.store)
-        units = stage.missing(setup)
+        units = list(stage.missing(setup))
         scan = (time.perf_counter() - began) * len(self.setup.cells) / len(setup.cells)
         if not units:
             return scan

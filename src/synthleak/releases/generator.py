@@ -12,6 +12,7 @@ from pydantic import Field
 
 from synthleak.core.identity import digest
 from synthleak.core.registry import Plugin, PluginRegistry
+from synthleak.core.runtime import FLEET, Resources
 from synthleak.core.unit import Unit
 from synthleak.corpus.corpus import Record
 from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
@@ -80,6 +81,11 @@ class Generator(Plugin):
     def exclusive(self) -> bool:
         """Whether one process alone makes its releases, because it holds a device."""
         return False
+
+    @property
+    def resources(self) -> Resources:
+        """What one call needs on a cluster; nothing here enters a key."""
+        return FLEET if self.exclusive else Resources()
 
     @property
     def batch(self) -> int:

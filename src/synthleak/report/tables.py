@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from synthleak.analyses.analysis import Outcome, analyses
 from synthleak.report.results import CellResult, Results
@@ -78,14 +78,14 @@ def to_parquet(kind: type[DataclassInstance], rows: Sequence[DataclassInstance])
     return buffer.getvalue()
 
 
-def read_parquet(kind: type[R], path: Path) -> list[R]:
+def read_parquet(kind: type[R], path: Path | BinaryIO) -> list[R]:
     """Read rows written by `to_parquet`."""
     import pyarrow.parquet
 
     return [kind(**row) for row in pyarrow.parquet.read_table(path).to_pylist()]
 
 
-def has_columns(kind: type[DataclassInstance], path: Path) -> bool:
+def has_columns(kind: type[DataclassInstance], path: Path | BinaryIO) -> bool:
     """Say whether a Parquet file holds the columns of `kind`: one of another version may not."""
     import pyarrow.parquet
 

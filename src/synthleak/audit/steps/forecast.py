@@ -47,7 +47,7 @@ def expected_stages(setup: Setup, runtime: Runtime) -> dict[str, float]:
         found[META.title] += 60.0 * (META.title in setup.spec.analyses.also)
         found[utility] += 0.8 * draws_sets(setup, cell.pool)
     share = missing / wanted if missing else 1.0
-    busy = min(runtime.workers, available_cores())
+    busy = runtime.workers if runtime.engine == "ray" else min(runtime.workers, available_cores())
     later = {title: share * seconds / busy for title, seconds in found.items() if seconds}
     return {RELEASES.title: 0.0, **later, REPORT: 2.0 + 0.5 * len(setup.cells)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,21 +77,26 @@ def all_evidence_keys(setup: Setup, pool: str, text: str) -> list[str]:
 
 def missing_evidence(setup: Setup) -> list[ObservationUnit]:
     """Return the observations that some family has not looked at, each once."""
-    units: dict[tuple[str, str, int], ObservationUnit] = {}
+    return list(each_missing_evidence(setup))
+
+
+def each_missing_evidence(setup: Setup) -> Iterator[ObservationUnit]:
+    """Yield the units of missing evidence, one cell after another: there may be a million."""
+    listed: set[tuple[str, str, int]] = set()
     for cell in setup.cells:
         blocks = setup.targets(cell.pool).blocks()
         for text, raw in observations(setup, cell):
             for number, block in enumerate(blocks):
-                if (cell.pool, text, number) in units:
+                if (cell.pool, text, number) in listed:
                     continue
+                listed.add((cell.pool, text, number))
                 missing = tuple(
                     member.name
                     for member, key in evidence_keys(setup, block, text)
                     if member.model is None and not setup.store.exists(name_of("evidence", key))
                 )
-                unit = ObservationUnit(cell.pool, text, raw, missing, number)
-                units[cell.pool, text, number] = unit
-    return [unit for unit in units.values() if unit.families]
+                if missing:
+                    yield ObservationUnit(cell.pool, text, raw, missing, number)
 
 
 @dataclass(frozen=True)
@@ -225,7 +231,7 @@ def compare_texts(setup: Setup, unit: NeighbourUnit, threads: int = 1) -> int:
     """Compare the texts of a large observation with one another."""
     WITHIN.get(setup, unit.text, unit.pool, unit.raw, threads)
     if threads > 1:  # others look at it
-        if setup.shared is not None:
+        if setup.shared is not None and setup.shared.is_dir():  # not so on another machine
             opened = observed(setup, unit.pool, unit.text, unit.raw)
             write_by_length(setup.shared / unit.text, by_length(opened))
         setup.forget("observation")

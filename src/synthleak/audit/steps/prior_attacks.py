@@ -86,19 +86,25 @@ def _key(setup: Setup, attack: Attack, unit: AttackUnit) -> str:
 
 def missing_attacks(setup: Setup) -> list[AttackUnit]:
     """Return the observations that some attack has not looked at, each once."""
-    units: dict[AttackUnit, AttackUnit] = {}
+    return list(each_missing_attack(setup))
+
+
+def each_missing_attack(setup: Setup) -> Iterator[AttackUnit]:
+    """Yield the units of missing attacks, one cell after another."""
+    listed: set[AttackUnit] = set()
     for cell in setup.cells:
         for _, unit in _attack_units(setup, cell):
-            if unit in units:
+            if unit in listed:
                 continue
+            listed.add(unit)
             missing = tuple(
                 attack.kind
                 for attack in setup.plugins.attacks
                 if attack.kind in unit.attacks
                 and not setup.store.exists(name_of("evidence", _key(setup, attack, unit)))
             )
-            units[unit] = replace(unit, attacks=missing)
-    return [unit for unit in units.values() if unit.attacks]
+            if missing:
+                yield replace(unit, attacks=missing)
 
 
 def attack_observation(setup: Setup, unit: AttackUnit) -> int:

@@ -106,7 +106,12 @@ def check_awaited(setup: Setup) -> None:
 
 def missing_releases(setup: Setup) -> list[ReleaseUnit]:
     """Cut the releases that can be made and are not in the store into units, each release once."""
-    units, listed = [], set()
+    return list(each_missing_release(setup))
+
+
+def each_missing_release(setup: Setup) -> Iterator[ReleaseUnit]:
+    """Yield the units of missing releases, one cell after another: there may be a million."""
+    listed = set()
     for cell in setup.cells:
         generator = setup.generator_of(cell)[1]
         missing = [
@@ -120,11 +125,8 @@ def missing_releases(setup: Setup) -> list[ReleaseUnit]:
             setup.release_key(cell, setup.plans[cell.pool].sets[position]) for position in missing
         }
         size = generator.batch
-        units += [
-            ReleaseUnit(cell, tuple(missing[start : start + size]))
-            for start in range(0, len(missing), size)
-        ]
-    return units
+        for start in range(0, len(missing), size):
+            yield ReleaseUnit(cell, tuple(missing[start : start + size]))
 
 
 def account_claims(setup: Setup) -> None:

@@ -5,8 +5,10 @@ A unit that is in the store is never done again. `audit/run.py` says in which or
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -15,24 +17,26 @@ from synthleak.audit.steps.measurements import measurement_needs
 from synthleak.audit.steps.meta_classifier import meta_needs, meta_needs_if_asked
 from synthleak.audit.steps.observations import (
     compare_texts,
+    each_missing_evidence,
     look_at,
     look_with_models,
-    missing_evidence,
     missing_models,
     missing_neighbours,
 )
 from synthleak.audit.steps.prior_attacks import (
     attack_observation,
-    missing_attacks,
+    each_missing_attack,
     prior_attack_needs,
 )
-from synthleak.audit.steps.releases import make_releases, missing_releases
+from synthleak.audit.steps.releases import each_missing_release, make_releases
 from synthleak.audit.steps.utility import utility_needs
 from synthleak.core.artefact import Need
 from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
-from synthleak.core.runtime import Runtime
+from synthleak.core.errors import StoreError
+from synthleak.core.runtime import FLEET, Resources, Runtime
+from synthleak.core.store import Store
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Work:
     """One kind of work: `missing` cuts it into units, of one observation or one cell each."""
 
     title: str
-    missing: Callable[[Setup], list[Any]]
+    missing: Callable[[Setup], Iterable[Any]]
     task: Callable[..., int]
     of: Literal["release", "observation", "model", "cell"]
     threaded: bool = False
@@ -48,6 +52,9 @@ class Work:
 
     def make(self, setup: Setup, runtime: Runtime, progress: Progress) -> int:
         """Make what is missing, and return how many steps that took."""
+        setup.store.refresh()
+        if runtime.engine == "ray":
+            return self._make_on_ray(setup, runtime, progress)
         made = 0
         task = partial(self.task, threads=runtime.workers) if self.threaded else self.task
         for units, workers in self._shares(setup, runtime):
@@ -66,13 +73,44 @@ class Work:
 
     def _shares(self, setup: Setup, runtime: Runtime) -> list[tuple[list[Any], int]]:
         """Return the missing units, those first whose generator wants the machine for itself."""
-        units = self.missing(setup)
+        units = list(self.missing(setup))
         if self.threaded or self.of == "model":  # one process uses all cores, or the device
             return [(units, 1)]
         if self.of != "release":
             return [(units, runtime.workers)]
         alone = [unit for unit in units if setup.generator_of(unit.cell)[1].exclusive]
         return [(alone, 1), ([unit for unit in units if unit not in alone], runtime.workers)]
+
+    def _make_on_ray(self, setup: Setup, runtime: Runtime, progress: Progress) -> int:
+        """Let the cluster make what is missing: counted first, then cut into units on demand."""
+        from synthleak.core.engine import on_ray
+
+        steps: Counter[Resources] = Counter()
+        for unit in self.missing(setup):
+            steps[self._resources(setup, unit)] += _steps(unit)
+        if not steps:
+            return 0
+        with on_ray.session(runtime) as ray:
+            threads = on_ray.threads_of(ray)
+            task = partial(self.task, threads=threads) if self.threaded else self.task
+            for wanted in sorted(steps, key=lambda one: -one.gpus):
+                on_ray.run_units(
+                    task,
+                    setup,
+                    (one for one in self.missing(setup) if self._resources(setup, one) == wanted),
+                    runtime=runtime,
+                    resources=replace(wanted, cpus=threads) if self.threaded else wanted,
+                    progress=progress,
+                    title=self.title,
+                    steps=steps[wanted],
+                )
+        return steps.total()
+
+    def _resources(self, setup: Setup, unit: Any) -> Resources:
+        """Return what a unit needs: its generator or its family says so."""
+        if self.of == "release":
+            return setup.generator_of(unit.cell)[1].resources
+        return FLEET if self.of == "model" else Resources()
 
 
 def _steps(unit: Any) -> int:
@@ -98,10 +136,34 @@ def _make(needs: Callable[[Setup, Cell], list[Need]], setup: Setup, cell: Cell) 
     return 1
 
 
-RELEASES = Work("releases", missing_releases, make_releases, "release")
-OBSERVATIONS = Work("observations", missing_evidence, look_at, "observation")
+@contextmanager
+def at_work(setup: Setup, runtime: Runtime) -> Iterator[Runtime]:
+    """Hold the cluster of a run, if it has one, and count its CPUs as workers.
+
+    Every machine must see the store before work starts: it would put what it makes elsewhere.
+    """
+    if runtime.engine != "ray":
+        yield runtime
+        return
+    from synthleak.core.engine import on_ray
+
+    with on_ray.session(runtime) as ray:
+        on_ray.ask_every_node(runtime, partial(_sees, next(setup.store.list("plan/"))), setup.store)
+        yield replace(runtime, workers=on_ray.cpus_of(ray))
+
+
+def _sees(name: str, store: Store) -> str | None:
+    try:
+        seen = store.exists(name)
+    except StoreError as error:
+        return str(error)
+    return None if seen else "it does not see the run folder: use a shared folder or a bucket"
+
+
+RELEASES = Work("releases", each_missing_release, make_releases, "release")
+OBSERVATIONS = Work("observations", each_missing_evidence, look_at, "observation")
 MODELS = Work("observations by a model", missing_models, look_with_models, "model")
-PRIOR_ATTACKS = Work("prior attacks", missing_attacks, attack_observation, "observation")
+PRIOR_ATTACKS = Work("prior attacks", each_missing_attack, attack_observation, "observation")
 EVIDENCE = (
     Work("texts compared", missing_neighbours, compare_texts, "observation", threaded=True),
     OBSERVATIONS,

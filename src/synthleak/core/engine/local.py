@@ -51,12 +51,12 @@ def run_units(
         if workers == 1:
             with listening(stage):
                 for unit in units:
-                    stage.advance(_alone(task, context, unit))
+                    stage.advance(do_alone(task, context, unit))
             return
         _spread(task, context, units, workers, stage.advance)
 
 
-def _alone(task: Task[Context, Unit], context: Context, unit: Unit) -> int:
+def do_alone(task: Task[Context, Unit], context: Context, unit: Unit) -> int:
     """Do one unit with single-threaded linear algebra, so that sums always add in one order."""
     with _libraries(len(sys.modules)).limit(limits=1):
         return task(context, unit)
@@ -126,7 +126,7 @@ def _in_worker(path: str, folder: str, caller: int, index: int, unit: Any) -> tu
     # What a killed worker leaves behind may be private: it goes with the folder.
     usual, tempfile.tempdir = tempfile.tempdir, folder
     try:
-        return index, _alone(task, context, unit)
+        return index, do_alone(task, context, unit)
     finally:
         tempfile.tempdir = usual
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthleak.analyses.analysis import Outcome, Study, Unavailable, analyses, join_studies
 from synthleak.audit.adjudicate import settled
+from synthleak.core.places import opened
 from synthleak.evidence.family import families
 from synthleak.paper.tables.source import Source, corpus_facts, pool_lines
 from synthleak.report.tables import read_parquet
@@ -42,7 +43,7 @@ def _rows(audits: Sequence[Audit], study: Study) -> Callable[[str], Sequence[Any
         plugin = analyses.get(name).plugin
         path = audits[0].folder.results / f"{name}.parquet"
         if len(audits) == 1 and path.is_file():
-            return Outcome(name, tuple(read_parquet(plugin.row, path)))
+            return Outcome(name, tuple(read_parquet(plugin.row, opened(path))))
         return plugin.outcome(study)
 
     def rows(name: str) -> Sequence[Any]:

@@ -25,6 +25,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, mo
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.private_files import PROGRAM, private_folder, write_private
+from synthleak.core.runtime import Resources
 from synthleak.core.validation import DataPath, listed
 from synthleak.releases import supervisor
 from synthleak.releases.exchange import budget, dump_training, file_hash, program_seed, read_release
@@ -95,6 +96,11 @@ class Command(StatedGenerator):
         argv = [_by_content(word) for word in self.argv]
         settings = {**self.stated, "version_tag": self.version_tag}
         return {"kind": self.kind, "version": self.version, "argv": argv, **settings}
+
+    @property
+    def resources(self) -> Resources:
+        """One CPU, and the memory that its limit allows."""
+        return Resources(memory=round((self.memory or 0) * 2**30))
 
     @property
     def batch(self) -> int:

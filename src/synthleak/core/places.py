@@ -1,0 +1,224 @@
+"""Places: where a run folder lies, a path of this machine or a URL of an object store.
+
+A URL (`s3://bucket/audit`) offers what every object store has: put whole, get, exists, list. It
+looks like a `Path` as far as a run folder needs. Nothing is renamed, appended to or deleted. Who
+may read it, and whether it is encrypted at rest, is up to the bucket.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
+
+from synthleak.core.errors import StoreError, UserError, import_extra
+
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.DOTALL)
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_ATTEMPTS, _CONNECT_SECONDS, _REQUEST_SECONDS = 4, 5, 60
+"""How often a request to a bucket is made, and how long one may take."""
+
+
+class Url:
+    """A place in an object store, used like a path."""
+
+    def __init__(self, text: str) -> None:
+        found = _URL.fullmatch(text)
+        if found is None:
+            raise UserError(f"not a URL: {text!r}", remedy="write e.g. s3://bucket/audit")
+        self.protocol, inside = found[1].lower(), found[2].strip("/")
+        if "@" in inside.partition("/")[0]:
+            raise UserError(
+                "a URL with a password would end up in logs",
+                f"{self.protocol}://...",
+                "set the credentials in the environment",
+            )
+        if not inside or any(part in ("", ".", "..") for part in inside.split("/")):
+            raise UserError(f"not a place: {text!r}", remedy="write e.g. s3://bucket/audit")
+        self.inside = inside
+
+    def __str__(self) -> str:
+        return f"{self.protocol}://{self.inside}"
+
+    def __repr__(self) -> str:
+        return f"Url({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Url) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __truediv__(self, name: str | Path) -> Url:
+        return Url(f"{self}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.inside.rpartition("/")[2]
+
+    @property
+    def suffix(self) -> str:
+        """What the name ends with, such as `.csv`."""
+        return Path(self.name).suffix
+
+    @property
+    def parent(self) -> Url:
+        """The place above."""
+        return Url(str(self).rpartition("/")[0])
+
+    def resolve(self) -> Url:
+        """Return the place itself: a URL is absolute."""
+        return self
+
+    @property
+    def _files(self) -> Any:
+        return _file_system(self.protocol)
+
+    def read_bytes(self) -> bytes:
+        """Return what was put here; raise FileNotFoundError if nothing was."""
+        with _Requests(self):
+            data: bytes = self._files.cat_file(self.inside)
+        return data
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """Return the text that was put here."""
+        return self.read_bytes().decode(encoding)
+
+    def write_bytes(self, data: bytes) -> None:
+        """Put data here: a reader sees the whole of it or what was there before."""
+        with _Requests(self):
+            self._files.pipe_file(self.inside, data)
+
+    def is_file(self) -> bool:
+        """Say whether something was put here."""
+        with _Requests(self):
+            return bool(self._files.isfile(self.inside))
+
+    def is_dir(self) -> bool:
+        """Say whether something was put below."""
+        return next(self.iterdir(), None) is not None
+
+    def iterdir(self) -> Iterator[Url]:
+        """Yield what lies directly below."""
+        try:
+            with _Requests(self):
+                names = self._files.ls(self.inside, detail=False)
+        except FileNotFoundError:
+            return
+        below = (name.strip("/") for name in names)
+        yield from (Url(f"{self.protocol}://{name}") for name in below if name != self.inside)
+
+    def names_below(self) -> list[str]:
+        """Return all that was put below, by its name from here on."""
+        with _Requests(self):
+            found = self._files.find(self.inside)
+        return [name.strip("/").removeprefix(f"{self.inside}/") for name in found]
+
+    def modified(self) -> datetime:
+        """Return when it was put here, by the clock of the object store."""
+        with _Requests(self):
+            when: datetime = self._files.modified(self.inside)
+        return when
+
+    def written(self) -> tuple[object, ...] | None:
+        """Tell one writing from the next; None if nothing was put here."""
+        try:
+            with _Requests(self):
+                about = self._files.info(self.inside)
+        except FileNotFoundError:
+            return None
+        if about.get("type") != "file":
+            return None
+        return (about.get("size"), *(str(about.get(k)) for k in ("ETag", "mtime", "created")))
+
+
+Place = Path | Url
+
+
+def place(where: Place | str) -> Place:
+    """Return where a run folder lies: a path, or a URL; `file:///...` is a path.
+
+    >>> place("runs/audit"), place("s3://bucket/audit"), place("file:///tmp/audit")
+    (PosixPath('runs/audit'), Url('s3://bucket/audit'), PosixPath('/tmp/audit'))
+    """
+    if not isinstance(where, str):
+        return where
+    if where.lower().startswith("file://"):
+        return Path(urlsplit(where).path)
+    return Url(where) if _URL.fullmatch(where) else Path(where)
+
+
+def opened(path: Place) -> Path | BinaryIO:
+    """Return what a reader of files takes: a path, or what a URL holds."""
+    return io.BytesIO(path.read_bytes()) if isinstance(path, Url) else path
+
+
+def local(where: Place | str, command: str, instead: str) -> Path:
+    """Return a folder of this machine; a URL is refused, with what to do `instead`."""
+    found = place(where)
+    if isinstance(found, Url):
+        raise UserError(f"`{command}` works on folders of this machine only", str(found), instead)
+    return found
+
+
+class _Requests:
+    """Says in one line why an object store did not do what it was asked."""
+
+    def __init__(self, url: Url) -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, FileNotFoundError | UserError | MemoryError):
+            return
+        if isinstance(error, Exception):
+            raise StoreError(
+                f"the object store refused a request ({str(error).strip()[:300]})",
+                str(self._url),
+                "check the bucket, the endpoint and the credentials; finished work is kept",
+            ) from None
+
+
+@lru_cache
+def _file_system(protocol: str) -> Any:
+    fsspec = import_extra("fsspec", extra="s3", by="a store at a URL")
+    if protocol in ("s3", "s3a"):
+        return _s3()
+    try:
+        return fsspec.filesystem(protocol)
+    except (ValueError, ImportError) as error:
+        raise UserError(
+            f"no file system for {protocol}://: {error}", "fsspec", "install the package for it"
+        ) from None
+
+
+def _s3() -> Any:
+    """Return S3 by way of pyarrow, which needs no further package; settings as of the AWS tools."""
+    from pyarrow import fs
+
+    wrapper = import_extra("fsspec.implementations.arrow", extra="s3", by="a store at a URL")
+    endpoint = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), None)
+    region = next((os.environ[name] for name in _REGIONS if os.environ.get(name)), None)
+    where: dict[str, Any] = {"region": region} if region else {}
+    if endpoint:
+        parts = urlsplit(endpoint if "://" in endpoint else f"https://{endpoint}")
+        where |= {"endpoint_override": parts.netloc, "scheme": parts.scheme}
+        where.setdefault("region", "us-east-1")
+    return wrapper.ArrowFSWrapper(
+        fs.S3FileSystem(
+            **where,
+            connect_timeout=_CONNECT_SECONDS,
+            request_timeout=_REQUEST_SECONDS,
+            retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        )
+    )
