@@ -122,7 +122,7 @@ def test_keys_of_stored_artefacts_stay(design: str) -> None:
 
 def test_where_an_audit_runs_enters_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     known = [entry for entry in analyses if entry.name in KEYS["analyses"]]
-    monkeypatch.setattr("synthleak.audit.result.analyses", known)
+    monkeypatch.setattr("synthleak.audit.kept_results.analyses", known)
     runtime = {"engine": "ray", "address": "head:6379", "workers": 7}
     assert keys_of("lone", runtime=runtime) == KEYS["lone"]
     assert keys_of_results("lone", runtime=runtime) == KEYS["lone results"]
