@@ -139,7 +139,7 @@ class Audit:
         """
         target = self.folder.root / SIGN_OFF if path is None else Path(path)
         form = check_sign_off_format(target.name)
-        if not self._whole:
+        if not are_current(self.setup, self.folder):
             raise UserError(
                 "the audit is not finished", str(self.folder.root), "finish it with `run` first"
             )
