@@ -51,7 +51,7 @@ from synthleak.core.store import FolderStore  # noqa: E402
 from synthleak.core.url_store import UrlStore  # noqa: E402
 
 WORKERS_KILLED = 10
-TINY, NAPS = 100_000, 40
+TINY, NAPS = int(os.environ.get("TINY_UNITS", "100000")), 40
 
 
 def audit_spec(instances: int = 10) -> Spec:
@@ -230,7 +230,7 @@ def tiny() -> dict[str, Any]:
         nonlocal most
         for number in range(TINY):
             most = max(most, number - done)
-            if number % 5000 == 0:
+            if number % (TINY // 20) == 0:
                 memory.append(psutil.Process().memory_info().rss)
             yield number
 

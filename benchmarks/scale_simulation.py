@@ -141,7 +141,7 @@ def _taken(rng: random.Random) -> float:
 
 def plans(all_stages: list[Stage], pace: float) -> Iterator[dict[str, Any]]:
     """Yield what clusters of several sizes take, with time and money."""
-    for cores, gpus in ((256, 8), (1024, 32), (4096, 128)):
+    for cores, gpus in ((256, 8), (1024, 32)):
         rng = random.Random(cores)
         done = [simulate(stage, gpus if stage.gpu else cores, pace, rng) for stage in all_stages]
         puts = sum(stage.puts * stage.units for stage in all_stages)
