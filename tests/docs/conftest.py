@@ -14,6 +14,6 @@ from synthleak.core.plugins import use_files
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Yield the folder that a reader works in."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("webbrowser.open", lambda *_: True)
+    monkeypatch.setattr("click.launch", lambda *_: 0)  # no browser is opened
     yield tmp_path
     use_files([])

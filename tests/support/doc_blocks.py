@@ -238,5 +238,9 @@ def _check_toml(code: str) -> None:
     from synthleak.core.spec import parse_spec
 
     content = tomllib.loads(code)
-    if "project" not in content:  # pyproject.toml of a package with plug-ins
-        parse_spec(tiny_spec(**content))
+    if "project" in content:  # pyproject.toml of a package with plug-ins
+        return
+    whole = tiny_spec()
+    if "corpus" in content:
+        content["corpus"] = {"reader": whole["corpus"]["reader"], **content["corpus"]}
+    parse_spec({**whole, **content})
