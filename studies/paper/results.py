@@ -166,8 +166,11 @@ def main() -> None:
         writer.writeheader()
         writer.writerows(made)
     (given.to / "beside.md").write_text(page(made, gone), encoding="utf-8")
-    command = [sys.executable, "-m", "synthleak", "tables", *map(str, given.runs)]
-    subprocess.run([*command, "--out", str(given.to / "tables")], check=True)
+    for design, name in ((False, "tables"), (True, "tables-cohort")):
+        runs = [str(run) for run in given.runs if run.name.endswith("-cohort") == design]
+        if runs:  # a cell of `lone` and one of `cohort` have the same name: tables of their own
+            command = [sys.executable, "-m", "synthleak", "tables", *runs]
+            subprocess.run([*command, "--out", str(given.to / name)], check=True)
     print(json.dumps({"rows": len(made), "missing": len(gone)}))
 
 
