@@ -105,6 +105,17 @@ def test_a_leak_of_all_together_is_called_weak(material: Material) -> None:
         assert all(one.weak == weak for one in decisions(made, verdicts(made)))
 
 
+def test_nobody_is_named_where_no_leak_was_found(material: Material) -> None:
+    kind, rows = material.tables["cells"]
+    cells = [dataclasses.replace(row, named=2) for row in rows]
+    for verdict, named in ((Verdict(FOUND), True), (Verdict(NONE_FOUND), False)):
+        made = judged(material, *[verdict] * 4)
+        made = dataclasses.replace(made, tables={**made.tables, "cells": (kind, cells)})
+        shown = text_of(page(made).decode())
+        assert ("can be named from all releases together" in shown) == named
+        assert ("as chance does it in 1 of 10 pools without a leak" in shown) != named
+
+
 def test_selected_pools_are_compared_with_controls(material: Material) -> None:
     leaks = judged(material, *[Verdict(FOUND)] * 4)
     found = controls(leaks, verdicts(leaks))
