@@ -103,7 +103,7 @@ def test_rows_of_every_analysis_survive_csv_and_parquet(design: str, tmp_path: P
 
 def test_example_in_the_docs_runs() -> None:
     text = (Path(__file__).parents[2] / "docs" / "analyses.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (code,) = re.findall(r'```python title="worst.py"\n(.*?)```', text, re.DOTALL)
     example: dict[str, Any] = {}
     exec(code.replace('@analysis("worst", version=1, row=WorstRow)\n', ""), example)
     study = tiny_study()

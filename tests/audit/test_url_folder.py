@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from joblib.externals.loky import get_reusable_executor
 
 from support.bucket import BUCKET, MISSING, bucket, weed
 from support.specs import tiny_spec
@@ -56,6 +57,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Url]:
         for name, value in access.items():
             patch.setenv(name, value)
         places._file_system.cache_clear()
+        get_reusable_executor().shutdown()  # workers of earlier tests know no bucket
         yield Url(f"s3://{BUCKET}")
     places._file_system.cache_clear()
 

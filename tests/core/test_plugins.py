@@ -270,7 +270,11 @@ def test_what_a_file_merely_imports_is_not_its_own() -> None:
 
 def test_the_example_of_the_guide_keeps_its_contract() -> None:
     guide = Path(__file__).parents[2] / "docs" / "plugins.md"
-    code = guide.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    code = (
+        guide.read_text(encoding="utf-8")
+        .partition('```python title="length_match.py"\n')[2]
+        .partition("```")[0]
+    )
     use_files([PluginFile(Path("length_match.py"), code.encode())])
     check_family(families.get("length_match").plugin)
 

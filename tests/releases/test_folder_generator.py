@@ -115,9 +115,11 @@ def test_command_and_folder_give_identical_tables(exchange: Exchange) -> None:
 
 def test_the_loop_of_the_guide_makes_what_is_awaited(exchange: Exchange) -> None:
     guide = Path(__file__).parents[2] / "docs" / "generators.md"
-    loop = guide.read_text(encoding="utf-8").partition("```sh\n")[2].partition("```")[0]
+    loop = (
+        guide.read_text(encoding="utf-8").partition("```sh\ncd exchange\n")[2].partition("```")[0]
+    )
     exchange.export()
-    subprocess.run(["sh", "-c", loop], cwd=exchange.root, check=True)
+    subprocess.run(["sh", "-c", loop], cwd=exchange.folder, check=True)
     assert exchange.run().cells
 
 

@@ -38,7 +38,8 @@ def read_source(path: Path, named: Mapping[str, str], option: str) -> Source:
     """Read the rows of a file; texts that stand there twice stay, since they are trained on."""
     for field in named.values():
         if [*named.values()].count(field) > 1:
-            raise UserError(f"two of {', '.join(named)} are the field {field!r}", option)
+            *most, last = named
+            raise UserError(f"two of {', '.join(most)} and {last} are the field {field!r}", option)
     fields = built(Fields, named)
     rows: list[dict[str, Any]] = []
 
