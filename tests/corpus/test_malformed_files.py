@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import resource
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from synthleak.core.errors import CorpusError, SpecError
+from synthleak.corpus import arrow
 from synthleak.corpus.corpus import assemble, readers
 from synthleak.corpus.sources import numbered_rows
 
@@ -289,3 +291,15 @@ def test_a_corpus_takes_a_valid_name_from_any_file(tmp_path: Path, name: str, de
     path = tmp_path / f"{name}.jsonl"
     path.write_text('{"text": "t"}\n')
     assert read("jsonl", path).name == derived
+
+
+def test_a_footer_that_ends_pyarrow_is_said_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On some damaged footers pyarrow aborts: the child ends, and the command does not."""
+    path = tmp_path / "records.parquet"
+    pq.write_table(pa.table({"text": ["a", "b"]}), path)
+    assert len(list(arrow.parquet_rows(path))) == 2
+    monkeypatch.setattr(arrow, "_values_of", lambda about: os.abort())
+    with pytest.raises(CorpusError, match="not a whole Parquet file"):
+        list(arrow.parquet_rows(path))
