@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from synthleak.analyses.analysis import analyses
-from synthleak.audit.folder import resolved
 from synthleak.audit.kept_results import results_key
+from synthleak.audit.resolved_spec import resolved
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.audit.steps.measurements import _curves_key, measurements_key
 from synthleak.audit.steps.prior_attacks import attacks_on, prior_key

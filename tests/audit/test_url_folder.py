@@ -19,7 +19,7 @@ from synthleak.audit.run import run, write_report
 from synthleak.audit.status import status
 from synthleak.audit.verify import verify
 from synthleak.cli.main import cli
-from synthleak.core import places, private_files
+from synthleak.core import leases, places, private_files
 from synthleak.core.engine.progress import Progress, Silent, Stage
 from synthleak.core.errors import Damaged, StoreError, UserError
 from synthleak.core.places import Url, place
@@ -45,7 +45,7 @@ def tiny() -> Callable[..., LoadedSpec]:
 
 @pytest.fixture(autouse=True)
 def _quick_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(private_files, "SETTLED_AFTER", 0.0)
+    monkeypatch.setattr(leases, "SETTLED_AFTER", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -141,11 +141,11 @@ def test_one_run_at_a_time_works_at_a_url(
 ) -> None:
     out = Url("memory://held/run")
     with working_in(out), monkeypatch.context() as other:
-        other.setattr(private_files, "_own_name", lambda: "elsewhere-1")
+        other.setattr(leases, "own_name", lambda: "elsewhere-1")
         refused = pytest.raises(StoreError, match=r"another run works .*\(process \d+ ")
         with refused, working_in(out):
             pass
-        other.setattr(private_files, "LEASE_SECONDS", -1.0)  # it was not renewed for too long
+        other.setattr(leases, "LEASE_SECONDS", -1.0)  # it was not renewed for too long
         with working_in(out):
             assert (out / ".lease").read_text() == "elsewhere-1"
     assert (out / ".lease").read_text() == ""

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from synthleak.core import private_files
+from synthleak.core import leases
 from synthleak.core.errors import StoreError
-from synthleak.core.private_files import LEASE, PRIVATE, TemporaryHome, working_in
+from synthleak.core.leases import LEASE, PRIVATE
+from synthleak.core.private_files import TemporaryHome, working_in
 
 HOLD = """
 import sys, time
@@ -63,9 +64,9 @@ def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(handle: int, how: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr("synthleak.core.private_files.fcntl.flock", none)
-    monkeypatch.setattr(private_files, "SETTLED_AFTER", 0.1)
-    monkeypatch.setattr(private_files, "RENEWED_EVERY", 0.1)
+    monkeypatch.setattr("synthleak.core.leases.fcntl.flock", none)
+    monkeypatch.setattr(leases, "SETTLED_AFTER", 0.1)
+    monkeypatch.setattr(leases, "RENEWED_EVERY", 0.1)
 
 
 def of_another(folder: Path, age: float) -> None:
@@ -95,15 +96,15 @@ def test_a_lease_holds_a_folder_without_locks(tmp_path: Path) -> None:
 def test_of_two_that_take_a_lease_at_once_one_gets_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(private_files, "SETTLED_AFTER", 0.5)
+    monkeypatch.setattr(leases, "SETTLED_AFTER", 0.5)
     names, got = threading.local(), []
-    monkeypatch.setattr(private_files, "_own_name", lambda: str(names.own))
+    monkeypatch.setattr(leases, "own_name", lambda: str(names.own))
     both = threading.Barrier(2)
 
     def take(name: str) -> None:
         names.own = name
         both.wait()
-        got.append(private_files._lease(tmp_path))
+        got.append(leases._lease(tmp_path))
 
     threads = [threading.Thread(target=take, args=(name,)) for name in ("a-1", "b-2")]
     for thread in threads:

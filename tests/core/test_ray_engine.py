@@ -127,13 +127,17 @@ def test_units_are_made_only_as_workers_become_free(runtime: Runtime, tmp_path: 
 def test_a_unit_that_fails_ends_the_run_and_others_are_kept(
     runtime: Runtime, tmp_path: Path
 ) -> None:
+    made = tmp_path / "made"
+    made.mkdir()
     with pytest.raises(GeneratorError) as caught:
-        do(fail_on_three, iter(range(1000)), runtime, tmp_path)
+        do(fail_on_three, iter(range(1000)), runtime, made)
     assert str(caught.value) == "generator x: no such model; install it"
-    kept = {int(name) for name in names(tmp_path)}
-    assert {0, 1, 2} <= kept and len(kept) < 100
+    kept, failed = names(made), (tmp_path / "failed").stat().st_mtime
+    # A worker that starts slowly may fail late: what counts is what is done after that.
+    after = [name for name in kept if (made / name).stat().st_mtime > failed]
+    assert {"0", "1", "2"} <= kept and len(after) < 100
     time.sleep(0.3)
-    assert {int(name) for name in names(tmp_path)} == kept  # nothing goes on
+    assert names(made) == kept  # nothing goes on
 
 
 def test_a_killed_worker_costs_its_unit_only(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,18 +15,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import AfterValidator, BaseModel
+from typing import Any
 
 import synthleak
+from synthleak.audit.manifest import ManifestError, is_whole, own_digest, release_of
+from synthleak.audit.resolved_spec import changes, resolved
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.core.errors import Damaged, StoreError, UserError
 from synthleak.core.identity import digest, plain
 from synthleak.core.places import Place, Url
 from synthleak.core.plugins import check_trusted
-from synthleak.core.private_files import passes_away
-from synthleak.core.registry import Plugin
+from synthleak.core.private_files import is_transient
 from synthleak.core.spec import LoadedSpec, load_spec, parse_spec, parse_toml
 from synthleak.core.store import FolderStore, StagedStore, cannot_write, write_whole
 from synthleak.core.toml import dump_toml
@@ -75,7 +73,7 @@ class RunFolder:
             return None
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            whole = _is_whole(content)
+            whole = is_whole(content)
         except (OSError, ValueError, TypeError, RecursionError):
             whole = False
         if not whole:
@@ -86,7 +84,7 @@ class RunFolder:
                 + shlex.join(["synthleak", "run", str(self.root / SPEC), "--out", str(self.root)])
                 + "`, which rebuilds it",
             )
-        if _release(content["synthleak"]) > _release(synthleak.__version__):
+        if release_of(content["synthleak"]) > release_of(synthleak.__version__):
             raise StoreError(
                 f"written by synthleak {content['synthleak']}, and this is {synthleak.__version__}",
                 str(self.root),
@@ -168,7 +166,7 @@ class RunFolder:
         """Return what is new in an audit: None if the folder is already this audit's own."""
         before = self.manifest()
         if before is None:
-            if self.root.is_dir() and not all(map(passes_away, self.root.iterdir())):
+            if self.root.is_dir() and not all(map(is_transient, self.root.iterdir())):
                 raise StoreError(
                     "the folder is not empty and holds no audit",
                     str(self.root),
@@ -313,7 +311,7 @@ class RunFolder:
         self._put_manifest(content)
 
     def _put_manifest(self, content: dict[str, Any]) -> None:
-        sealed = {**content, "digest": _own_digest(content)}
+        sealed = {**content, "digest": own_digest(content)}
         self.write(MANIFEST, json.dumps(sealed, indent=1) + "\n")
 
     def write(self, name: str, text: str | bytes) -> None:
@@ -327,49 +325,6 @@ class RunFolder:
             write_whole(path, data)
         except OSError as error:
             raise cannot_write(path, error) from None
-
-
-class ManifestError(StoreError):
-    """The manifest of a run folder is damaged; it can be rebuilt."""
-
-
-def _inside(name: str) -> str:
-    """Refuse a name that leads out of the folder: whoever wrote the manifest may be a stranger."""
-    if Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
-        raise ValueError
-    return name
-
-
-_Name = Annotated[str, AfterValidator(_inside)]
-
-
-class _Purged(BaseModel):
-    at: str
-    removed: dict[str, int]
-
-
-class _Shape(BaseModel):
-    """What a manifest holds; those of earlier versions have no hashes and no digest."""
-
-    synthleak: str
-    key: str
-    findings: str | None
-    files: list[_Name]
-    identity: dict[str, Any]
-    hashes: dict[_Name, str | None] = {}
-    purged: _Purged | None = None
-    made: str = ""
-    sealed: bool = False
-    digest: str | None = None
-
-
-def _is_whole(content: dict[str, Any]) -> bool:
-    """Say whether a manifest is as it was written; another shape raises a ValueError."""
-    return _Shape.model_validate(content).digest in (None, _own_digest(content))
-
-
-def _own_digest(content: Mapping[str, Any]) -> str:
-    return digest("manifest", {k: v for k, v in content.items() if k != "digest"})
 
 
 def digest_of_file(path: Place) -> str | None:
@@ -387,112 +342,3 @@ def digest_of_file(path: Place) -> str | None:
 
 def _resolved(loaded: LoadedSpec, name: str) -> Path:
     return ((loaded.base or Path()) / name).resolve()
-
-
-def _release(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, to compare.
-
-    >>> _release("0.10.2.dev0") > _release("0.9")
-    True
-    """
-    leading = re.match(r"[\d.]*", version)
-    return tuple(int(part) for part in (leading[0] if leading else "").split(".") if part)
-
-
-def changes(old: Mapping[str, Any], setup: Setup) -> list[str]:
-    """Say in a few words what differs between a folder's identity and a new audit's."""
-    new: dict[str, Any] = plain(identity_of(setup))
-    found: list[str] = []
-    for key, now in new.items():
-        was = old.get(key, {})
-        if was == now:
-            continue
-        if isinstance(now, dict) and not isinstance(was, dict):
-            found.append(f"{key} is of another kind")
-            continue
-        if key in ("pools", "generators", "families", "priors"):
-            found += [f"{key[:-1]} {name} is new" for name in now if name not in was]
-            found += [f"{key[:-1]} {name} is gone" for name in was if name not in now]
-            for name in now:
-                if name in was and was[name] != now[name]:
-                    found += _differences(f"{name}.", was[name], now[name])
-        elif key == "corpus" and was.get("name") == now["name"]:
-            found.append("the records of the corpus have changed")
-        elif isinstance(now, dict):
-            found += _differences(f"{key}.", was, now)
-        else:
-            found.append(f"{key} was {was}, is {now}")
-    return found
-
-
-def _differences(prefix: str, was: Any, now: Any) -> list[str]:
-    if not isinstance(was, dict) or not isinstance(now, dict):
-        return [f"{prefix.rstrip('.')} was {was}, is {now}"]
-    return [
-        f"{prefix}{key} was {was.get(key)}, is {now.get(key)}"
-        for key in {**was, **now}
-        if was.get(key) != now.get(key)
-    ]
-
-
-def resolved(setup: Setup) -> dict[str, Any]:
-    """Return the spec with every default written out, so that the folder explains itself."""
-    spec, plugins = setup.spec, setup.plugins
-    return {
-        "seed": spec.seed,
-        "plugins": [file.path.resolve() for file in setup.files] or None,
-        "corpus": {
-            "reader": spec.corpus.reader,
-            "name": setup.corpus.name,
-            "description": spec.corpus.description,
-            **settings_of(plugins.reader),
-        },
-        "encoders": {
-            "pools": {"kind": plugins.pool_encoder.kind, **settings_of(plugins.pool_encoder)},
-            "evidence": {"kind": plugins.encoder.kind, **settings_of(plugins.encoder)},
-        },
-        "pool": [
-            {"name": order.name, "rule": order.rule.kind, **settings_of(order.rule)}
-            for order in plugins.orders
-        ],
-        "game": spec.game.model_dump(),
-        "generator": [
-            {
-                "name": section.name,
-                "kind": section.kind,
-                "epsilon": list(section.epsilon),
-                "delta": section.delta,
-                "label_prior": section.label_prior,
-                **settings_of(generator),
-            }
-            for section, generator in plugins.generators
-        ],
-        "evidence": {
-            "families": [member.name for member in plugins.families if member.model is None],
-            "also": [
-                {"kind": member.name, **settings_of(member.model)}
-                for member in plugins.families
-                if member.model is not None
-            ]
-            or None,
-        },
-        "prior": [{"kind": attack.kind, **attack.model_dump()} for attack in plugins.attacks],
-        "analyses": {"also": list(spec.analyses.also)},
-    }
-
-
-def settings_of(plugin: Plugin) -> dict[str, Any]:
-    """Return the settings of a plug-in: paths hold from any folder, plug-ins within by kind."""
-
-    def spelled(key: str, value: Any) -> Any:
-        within = getattr(plugin, key)
-        if isinstance(within, Plugin):
-            return {"kind": within.kind, **settings_of(within)}
-        return absolute(value)
-
-    def absolute(value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return [absolute(item) for item in value]
-        return value.resolve() if isinstance(value, Path) else value
-
-    return {key: spelled(key, value) for key, value in plugin.model_dump().items()}

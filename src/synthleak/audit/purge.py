@@ -13,8 +13,9 @@ from pathlib import Path
 
 from synthleak.audit.folder import CONFIDENTIAL, STORE, RunFolder
 from synthleak.core.errors import UserError
+from synthleak.core.leases import PRIVATE
 from synthleak.core.places import Place, local
-from synthleak.core.private_files import PRIVATE, working_in
+from synthleak.core.private_files import working_in
 from synthleak.core.store import cannot_write
 
 REMOVED = {

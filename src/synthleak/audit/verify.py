@@ -16,7 +16,9 @@ from itertools import chain, zip_longest
 from typing import Any
 
 import synthleak
-from synthleak.audit.folder import RESULTS, ManifestError, RunFolder, changes
+from synthleak.audit.folder import RESULTS, RunFolder
+from synthleak.audit.manifest import ManifestError
+from synthleak.audit.resolved_spec import changes
 from synthleak.audit.result import Audit
 from synthleak.audit.run import written
 from synthleak.audit.setup import Setup, identity_of, set_up

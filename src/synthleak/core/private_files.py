@@ -4,22 +4,18 @@ Training files and what workers are given hold records. What workers are given s
 the system can share it; the rest lies in the run folder, which is as private as the corpus, and
 goes with the run. What a killed run left is removed by the next one.
 
-One run at a time holds a folder: by a lock, which ends with its process, or by a lease where the
-file system has no locks, and at a URL. Private files of a run at a URL lie in the temporary folder
-of each machine that works for it.
+One run at a time holds a folder (`leases.py`). Private files of a run at a URL lie in the temporary
+folder of each machine that works for it.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -29,26 +25,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Self
 
-from synthleak.core.errors import StoreError
+from synthleak.core.leases import LEASE, LEASE_NOW, PRIVATE, held, leased, lock, own_name
 from synthleak.core.places import Place, Url
-from synthleak.core.store import cannot_write, write_whole
+from synthleak.core.store import cannot_write
 
-try:
-    import fcntl
-except ImportError:  # a system without locks on folders
-    fcntl = None  # type: ignore[assignment]
-
-PRIVATE = ".private"
 HOME = "synthleak-of-"
 """How the private folder of a process begins, where it lies among temporary files."""
 PROGRAM = "program"
 """A private file with the process group of a program, to end it if its worker cannot any more."""
-
-LEASE, LEASE_NOW = ".lease", ".lease-now"
-LEASE_SECONDS, RENEWED_EVERY, SETTLED_AFTER = 60.0, 15.0, 1.0
-"""A lease that nobody renewed for so long has ended; how often it is renewed; when it is sure."""
-_ASK_AGAIN = 0.5
-log = logging.getLogger("synthleak.store")
 
 _home: ContextVar[Path | None] = ContextVar("home", default=None)
 
@@ -79,12 +63,12 @@ def working_in(folder: Place, *, wait: bool = False) -> Iterator[None]:
     """Hold a run folder: one run at a time, and private files inside until it ends."""
     if isinstance(folder, Url):
         sweep_homes()
-        with _leased(folder, wait), private_home() as home, working_in(home):
+        with leased(folder, wait), private_home() as home, working_in(home):
             yield
         return
-    with _held(folder, wait):
+    with held(folder, wait):
         sweep(folder)
-        home = folder / PRIVATE / _own_name()
+        home = folder / PRIVATE / own_name()
         token = _home.set(home)
         try:
             home.parent.mkdir(mode=0o700)
@@ -237,7 +221,7 @@ class TemporaryHome:
         try:
             self._around = tempfile.mkdtemp(prefix=TEMPORARY)
             self._handle = os.open(self._around, os.O_RDONLY)
-            _lock(self._handle)  # of the folder around: the run locks its own
+            lock(self._handle)  # of the folder around: the run locks its own
             self.path = Path(self._around) / "run"
             self.path.mkdir(mode=0o700)
         except OSError as error:
@@ -263,13 +247,13 @@ def _remove_if_left(path: Path) -> None:
         return
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        if _lock(handle):
+        if lock(handle):
             shutil.rmtree(path, ignore_errors=True)
     finally:
         os.close(handle)
 
 
-def passes_away(path: Place) -> bool:
+def is_transient(path: Place) -> bool:
     """Say whether a file of a run folder is there only while a run holds it, or half-written."""
     ours = path.name in (PRIVATE, LEASE, LEASE_NOW)
     return ours or (path.name[:1] == "." and path.suffix == ".part")
@@ -280,141 +264,3 @@ def sweep(folder: Path) -> None:
     shutil.rmtree(folder / PRIVATE, ignore_errors=True)
     for path in folder.rglob(".*.part"):
         path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _held(folder: Path, wait: bool) -> Iterator[None]:
-    """Lock a folder itself, without a file that could stay behind; the system ends the lock."""
-    handle, wait_for = os.open(folder, os.O_RDONLY), _Turn(folder, wait)
-    try:
-        while (lock := _lock(handle)) is False or (lock is None and not _lease(folder)):
-            wait_for.another_run()
-        if lock:
-            yield
-        else:
-            with _renewed(folder):
-                yield
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def _leased(folder: Url, wait: bool) -> Iterator[None]:
-    """Hold a URL by a lease."""
-    wait_for = _Turn(folder, wait)
-    while not _lease(folder):
-        wait_for.another_run()
-    with _renewed(folder):
-        yield
-
-
-class _Turn:
-    """Waits for another run, if that was asked for."""
-
-    def __init__(self, folder: Place, wait: bool) -> None:
-        self._folder, self._wait, self._said = folder, wait, False
-
-    def another_run(self) -> None:
-        """Wait a moment; say once for whom, or that a user has to choose."""
-        holder = _holder(self._folder)
-        if not self._wait:
-            raise StoreError(
-                f"another run works in this folder{holder}",
-                str(self._folder),
-                "add --wait, or choose another folder",
-            )
-        if not self._said:
-            log.warning("%s: waiting until another run has ended%s", self._folder, holder)
-            self._said = True
-        time.sleep(_ASK_AGAIN)
-
-
-def _lock(handle: int) -> bool | None:
-    """Lock an open folder; return whether that succeeded, or None where there are no locks."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (OSError, AttributeError):
-        return None
-    return True
-
-
-def _lease(folder: Place) -> bool:
-    """Write this process into the folder, unless another one is there and alive.
-
-    Two that write at once both read afterwards, and the later one finds itself.
-    """
-    path, own = folder / LEASE, _own_name()
-    with suppress(FileNotFoundError):
-        if path.read_text(encoding="utf-8") not in ("", own) and not _is_stale(path):
-            return False
-    _write(path, own.encode())
-    time.sleep(SETTLED_AFTER)
-    return path.read_text(encoding="utf-8") == own
-
-
-def _write(path: Place, data: bytes) -> None:
-    if isinstance(path, Url):
-        path.write_bytes(data)
-    else:
-        write_whole(path, data)
-
-
-def _is_stale(path: Place) -> bool:
-    """Compare times of the file system itself: clocks of two machines differ."""
-    if isinstance(path, Url):
-        now = path.parent / LEASE_NOW
-        now.write_bytes(_own_name().encode())
-        return (now.modified() - path.modified()).total_seconds() > LEASE_SECONDS
-    with tempfile.NamedTemporaryFile(prefix=".", suffix=".part", dir=path.parent) as here:
-        return os.fstat(here.fileno()).st_mtime - path.stat().st_mtime > LEASE_SECONDS
-
-
-@contextmanager
-def _renewed(folder: Place) -> Iterator[None]:
-    """Renew a lease until the run ends, then give it back: at a URL as an empty object."""
-    path, ended = folder / LEASE, threading.Event()
-
-    def renew() -> None:
-        while not ended.wait(RENEWED_EVERY):
-            with suppress(OSError, StoreError):
-                if isinstance(path, Path):
-                    path.touch()
-                elif _is_own(path):
-                    path.write_bytes(_own_name().encode())
-
-    thread = threading.Thread(target=renew, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        if isinstance(path, Path):
-            path.unlink(missing_ok=True)
-        elif _is_own(path):
-            path.write_bytes(b"")
-
-
-def _is_own(path: Place) -> bool:
-    """Say whether the lease is still this process's: one that stood still may have lost it."""
-    with suppress(OSError, StoreError):
-        return path.read_text(encoding="utf-8") == _own_name()
-    return False
-
-
-def _own_name() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}"
-
-
-def _holder(folder: Place) -> str:
-    with suppress(OSError, StopIteration, StoreError):
-        name = (
-            (folder / LEASE).read_text(encoding="utf-8")
-            if isinstance(folder, Url)
-            else next((folder / PRIVATE).iterdir()).name
-        )
-        host, _, process = name.rpartition("-")
-        return f" (process {process} on {host})"
-    return ""

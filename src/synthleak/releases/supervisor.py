@@ -32,14 +32,20 @@ class Ended(BaseException):
     """The program is to end now."""
 
 
+class RunIsGone(Ended):
+    """The run was killed, so nobody else removes its private files."""
+
+
 def supervise(run: int, folder: str, memory: int, argv: list[str]) -> int:
     """Run a program to its end; return its exit code, or its signal as a negative number."""
     signal.signal(signal.SIGTERM, _end)
-    control(_DEATH_SIGNAL, signal.SIGTERM)
+    signal.signal(signal.SIGUSR1, _end_alone)
+    control(_DEATH_SIGNAL, signal.SIGUSR1)
     control(_SUBREAPER, 1)
+    gone = False
     try:
         if os.getppid() != run:  # it was killed before the line above
-            raise Ended
+            raise RunIsGone
         program = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -47,15 +53,18 @@ def supervise(run: int, folder: str, memory: int, argv: list[str]) -> int:
             preexec_fn=lambda: _prepare(memory),  # noqa: PLW1509 - this process has one thread
         )
         return program.wait()
-    except Ended:
+    except Ended as why:
+        gone = isinstance(why, RunIsGone)
         return -signal.SIGTERM
     except OSError as error:
         print(error.errno, flush=True)
         return 1
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         end_children()
-        if os.getppid() != run:
+        # A killed run remains the parent until the last of its threads has ended.
+        if gone or os.getppid() != run:
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -69,6 +78,10 @@ def control(option: int, value: int) -> None:
 
 def _end(number: int, frame: FrameType | None) -> None:
     raise Ended
+
+
+def _end_alone(number: int, frame: FrameType | None) -> None:
+    raise RunIsGone
 
 
 def _prepare(memory: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from synthleak.audit.folder import settings_of
+from synthleak.audit.resolved_spec import settings_of
 from synthleak.core.errors import ContractError
 from synthleak.core.identity import digest
 from synthleak.core.registry import Plugin
