@@ -10,6 +10,7 @@ Nothing here imports synthleak.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ import transformers
 from torch import Tensor
 
 SCALE, WEIGHT_DECAY = 2.0, 0.01
+PATIENCE = 60
+"""Seconds after which one instance's texts by continuous batching count as not measured."""
 
 
 class PeerError(Exception):
@@ -206,12 +209,17 @@ class ContinuousBatching:
         self.model.merge_adapter()
         self.manager.add_requests(self.prompts, max_new_tokens=self.longest)
         finished: list[int] = []
+        deadline = time.monotonic() + PATIENCE
         while len(finished) < len(self.prompts):
             result = self.manager.get_result(timeout=1)
+            if result is not None and result.error is not None:
+                raise PeerError(f"a request failed: {str(result.error).partition(chr(10))[0]}")
             if result is not None and result.is_finished():
                 finished.append(len(result.generated_tokens))
-            elif result is None and not self.manager.is_running():
-                raise PeerError("the thread of continuous batching ended")
+            if time.monotonic() > deadline or not (result or self.manager.is_running()):
+                raise PeerError(
+                    f"{len(finished)} of {len(self.prompts)} texts came in {PATIENCE} s"
+                )
         self.model.unmerge_adapter()
         return sum(finished)
 
