@@ -1,28 +1,38 @@
-"""A fleet against one instance at a time, on one GPU, same work, ratio first.
+"""A fleet against one instance at a time by other packages: same GPU, same work, times and ratios.
 
-The peer is a plain Transformers loop: one instance, LoRA of rank 16 on every linear layer,
-gradients of each example from forward and backward hooks, clipping, noise, AdamW. Both sides run
-in one process on random weights of the real shapes: timings only, no findings.
+Peers of a DP-SGD step (LoRA of rank 16 on every linear layer, per-example clipping, noise, AdamW):
+`loop`, a plain Transformers loop with hooks, and `opacus`, Opacus with LoRA by PEFT. Peers of
+sampling: Transformers' `generate`, and `continuous`, its continuous batching. All of them take one
+instance, and their time counts once per instance (`_fleet_peers.py`). Both sides run in one
+process on random weights of the real shapes: timings only, no findings. What is not installed is
+named as not measured. A peer's time moves with the host's processor, so the table gives ranges
+over the runs that `results/` keeps.
 
 With a corpus it also audits a cell of paper size by each ε of studies/goemotions-dpgen, on the
 real SmolLM2: the seconds that 104 releases take, loading of the backbone included.
 
-    python benchmarks/fleet.py            # needs a GPU; writes results/fleet-DATE.json
+    python benchmarks/fleet.py            # needs a GPU; writes results/fleet-DATE-TIME.json
+    python benchmarks/fleet.py --only opacus continuous --shapes smollm2
     python benchmarks/fleet.py --corpus goemotions.jsonl.gz
+    python benchmarks/fleet.py --table    # of the kept results; needs no GPU
     python benchmarks/fleet.py --tiny     # a dry run on a CPU
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
+import importlib.metadata
 import json
 import logging
+import os
+import platform
 import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,9 +40,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from _fleet_peers import SAMPLING, TRAINING, PeerError, Settings, peft_lora
+from _machine import processor
 from _shapes import build
+from _stages import StageTimes
 from synthleak import run
-from synthleak.core.engine.progress import Lines
 from synthleak.core.spec import load_spec
 from synthleak.releases.lm.backbone import Backbone, load_backbone
 from synthleak.releases.lm.fleet import shared_backbone as backbones
@@ -45,18 +57,21 @@ from synthleak.releases.lm.fleet.training import TrainingConfig
 RESULTS = Path(__file__).parent / "results"
 STUDY = Path(__file__).parents[1] / "studies" / "goemotions-dpgen" / "audit.toml"
 INSTANCES, EXAMPLES, TOKENS, LONGEST, RANK = 104, 16, 24, 64, 16
+PROMPT = (5, 6, 7, 8, 9, 10)
 CONFIG = TrainingConfig(steps=1, rate=1.0, batch=EXAMPLES, learning_rate=1e-3, clip=1.0, sigma=1.0)
+SETTINGS = Settings(rank=RANK, clip=1.0, sigma=1.0, learning_rate=1e-3)
+PACKAGES = ("torch", "transformers", "peft", "opacus", "flash-attn", "triton")
 
 
-def timed(work: Callable[[], None], repeats: int, device: str) -> float:
-    """Return the median seconds of `work`, after two warm-ups."""
+def timed(work: Callable[[], None], repeats: int, device: str, warm_ups: int = 2) -> float:
+    """Return the median seconds of `work`, after warm-ups."""
     times = []
-    for turn in range(repeats + 2):
+    for turn in range(repeats + warm_ups):
         _wait(device)
         start = time.perf_counter()
         work()
         _wait(device)
-        if turn >= 2:
+        if turn >= warm_ups:
             times.append(time.perf_counter() - start)
     return float(np.median(times))
 
@@ -64,62 +79,6 @@ def timed(work: Callable[[], None], repeats: int, device: str) -> float:
 def _wait(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
-
-
-class PlainLora(torch.nn.Module):
-    """A frozen linear layer with one adapter, as any tutorial writes it."""
-
-    def __init__(self, base: torch.nn.Linear) -> None:
-        super().__init__()
-        self.base = base
-        weight = base.weight
-        self.a = torch.nn.Parameter(torch.randn(RANK, base.in_features).to(weight) * 0.01)
-        self.b = torch.nn.Parameter(torch.zeros(base.out_features, RANK).to(weight))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.x = x.detach()
-        inner = x @ self.a.T
-        self.inner = inner.detach()
-        y = self.base(x) + 2.0 * (inner @ self.b.T)
-        if y.requires_grad:
-            y.register_hook(self._keep)
-        return y
-
-    def _keep(self, dy: torch.Tensor) -> None:
-        d_inner = 2.0 * dy @ self.b
-        self.a.each = torch.bmm(d_inner.mT, self.x)
-        self.b.each = torch.bmm(dy.mT, 2.0 * self.inner)
-
-
-def plain_step(model: Any, device: str) -> Callable[[], None]:
-    """Return one DP-SGD step of one instance, the plain way."""
-    head = model.get_output_embeddings()
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if isinstance(child, torch.nn.Linear) and child is not head:
-                setattr(parent, name, PlainLora(child))
-    trained = [p for m in model.modules() if isinstance(m, PlainLora) for p in (m.a, m.b)]
-    optimiser = torch.optim.AdamW(
-        trained, lr=1e-3, weight_decay=0.01, fused=True if device == "cuda" else None
-    )
-    vocabulary = model.config.vocab_size
-    tokens = torch.randint(3, vocabulary, (EXAMPLES, TOKENS), device=device)
-
-    def step() -> None:
-        logits = model(input_ids=tokens, use_cache=False).logits[:, :-1].float()
-        losses = torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none"
-        )
-        losses.view(EXAMPLES, -1).mean(dim=1).sum().backward()
-        norms = torch.stack([torch.linalg.vector_norm(p.each, dim=(1, 2)) for p in trained])
-        weight = (1.0 / torch.linalg.vector_norm(norms, dim=0)).clamp(max=1.0)
-        for p in trained:
-            total = (weight @ p.each.flatten(1)).view_as(p)
-            p.grad = (total + torch.randn_like(total)) / EXAMPLES
-        optimiser.step()
-        optimiser.zero_grad()
-
-    return step
 
 
 def fleet_examples(vocabulary: int, instances: int) -> list[list[Example]]:
@@ -162,18 +121,67 @@ def matrix_peak(device: str, dtype: torch.dtype, n: int) -> float:
 
 
 def sampling(shared: SharedBackbone, instances: int, fleet: Any, each: int, longest: int) -> float:
-    """Return tokens a second, all instances together, every text to its full length."""
+    """Return the seconds of all instances together, every text to its full length."""
     adapters = shared.adapters(range(instances), rank=RANK, scale=2.0)
     decoding = Decoding(end=(), longest=longest)
     sampler = shared.sampler(adapters, decoding, fleet=fleet)
-    prompts = [[(5, 6, 7, 8, 9, 10)] * each for _ in range(instances)]
-    seconds = timed(
-        lambda: sampler.sample(prompts, range(instances)) and None, 1, shared.device.type
-    )
-    return instances * each * longest / seconds
+    prompts = [[PROMPT] * each for _ in range(instances)]
+    return timed(lambda: sampler.sample(prompts, range(instances)) and None, 2, shared.device.type)
 
 
-def measure(shape: str, device: str, dtype: torch.dtype, instances: int) -> dict[str, Any]:
+def training_peer(name: str, shape: str, device: str, dtype: torch.dtype) -> float:
+    """Return the seconds of one step of one instance."""
+    attach, step_of = TRAINING[name]
+    model = build(shape, device, dtype)
+    tokens = torch.tensor([e.tokens for e in fleet_examples(model.config.vocab_size, 1)[0]])
+    return timed(step_of(attach(model, SETTINGS), tokens, SETTINGS), 5, device)
+
+
+def sampling_peer(
+    name: str, shape: str, device: str, dtype: torch.dtype, each: int, longest: int
+) -> float:
+    """Return the seconds that one instance's texts take, and see that all have their length."""
+    model = peft_lora(build(shape, device, dtype), SETTINGS)
+    sampler = SAMPLING[name](model, [PROMPT] * each, longest)
+
+    def sample() -> None:
+        if (made := sampler.sample()) != each * longest:
+            raise PeerError(f"it sampled {made} of {each * longest} tokens")
+
+    try:
+        return timed(sample, 2, device, warm_ups=1)
+    finally:
+        sampler.close()
+
+
+def peer(seconds: Callable[[], float], ours: float, instances: int) -> dict[str, Any]:
+    """Return a peer's time for one instance and for all, and its ratio to ours."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of hooks on frozen layers
+            took = seconds()
+    except PeerError as error:
+        return {"not_measured": str(error)}
+    except Exception as error:
+        logging.getLogger(__name__).exception("a peer failed")
+        reason = str(error).strip().partition("\n")[0]
+        return {"not_measured": f"failed: {type(error).__name__}: {reason}"}
+    finally:
+        gc.collect()
+        torch.cuda.empty_cache()
+    return {
+        "instance_ms": took * 1e3,
+        "seconds": took * instances,
+        "ratio": took * instances / ours,
+    }
+
+
+def measure(
+    shape: str, device: str, dtype: torch.dtype, instances: int, only: Sequence[str]
+) -> dict[str, Any]:
+    """Return our times and those of the peers in `only`."""
+    each, longest = (156, 48) if device == "cuda" else (2, 4)
+    cudnn = torch.backends.cuda.cudnn_sdp_enabled()
     shared = SharedBackbone(Backbone(shape, build(shape, device, dtype), None, 2, 512))
     fleet = plan_fleet(
         shared.shape(RANK),
@@ -182,47 +190,114 @@ def measure(shape: str, device: str, dtype: torch.dtype, instances: int) -> dict
         batch=EXAMPLES,
         longest=LONGEST,
     )
-    found: dict[str, Any] = {"plan": vars(fleet)}
-    if device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-    together = timed(fleet_step(shared, fleet.instances, fleet), 5, device)
-    if device == "cuda":
-        found["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-    found["step_ms"] = together * 1e3
-    found["instance_step_ms"] = together / fleet.instances * 1e3
-    found["tflops"] = flops(shared.backbone.model, fleet.instances) / together / 1e12
-    each = 156 if device == "cuda" else 2
-    found["tokens_per_s"] = sampling(shared, fleet.instances, fleet, each, 48 if each > 2 else 4)
-    if device == "cuda":
-        found["sampling_peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
+    count = fleet.instances
+    found: dict[str, Any] = {
+        "plan": vars(fleet),
+        "packed": shared.packs(RANK),
+        "batch": [EXAMPLES, TOKENS],
+        "texts": [each, longest],
+        "peers": {},
+    }
+    step = texts = 0.0
+    if training := [name for name in only if name in TRAINING]:
+        _reset_peak(device)
+        step = timed(fleet_step(shared, count, fleet), 5, device)
+        found["step_ms"] = step * 1e3
+        found["tflops"] = flops(shared.backbone.model, count) / step / 1e12
+        found["peak_gib"] = _peak_gib(device)
+    if drawing := [name for name in only if name in SAMPLING]:
+        _reset_peak(device)
+        texts = sampling(shared, count, fleet, each, longest)
+        found["sampling_s"] = texts
+        found["tokens_per_s"] = count * each * longest / texts
+        found["sampling_peak_gib"] = _peak_gib(device)
     del shared
-    if device == "cuda":
-        torch.cuda.empty_cache()
-    alone = timed(plain_step(build(shape, device, dtype), device), 5, device)
-    found["alone_ms"] = alone * 1e3
-    found["speedup"] = alone / (together / fleet.instances)
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.backends.cuda.enable_cudnn_sdp(cudnn)  # which the fleet turns off
+    for name in training:
+        found["peers"][name] = peer(
+            lambda name=name: training_peer(name, shape, device, dtype), step, count
+        )
+    for name in drawing:
+        found["peers"][name] = peer(
+            lambda name=name: sampling_peer(name, shape, device, dtype, each, longest), texts, count
+        )
     return found
 
 
-class Watch(Lines):
-    """Progress that remembers how long each stage took."""
+def _reset_peak(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.seconds: dict[str, float] = {}
 
-    def stage(self, title: str, total: int) -> Any:
-        @contextmanager
-        def watched() -> Iterator[Any]:
-            start = time.perf_counter()
-            with super(Watch, self).stage(title, total) as stage:
-                yield stage
-            took = time.perf_counter() - start
-            self.seconds[title] = self.seconds.get(title, 0.0) + took
+def _peak_gib(device: str) -> float | None:
+    return torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else None
 
-        return watched()
+
+def machine() -> dict[str, Any]:
+    """Return what the times depend on: GPU, the host's processor, versions."""
+    return {
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "processor": processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def table(results: Iterable[dict[str, Any]]) -> str:
+    """Return times and ratios as ranges over runs, with the processors of their hosts."""
+    runs = [run for run in results if "machine" in run]
+    lines = [
+        "| shape | work | peer | our time, all instances | peer's, one instance "
+        "| peer's, all instances | ratio | runs |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    places = list(
+        dict.fromkeys(
+            (s, p) for run in runs for s in run["shapes"] for p in run["shapes"][s]["peers"]
+        )
+    )
+    for shape, name in places:
+        rows = [run["shapes"][shape] for run in runs if shape in run["shapes"]]
+        rows = [row for row in rows if name in row["peers"]]
+        done = [row for row in rows if "ratio" in row["peers"][name]]
+        work = "step" if name in TRAINING else "sampling"
+        if not done:
+            why = "; ".join(sorted({row["peers"][name]["not_measured"] for row in rows}))
+            lines.append(f"| {shape} | {work} | {name} | | | | not measured: {why} | |")
+            continue
+        ours = [r["step_ms"] if work == "step" else r["sampling_s"] * 1e3 for r in done]
+        theirs = [row["peers"][name] for row in done]
+        cells = (
+            f"{_span(ours)} ms",
+            f"{_span([t['instance_ms'] for t in theirs])} ms",
+            f"{_span([t['seconds'] for t in theirs])} s",
+            f"{_span([t['ratio'] for t in theirs])}×",
+            str(len(done)),
+        )
+        lines.append(f"| {shape} | {work} | {name} | " + " | ".join(cells) + " |")
+    hosts = {f"{run['machine']['gpu']}, host {run['machine']['processor']}" for run in runs}
+    return "\n".join([*lines, *sorted(hosts)])
+
+
+def _span(values: Sequence[float]) -> str:
+    """Write a range in three digits, or one number where both ends read the same."""
+    low, high = (_digits(end(values)) for end in (min, max))
+    return low if low == high else f"{low} to {high}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def paper_cells(corpus: Path, out: Path) -> dict[str, dict[str, float]]:
@@ -238,7 +313,7 @@ def paper_cells(corpus: Path, out: Path) -> dict[str, dict[str, float]]:
         with tempfile.TemporaryDirectory() as folder:
             spec = Path(folder) / "audit.toml"
             spec.write_text(text, encoding="utf-8")
-            watch = Watch()
+            watch = StageTimes()
             run(spec, Path(folder) / "run", progress=watch)
             for name in ("cells", "proxies"):
                 made = Path(folder) / "run" / "results" / f"{name}.csv"
@@ -247,55 +322,65 @@ def paper_cells(corpus: Path, out: Path) -> dict[str, dict[str, float]]:
     return found
 
 
+def kept(folder: Path) -> list[dict[str, Any]]:
+    """Return the results of earlier runs, the oldest first."""
+    return [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("fleet-2*.json"))]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--table", action="store_true", help="print the kept results, run nothing")
+    parser.add_argument("--only", nargs="+", choices=[*TRAINING, *SAMPLING], help="these peers")
+    parser.add_argument("--shapes", nargs="+", choices=["smollm2", "1b"], help="these backbones")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--corpus", type=Path, help="GoEmotions as JSON lines")
     parser.add_argument("--commit", default="", help="what is measured, where there is no git")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+    if options.table:
+        print(table(kept(RESULTS)))
+        return
     if not options.tiny and not torch.cuda.is_available():
         print("fleet: passed over, it needs a GPU (a dry run on a CPU: --tiny)")
         return
     device = "cpu" if options.tiny else "cuda"
     dtype = torch.float32 if options.tiny else torch.bfloat16
-    shapes = ["tiny"] if options.tiny else ["smollm2", "1b"]
+    shapes = ["tiny"] if options.tiny else options.shapes or ["smollm2", "1b"]
+    only = options.only or [*TRAINING, *SAMPLING]
     peak = matrix_peak(device, dtype, 256 if options.tiny else 8192)
     cells = paper_cells(options.corpus, options.out) if options.corpus else {}
     if cells:
         print(json.dumps(cells))
-    found = {
-        shape: measure(shape, device, dtype, 6 if options.tiny else INSTANCES) for shape in shapes
-    }
-    for shape, figures in found.items():
-        print(f"{shape}: {figures['speedup']:.1f}x", json.dumps(figures))
-    if options.tiny:
-        return
+    now = datetime.now(UTC)
     head = ["git", "rev-parse", "HEAD"]
-    commit = (
-        options.commit
-        or subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
-    )
     result = {
-        "speedup_1b": found["1b"]["speedup"],
-        "speedup_smollm2": found["smollm2"]["speedup"],
-        "peak_share_1b": found["1b"]["tflops"] * 1e12 / peak,
-        "tokens_per_s_smollm2": found["smollm2"]["tokens_per_s"],
-        "tokens_per_s_1b": found["1b"]["tokens_per_s"],
-        "cell_seconds_smollm2": max((c["releases"] for c in cells.values()), default=None),
-        "cells": cells,
+        "machine": machine(),
         "matrix_peak_tflops": peak / 1e12,
         "weights": "random, real shapes: timings only",
-        "gpu": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": commit,
-        "shapes": found,
+        "date": now.date().isoformat(),
+        "commit": options.commit
+        or subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip(),
+        "cell_seconds_smollm2": max((c["releases"] for c in cells.values()), default=None),
+        "cells": cells,
+        "shapes": {},
     }
-    print(json.dumps({key: value for key, value in result.items() if key != "shapes"}, indent=1))
-    path = options.out / f"fleet-{result['date']}.json"
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    path = options.out / f"fleet-{now:%Y-%m-%d-%H%M}.json"
+    for shape in shapes:
+        began = time.perf_counter()
+        found = measure(shape, device, dtype, 6 if options.tiny else INSTANCES, only)
+        if "tflops" in found:
+            found["peak_share"] = found["tflops"] * 1e12 / peak
+        found["benchmark_s"] = time.perf_counter() - began
+        result["shapes"][shape] = found
+        print(f"{shape}:", json.dumps(found), flush=True)
+        if not options.tiny:  # what is measured is kept, whatever comes next
+            path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(result["machine"], indent=1))
+    print(f"This run:\n{table([result])}")
+    if not options.tiny:
+        earlier = [run for run in kept(RESULTS) if run != result]
+        print(f"All kept runs and this one:\n{table([*earlier, result])}")
 
 
 if __name__ == "__main__":
