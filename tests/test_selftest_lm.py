@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.observations import ModelUnit, observations
 from synthleak.cli.main import cli
+from synthleak.core.engine.progress import Silent
 from synthleak.core.seeds import stream
 from synthleak.evidence.observation import Floats, Observation, Targets
 from synthleak.selftest import playing, running
@@ -99,6 +100,22 @@ def test_rows_without_their_extra_are_named(
         assert f"{name}: not run; {REASON}" in lines
         assert any(line.startswith(name) and line.rstrip().endswith("not run") for line in lines)
     assert lines[-1].startswith("all 4 rows that were run pass; 2 rows NOT RUN; ")
+
+
+def test_rows_that_load_torch_are_played_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that loads torch after its first audit is replaced, and loads it again."""
+    pytest.importorskip("transformers")
+    units: list[running.Unit] = []
+
+    def listed(_task: Any, _ground: Any, asked: list[running.Unit], **_: Any) -> None:
+        units.extend(asked)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "run_units", listed)
+    with pytest.raises(KeyboardInterrupt):
+        running.run_selftest(full=False, workers=2, progress=Silent(), audits=3)
+    assert [unit.row for unit in units[:7]] == [37, 38, 37, 38, 37, 38, 0]
+    assert len(set(units)) == len(units) == 3 * len(ROWS)
 
 
 def test_torch_is_imported_with_the_first_game_only() -> None:
