@@ -92,7 +92,7 @@ def main() -> None:
 
 def slowly(proxy: LanguageModelProxy, targets: Targets, seen: Observation) -> np.ndarray:
     """Look at one observation by a plain loop: hooks, autograd, torch's AdamW, text by text."""
-    shared = proxy._shared()
+    shared = proxy.shared()
     backbone, seed = shared.backbone, derive("lm", seen.key)
     adapters = shared.adapters([seed], rank=proxy.rank, scale=SCALE)
     pairs = []

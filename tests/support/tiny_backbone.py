@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import processors
 
 from synthleak.corpus.corpus import Record
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, shared_backbone
 from synthleak.releases.release import Public, Request, public_side
+from synthleak.selftest.tiny_backbone import tiny_model
 
 TEXT = (
     "the pill made me sleep all day and my head hurt again i am happy with this doctor who"
@@ -31,39 +30,16 @@ def write_backbone(
 
     With `bos` the tokenizer begins every text with `<user>` and ends it with `<bot>`.
     """
-    marks = ["<pad>", "<unk>", "<end>", "<user>", "<bot>", "\n"]
-    vocabulary = {word: n for n, word in enumerate([*marks, *dict.fromkeys(WORDS), ":", "."])}
-    raw = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    raw.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+    tokenizer, model = tiny_model(
+        ["\n", *WORDS, ":", "."], special=["<user>", "<bot>"], layers=layers, context=context
+    )
     if bos:
-        raw.post_processor = processors.TemplateProcessing(
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
             single="<user> $A <bot>", special_tokens=[("<user>", 3), ("<bot>", 4)]
         )
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=raw,
-        unk_token="<unk>",
-        eos_token="<end>",
-        pad_token="<pad>",
-        additional_special_tokens=["<user>", "<bot>"],
-    )
     if chat:
         tokenizer.chat_template = CHAT
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=context,
-        tie_word_embeddings=True,
-        eos_token_id=2,
-        bos_token_id=0,
-        pad_token_id=0,
-        initializer_range=0.3,
-    )
-    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
 

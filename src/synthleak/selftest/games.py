@@ -43,6 +43,11 @@ class Game:
         """How many records, or persons, are asked about."""
         return TARGETS
 
+    @property
+    def records(self) -> int:
+        """How many private records a release is made of."""
+        return RECORDS[self.design]
+
     def setup(self, seed: int) -> Setup:
         """Set up the game with a corpus, a pool and coins of this seed."""
         budget = {"epsilon": self.epsilon} if math.isfinite(self.epsilon) else {}
@@ -50,11 +55,11 @@ class Game:
             "seed": seed,
             "corpus": {"reader": "demo", "size": 400, "seed": seed},
             "encoders": {"pools": "hashing", "evidence": "hashing"},
-            "pool": [{"name": "pool", "rule": "random", "size": TARGETS, "draws": 1}],
+            "pool": [{"name": "pool", "rule": "random", "size": self.targets, "draws": 1}],
             "game": {
                 "design": self.design,
                 "instances": INSTANCES,
-                "records": RECORDS[self.design],
+                "records": self.records,
                 "rounds": 10,
                 "candidates": 10,
                 "adjacency": self.adjacency,

@@ -35,6 +35,11 @@ class PersonGame(Game):
         """How many persons are asked about."""
         return ASKED
 
+    @property
+    def records(self) -> int:
+        """How many private records a release is made of."""
+        return PRIVATE[self.design]
+
     def corpus(self, seed: int) -> Corpus:
         """Write the records of all persons."""
         rng, phrases = stream(seed, "phrases"), PEOPLE // 2
@@ -59,7 +64,7 @@ class PersonGame(Game):
         return {
             "design": self.design,
             "instances": INSTANCES,
-            "records": PRIVATE[self.design],
+            "records": self.records,
             "rounds": 10,
             "candidates": 5,
             "adjacency": self.adjacency,
@@ -96,6 +101,11 @@ class Told(PersonGame):
         """How many persons are asked about: a tenth of the private set at most."""
         return 4
 
+    @property
+    def records(self) -> int:
+        """How many private records a release is made of."""
+        return 5 * self.targets * TOLD
+
     def corpus(self, seed: int) -> Corpus:
         """Write records of two words: that of the person, and another."""
         rng = stream(seed, "words")
@@ -119,7 +129,6 @@ class Told(PersonGame):
         return {
             **super().game(),
             "instances": 2 * INSTANCES,
-            "records": 5 * self.targets * TOLD,
             "release_size": 400,
             "auxiliary": 0.65,
             "max_records": TOLD,

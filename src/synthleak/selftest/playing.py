@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 
 from synthleak.audit.setup import Setup
-from synthleak.audit.steps.observations import look_at, missing_evidence
+from synthleak.audit.steps.observations import (
+    look_at,
+    look_with_models,
+    missing_evidence,
+    missing_models,
+)
 from synthleak.audit.steps.releases import claim_of, held_claim, make_releases, missing_releases
 from synthleak.audit.steps.scores import scores_of
 from synthleak.evidence.persons import person_name
@@ -21,15 +26,10 @@ from synthleak.selftest.rows import COPIED, CROSSFIT_REDRAWS, RATE, REDRAWS, Out
 def audit(row: Row, seed: int) -> Outcome:
     """Go through all stages once, with records and chance of this seed."""
     setup = row.audit.setup(seed)
-    for release in missing_releases(setup):
-        make_releases(setup, release)
-    for observation in missing_evidence(setup):
-        look_at(setup, observation)
-    (cell,) = setup.cells
-    scores, plan = scores_of(setup, cell), setup.plans[cell.pool]
-    design, name = designs.get(plan.design).plugin, (seed, "selftest", row.name)
+    scored = play(setup, row.name)
+    (cell,), scores = setup.cells, scored.scores
     figures = measure(
-        ScoredCell(scores, design, plan, setup.spec.game, name),
+        scored,
         (claim_of if row.audit.as_stated else held_claim)(setup, cell),
         redraws=REDRAWS,
         crossfit_redraws=CROSSFIT_REDRAWS,
@@ -38,7 +38,7 @@ def audit(row: Row, seed: int) -> Outcome:
     names = [proxy.name for proxy in scores[0].proxies]
     copied = person_name(COPIED) if setup.spec.game.persons else COPIED
     place = names.index(copied) if copied in names else None
-    rounds = round_measurements(scores[0], plan.trials)
+    rounds = round_measurements(scores[0], scored.plan.trials)
     first = figures.rows[0].auc
     return Outcome(
         p=figures.p,
@@ -50,6 +50,20 @@ def audit(row: Row, seed: int) -> Outcome:
         epsilon_claim=figures.epsilon_claim if _finite(figures.epsilon_claim) else None,
         **_named(setup, figures),
     )
+
+
+def play(setup: Setup, name: str) -> ScoredCell:
+    """Make the releases of the only cell, look at them, and join scores with labels."""
+    for release in missing_releases(setup):
+        make_releases(setup, release)
+    for observation in missing_evidence(setup):
+        look_at(setup, observation)
+    for models in missing_models(setup):
+        look_with_models(setup, models)
+    (cell,) = setup.cells
+    plan = setup.plans[cell.pool]
+    design, parts = designs.get(plan.design).plugin, (setup.spec.seed, "selftest", name)
+    return ScoredCell(scores_of(setup, cell), design, plan, setup.spec.game, parts)
 
 
 def _finite(value: float | None) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from synthleak.core.errors import MissingExtra
+from synthleak.releases.lm.backbone import require_llm
 from synthleak.selftest.checks import (
     EMBEDDED,
     EPSILON,
@@ -18,6 +20,7 @@ from synthleak.selftest.checks import (
     several_records_each,
 )
 from synthleak.selftest.games import ByHash, Game, PartialEcho, half_of, targets_of
+from synthleak.selftest.language_model import LanguageModelGame
 from synthleak.selftest.persons import EACH, TOLD, PersonGame, Told, half_of_people
 
 REDRAWS = 199
@@ -37,13 +40,25 @@ Limit = Literal["null", "echo", "claim", "named", "found", "exceeded"]
 class Row:
     """One kind of audit, repeated, and the limit that its outcomes are held to.
 
-    `p` is how often `echo` copies a record.
+    `p` is how often `echo` copies a record; `needs` raises `MissingExtra` where the row cannot be
+    played.
     """
 
     name: str
     limit: Limit
     audit: Game | Check
     p: float = 0.0
+    needs: Callable[[], object] | None = None
+
+    @property
+    def missing(self) -> str | None:
+        """Why the row cannot be played here, in a line; None if it can."""
+        try:
+            if self.needs is not None:
+                self.needs()
+        except MissingExtra as error:
+            return str(error)
+        return None
 
     @property
     def design(self) -> str:
@@ -51,9 +66,9 @@ class Row:
         return self.audit.design if isinstance(self.audit, Game) else "given"
 
     @property
-    def game(self) -> tuple[str, bool]:
-        """The design, and whether its targets are persons: rows that share chance."""
-        return self.design, isinstance(self.audit, PersonGame)
+    def game(self) -> tuple[str, type[Game | Check]]:
+        """The design and the kind of game: rows with the same ones share chance."""
+        return self.design, type(self.audit)
 
     @property
     def by_chance(self) -> bool:
@@ -161,6 +176,22 @@ def _persons() -> Iterator[Row]:
     yield Row("one torn group, check of people", "null", _of_people(one_torn_group))
 
 
+def _language_model() -> Iterator[Row]:
+    """Games that `lm` plays alone: it holds the null, and not because it measures nothing."""
+    yield Row(
+        "bystander, lm alone, cohort",
+        "null",
+        LanguageModelGame("cohort", "bystander"),
+        needs=require_llm,
+    )
+    yield Row(
+        "echo p = 1, lm alone, cohort",
+        "found",
+        LanguageModelGame("cohort", "echo", {"p": 1.0}),
+        needs=require_llm,
+    )
+
+
 def _of_people(files: Callable[[int], Files]) -> Check:
     return Check(files, unit="person")
 
@@ -175,7 +206,9 @@ ROWS = [
     ),
     *_checks(),
     *_persons(),
+    *_language_model(),
 ]
+"""New rows go to the end: an outcome is kept under the number of its row."""
 
 
 @dataclass(frozen=True)

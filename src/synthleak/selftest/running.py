@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
 from synthleak.core.runtime import available_cores
 from synthleak.core.store import FolderStore
-from synthleak.selftest import checks, persons
+from synthleak.selftest import checks, language_model, persons
 from synthleak.selftest.games import FAMILIES, INSTANCES, RECORDS, TARGETS
 from synthleak.selftest.judging import Checked, check
 from synthleak.selftest.playing import audit
@@ -44,15 +44,19 @@ class Unit:
 
 @dataclass(frozen=True)
 class Selftest:
-    """All rows, judged, how long they took, and the commit they were started from."""
+    """All rows, judged, how long they took, and the commit they were started from.
+
+    `not_run` are the rows that could not be played here, each with the reason.
+    """
 
     rows: list[Checked]
     seconds: float
     commit: str | None = None
+    not_run: dict[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
-        """Whether every row kept its limit."""
+        """Whether every row that was played kept its limit."""
         return all(row.passed for row in self.rows)
 
     @property
@@ -98,9 +102,17 @@ def report_of(made: Selftest) -> dict[str, Any]:
                 "coins": checks.COINS,
                 "epsilon": checks.EPSILON,
             },
+            "lm": {
+                "targets": language_model.ASKED,
+                "records": language_model.PRIVATE,
+                "vocabulary": language_model.VOCABULARY,
+                "hidden": language_model.HIDDEN,
+                **language_model.TUNING,
+            },
         },
         "seconds": round(made.seconds, 1),
         "passed": made.passed,
+        "not_run": made.not_run,
         "comparison": made.comparison,
         "rows": [asdict(row) for row in made.rows],
     }
@@ -123,13 +135,19 @@ def _commit() -> str | None:
 def run_selftest(
     *, full: bool, workers: int, progress: Progress, audits: int | None = None
 ) -> Selftest:
-    """Audit the auditor: `audits` of every row (20, or 400 in full)."""
+    """Audit the auditor: `audits` of every row (20, or 400 in full) that can be played here."""
     count = audits or (FULL if full else QUICK)
     started, commit = time.monotonic(), _commit()
+    reasons = {row.name: row.missing for row in ROWS}
+    not_run = {name: reason for name, reason in reasons.items() if reason is not None}
+    played = {number: row for number, row in enumerate(ROWS) if row.name not in not_run}
     with tempfile.TemporaryDirectory(prefix="synthleak-selftest-") as folder:
         ground = Ground(FolderStore(folder))
         seeds = range(FIRST_SEED, FIRST_SEED + count)
-        units = [Unit(row, seed) for seed in seeds for row in range(len(ROWS))]
+        units = [Unit(row, seed) for seed in seeds for row in played]
+        # joblib replaces a worker that has grown by 300 MB since its first unit. Rows that load
+        # torch come first, or it would be loaded again and again.
+        units.sort(key=lambda unit: played[unit.row].needs is None)
         run_units(
             play_one,
             ground,
@@ -141,13 +159,12 @@ def run_selftest(
         )
         outcomes = [
             [Outcome(**json.loads(ground.store.get(_place(row, seed)))) for seed in seeds]
-            for row in range(len(ROWS))
+            for row in played
         ]
-    chance = {row.game: made for row, made in zip(ROWS, outcomes, strict=True) if row.by_chance}
-    rows = [
-        check(row, made, chance.get(row.game, ())) for row, made in zip(ROWS, outcomes, strict=True)
-    ]
-    return Selftest(rows, time.monotonic() - started, commit)
+    judged = list(zip(played.values(), outcomes, strict=True))
+    chance = {row.game: made for row, made in judged if row.by_chance}
+    rows = [check(row, made, chance.get(row.game, ())) for row, made in judged]
+    return Selftest(rows, time.monotonic() - started, commit, not_run)
 
 
 def play_one(ground: Ground, unit: Unit) -> int:

@@ -56,9 +56,10 @@ class LanguageModelProxy(ModelFamily):
     def check(self) -> None:
         """Say how to get torch and the backbone, if they are not here."""
         require_llm()
-        self._shared()
+        self.shared()
 
-    def _shared(self) -> Any:
+    def shared(self) -> Any:
+        """Return the backbone whose adapters are trained, loaded once a process."""
         from synthleak.releases.lm.fleet.shared_backbone import shared_backbone
 
         return shared_backbone(self.backbone, self.device, self.dtype, self.revision)
@@ -74,7 +75,7 @@ class LanguageModelProxy(ModelFamily):
         place = {text: row for row, text in enumerate(dict.fromkeys(targets.texts))}
         rows = [place[text] for text in targets.texts]
         gains = tuned_log_likelihoods(
-            self._shared(),
+            self.shared(),
             [observation.texts for observation in observations],
             [derive("lm", observation.key) for observation in observations],
             list(place),

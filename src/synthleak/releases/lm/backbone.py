@@ -66,6 +66,12 @@ def load_backbone(name: str, device: str, dtype: str, revision: str | None = Non
         tokenizer, model = _read_model(torch, transformers, place, dtype, options)
     except (OSError, ValueError, KeyError) as error:
         raise _missing(name, revision, "loaded as a causal language model", error) from None
+    return prepared(name, tokenizer, model, device)
+
+
+def prepared(name: str, tokenizer: Any, model: Any, device: str) -> Backbone:
+    """Return a model as a frozen backbone on its device, if it is causal and can end a text."""
+    torch, _ = require_llm()
     model.requires_grad_(False)
     model.eval()
     model.to(device)
@@ -130,7 +136,7 @@ def require_llm() -> tuple[Any, Any]:
         import transformers
     except ImportError:
         raise MissingExtra(
-            "language-model generators need torch and transformers",
+            "language models need torch and transformers",
             remedy="pip install 'synthleak[llm]'",
         ) from None
     return torch, transformers
