@@ -1,0 +1,231 @@
+"""The forward pass of a frozen Llama, written out: prompts are read, then answered many times.
+
+Without adapters and gradients a layer is few operations: queries, keys and values are one product,
+gate and up another, and products are added onto the residual where they are computed. Any other
+decoder is left to the library (`prompting/token_sampling.py`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synthleak.releases.lm.fleet.answer_cache import AnswerCache, Heads, Prompts, turn
+from synthleak.releases.lm.fleet.kv_cache import whole_blocks
+from synthleak.releases.lm.fleet.packed_model import head_size, plain_llama, stacked
+from synthleak.releases.lm.fleet.sampling import Tokens
+
+log = logging.getLogger(__name__)
+
+TOLERANCE = 0.1
+"""Relative error of the kernels: half precision alone gives a few hundredths, a mistake about 1."""
+
+Steer = Callable[[int, Tensor], None]
+"""Changes the states after layer l, in place."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer: norms, and the weights of its products."""
+
+    first: Any
+    qkv: Tensor
+    o: Tensor
+    second: Any
+    both: Tensor
+    down: Tensor
+
+
+class FrozenLlama:
+    """A Llama that reads prompts and answers them, without adapters.
+
+    `use_kernels` false computes everything in plain torch, which is the oracle.
+    """
+
+    def __init__(self, model: Any, *, use_kernels: bool = True) -> None:
+        if not plain_llama(model):
+            raise ValueError("not a plain Llama")
+        config = model.config
+        self.heads = Heads(
+            int(config.num_attention_heads), int(config.num_key_value_heads), head_size(config)
+        )
+        self._embedding = model.get_input_embeddings().weight
+        self._norm, self._rotary = model.model.norm, model.model.rotary_emb
+        self._layers = [_layer(layer) for layer in model.model.layers]
+        self.kernels = self._checked_kernels() if use_kernels else None
+
+    def _angles(self, positions: int) -> tuple[Tensor, Tensor]:
+        """Return cosine and sine of `positions` positions, as the model computes them."""
+        at = torch.arange(positions, device=self._embedding.device)[None]
+        half = self.heads.size // 2
+        like = self._embedding.new_empty(0, dtype=torch.float32)
+        cosine, sine = (angle[0, :, :half].contiguous() for angle in self._rotary(like, at))
+        return cosine, sine
+
+    def _through(
+        self, x: Tensor, attend: Callable[[int, Tensor], Tensor], steer: Steer | None
+    ) -> Tensor:
+        """Return the states [rows, hidden] after all layers; `x` is overwritten."""
+        for number, layer in enumerate(self._layers):
+            x.addmm_(attend(number, layer.first(x) @ layer.qkv.T), layer.o.T)
+            x.addmm_(self._gated(layer.second(x) @ layer.both.T), layer.down.T)
+            if steer is not None:
+                steer(number, x)
+        return x
+
+    def _gated(self, both: Tensor) -> Tensor:
+        rows, width = len(both), both.shape[1] // 2
+        if not self.kernels:
+            return torch.nn.functional.silu(both[:, :width]).mul_(both[:, width:])
+        out = both.new_empty(rows, width)
+        grid = (-(-out.numel() // 1024),)
+        self.kernels.gate[grid](both, out, out.numel(), WIDTH=width, BN=1024)
+        return out
+
+    def read(
+        self,
+        prompts: Sequence[Tokens],
+        *,
+        tokens_at_once: int,
+        steer_at: Callable[[slice, Tensor], Steer | None] = lambda part, last: None,
+    ) -> Prompts:
+        """Read prompts, the longest first, a microbatch at a time.
+
+        `steer_at` says what steers these prompts at their last tokens, which are these rows of the
+        states.
+        """
+        lengths = np.array([len(prompt) for prompt in prompts])
+        device, keys, size = self._embedding.device, self.heads.keys, self.heads.size
+        width = int(lengths.max())
+        shape = (2, len(prompts), keys, whole_blocks(width), size)
+        kept = [self._embedding.new_zeros(shape) for _ in self._layers]
+        angles, states = self._angles(width), []
+        start = 0
+        while start < len(prompts):
+            wide = int(lengths[start])
+            part = slice(start, min(len(prompts), start + max(1, tokens_at_once // wide)))
+            own = lengths[part]
+            tokens = np.zeros((len(own), wide), dtype=np.int64)
+            for row, prompt in zip(tokens, prompts[part], strict=True):
+                row[: len(prompt)] = prompt
+            last = torch.from_numpy(np.arange(len(own)) * wide + own - 1).to(device)
+            attend = self._attend_within(kept, part, wide, angles)
+            steer = steer_at(part, last)
+            x = self._embedded(torch.from_numpy(tokens).to(device).flatten())
+            states.append(self._norm(self._through(x, attend, steer)[last]))
+            start = part.stop
+        return Prompts(kept, torch.from_numpy(lengths).to(device), torch.cat(states))
+
+    def _attend_within(
+        self, kept: list[Tensor], part: slice, wide: int, angles: tuple[Tensor, Tensor]
+    ) -> Callable[[int, Tensor], Tensor]:
+        """Return causal attention of prompts of `wide` tokens that keeps their keys and values.
+
+        Padding is on the right, where no token of a prompt looks.
+        """
+        heads = self.heads
+        cosine, sine = (angle[:wide, None].to(self._embedding.dtype) for angle in angles)
+
+        def attend(number: int, qkv: Tensor) -> Tensor:
+            split = qkv.view(-1, wide, heads.queries + 2 * heads.keys, heads.size)
+            turned = turn(split[:, :, : heads.queries + heads.keys], cosine, sine).transpose(1, 2)
+            queries, keys = turned.split([heads.queries, heads.keys], dim=1)
+            values = split[:, :, heads.queries + heads.keys :].transpose(1, 2)
+            kept[number][0, part, :, :wide] = keys
+            kept[number][1, part, :, :wide] = values
+            mixed = torch.nn.functional.scaled_dot_product_attention(
+                queries, keys, values, is_causal=True, enable_gqa=heads.shared > 1
+            )
+            return mixed.transpose(1, 2).reshape(len(qkv), -1)
+
+        return attend
+
+    def _embedded(self, tokens: Tensor) -> Tensor:
+        return self._embedding.index_select(0, tokens)
+
+    def cache(self, prompts: Prompts, prompt_of: NDArray[np.int64], longest: int) -> AnswerCache:
+        """Return the memory of answers to prompts: row r answers `prompt_of[r]`, in order."""
+        angles = self._angles(int(prompts.lengths.max()) + longest)
+        return AnswerCache(
+            prompts, prompt_of, self.heads, angles, longest=longest, kernels=self.kernels
+        )
+
+    def step(self, tokens: Tensor, cache: AnswerCache, steer: Steer | None = None) -> Tensor:
+        """Read one more token of every answer; return the last states."""
+        cache.begin_step()
+        x = self._through(self._embedded(tokens), cache.attend, steer)
+        cache.step += 1
+        return self._norm(x)
+
+    def _checked_kernels(self) -> Any:
+        """Return the kernels if this device can run them and they agree with torch."""
+        fit = self.heads.size in (32, 64, 128) and self._embedding.dtype != torch.float64
+        on_gpu = self._embedding.device.type == "cuda"
+        if not fit or not on_gpu or not importlib.util.find_spec("triton"):
+            return None
+        problem = self.kernel_problem()
+        if problem:
+            log.warning("the kernels of answers do not work here (%s): using torch", problem)
+            return None
+        from synthleak.releases.lm.fleet import answer_kernels
+
+        return answer_kernels
+
+    @torch.no_grad()
+    def kernel_problem(self) -> str:
+        """Answer some prompts with kernels and without; say what is wrong, or nothing."""
+        try:
+            from synthleak.releases.lm.fleet import answer_kernels
+
+            for most in (1, 6, 30):  # tiles of several sizes
+                found = []
+                for kernels in (None, answer_kernels):
+                    self.kernels = kernels
+                    found.append(self._answered(most).double())
+                gap = torch.linalg.vector_norm(found[1] - found[0])
+                gap /= torch.linalg.vector_norm(found[0])
+                if not float(gap) < TOLERANCE:
+                    return f"they are off by {float(gap):.0%}"
+            return ""
+        except Exception as error:  # a kernel that does not compile or start can raise anything
+            return f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+        finally:
+            self.kernels = None
+
+    def _answered(self, most: int) -> Tensor:
+        """Return the states of answers to prompts of several lengths, some dropped on the way."""
+        count = len(self._embedding)
+        lengths = (70, 33, 32, 7, 1)
+        prompts = [tuple((7 * n + i) % count for i in range(n)) for n in lengths]
+        answers = np.maximum(1, most - np.arange(len(lengths)))
+        prompt_of = np.repeat(np.arange(len(lengths)), answers)
+        cache = self.cache(self.read(prompts, tokens_at_once=200), prompt_of, 4)
+        tokens = torch.arange(len(prompt_of), device=self._embedding.device) % count
+        states = []
+        for step in range(4):
+            states.append(self.step(tokens, cache))
+            if step == 1:
+                left = torch.arange(1, len(tokens), 2, device=tokens.device)
+                cache.keep(left)
+                tokens = tokens[left]
+        return torch.cat(states)
+
+
+def _layer(layer: Any) -> Layer:
+    attention, mlp = layer.self_attn, layer.mlp
+    return Layer(
+        first=layer.input_layernorm,
+        qkv=stacked([attention.q_proj, attention.k_proj, attention.v_proj]),
+        o=stacked([attention.o_proj]),
+        second=layer.post_attention_layernorm,
+        both=stacked([mlp.gate_proj, mlp.up_proj]),
+        down=stacked([mlp.down_proj]),
+    )
