@@ -61,10 +61,13 @@ def largest_logits(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
         values, places = logits.topk(k, dim=1)
         return values, places
     grouped = logits[:, : groups * GROUP].unflatten(1, (GROUP, groups))
-    chosen = grouped.amax(dim=1).topk(k, dim=1).indices[:, None]
-    inside = grouped.gather(2, chosen.expand(-1, GROUP, -1)).flatten(1)
-    member = torch.arange(GROUP, device=logits.device)[:, None]
-    tokens = (member * groups + chosen).flatten(1)
-    left = torch.arange(groups * GROUP, logits.shape[1], device=logits.device)
-    values, places = torch.cat([inside, logits[:, left]], dim=1).topk(k, dim=1)
-    return values, torch.cat([tokens, left.expand(len(logits), -1)], dim=1).gather(1, places)
+    chosen = grouped.amax(dim=1).topk(k, dim=1).indices
+    inside = grouped.gather(2, chosen[:, None].expand(-1, GROUP, -1)).flatten(1)
+    left = logits[:, groups * GROUP :]
+    values, places = (torch.cat([inside, left], dim=1) if left.shape[1] else inside).topk(k, dim=1)
+    within = places.clamp(max=inside.shape[1] - 1)
+    member = torch.div(within, k, rounding_mode="floor")
+    tokens = member * groups + chosen.gather(1, within - member * k)
+    # What no group holds follows all groups.
+    beyond = places + (groups * GROUP - inside.shape[1])
+    return values, torch.where(places < inside.shape[1], tokens, beyond)

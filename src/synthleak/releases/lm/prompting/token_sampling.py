@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -167,23 +168,33 @@ class TokenSampler:
         # The long with the long, and the rows of one prompt together.
         order = np.lexsort((of, -lengths[of]))
         start, rows = 0, limits.rows
-        while start < len(order):
-            part = order[start : start + rows]
-            part = part[: limits.fitting(of[part])]
-            try:
-                drawn = self._batch(prompts, of[part], uniforms[part], how, steering, limits)
-            except torch.OutOfMemoryError:
-                if rows == 1:
-                    raise
-                rows = max(1, len(part) // 2)
-                torch.cuda.empty_cache()
-                log.warning("out of device memory: continuing with %d texts at once", rows)
-                continue
-            for row, tokens in zip(part.tolist(), drawn, strict=True):
-                made[row] = tokens
-            done(part.tolist(), drawn)
-            start += len(part)
-            tell(f"sampling texts, {start:,} of {len(order):,}", start / len(order))
+
+        def finish(part: list[int], drawn: NDArray[np.int32]) -> None:
+            tokens = _texts(drawn)
+            for row, text in zip(part, tokens, strict=True):
+                made[row] = text
+            done(part, tokens)
+
+        # Tokens become tuples in a thread, while the device draws more.
+        with ThreadPoolExecutor(1) as thread:
+            finished: list[Future[None]] = []
+            while start < len(order):
+                part = order[start : start + rows]
+                part = part[: limits.fitting(of[part])]
+                try:
+                    drawn = self._batch(prompts, of[part], uniforms[part], how, steering, limits)
+                except torch.OutOfMemoryError:
+                    if rows == 1:
+                        raise
+                    rows = max(1, len(part) // 2)
+                    torch.cuda.empty_cache()
+                    log.warning("out of device memory: continuing with %d texts at once", rows)
+                    continue
+                finished.append(thread.submit(finish, part.tolist(), drawn))
+                start += len(part)
+                tell(f"sampling texts, {start:,} of {len(order):,}", start / len(order))
+            for one in finished:
+                one.result()
         return made
 
     def limits(self, prompt: int, answer: int) -> SamplingLimits:
@@ -201,7 +212,8 @@ class TokenSampler:
         how: Decoding,
         steering: SteeringVectors | None,
         limits: SamplingLimits,
-    ) -> list[Tokens]:
+    ) -> NDArray[np.int32]:
+        """Return the tokens of every row, and -1 beyond its end."""
         # Prompts in the order of their rows, which are sorted by prompt.
         used = of[np.flatnonzero(np.diff(of, prepend=-1))]
         local = np.cumsum(np.diff(of, prepend=of[0]) != 0)
@@ -222,7 +234,7 @@ class TokenSampler:
             rows = _Rows(decoder, uniforms, how, head, limits.logits)
             while rows.go_on():
                 pass
-        return rows.texts()
+        return rows.drawn()
 
 
 class _Decoder(Protocol):
@@ -419,8 +431,12 @@ class _Rows:
         self._uniforms, self._row = self._uniforms[rows], self._row[rows]
         self._alive = self._alive[rows]
 
-    def texts(self) -> list[Tokens]:
-        """Return what was drawn for every row."""
-        lengths = (self._made >= 0).sum(dim=1).tolist()
-        rows = self._made.cpu().numpy().tolist()
-        return [tuple(row[:length]) for row, length in zip(rows, lengths, strict=True)]
+    def drawn(self) -> NDArray[np.int32]:
+        """Return what was drawn for every row, and -1 beyond its end."""
+        made: NDArray[np.int32] = self._made.cpu().numpy()
+        return made
+
+
+def _texts(drawn: NDArray[np.int32]) -> list[Tokens]:
+    lengths = (drawn >= 0).sum(axis=1).tolist()
+    return [tuple(row[:length]) for row, length in zip(drawn.tolist(), lengths, strict=True)]
