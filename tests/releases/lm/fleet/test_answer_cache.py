@@ -155,6 +155,24 @@ def test_kernels_that_fail_are_not_used(
     assert "(they are off by nan%): using torch" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("begins", "lengths", "expected"),
+    [
+        ([0, 0, 0, 0], [30, 29, 28, 27], 24),
+        ([0, 0, 0, 0], [30, 29, 28, 17], 16),  # every prompt has a token of its own
+        ([0, 1, 2, 3], [30, 29, 28, 27], 0),
+        ([0, 0, 1, 1], [90, 90, 28, 27], 24),
+        ([0, 0, 1, 2], [90, 90, 90, 90], 0),  # too little to save
+    ],
+)
+def test_common_starts_are_found(begins: list[int], lengths: list[int], expected: int) -> None:
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 50, (len(begins), max(lengths)))
+    starts = rng.integers(0, 50, (4, 26))
+    table[:, :26] = starts[begins]
+    assert frozen_llama.common_start(table, np.array(lengths)) == expected
+
+
 def test_weights_are_stacked_once() -> None:
     shared = SharedBackbone(Backbone("small", small_llama(), None, 2, 256))
     mlp = shared.backbone.model.model.layers[0].mlp

@@ -10,6 +10,7 @@ pytest.importorskip("transformers")
 
 from support.tiny_backbone import tiny_shared_backbone, write_backbone  # noqa: E402
 from synthleak.core.errors import GeneratorError  # noqa: E402
+from synthleak.releases.lm.fleet import frozen_llama  # noqa: E402
 from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
 from synthleak.releases.lm.fleet.memory import Shape  # noqa: E402
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
@@ -124,6 +125,35 @@ def test_shared_prompts_give_the_tokens_of_copied_ones(shared: SharedBackbone) -
     )
     assert shared_prompts == copied
     assert len({len(tokens) for tokens in copied}) > 10
+
+
+@pytest.mark.parametrize("steer", [False, True])
+def test_prompts_that_begin_alike_give_the_same_tokens(
+    shared: SharedBackbone, steer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(6)
+    begins = [tuple(rng.integers(7, 40, n).tolist()) for n in (17, 19, 30)]
+    prompts = [begins[n % 3] + tuple(rng.integers(7, 40, 1 + n % 7).tolist()) for n in range(24)]
+    of = np.repeat(np.arange(24), 1 + np.arange(24) % 3)
+    how = Decoding(end=(2, 3, 4), longest=12, top_k=30)
+    uniforms = rng.random((len(of), how.longest), dtype=np.float32)
+    vectors = torch.randn(len(prompts), 2, 16, dtype=torch.float64) * 2
+    steering = SteeringVectors((1, 2), vectors) if steer else None
+    found: list[int] = []
+    usual = frozen_llama.common_start
+
+    def start(table: np.ndarray, lengths: np.ndarray) -> int:
+        found.append(usual(table, lengths))
+        return found[-1]
+
+    monkeypatch.setattr(frozen_llama, "common_start", start)
+    monkeypatch.setattr(token_sampling, "MOST_TOKENS", 100)  # several microbatches
+    copied, shared_prompts = (
+        TokenSampler(shared, decoding=decoding).sample(prompts, of, uniforms, how, steering)
+        for decoding in ("copied", "torch")
+    )
+    assert shared_prompts == copied
+    assert found == [16]
 
 
 def test_decoding_is_chosen_by_the_environment(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.releases.lm.fleet.answer_cache import AnswerCache, Heads, Prompts, turn
-from synthleak.releases.lm.fleet.kv_cache import whole_blocks
+from synthleak.releases.lm.fleet.kv_cache import BLOCK, whole_blocks
 from synthleak.releases.lm.fleet.packed_model import head_size, plain_llama, stacked
 from synthleak.releases.lm.fleet.sampling import Tokens
 
@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 
 TOLERANCE = 0.1
 """Relative error of the kernels: half precision alone gives a few hundredths, a mistake about 1."""
+
+WORTH = 8
+"""What prompts begin with is read once if that saves one token in this many."""
 
 Steer = Callable[[int, Tensor], None]
 """Changes the states after layer l, in place."""
@@ -99,51 +102,92 @@ class FrozenLlama:
     ) -> Prompts:
         """Read prompts, the longest first, a microbatch at a time.
 
-        `steer_at` says what steers these prompts at their last tokens, which are these rows of the
-        states.
+        What many prompts begin with is read once. `steer_at` says what steers these prompts at
+        their last tokens, which are these rows of the states.
         """
         lengths = np.array([len(prompt) for prompt in prompts])
-        device, keys, size = self._embedding.device, self.heads.keys, self.heads.size
-        width = int(lengths.max())
-        shape = (2, len(prompts), keys, whole_blocks(width), size)
-        kept = [self._embedding.new_zeros(shape) for _ in self._layers]
-        angles, states = self._angles(width), []
+        table = np.zeros((len(prompts), int(lengths[0])), dtype=np.int64)
+        for row, prompt in zip(table, prompts, strict=True):
+            row[: len(prompt)] = prompt
+        kept = self._room(len(prompts), whole_blocks(table.shape[1]))
+        begin = common_start(table, lengths)
+        if begin:
+            first, which = np.unique(table[:, :begin], axis=0, return_inverse=True)
+            starts = self._room(len(first), begin)
+            self._read(first, np.full(len(first), begin), 0, starts, tokens_at_once)
+            rows = torch.from_numpy(which.reshape(-1)).to(self._embedding.device)
+            for own, start in zip(kept, starts, strict=True):
+                own[:, :, :, :begin] = start.index_select(1, rows)
+        states = self._read(table, lengths, begin, kept, tokens_at_once, steer_at)
+        return Prompts(kept, torch.from_numpy(lengths).to(states.device), states)
+
+    def _room(self, prompts: int, positions: int) -> list[Tensor]:
+        shape = (2, prompts, self.heads.keys, positions, self.heads.size)
+        return [self._embedding.new_zeros(shape) for _ in self._layers]
+
+    def _read(
+        self,
+        table: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        begin: int,
+        kept: list[Tensor],
+        tokens_at_once: int,
+        steer_at: Callable[[slice, Tensor], Steer | None] = lambda part, last: None,
+    ) -> Tensor:
+        """Read prompts from position `begin` on; keys and values before it are in `kept`."""
+        angles, states = self._angles(table.shape[1]), []
+        device = self._embedding.device
         start = 0
-        while start < len(prompts):
-            wide = int(lengths[start])
-            part = slice(start, min(len(prompts), start + max(1, tokens_at_once // wide)))
-            own = lengths[part]
-            tokens = np.zeros((len(own), wide), dtype=np.int64)
-            for row, prompt in zip(tokens, prompts[part], strict=True):
-                row[: len(prompt)] = prompt
+        while start < len(table):
+            wide = int(lengths[start]) - begin
+            part = slice(start, min(len(table), start + max(1, tokens_at_once // wide)))
+            own = lengths[part] - begin
             last = torch.from_numpy(np.arange(len(own)) * wide + own - 1).to(device)
-            attend = self._attend_within(kept, part, wide, angles)
-            steer = steer_at(part, last)
-            x = self._embedded(torch.from_numpy(tokens).to(device).flatten())
-            states.append(self._norm(self._through(x, attend, steer)[last]))
+            tokens = torch.from_numpy(table[part, begin : begin + wide]).to(device)
+            attend = self._attend_within(kept, part, begin, wide, angles)
+            x = self._through(self._embedded(tokens.flatten()), attend, steer_at(part, last))
+            states.append(self._norm(x[last]))
             start = part.stop
-        return Prompts(kept, torch.from_numpy(lengths).to(device), torch.cat(states))
+        return torch.cat(states)
 
     def _attend_within(
-        self, kept: list[Tensor], part: slice, wide: int, angles: tuple[Tensor, Tensor]
+        self,
+        kept: list[Tensor],
+        part: slice,
+        begin: int,
+        wide: int,
+        angles: tuple[Tensor, Tensor],
     ) -> Callable[[int, Tensor], Tensor]:
-        """Return causal attention of prompts of `wide` tokens that keeps their keys and values.
+        """Return causal attention of prompts that keeps the keys and values of `wide` tokens.
 
         Padding is on the right, where no token of a prompt looks.
         """
-        heads = self.heads
-        cosine, sine = (angle[:wide, None].to(self._embedding.dtype) for angle in angles)
+        heads, kind, end = self.heads, self._embedding.dtype, begin + wide
+        cosine, sine = (angle[begin:end, None].to(kind) for angle in angles)
+        mask = None
+        if begin:
+            at = torch.arange(end, device=cosine.device)
+            mask = self._embedding.new_zeros(wide, end)
+            mask.masked_fill_(at > at[begin:, None], -torch.inf)
+            mask = mask.repeat(heads.shared, 1)
 
         def attend(number: int, qkv: Tensor) -> Tensor:
             split = qkv.view(-1, wide, heads.queries + 2 * heads.keys, heads.size)
             turned = turn(split[:, :, : heads.queries + heads.keys], cosine, sine).transpose(1, 2)
             queries, keys = turned.split([heads.queries, heads.keys], dim=1)
-            values = split[:, :, heads.queries + heads.keys :].transpose(1, 2)
-            kept[number][0, part, :, :wide] = keys
-            kept[number][1, part, :, :wide] = values
-            mixed = torch.nn.functional.scaled_dot_product_attention(
-                queries, keys, values, is_causal=True, enable_gqa=heads.shared > 1
-            )
+            own = kept[number][:, part]
+            own[0, :, :, begin:end] = keys
+            own[1, :, :, begin:end] = split[:, :, heads.queries + heads.keys :].transpose(1, 2)
+            keys, values = own[:, :, :, :end]
+            if mask is None:
+                mixed = torch.nn.functional.scaled_dot_product_attention(
+                    queries, keys, values, is_causal=True, enable_gqa=heads.shared > 1
+                )
+            else:
+                # Heads that share a key are more rows: a mask allows no other way to share it.
+                rows = queries.unflatten(1, (heads.keys, heads.shared)).flatten(2, 3)
+                mixed = torch.nn.functional.scaled_dot_product_attention(rows, keys, values, mask)
+                mixed = mixed.unflatten(2, (heads.shared, wide)).flatten(1, 2)
             return mixed.transpose(1, 2).reshape(len(qkv), -1)
 
         return attend
@@ -217,6 +261,23 @@ class FrozenLlama:
                 cache.keep(left)
                 tokens = tokens[left]
         return torch.cat(states)
+
+
+def common_start(table: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
+    """Return how many first tokens of prompts to read once for all that begin with them.
+
+    That is as many as save most, or 0 if they save little; a prompt has a token of its own.
+    """
+    mixed = np.zeros(len(table), dtype=np.uint64)
+    best, most = 0, int(lengths.sum()) // WORTH
+    for place in range(int(lengths.min()) - 1):
+        mixed = (mixed ^ table[:, place].astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+        if (place + 1) % (BLOCK // 2) == 0:
+            saved = (len(table) - len(np.unique(mixed))) * (place + 1)
+            if saved > most:
+                best, most = place + 1, saved
+    return best
 
 
 def _layer(layer: Any) -> Layer:
