@@ -69,10 +69,9 @@ def parts_of_steps(llama: FrozenLlama, sampler: TokenSampler, prompts: Any, of: 
         for start in range(0, len(of), limits.logits):
             part = slice(start, start + limits.logits)
             logits = timed("head product", partial(torch.matmul, hidden[part], head.T))
-            last[part] = timed(
-                "sampling", partial(sample_tokens, logits, uniforms[part], how, step)
-            )
-            del logits
+            draw = partial(sample_tokens, logits, uniforms[part], how, step, llama.largest_logits)
+            last[part] = timed("sampling", draw)
+            del logits, draw
         hidden = timed("backbone", partial(llama.step, last, cache))
     whole, steps, count = sum(times.values()), LONGEST - 1, len(of)
     print(
@@ -82,7 +81,7 @@ def parts_of_steps(llama: FrozenLlama, sampler: TokenSampler, prompts: Any, of: 
     for part, took in sorted(times.items(), key=lambda item: -item[1]):
         report(f"{part}, a step", took / steps, whole / steps)
     parts_of_layers(llama, cache, count)
-    parts_of_sampling(torch.matmul(hidden[: limits.logits], head.T), how)
+    parts_of_sampling(llama, torch.matmul(hidden[: limits.logits], head.T), how)
     usual = times["backbone"] / steps
     table("one more step of the backbone", partial(llama.step, last, cache), shared, -1, usual)
     half = torch.arange(0, count, 2, device=head.device)
@@ -132,13 +131,16 @@ def parts_of_layers(llama: FrozenLlama, cache: AnswerCache, rows: int) -> None:
     answer_cache.OPTIONS.update(usual)
 
 
-def parts_of_sampling(logits: torch.Tensor, how: Decoding) -> None:
+def parts_of_sampling(llama: FrozenLlama, logits: torch.Tensor, how: Decoding) -> None:
     """Print the seconds of drawing one token of every row, by part."""
     uniforms = torch.rand(len(logits), device=logits.device)
     whole = seconds(lambda: sample_tokens(logits, uniforms, how, 5), 3, 1)
     groups = logits.shape[1] // GROUP
     k = min(how.top_k, logits.shape[1])
     print(f"\ndrawing a token of {len(logits):,} rows: {whole * 1e3:.2f} ms")
+    if llama._finder:
+        own = seconds(lambda: sample_tokens(logits, uniforms, how, 5, llama.largest_logits), 3, 1)
+        report("with the kernel", own, whole)
     report("largest logits", seconds(lambda: largest_logits(logits, k), 3, 1), whole)
     if groups < 2 * k:
         return
@@ -194,7 +196,10 @@ def profile(shape: str, device: str, dtype: torch.dtype, most: int | None) -> No
     ]
     of = np.arange(count).repeat(EACH)
     print(f"{shape}: {count:,} prompts of {PROMPT} tokens, {EACH} answers to each; plan {limits}")
-    print("kernels" if llama.kernels else "no kernels", f"[{time.perf_counter() - began:.0f} s]")
+    print(
+        f"kernels: attention {bool(llama.kernels)}, sampling {bool(llama._finder)}"
+        f" [{time.perf_counter() - began:.0f} s]"
+    )
     for part in (
         lambda: parts_of_steps(llama, sampler, prompts, of),
         lambda: whole_batches(shared, prompts, of, most),

@@ -13,10 +13,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 ON_GPU = torch.cuda.is_available()
+# Triton is interpreted only if it is told so before it is imported.
+INTERPRETED = "triton" not in sys.modules or os.environ.get("TRITON_INTERPRET") == "1"
 if not ON_GPU:
     os.environ["TRITON_INTERPRET"] = "1"
 transformers = pytest.importorskip("transformers")
 
+from synthleak.releases.lm import fleet  # noqa: E402
 from synthleak.releases.lm.backbone import Backbone  # noqa: E402
 from synthleak.releases.lm.fleet import answer_cache, frozen_llama  # noqa: E402
 from synthleak.releases.lm.fleet.answer_cache import AnswerCache, Heads, Prompts, grouped  # noqa: E402
@@ -26,7 +29,6 @@ from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: 
 
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")
 LONGEST = 20
-KERNELS = ModuleType("answer_kernels")
 LENGTHS = (37, 33, 32, 5, 1)
 
 
@@ -132,27 +134,38 @@ def small_llama(**changes: Any) -> Any:
 
 
 @pytest.mark.skipif(not find_spec("triton"), reason="needs Triton")
+@pytest.mark.skipif(not ON_GPU and not INTERPRETED, reason="Triton was imported before")
 @pytest.mark.parametrize("changes", [{}, {"num_attention_heads": 4, "num_key_value_heads": 2}])
 def test_kernels_compute_what_torch_computes(
     changes: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frozen_llama, "TOLERANCE", 1e-5)
     shared = SharedBackbone(Backbone("small", small_llama(**changes), None, 2, 256))
-    assert FrozenLlama(shared.backbone.model, use_kernels=False).kernel_problem() == ""
+    llama = FrozenLlama(shared.backbone.model, use_kernels=False)
+    assert llama.kernel_problems() == {"attention": "", "sampling": ""}
 
 
 def test_kernels_that_fail_are_not_used(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    kernels = ModuleType("answer_kernels")
+    monkeypatch.setattr(fleet, "answer_kernels", kernels, raising=False)
+    installed = SimpleNamespace(util=SimpleNamespace(find_spec=lambda name: True))
+    monkeypatch.setattr(frozen_llama, "importlib", installed)
     shared = SharedBackbone(Backbone("small", small_llama(), None, 2, 256))
     llama = FrozenLlama(shared.backbone.model, use_kernels=False)
-    states = iter([torch.ones(3), torch.ones(3), torch.ones(3), torch.tensor([1, torch.nan, 1])])
-    monkeypatch.setattr(FrozenLlama, "_answered", lambda self, most: next(states))
-    monkeypatch.setitem(sys.modules, "synthleak.releases.lm.fleet.answer_kernels", KERNELS)
     llama._embedding = SimpleNamespace(device=torch.device("cuda"), dtype=torch.float32)  # type: ignore[assignment]
-    monkeypatch.setattr(frozen_llama.importlib.util, "find_spec", lambda name: True)
-    assert llama._checked_kernels() is None
-    assert "(they are off by nan%): using torch" in caplog.text
+    states = iter([torch.ones(3), torch.tensor([1, torch.nan, 1])] * 3)
+    monkeypatch.setattr(FrozenLlama, "_answered", lambda self, most: next(states))
+    monkeypatch.setattr(FrozenLlama, "_largest_gap", lambda self: 0.0)
+    llama._check_kernels()
+    assert llama.kernels is None and llama._finder is kernels
+    assert "attention does not work here (it is off by nan%): using torch" in caplog.text
+    monkeypatch.setattr(FrozenLlama, "_attention_gap", lambda self: 0.01)
+    monkeypatch.setattr(FrozenLlama, "_largest_gap", lambda self: {}["a"])
+    llama._check_kernels()
+    assert llama.kernels is kernels and llama._finder is None
+    assert "sampling does not work here (KeyError: 'a')" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -122,3 +122,59 @@ def gate(both, out, values, WIDTH: tl.constexpr, BN: tl.constexpr):
     g = tl.load(both + at, mask=ok, other=0.0).to(tl.float32)
     u = tl.load(both + at + WIDTH, mask=ok, other=0.0).to(tl.float32)
     tl.store(out + place, (g * tl.sigmoid(g) * u).to(out.dtype.element_ty), mask=ok)
+
+
+@triton.jit
+def _ordered(bits):
+    """Map the bits of half-precision numbers to integers in their order, and back."""
+    return bits ^ ((bits >> 15) & 0x7FFF)
+
+
+@triton.jit
+def _ranked(x, K: tl.constexpr):
+    """Return the ranks of the K largest of x, in no order but without gaps; others have more.
+
+    x are integers between -32768 and 32767, or less where nothing is. Of values equal to the
+    K-th largest, the first have the smallest ranks.
+    """
+    bound = -32768
+    for bit in tl.static_range(16):
+        higher = bound + (32768 >> bit)
+        bound = tl.where(tl.sum((x >= higher).to(tl.int32), axis=0) >= K, higher, bound)
+    above, level = (x > bound).to(tl.int32), (x == bound).to(tl.int32)
+    many = tl.sum(above, axis=0)
+    rank = tl.where(above > 0, tl.cumsum(above, axis=0) - 1, many + tl.cumsum(level, axis=0) - 1)
+    return tl.where((above + level) > 0, rank, 65536)
+
+
+@triton.jit
+def largest(
+    logits, maxima, scratch, values, tokens, groups,
+    K: tl.constexpr, GROUP: tl.constexpr, GROUPS: tl.constexpr, MOST: tl.constexpr,
+):
+    """Return the K largest logits of a row and their tokens, the largest first.
+
+    They lie within the K groups whose maxima are largest. Logits are given by their bits.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    group, place, member = tl.arange(0, GROUPS), tl.arange(0, MOST), tl.arange(0, GROUP)
+    scratch += row * (2 * MOST)
+    m = tl.load(maxima + row * groups + group, mask=group < groups, other=0).to(tl.int32)
+    rank = _ranked(tl.where(group < groups, _ordered(m), -65536), K)
+    tl.store(scratch + rank, group.to(tl.int64), mask=rank < K)
+    tl.debug_barrier()
+    chosen = tl.load(scratch + place, mask=place < K, other=0).to(tl.int32)
+    token = member[:, None] * groups + chosen[None, :]
+    real = (place < K)[None, :] & (member >= 0)[:, None]
+    x = tl.load(logits + row * groups * GROUP + token, mask=real, other=0).to(tl.int32)
+    x = tl.reshape(tl.where(real, _ordered(x), -65536), [GROUP * MOST])
+    rank = _ranked(x, K)
+    # Value and token as one number: equal values are in the order of their tokens.
+    both = (x.to(tl.int64) << 32) + (2147483647 - tl.reshape(token, [GROUP * MOST]))
+    tl.store(scratch + MOST + rank, both, mask=rank < K)
+    tl.debug_barrier()
+    both = tl.load(scratch + MOST + place, mask=place < K, other=-9223372036854775807)
+    both = tl.sort(both, descending=True)
+    value = _ordered((both >> 32).to(tl.int32)).to(tl.int16)
+    tl.store(values + row * K + place, value, mask=place < K)
+    tl.store(tokens + row * K + place, 2147483647 - (both & 2147483647), mask=place < K)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.releases.lm.fleet.answer_cache import AnswerCache, Heads, Prompts, turn
+from synthleak.releases.lm.fleet.decoding import GROUP, largest_logits
 from synthleak.releases.lm.fleet.kv_cache import BLOCK, whole_blocks
 from synthleak.releases.lm.fleet.packed_model import head_size, plain_llama, stacked
 from synthleak.releases.lm.fleet.sampling import Tokens
@@ -63,7 +64,10 @@ class FrozenLlama:
         self._embedding = model.get_input_embeddings().weight
         self._norm, self._rotary = model.model.norm, model.model.rotary_emb
         self._layers = [_layer(layer) for layer in model.model.layers]
-        self.kernels = self._checked_kernels() if use_kernels else None
+        self.kernels: Any = None
+        self._finder: Any = None
+        if use_kernels:
+            self._check_kernels()
 
     def _angles(self, positions: int) -> tuple[Tensor, Tensor]:
         """Return cosine and sine of `positions` positions, as the model computes them."""
@@ -209,40 +213,83 @@ class FrozenLlama:
         cache.step += 1
         return self._norm(x)
 
-    def _checked_kernels(self) -> Any:
-        """Return the kernels if this device can run them and they agree with torch."""
+    def largest_logits(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Return what `decoding.largest_logits` returns; equal values may be in another order."""
+        rows, words = logits.shape
+        groups = words // GROUP
+        half = logits.dtype in (torch.bfloat16, torch.float16) and logits.is_contiguous()
+        if not self._finder or not half or words % GROUP or groups < 2 * k:
+            return largest_logits(logits, k)
+        maxima = logits.view(rows, GROUP, groups).amax(dim=1)
+        most = _power(k)
+        scratch = torch.empty(rows, 2 * most, dtype=torch.int64, device=logits.device)
+        values = torch.empty(rows, k, dtype=torch.int16, device=logits.device)
+        tokens = torch.empty(rows, k, dtype=torch.int64, device=logits.device)
+        self._finder.largest[(rows,)](
+            logits.view(torch.int16), maxima.view(torch.int16), scratch, values, tokens, groups,
+            K=k, GROUP=GROUP, GROUPS=_power(groups), MOST=most, num_warps=8,
+        )  # fmt: skip
+        return values.view(logits.dtype), tokens
+
+    def _check_kernels(self) -> None:
+        """Use the kernels that this device can run and that agree with torch."""
         fit = self.heads.size in (32, 64, 128) and self._embedding.dtype != torch.float64
         on_gpu = self._embedding.device.type == "cuda"
         if not fit or not on_gpu or not importlib.util.find_spec("triton"):
-            return None
-        problem = self.kernel_problem()
-        if problem:
-            log.warning("the kernels of answers do not work here (%s): using torch", problem)
-            return None
+            return
+        problems = self.kernel_problems()
+        for what, problem in problems.items():
+            if problem:
+                log.warning("the kernel of %s does not work here (%s): using torch", what, problem)
         from synthleak.releases.lm.fleet import answer_kernels
 
-        return answer_kernels
+        self.kernels = None if problems["attention"] else answer_kernels
+        self._finder = None if problems["sampling"] else answer_kernels
 
     @torch.no_grad()
-    def kernel_problem(self) -> str:
-        """Answer some prompts with kernels and without; say what is wrong, or nothing."""
-        try:
-            from synthleak.releases.lm.fleet import answer_kernels
+    def kernel_problems(self) -> dict[str, str]:
+        """Compare each kernel with torch; say what is wrong with it, or nothing."""
+        found = {}
+        for what, check in (("attention", self._attention_gap), ("sampling", self._largest_gap)):
+            try:
+                gap = check()
+                found[what] = "" if gap < TOLERANCE else f"it is off by {gap:.0%}"
+            except Exception as error:  # a kernel that does not compile or start can raise anything
+                found[what] = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+            finally:
+                self.kernels = self._finder = None
+        return found
 
-            for most in (1, 6, 30):  # tiles of several sizes
-                found = []
-                for kernels in (None, answer_kernels):
-                    self.kernels = kernels
-                    found.append(self._answered(most).double())
-                gap = torch.linalg.vector_norm(found[1] - found[0])
-                gap /= torch.linalg.vector_norm(found[0])
-                if not float(gap) < TOLERANCE:
-                    return f"they are off by {float(gap):.0%}"
-            return ""
-        except Exception as error:  # a kernel that does not compile or start can raise anything
-            return f"{type(error).__name__}: {error}".strip().partition("\n")[0]
-        finally:
+    def _attention_gap(self) -> float:
+        """Return the largest relative error of the last states, in tiles of several sizes."""
+        from synthleak.releases.lm.fleet import answer_kernels
+
+        gaps = []
+        for most in (1, 6, 30):
             self.kernels = None
+            expected = self._answered(most).double()
+            self.kernels = answer_kernels
+            gap = torch.linalg.vector_norm(self._answered(most).double() - expected)
+            gaps.append(float(gap / torch.linalg.vector_norm(expected)))
+        return float(np.max(gaps))
+
+    def _largest_gap(self) -> float:
+        """Return 0 if the largest of some logits are found, some of which are equal."""
+        from synthleak.releases.lm.fleet import answer_kernels
+
+        generator = torch.Generator().manual_seed(1)
+        words = max(len(self._embedding), 20 * GROUP) // GROUP * GROUP
+        logits = torch.randn(9, words, generator=generator).bfloat16()
+        logits[:3, :5] = -torch.inf
+        logits[3] = 1.0
+        logits = logits.to(self._embedding.device)
+        k = min(50, words // GROUP // 2)
+        expected, _ = largest_logits(logits, k)
+        self._finder = answer_kernels
+        values, tokens = self.largest_logits(logits, k)
+        twice = tokens.sort(dim=1).values.diff(dim=1) == 0
+        wrong = (values != expected) | (logits.gather(1, tokens) != values)
+        return float(wrong.sum() + twice.sum())
 
     def _answered(self, most: int) -> Tensor:
         """Return the states of answers to prompts of several lengths, some dropped on the way."""
@@ -261,6 +308,10 @@ class FrozenLlama:
                 cache.keep(left)
                 tokens = tokens[left]
         return torch.cat(states)
+
+
+def _power(number: int) -> int:
+    return 1 << (number - 1).bit_length()
 
 
 def common_start(table: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from synthleak.core.engine.progress import tell
 from synthleak.core.errors import GeneratorError
-from synthleak.releases.lm.fleet.decoding import Decoding, sample_tokens
+from synthleak.releases.lm.fleet.decoding import Decoding, largest_logits, sample_tokens
 from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama, Steer
 from synthleak.releases.lm.fleet.kv_cache import (
     BLOCK,
@@ -231,7 +231,8 @@ class TokenSampler:
                 shared = _SharedPrompts(self.llama, layers, vectors)
                 shared.read(asked, local, how.longest, limits.tokens)
                 decoder = shared
-            rows = _Rows(decoder, uniforms, how, head, limits.logits)
+            largest = self.llama.largest_logits if self.llama else largest_logits
+            rows = _Rows(decoder, uniforms, how, head, limits.logits, largest)
             while rows.go_on():
                 pass
         return rows.drawn()
@@ -387,9 +388,11 @@ class _Rows:
         how: Decoding,
         head: Tensor,
         logits_at_once: int,
+        largest: Callable[[Tensor, int], tuple[Tensor, Tensor]],
     ) -> None:
         device, count = head.device, len(uniforms)
         self._decoder, self._how, self._head, self._at_once = decoder, how, head, logits_at_once
+        self._largest = largest
         self._ends = torch.zeros(len(head), dtype=torch.bool, device=device)
         self._ends[list(how.end)] = True
         self._uniforms = torch.from_numpy(uniforms).to(device)
@@ -423,7 +426,8 @@ class _Rows:
         for start in range(0, len(self._row), self._at_once):
             part = slice(start, start + self._at_once)
             logits = torch.matmul(self._decoder.hidden[part], self._head.T)
-            drawn.append(sample_tokens(logits, self._uniforms[part, t], self._how, t))
+            uniforms = self._uniforms[part, t]
+            drawn.append(sample_tokens(logits, uniforms, self._how, t, self._largest))
         return torch.cat(drawn)
 
     def _keep(self, rows: Tensor) -> None:
