@@ -271,5 +271,9 @@ class AnswerCache:
 
 def turn(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Turn the heads of queries or keys [..., heads, size] by angles [..., 1, size / 2]."""
+    turned = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     first, second = x.chunk(2, dim=-1)
-    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+    low, high = turned.chunk(2, dim=-1)
+    torch.mul(first, cosine, out=low).addcmul_(second, sine, value=-1)
+    torch.mul(second, cosine, out=high).addcmul_(first, sine)
+    return turned
