@@ -172,7 +172,7 @@ def test_kernels_that_fail_are_not_used(
     ("begins", "lengths", "expected"),
     [
         ([0, 0, 0, 0], [30, 29, 28, 27], 24),
-        ([0, 0, 0, 0], [30, 29, 28, 17], 16),  # every prompt has a token of its own
+        ([0, 0, 0, 0], [30, 29, 28, 24], 16),  # every prompt has a token of its own
         ([0, 1, 2, 3], [30, 29, 28, 27], 0),
         ([0, 0, 1, 1], [90, 90, 28, 27], 24),
         ([0, 0, 1, 2], [90, 90, 90, 90], 0),  # too little to save
@@ -195,3 +195,8 @@ def test_weights_are_stacked_once() -> None:
     assert torch.equal(first, expected) and torch.equal(again, expected)
     assert again.data_ptr() == first.data_ptr() == mlp.gate_proj.weight.data_ptr()
     assert torch.equal(stacked([mlp.up_proj, mlp.gate_proj]), expected.roll(len(expected) // 2, 0))
+    attention = shared.backbone.model.model.layers[0].self_attn
+    apart = [attention.q_proj, attention.v_proj]
+    expected = torch.cat([layer.weight for layer in apart])
+    stacked([attention.q_proj, attention.k_proj, attention.v_proj])
+    assert torch.equal(stacked(apart), expected)
