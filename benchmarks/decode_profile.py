@@ -115,7 +115,7 @@ def parts_of_layers(llama: FrozenLlama, cache: AnswerCache, rows: int) -> None:
     print(f"attention reads {size / 2**30:.2f} GiB; by options of the kernel:")
     usual = dict(answer_cache.OPTIONS)
     for positions, warps, stages in (
-        (32, 2, 1), (32, 4, 1), (32, 2, 2), (64, 4, 1), (64, 4, 2), (64, 8, 2)
+        (32, 2, 1), (32, 2, 2), (32, 2, 3), (32, 4, 2), (64, 4, 2), (64, 4, 3)
     ):  # fmt: skip
         options = {"BT": positions, "num_warps": warps, "num_stages": stages}
         answer_cache.OPTIONS.update(options)

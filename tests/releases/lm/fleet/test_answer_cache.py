@@ -186,6 +186,18 @@ def test_common_starts_are_found(begins: list[int], lengths: list[int], expected
     assert frozen_llama.common_start(table, np.array(lengths)) == expected
 
 
+@pytest.mark.parametrize("hashed", [True, False])
+def test_different_rows_are_found_even_if_hashes_are_equal(
+    hashed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = np.array([[1, 2], [3, 4], [1, 2], [1, 4], [3, 4]])
+    if not hashed:
+        monkeypatch.setattr(frozen_llama, "_hashes", lambda table: [np.zeros(5, dtype=np.uint64)])
+    first, which = frozen_llama.distinct_rows(table)
+    assert sorted(first.tolist()) == [0, 1, 3]
+    assert np.array_equal(table[first][which], table)
+
+
 def test_weights_are_stacked_once() -> None:
     shared = SharedBackbone(Backbone("small", small_llama(), None, 2, 256))
     mlp = shared.backbone.model.model.layers[0].mlp

@@ -23,8 +23,8 @@ from synthleak.releases.lm.fleet.kv_cache import whole_blocks
 MOST_QUERIES = 64
 """Queries of one key head that the kernel multiplies together."""
 
-OPTIONS: dict[str, int] = {"BT": 32, "num_warps": 2, "num_stages": 1}
-"""Positions that the kernel reads at a time, and compiler options of its tiles of 32 queries."""
+OPTIONS: dict[str, int] = {"BT": 32, "num_warps": 2, "num_stages": 2}
+"""Positions that the kernel reads at a time, and compiler options of tiles up to 32 queries."""
 
 READING = 8
 """What reading a prompt costs, in answers that attend to it; it decides how many are a group."""

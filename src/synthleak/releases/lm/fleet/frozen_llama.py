@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -111,15 +112,15 @@ class FrozenLlama:
         """
         lengths = np.array([len(prompt) for prompt in prompts])
         table = np.zeros((len(prompts), int(lengths[0])), dtype=np.int64)
-        for row, prompt in zip(table, prompts, strict=True):
-            row[: len(prompt)] = prompt
+        every = np.fromiter(chain.from_iterable(prompts), np.int64, int(lengths.sum()))
+        table[np.arange(table.shape[1]) < lengths[:, None]] = every
         kept = self._room(len(prompts), whole_blocks(table.shape[1]))
         begin = common_start(table, lengths)
         if begin:
-            first, which = np.unique(table[:, :begin], axis=0, return_inverse=True)
+            first, which = distinct_rows(table[:, :begin])
             starts = self._room(len(first), begin)
-            self._read(first, np.full(len(first), begin), 0, starts, tokens_at_once)
-            rows = torch.from_numpy(which.reshape(-1)).to(self._embedding.device)
+            self._read(table[first], np.full(len(first), begin), 0, starts, tokens_at_once)
+            rows = torch.from_numpy(which).to(self._embedding.device)
             for own, start in zip(kept, starts, strict=True):
                 own[:, :, :, :begin] = start.index_select(1, rows)
         states = self._read(table, lengths, begin, kept, tokens_at_once, steer_at)
@@ -319,16 +320,31 @@ def common_start(table: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
 
     That is as many as save most, or 0 if they save little; a prompt has a token of its own.
     """
-    mixed = np.zeros(len(table), dtype=np.uint64)
     best, most = 0, int(lengths.sum()) // WORTH
-    for place in range(int(lengths.min()) - 1):
-        mixed = (mixed ^ table[:, place].astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-        if (place + 1) % (BLOCK // 2) == 0:
-            saved = (len(table) - len(np.unique(mixed))) * (place + 1)
+    for place, mixed in enumerate(_hashes(table[:, : int(lengths.min()) - 1]), 1):
+        if place % (BLOCK // 2) == 0:
+            saved = (len(table) - len(np.unique(mixed))) * place
             if saved > most:
-                best, most = place + 1, saved
+                best, most = place, saved
     return best
+
+
+def _hashes(table: NDArray[np.int64]) -> Iterator[NDArray[np.uint64]]:
+    """Yield a hash of the first tokens of every row: of one, of two, and so on."""
+    mixed = np.zeros(len(table), dtype=np.uint64)
+    for column in table.T.astype(np.uint64):
+        mixed = (mixed ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+        yield mixed
+
+
+def distinct_rows(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where each different row is first, and for every row its number among them."""
+    *_, mixed = _hashes(table)
+    _, first, which = np.unique(mixed, return_index=True, return_inverse=True)
+    if not np.array_equal(table[first][which], table):  # two rows with one hash
+        _, first, which = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    return first, which.reshape(-1)
 
 
 def _layer(layer: Any) -> Layer:
