@@ -283,6 +283,7 @@ class FrozenLlama:
         logits = torch.randn(9, words, generator=generator).bfloat16()
         logits[:3, :5] = -torch.inf
         logits[3] = 1.0
+        logits[4] -= 10.0
         logits = logits.to(self._embedding.device)
         k = min(50, words // GROUP // 2)
         expected, _ = largest_logits(logits, k)
