@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from synthleak.encoders.builtin.hashing import Hashing
+from synthleak.releases.lm.evolution.evolve import TextVectors
 from synthleak.releases.lm.evolution.population import Population, histogram, survivors
 from synthleak.releases.lm.prompting.votes import count_votes, noised, ranked
 
@@ -136,3 +138,28 @@ def test_ties_are_broken_at_random_and_order_follows_votes() -> None:
 def test_nobody_votes_where_there_is_no_record() -> None:
     texts = np.zeros((3, 2), dtype=np.float32)
     assert count_votes(np.zeros((0, 2), dtype=np.float32), texts).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("cheap", [True, False])
+def test_vectors_are_those_of_all_texts_at_once(
+    cheap: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    encode = Hashing.encode
+
+    def counted(self: Hashing, texts: list[str]) -> np.ndarray:
+        asked.append(list(texts))
+        return encode(self, texts)
+
+    monkeypatch.setattr(Hashing, "encode", counted)
+    monkeypatch.setattr(Hashing, "cheap", cheap)
+    encoder = Hashing()
+    vectors = TextVectors(encoder)
+    vectors.written(["a cat", "a dog", "a cat"])
+    vectors.written(["a dog", "a bird"])
+    assert asked == ([["a cat", "a dog"], ["a bird"]] if cheap else [])
+    texts = ["a bird", "a fish", "a cat", "a bird"]
+    made = vectors.of(texts)
+    assert asked[-1] == (["a fish"] if cheap else ["a bird", "a fish", "a cat"])
+    assert np.array_equal(made, encode(encoder, texts))
+    assert TextVectors(encoder).of([]).shape == (0, made.shape[1])

@@ -108,3 +108,15 @@ def test_an_error_while_reading_is_not_lost() -> None:
     made, _ = sampler([[(3, END), (8, 8)]], attempts=1)
     with pytest.raises(KeyError):
         write(made, 2)
+
+
+def test_texts_are_passed_on_while_others_are_drawn() -> None:
+    made, _ = sampler([[(3, END), (2, END), (1, END)], [(2, END)]], attempts=2)
+    parts: list[list[str]] = []
+    how = Decoding(end=(END,), longest=2)
+    texts = made.sample(
+        [(0,)] * 3, np.arange(3), [(5, 3)], how, one_line=True, written=parts.append
+    )
+    # Each call of `done` is a part; a degenerate text is never passed on, even if it stays.
+    assert parts == [["It rained again. And then we"], ["We stayed."], [], []]
+    assert not any(texts[1] in part for part in parts)

@@ -10,6 +10,7 @@ pytest.importorskip("transformers")
 
 from support.tiny_backbone import tiny_shared_backbone, write_backbone  # noqa: E402
 from synthleak.core.errors import GeneratorError  # noqa: E402
+from synthleak.releases.lm.fleet import frozen_llama  # noqa: E402
 from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
 from synthleak.releases.lm.fleet.memory import Shape  # noqa: E402
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
@@ -77,8 +78,13 @@ def plain(
 
 @pytest.mark.parametrize("rows", [None, 5, 1])
 @pytest.mark.parametrize("steer", [False, True])
+@pytest.mark.parametrize("decoding", ["auto", "copied"])
 def test_rows_are_drawn_as_a_plain_loop_draws_them(
-    shared: SharedBackbone, rows: int | None, steer: bool, monkeypatch: pytest.MonkeyPatch
+    shared: SharedBackbone,
+    rows: int | None,
+    steer: bool,
+    decoding: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(token_sampling, "COMPACT_EVERY", 3)
     # So little room that prompts are read in several microbatches, whose memories are joined.
@@ -87,7 +93,11 @@ def test_rows_are_drawn_as_a_plain_loop_draws_them(
     uniforms = np.random.default_rng(3).random((len(OF), how.longest), dtype=np.float32)
     vectors = torch.randn(len(PROMPTS), 2, 16, dtype=torch.float64) * 2
     steering = SteeringVectors((1, 2), vectors) if steer else None
-    made = TokenSampler(shared, rows=rows).sample(PROMPTS, OF, uniforms, how, steering)
+    # Fewer logits than rows, so that tokens of a batch are drawn in parts.
+    monkeypatch.setattr(token_sampling, "MOST_LOGITS", 4)
+    sampler = TokenSampler(shared, rows=rows, decoding=decoding)
+    assert (sampler.llama is None) == (decoding == "copied")
+    made = sampler.sample(PROMPTS, OF, uniforms, how, steering)
     expected = [
         plain(
             shared,
@@ -100,6 +110,61 @@ def test_rows_are_drawn_as_a_plain_loop_draws_them(
     ]
     assert made == expected
     assert len({len(tokens) for tokens in made}) > 2
+
+
+def test_shared_prompts_give_the_tokens_of_copied_ones(shared: SharedBackbone) -> None:
+    rng = np.random.default_rng(5)
+    prompts = [tuple(rng.integers(7, 40, n).tolist()) for n in rng.integers(1, 40, 30)]
+    # From none to many answers, of which some end soon.
+    of = rng.permutation(np.repeat(np.arange(30), rng.choice([0, 1, 2, 6, 6, 40], 30)))
+    how = Decoding(end=(2, 3, 4), longest=30, top_k=30, top_p=0.95)
+    uniforms = rng.random((len(of), how.longest), dtype=np.float32)
+    copied, shared_prompts = (
+        TokenSampler(shared, rows=200, decoding=decoding).sample(prompts, of, uniforms, how)
+        for decoding in ("copied", "torch")
+    )
+    assert shared_prompts == copied
+    assert len({len(tokens) for tokens in copied}) > 10
+
+
+@pytest.mark.parametrize("steer", [False, True])
+def test_prompts_that_begin_alike_give_the_same_tokens(
+    shared: SharedBackbone, steer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(6)
+    begins = [tuple(rng.integers(7, 40, n).tolist()) for n in (17, 19, 30)]
+    prompts = [begins[n % 3] + tuple(rng.integers(7, 40, 1 + n % 7).tolist()) for n in range(24)]
+    of = np.repeat(np.arange(24), 1 + np.arange(24) % 3)
+    how = Decoding(end=(2, 3, 4), longest=12, top_k=30)
+    uniforms = rng.random((len(of), how.longest), dtype=np.float32)
+    vectors = torch.randn(len(prompts), 2, 16, dtype=torch.float64) * 2
+    steering = SteeringVectors((1, 2), vectors) if steer else None
+    found: list[int] = []
+    usual = frozen_llama.common_start
+
+    def start(table: np.ndarray, lengths: np.ndarray) -> int:
+        found.append(usual(table, lengths))
+        return found[-1]
+
+    monkeypatch.setattr(frozen_llama, "common_start", start)
+    monkeypatch.setattr(token_sampling, "MOST_TOKENS", 100)  # several microbatches
+    copied, shared_prompts = (
+        TokenSampler(shared, decoding=decoding).sample(prompts, of, uniforms, how, steering)
+        for decoding in ("copied", "torch")
+    )
+    assert shared_prompts == copied
+    assert found == [16]
+
+
+def test_decoding_is_chosen_by_the_environment(
+    shared: SharedBackbone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert TokenSampler(shared).llama is not None
+    monkeypatch.setenv("SYNTHLEAK_DECODING", "copied")
+    assert TokenSampler(shared).llama is None
+    monkeypatch.setenv("SYNTHLEAK_DECODING", "fast")
+    with pytest.raises(GeneratorError, match="SYNTHLEAK_DECODING"):
+        TokenSampler(shared)
 
 
 def test_no_text_ends_before_its_least_length(shared: SharedBackbone) -> None:
@@ -147,14 +212,39 @@ SMOL = Shape(30, 576, 1536, 192, 49152, 134_515_008, 0, 2)
 @pytest.mark.parametrize("gigabytes", [24, 80, 141])
 def test_what_is_planned_fits(gigabytes: int) -> None:
     memory = gigabytes * 10**9
-    limits = plan_sampling(SMOL, memory, 200)
-    # Keys and values of 30 layers and once more of one, in whole blocks; logits in two precisions.
-    row = 31 * 2 * 192 * 2 * 208 + 49152 * 8
+    limits = plan_sampling(SMOL, memory, 160, 40)
+    # Keys and values of 30 layers and once more of one, with a block ahead; logits in two
+    # precisions.
+    row = 31 * 2 * 192 * 2 * 216
     used = SMOL.weights + limits.rows * row + limits.tokens * 2 * (8 * 576 + 3 * 1536)
-    assert used <= memory
+    assert used + limits.logits * 49152 * 8 <= memory
     assert limits.rows > 3000
+
+
+@pytest.mark.parametrize("gigabytes", [4, 24, 141])
+@pytest.mark.parametrize("answers", [(6,) * 20_000, (1,) * 99_999, (1, 900) * 70])
+def test_shared_prompts_are_planned_once(gigabytes: int, answers: tuple[int, ...]) -> None:
+    memory = gigabytes * 10**9
+    limits = plan_sampling(SMOL, memory, 110, 40, copied=False)
+    of = np.repeat(np.arange(len(answers)), answers)
+    rows = limits.fitting(of)
+    prompts = len(np.unique(of[:rows]))
+    position = 31 * 2 * 192 * 2
+    used = SMOL.weights + (prompts * 112 + rows * 48) * position + limits.logits * 49152 * 8
+    assert used + limits.tokens * 2 * (8 * 576 + 3 * 1536) <= memory
+    # The rest is for prompts that are being read, logits and states.
+    assert rows == 65_536 or used > 0.5 * memory
+    copied = plan_sampling(SMOL, memory, 110, 40)
+    assert rows >= copied.fitting(of)
+
+
+def test_an_answer_that_does_not_fit_alone_is_refused() -> None:
+    limits = plan_sampling(SMOL, 24 * 10**9, 110, 40, copied=False)
+    assert limits.fitting(np.array([0])) == 1
+    with pytest.raises(GeneratorError, match="one text of 900040 tokens do not fit into"):
+        plan_sampling(SMOL, 24 * 10**9, 900_000, 40, copied=False)
 
 
 def test_backbone_too_large_is_a_one_line_error() -> None:
     with pytest.raises(GeneratorError, match="do not fit into"):
-        plan_sampling(SMOL, 200 * 10**6, 200)
+        plan_sampling(SMOL, 200 * 10**6, 160, 40)

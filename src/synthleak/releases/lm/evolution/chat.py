@@ -75,10 +75,12 @@ class ChatWriter:
         labels: Sequence[Labels],
         each: int,
         owners: Sequence[tuple[int, int]],
+        written: Callable[[Sequence[str]], None] = lambda texts: None,
     ) -> list[str]:
         """Answer every request `each` times, in portions that are stored.
 
         Answers cost money, so none is requested again, even if it only repeats its labels.
+        Waiting for them takes so long that `written` is not told of any.
         """
         seeds = [derive(seed, "answer", number) for seed, rows in owners for number in range(rows)]
         prompts = [request for request in requests for _ in range(each)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,7 +12,7 @@ import numpy as np
 from synthleak.core.identity import digest
 from synthleak.core.seeds import derive, stream
 from synthleak.corpus.corpus import Labels
-from synthleak.encoders.encoder import Vectors
+from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.releases.lm.evolution.population import Population, Quota, histogram, survivors
 from synthleak.releases.lm.prompting.cleaning import degenerate
 from synthleak.releases.lm.prompting.prompted import timed
@@ -36,12 +36,43 @@ class Writer(Protocol):
         labels: Sequence[Labels],
         each: int,
         owners: Sequence[tuple[int, int]],
+        written: Callable[[Sequence[str]], None] = lambda texts: None,
     ) -> list[str]:
         """Return `each` answers to every request, those of one request together.
 
         `labels` are those that a request asks to fit; an answer that only repeats them is rejected.
         `owners` are (seed, answers) in the order of the answers: a seed decides its own alone.
+        `written` may be given texts, in a thread, while others are being written.
         """
+
+
+class TextVectors:
+    """Vectors of synthetic texts, each different one encoded once.
+
+    With a cheap encoder that happens while the device writes more texts.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._rows: dict[str, int] = {}
+        self._parts: list[Vectors] = []
+
+    def written(self, texts: Sequence[str]) -> None:
+        """Encode texts that will probably be asked for."""
+        if self._encoder.cheap:
+            self._add(texts)
+
+    def _add(self, texts: Sequence[str]) -> None:
+        new = [text for text in dict.fromkeys(texts) if text not in self._rows]
+        if new:
+            self._parts.append(self._encoder.encode(new))
+            self._rows |= zip(new, range(len(self._rows), len(self._rows) + len(new)), strict=True)
+
+    def of(self, texts: Sequence[str]) -> Vectors:
+        """Return the vector of each text."""
+        self._add(texts)
+        every = np.concatenate(self._parts) if self._parts else self._encoder.encode([])
+        return every[[self._rows[text] for text in texts]]
 
 
 @dataclass
@@ -120,12 +151,13 @@ def _begin(
         [name for name, count in sorted(quota.items()) for _ in range(count * generator.family)]
         for quota in quotas
     ]
+    encoded = TextVectors(generator.encoder)
     if generator.shared_random:
-        texts = _shared_texts(generator, writer, requests[0].public, labels)
+        texts = _shared_texts(generator, writer, requests[0].public, labels, encoded)
     else:
         seeds = [derive(request.seed, "random") for request in requests]
-        texts = _random_texts(generator, writer, requests[0].public, seeds, labels)
-    vectors = _encoded(generator, [text for own in texts for text in own])
+        texts = _random_texts(generator, writer, requests[0].public, seeds, labels, encoded)
+    vectors = encoded.of([text for own in texts for text in own])
     instances, start = [], 0
     for number, request in enumerate(requests):
         part = slice(start, start + len(labels[number]))
@@ -137,7 +169,11 @@ def _begin(
 
 
 def _shared_texts(
-    generator: AugPe, writer: Writer, public: Public, labels: Sequence[Sequence[Labels]]
+    generator: AugPe,
+    writer: Writer,
+    public: Public,
+    labels: Sequence[Sequence[Labels]],
+    encoded: TextVectors,
 ) -> list[list[str]]:
     """Write RANDOM texts once per class: a release takes the first that it needs of each class.
 
@@ -149,7 +185,8 @@ def _shared_texts(
     names = sorted(most)
     side = digest(generator.identity(), public.key, public.description)
     seeds = [derive("shared", side, digest(name)) for name in names]
-    texts = _random_texts(generator, writer, public, seeds, [[n] * most[n] for n in names])
+    wanted = [[name] * most[name] for name in names]
+    texts = _random_texts(generator, writer, public, seeds, wanted, encoded)
     pool = dict(zip(names, texts, strict=True))
     return [
         [text for name in sorted(count) for text in pool[name][: count[name]]] for count in counts
@@ -162,6 +199,7 @@ def _random_texts(
     public: Public,
     seeds: Sequence[int],
     labels: Sequence[Sequence[Labels]],
+    encoded: TextVectors,
 ) -> list[list[str]]:
     """Write a RANDOM text for every label of every seed."""
     prompts = [
@@ -170,7 +208,8 @@ def _random_texts(
         for prompt in _prompts(generator, public, generator.random_prompt, seed, names)
     ]
     owners = [(seed, len(names)) for seed, names in zip(seeds, labels, strict=True)]
-    texts = iter(writer.write(prompts, [name for own in labels for name in own], 1, owners))
+    named = [name for own in labels for name in own]
+    texts = iter(writer.write(prompts, named, 1, owners, encoded.written))
     return [[next(texts) for _ in names] for names in labels]
 
 
@@ -226,7 +265,8 @@ def _vary(generator: AugPe, writer: Writer, instances: Sequence[_Instance], numb
         )
         labels += old.labels
         owners.append((seed, each * len(old.texts)))
-    answers = writer.write(prompts, labels, each, owners)
+    encoded = TextVectors(generator.encoder)
+    answers = writer.write(prompts, labels, each, owners, encoded.written)
     parents = [
         text for instance in instances for text in instance.population.texts for _ in range(each)
     ]
@@ -235,7 +275,7 @@ def _vary(generator: AugPe, writer: Writer, instances: Sequence[_Instance], numb
         parent if degenerate(text, name) else text
         for text, parent, name in zip(answers, parents, named, strict=True)
     ]
-    vectors = _encoded(generator, texts)
+    vectors = encoded.of(texts)
     start = 0
     for instance in instances:
         old = instance.population
@@ -246,10 +286,3 @@ def _vary(generator: AugPe, writer: Writer, instances: Sequence[_Instance], numb
             np.concatenate([old.vectors, vectors[part]]),
         )
         start = part.stop
-
-
-def _encoded(generator: AugPe, texts: Sequence[str]) -> Vectors:
-    """Encode synthetic texts, each different one once."""
-    different = list(dict.fromkeys(texts))
-    row = {text: number for number, text in enumerate(different)}
-    return generator.encoder.encode(different)[[row[text] for text in texts]]

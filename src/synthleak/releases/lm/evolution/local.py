@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +46,7 @@ class LocalWriter:
         labels: Sequence[Labels],
         each: int,
         owners: Sequence[tuple[int, int]],
+        written: Callable[[Sequence[str]], None] = lambda texts: None,
     ) -> list[str]:
         """Answer every request `each` times; a prompt is read once for all its answers."""
         different, number = distinct(requests)
@@ -66,4 +67,5 @@ class LocalWriter:
             one_line=self._one_line,
             quoted=self._quoted,
             labels=[name for name in labels for _ in range(each)],
+            written=written,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -31,25 +32,6 @@ which is fast.
 """
 
 
-def sample_tokens(logits: Tensor, uniforms: Tensor, decoding: Decoding, length: int) -> Tensor:
-    """Return a token for each row of logits; `uniforms[r]` in [0, 1) alone decides which.
-
-    `length` is the number of tokens that each text already has. Logits of forbidden tokens are
-    overwritten: a copy for a fleet would take gigabytes.
-    """
-    if length < decoding.least and decoding.end:
-        logits.index_fill_(1, torch.tensor(decoding.end, device=logits.device), -torch.inf)
-    best, tokens = largest_logits(logits, min(decoding.top_k, logits.shape[1]))
-    share = torch.softmax(best.float() / decoding.temperature, dim=1)
-    # A token is kept while those before it add up to less than p: the first is always kept, a
-    # forbidden one never.
-    kept = (share.cumsum(dim=1) - share < decoding.top_p) & (share > 0)
-    mass = (share * kept).cumsum(dim=1)
-    pick = torch.searchsorted(mass, (uniforms * mass[:, -1])[:, None], right=True)
-    last = kept.sum(dim=1, keepdim=True) - 1
-    return tokens.gather(1, torch.minimum(pick, last)).squeeze(1)
-
-
 def largest_logits(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return each row's k largest values and their places, the largest first.
 
@@ -61,10 +43,38 @@ def largest_logits(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
         values, places = logits.topk(k, dim=1)
         return values, places
     grouped = logits[:, : groups * GROUP].unflatten(1, (GROUP, groups))
-    chosen = grouped.amax(dim=1).topk(k, dim=1).indices[:, None]
-    inside = grouped.gather(2, chosen.expand(-1, GROUP, -1)).flatten(1)
-    member = torch.arange(GROUP, device=logits.device)[:, None]
-    tokens = (member * groups + chosen).flatten(1)
-    left = torch.arange(groups * GROUP, logits.shape[1], device=logits.device)
-    values, places = torch.cat([inside, logits[:, left]], dim=1).topk(k, dim=1)
-    return values, torch.cat([tokens, left.expand(len(logits), -1)], dim=1).gather(1, places)
+    chosen = grouped.amax(dim=1).topk(k, dim=1).indices
+    inside = grouped.gather(2, chosen[:, None].expand(-1, GROUP, -1)).flatten(1)
+    left = logits[:, groups * GROUP :]
+    values, places = (torch.cat([inside, left], dim=1) if left.shape[1] else inside).topk(k, dim=1)
+    within = places.clamp(max=inside.shape[1] - 1)
+    member = torch.div(within, k, rounding_mode="floor")
+    tokens = member * groups + chosen.gather(1, within - member * k)
+    # What no group holds follows all groups.
+    beyond = places + (groups * GROUP - inside.shape[1])
+    return values, torch.where(places < inside.shape[1], tokens, beyond)
+
+
+def sample_tokens(
+    logits: Tensor,
+    uniforms: Tensor,
+    decoding: Decoding,
+    length: int,
+    largest: Callable[[Tensor, int], tuple[Tensor, Tensor]] = largest_logits,
+) -> Tensor:
+    """Return a token for each row of logits; `uniforms[r]` in [0, 1) alone decides which.
+
+    `length` is the number of tokens that each text already has; `largest` finds the largest
+    logits. Logits of forbidden tokens are overwritten: a copy for a fleet would take gigabytes.
+    """
+    if length < decoding.least and decoding.end:
+        logits.index_fill_(1, torch.tensor(decoding.end, device=logits.device), -torch.inf)
+    best, tokens = largest(logits, min(decoding.top_k, logits.shape[1]))
+    share = torch.softmax(best.float() / decoding.temperature, dim=1)
+    # A token is kept while those before it add up to less than p: the first is always kept, a
+    # forbidden one never.
+    kept = (share.cumsum(dim=1) - share < decoding.top_p) & (share > 0)
+    mass = (share * kept).cumsum(dim=1)
+    pick = torch.searchsorted(mass, (uniforms * mass[:, -1])[:, None], right=True)
+    last = kept.sum(dim=1, keepdim=True) - 1
+    return tokens.gather(1, torch.minimum(pick, last)).squeeze(1)

@@ -44,7 +44,9 @@ class PreallocatedLayer(DynamicLayer):
         assert self._kept is not None
         before, needed = self._used, self._used + keys.shape[-2]
         if needed > self._kept[0].shape[-2]:
-            larger = _room_for((keys, values), _whole(before + max(self._ahead, keys.shape[-2])))
+            larger = _room_for(
+                (keys, values), whole_blocks(before + max(self._ahead, keys.shape[-2]))
+            )
             for new, old in zip(larger, self._kept, strict=True):
                 new[:, :, :before] = old[:, :, :before]
             self._kept = larger
@@ -82,10 +84,11 @@ class PreallocatedLayer(DynamicLayer):
 
 def _seen(before: int, after: int) -> int:
     """Return how many positions attention sees when a text grows from `before` to `after`."""
-    return _whole(after) if before and after == before + 1 else after
+    return whole_blocks(after) if before and after == before + 1 else after
 
 
-def _whole(positions: int) -> int:
+def whole_blocks(positions: int) -> int:
+    """Return how many positions the blocks have that hold `positions`."""
     return -(-positions // BLOCK) * BLOCK
 
 

@@ -25,6 +25,8 @@ PROMPT = 32
 
 MOST_TOKENS = 65_536
 MOST_TEXTS = 32_768
+MOST_ANSWERS = 65_536
+"""Texts at once where their prompts are kept once."""
 
 
 @dataclass(frozen=True)

@@ -90,9 +90,19 @@ class Layer:
 
 
 def stacked(layers: Sequence[FleetLinear]) -> Tensor:
-    """Stack weights into one matrix; each layer's weight becomes a view of its part."""
+    """Stack weights into one matrix; each layer's weight becomes a view of its part.
+
+    Weights that were stacked before stay where they are.
+    """
+    first = layers[0].weight.data
     if len(layers) == 1:
-        return layers[0].weight.data
+        return first
+    sizes = [layer.weight.numel() for layer in layers]
+    ends = [first.data_ptr() + first.element_size() * sum(sizes[:n]) for n in range(len(sizes))]
+    shape = (sum(layer.outputs for layer in layers), layers[0].inputs)
+    room = first.untyped_storage().nbytes() // first.element_size() - first.storage_offset()
+    if [layer.weight.data_ptr() for layer in layers] == ends and room >= sum(sizes):
+        return first.as_strided(shape, (shape[1], 1))
     weight = torch.cat([layer.weight.data for layer in layers])
     parts = weight.split([layer.outputs for layer in layers])
     for layer, part in zip(layers, parts, strict=True):
@@ -102,14 +112,21 @@ def stacked(layers: Sequence[FleetLinear]) -> Tensor:
 
 def packable(model: Any, rank: int) -> bool:
     """Say whether this is a Llama with suitable dimensions on a GPU, and Triton is installed."""
-    config = model.config
-    if type(model).__name__ != "LlamaForCausalLM" or not importlib.util.find_spec("triton"):
+    if not plain_llama(model) or not importlib.util.find_spec("triton"):
         return False
+    config = model.config
+    sides = head_size(config) in (32, 64, 128) and rank in (16, 32, 64) and tile_of(config) > 0
+    return sides and model.device.type == "cuda"
+
+
+def plain_llama(model: Any) -> bool:
+    """Say whether this is a Llama as `PackedModel` and `FrozenLlama` write it out."""
+    if type(model).__name__ != "LlamaForCausalLM":
+        return False
+    config = model.config
     plain = config.hidden_act == "silu" and not config.attention_bias and not config.mlp_bias
     rope = getattr(config, "rope_parameters", None) or {}
-    turned = rope.get("rope_type", "default") in ("default", "linear", "llama3")
-    sides = head_size(config) in (32, 64, 128) and rank in (16, 32, 64) and tile_of(config) > 0
-    return plain and turned and sides and model.device.type == "cuda"
+    return plain and rope.get("rope_type", "default") in ("default", "linear", "llama3")
 
 
 def head_size(config: Any) -> int:

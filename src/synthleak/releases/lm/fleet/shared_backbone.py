@@ -14,8 +14,9 @@ from synthleak.core.seeds import derive
 from synthleak.releases.lm.backbone import Backbone, load_backbone
 from synthleak.releases.lm.fleet.adapters import Adapters, FleetLinear, convert
 from synthleak.releases.lm.fleet.decoding import Decoding
+from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama
 from synthleak.releases.lm.fleet.memory import Fleet, Shape
-from synthleak.releases.lm.fleet.packed_model import PackedModel, packable
+from synthleak.releases.lm.fleet.packed_model import PackedModel, packable, plain_llama
 from synthleak.releases.lm.fleet.packed_sampling import PackedSampler
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer
 from synthleak.releases.lm.fleet.sampling import Sampler
@@ -35,6 +36,7 @@ class SharedBackbone:
         torch.backends.cuda.enable_cudnn_sdp(False)
         self._base = model.base_model
         self._packs: dict[int, bool] = {}
+        self._frozen: dict[bool, FrozenLlama] = {}
 
     @property
     def device(self) -> torch.device:
@@ -107,6 +109,14 @@ class SharedBackbone:
         if rank not in self._packs:
             self._packs[rank] = packable(self.backbone.model, rank) and packed_works(self, rank)
         return self._packs[rank]
+
+    def frozen_llama(self, *, use_kernels: bool = True) -> FrozenLlama | None:
+        """Return the pass without adapters, if the backbone is a plain Llama; made once."""
+        if not plain_llama(self.backbone.model):
+            return None
+        if use_kernels not in self._frozen:
+            self._frozen[use_kernels] = FrozenLlama(self.backbone.model, use_kernels=use_kernels)
+        return self._frozen[use_kernels]
 
     def trainer(
         self, adapters: Adapters, config: TrainingConfig, *, longest: int, fleet: Fleet

@@ -6,7 +6,7 @@ Whether a text is rejected depends on the text alone, never on a private record.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -52,12 +52,13 @@ class TextSampler:
         quoted: bool = False,
         labels: Sequence[Labels] | None = None,
         steering: SteeringVectors | None = None,
+        written: Callable[[Sequence[str]], None] = lambda texts: None,
     ) -> list[str]:
         """Continue prompt `of[r]` for every row r; a row's owner decides its randomness.
 
         `quoted` says that prompts end with an opening quotation mark; `labels` are those that each
         row should fit. A text that is degenerate after the last attempt is kept: a release always
-        has its full size.
+        has its full size. `written` is given the others, in a thread, while the device draws more.
         """
         prompt_of = np.asarray(of, dtype=np.int64)
         texts = [""] * len(prompt_of)
@@ -67,7 +68,7 @@ class TextSampler:
             uniforms = _uniforms(owners, attempt, how.longest)
             named = [labels[row] if labels else () for row in rows.tolist()]
             with _Reader(
-                self.tokenizer, how.end, named, one_line=one_line, quoted=quoted
+                self.tokenizer, how.end, named, written, one_line=one_line, quoted=quoted
             ) as reader:
                 tokens = self._token_sampler.sample(
                     prompts, prompt_of[rows], uniforms[rows], how, steering, reader.take
@@ -90,12 +91,13 @@ class _Reader:
         tokenizer: PromptTokenizer,
         ends: Sequence[int],
         labels: Sequence[Labels],
+        written: Callable[[Sequence[str]], None],
         *,
         one_line: bool,
         quoted: bool,
     ) -> None:
         self._tokenizer, self._ends, self._labels = tokenizer, frozenset(ends), labels
-        self._one_line, self._quoted = one_line, quoted
+        self._one_line, self._quoted, self._written = one_line, quoted, written
         self._pool = ThreadPoolExecutor(1)
         self._waiting: list[Future[None]] = []
         self.texts: dict[int, str] = {}
@@ -115,6 +117,7 @@ class _Reader:
         self._waiting.append(self._pool.submit(self._read, places, drawn))
 
     def _read(self, places: list[int], drawn: list[Tokens]) -> None:
+        good = []
         for place, written, tokens in zip(
             places, self._tokenizer.decode(drawn), drawn, strict=True
         ):
@@ -123,6 +126,9 @@ class _Reader:
             text = self.texts[place] = clean_answer(whole, one_line=self._one_line)
             if degenerate(text, self._labels[place]):
                 self.degenerate.append(place)
+            else:
+                good.append(text)
+        self._written(good)
 
 
 def _uniforms(owners: Sequence[Owner], attempt: int, longest: int) -> NDArray[np.float32]:

@@ -3,14 +3,20 @@
 No adapters are involved, so rows of all instances form one flat batch. A prompt is read once
 however many rows continue it. The token of a row at position t depends on its own `uniforms[t]`;
 the batch that it is in changes nothing but rounding.
+
+A plain Llama keeps a prompt's keys and values once for all its rows (`fleet/frozen_llama.py`). Any
+other decoder is run by the library, which needs a copy for each row; with a Llama that is the
+oracle.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,9 +25,21 @@ from torch import Tensor
 
 from synthleak.core.engine.progress import tell
 from synthleak.core.errors import GeneratorError
-from synthleak.releases.lm.fleet.decoding import Decoding, sample_tokens
-from synthleak.releases.lm.fleet.kv_cache import BLOCK, new_cache, use_grouped_attention
-from synthleak.releases.lm.fleet.memory import HEADROOM, MOST_TEXTS, MOST_TOKENS, Shape
+from synthleak.releases.lm.fleet.decoding import Decoding, largest_logits, sample_tokens
+from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama, Steer
+from synthleak.releases.lm.fleet.kv_cache import (
+    BLOCK,
+    new_cache,
+    use_grouped_attention,
+    whole_blocks,
+)
+from synthleak.releases.lm.fleet.memory import (
+    HEADROOM,
+    MOST_ANSWERS,
+    MOST_TEXTS,
+    MOST_TOKENS,
+    Shape,
+)
 from synthleak.releases.lm.fleet.sampling import Tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
 from synthleak.releases.lm.steering.hooks import ActiveVectors, SteeringVectors, steering_hooks
@@ -30,43 +48,104 @@ log = logging.getLogger(__name__)
 
 COMPACT_EVERY = 8
 COMPACT_BELOW = 0.75
+DROP_EVERY = 2
+DROP_BELOW = 0.97
+"""Where dropping rows moves nothing, it pays sooner; looking makes the host wait."""
+
+MOST_LOGITS = 16_384
+"""Rows whose next tokens are drawn together: beyond, logits only take memory."""
+
+DECODING = "SYNTHLEAK_DECODING"
+"""Environment: `auto`; `torch`, without kernels of our own; or `copied`, by the library."""
 
 
 @dataclass(frozen=True)
 class SamplingLimits:
-    """How many rows are drawn, and how many tokens of prompts are read, at once."""
+    """How many rows are drawn, and how many tokens of prompts are read, at once.
+
+    Logits of `logits` rows exist together. `memory` is shared by rows and their prompts, which
+    take `row` and `prompt` bytes each.
+    """
 
     rows: int
     tokens: int
+    logits: int
+    memory: int
+    row: int
+    prompt: int
+
+    def fitting(self, prompt_of: NDArray[np.int64]) -> int:
+        """Return how many of the first rows fit, whose prompts are these; at least one."""
+        new = np.diff(prompt_of[: self.rows], prepend=-1) != 0
+        taken = np.cumsum(self.row + self.prompt * new)
+        return max(1, int(np.searchsorted(taken, self.memory, side="right")))
 
 
 def plan_sampling(
-    shape: Shape, memory: int, longest: int, most: int | None = None
+    shape: Shape,
+    memory: int,
+    prompt: int,
+    answer: int,
+    most: int | None = None,
+    *,
+    copied: bool = True,
 ) -> SamplingLimits:
-    """Plan by arithmetic what fits `memory`; `longest` is a prompt with its text."""
+    """Plan by arithmetic what fits `memory`, for the longest prompt and answer.
+
+    With `copied` every row has keys and values of its prompt, else a prompt has them once.
+    """
     free = int(memory * HEADROOM) - shape.weights
     token = shape.bytes * (8 * shape.hidden + 3 * shape.inner) + 8 * shape.hidden
     tokens = min(MOST_TOKENS, free // 4 // token)
+    logits = max(1, min(MOST_LOGITS, free // 8 // shape.logits))
+    left = free - tokens * token - logits * shape.logits
     # Where rows are chosen or room is made, one layer after another exists twice.
-    positions = longest + BLOCK
-    row = shape.layer(positions) * (shape.layers + 1) + shape.logits
-    rows = (free - tokens * token) // row
-    if free <= 0 or rows < 1 or tokens < longest:
+    layers = shape.layers + 1
+    if copied:
+        row, once = shape.layer(prompt + answer + BLOCK) * layers, 0
+    else:
+        # A step's states, products and results, besides keys and values.
+        work = shape.bytes * (8 * shape.hidden + 4 * shape.keys + 4 * shape.inner)
+        row = shape.layer(whole_blocks(answer)) * layers + work
+        once = shape.layer(whole_blocks(prompt)) * layers
+    if free <= 0 or left < row + once or tokens < prompt + answer:
         raise GeneratorError(
-            f"the backbone and one text of {longest} tokens do not fit into"
+            f"the backbone and one text of {prompt + answer} tokens do not fit into"
             f" {memory * HEADROOM / 2**30:.1f} GiB",
             remedy="use a smaller backbone or max_tokens, or a larger device",
         )
-    return SamplingLimits(int(min(rows, most or MOST_TEXTS)), int(tokens))
+    most = most or (MOST_TEXTS if copied else MOST_ANSWERS)
+    return SamplingLimits(
+        rows=int(min((left - once) // row, most)),
+        tokens=int(tokens),
+        logits=int(logits),
+        memory=int(left),
+        row=int(row),
+        prompt=int(once),
+    )
 
 
 class TokenSampler:
-    """Samples continuations of prompts from the shared backbone."""
+    """Samples continuations of prompts from the shared backbone.
 
-    def __init__(self, shared: SharedBackbone, *, rows: int | None = None) -> None:
+    `decoding` is one of the values of SYNTHLEAK_DECODING, which is taken if it is not given.
+    """
+
+    def __init__(
+        self, shared: SharedBackbone, *, rows: int | None = None, decoding: str | None = None
+    ) -> None:
         self._shared = shared
         self._most = rows
-        use_grouped_attention(shared.backbone.model)
+        decoding = decoding or os.environ.get(DECODING) or "auto"
+        if decoding not in ("auto", "torch", "copied"):
+            raise GeneratorError(
+                f"unknown decoding {decoding!r}", DECODING, "use 'auto', 'torch' or 'copied'"
+            )
+        self.llama: FrozenLlama | None = None
+        if decoding != "copied":
+            self.llama = shared.frozen_llama(use_kernels=decoding == "auto")
+        if self.llama is None:
+            use_grouped_attention(shared.backbone.model)
 
     def sample(
         self,
@@ -85,30 +164,45 @@ class TokenSampler:
         if not len(of):
             return made
         lengths = np.array([len(prompt) for prompt in prompts])
-        longest = int(lengths[of].max()) + how.longest
-        limits = plan_sampling(
-            self._shared.shape(1), memory_of(self._shared.device), longest, self._most
-        )
+        limits = self.limits(int(lengths[of].max()), how.longest)
         # The long with the long, and the rows of one prompt together.
         order = np.lexsort((of, -lengths[of]))
         start, rows = 0, limits.rows
-        while start < len(order):
-            part = order[start : start + rows]
-            try:
-                drawn = self._batch(prompts, of[part], uniforms[part], how, steering, limits.tokens)
-            except torch.OutOfMemoryError:
-                if rows == 1:
-                    raise
-                rows = max(1, len(part) // 2)
-                torch.cuda.empty_cache()
-                log.warning("out of device memory: continuing with %d texts at once", rows)
-                continue
-            for row, tokens in zip(part.tolist(), drawn, strict=True):
-                made[row] = tokens
-            done(part.tolist(), drawn)
-            start += len(part)
-            tell(f"sampling texts, {start:,} of {len(order):,}", start / len(order))
+
+        def finish(part: list[int], drawn: NDArray[np.int32]) -> None:
+            tokens = _texts(drawn)
+            for row, text in zip(part, tokens, strict=True):
+                made[row] = text
+            done(part, tokens)
+
+        # Tokens become tuples in a thread, while the device draws more.
+        with ThreadPoolExecutor(1) as thread:
+            finished: list[Future[None]] = []
+            while start < len(order):
+                part = order[start : start + rows]
+                part = part[: limits.fitting(of[part])]
+                try:
+                    drawn = self._batch(prompts, of[part], uniforms[part], how, steering, limits)
+                except torch.OutOfMemoryError:
+                    if rows == 1:
+                        raise
+                    rows = max(1, len(part) // 2)
+                    torch.cuda.empty_cache()
+                    log.warning("out of device memory: continuing with %d texts at once", rows)
+                    continue
+                finished.append(thread.submit(finish, part.tolist(), drawn))
+                start += len(part)
+                tell(f"sampling texts, {start:,} of {len(order):,}", start / len(order))
+            for one in finished:
+                one.result()
         return made
+
+    def limits(self, prompt: int, answer: int) -> SamplingLimits:
+        """Plan what is sampled at once, for the longest prompt and answer."""
+        memory = memory_of(self._shared.device)
+        copied = self.llama is None
+        shape = self._shared.shape(1)
+        return plan_sampling(shape, memory, prompt, answer, self._most, copied=copied)
 
     def _batch(
         self,
@@ -117,33 +211,117 @@ class TokenSampler:
         uniforms: NDArray[np.float32],
         how: Decoding,
         steering: SteeringVectors | None,
-        tokens_at_once: int,
-    ) -> list[Tokens]:
-        device, head = self._shared.device, self._shared.backbone.head
-        used, local = np.unique(of, return_inverse=True)
-        vectors = None if steering is None else steering.of(used, device, head.dtype)
+        limits: SamplingLimits,
+    ) -> NDArray[np.int32]:
+        """Return the tokens of every row, and -1 beyond its end."""
+        # Prompts in the order of their rows, which are sorted by prompt.
+        used = of[np.flatnonzero(np.diff(of, prepend=-1))]
+        local = np.cumsum(np.diff(of, prepend=of[0]) != 0)
+        head = self._shared.backbone.head
+        asked = [prompts[p] for p in used]
+        vectors = None if steering is None else steering.of(used, head.device, head.dtype)
         with torch.no_grad(), steering_hooks(self._shared, steering) as steer:
-            asked = [prompts[p] for p in used]
-            read = self._read(asked, how.longest, vectors, steer, tokens_at_once)
-            rows = _Rows(read, torch.from_numpy(local).to(device), uniforms, how, vectors, head)
+            decoder: _Decoder
+            if self.llama is None:
+                copied = _CopiedPrompts(self._shared, steer, vectors)
+                copied.read(asked, local, how.longest, limits.tokens)
+                decoder = copied
+            else:
+                layers = () if steering is None else steering.layers
+                shared = _SharedPrompts(self.llama, layers, vectors)
+                shared.read(asked, local, how.longest, limits.tokens)
+                decoder = shared
+            largest = self.llama.largest_logits if self.llama else largest_logits
+            rows = _Rows(decoder, uniforms, how, head, limits.logits, largest)
             while rows.go_on():
-                steer.vectors = rows.vectors
-                rows.hidden, _ = self._shared.step(
-                    rows.last[:, None], rows.mask, rows.positions, rows.cache
-                )
-        return rows.texts()
+                pass
+        return rows.drawn()
 
-    def _read(
-        self,
-        prompts: Sequence[Tokens],
-        ahead: int,
-        vectors: Tensor | None,
-        steer: ActiveVectors,
-        tokens_at_once: int,
-    ) -> _Read:
+
+class _Decoder(Protocol):
+    """Reads the tokens of many rows, and keeps what was read."""
+
+    hidden: Tensor
+    """The last states of every row."""
+
+    every: int
+    below: float
+    """How often to look for finished rows, and which share of unfinished ones is worth a `keep`."""
+
+    def step(self, tokens: Tensor) -> None:
+        """Read one more token of every row."""
+
+    def keep(self, rows: Tensor) -> None:
+        """Keep these rows alone, in this order."""
+
+
+class _SharedPrompts:
+    """Rows of a Llama: their prompt's keys and values are kept once."""
+
+    every, below = COMPACT_EVERY, COMPACT_BELOW
+
+    def __init__(self, llama: FrozenLlama, layers: Sequence[int], vectors: Tensor | None) -> None:
+        self._llama = llama
+        self._steered = {layer: number for number, layer in enumerate(layers)}
+        self._vectors = vectors
+
+    def read(
+        self, prompts: Sequence[Tokens], of: NDArray[np.int64], longest: int, tokens_at_once: int
+    ) -> None:
+        """Read prompts, the longest first; row r continues `of[r]`, in order."""
+
+        def steer_at(part: slice, last: Tensor) -> Steer | None:
+            return None if self._vectors is None else self._steer(self._vectors[part], last)
+
+        read = self._llama.read(prompts, tokens_at_once=tokens_at_once, steer_at=steer_at)
+        rows = torch.from_numpy(of).to(read.states.device)
+        self.hidden = read.states[rows]
+        self._vectors = None if self._vectors is None else self._vectors[rows]
+        self._cache = self._llama.cache(read, of, longest)
+        self.every, self.below = COMPACT_EVERY, COMPACT_BELOW
+        if self._cache.cheap_to_drop:
+            self.every, self.below = DROP_EVERY, DROP_BELOW
+
+    def _steer(self, vectors: Tensor, rows: Tensor | None = None) -> Steer:
+        """Add vectors after the steered layers, to all states or to some rows of them."""
+
+        def steer(layer: int, states: Tensor) -> None:
+            number = self._steered.get(layer)
+            if number is None:
+                return
+            if rows is None:
+                states += vectors[:, number]
+            else:
+                states[rows] += vectors[:, number]
+
+        return steer
+
+    def step(self, tokens: Tensor) -> None:
+        """Read one more token of every row."""
+        steer = None if self._vectors is None else self._steer(self._vectors)
+        self.hidden = self._llama.step(tokens, self._cache, steer)
+
+    def keep(self, rows: Tensor) -> None:
+        """Keep these rows alone, in this order."""
+        self._cache.keep(rows)
+        self._vectors = None if self._vectors is None else self._vectors[rows]
+
+
+class _CopiedPrompts:
+    """Rows of any decoder: each has a copy of its prompt's keys and values."""
+
+    def __init__(
+        self, shared: SharedBackbone, steer: ActiveVectors, vectors: Tensor | None
+    ) -> None:
+        self._shared, self._active, self._vectors = shared, steer, vectors
+        self.every, self.below = COMPACT_EVERY, COMPACT_BELOW
+
+    def read(
+        self, prompts: Sequence[Tokens], of: NDArray[np.int64], longest: int, tokens_at_once: int
+    ) -> None:
         """Read prompts, padded on the left so that all continue together, a microbatch at a time.
 
-        `ahead` is how many tokens may follow.
+        Row r continues `of[r]`; `longest` is how many tokens may follow.
         """
         width = max(map(len, prompts))
         tokens = np.zeros((len(prompts), width), dtype=np.int64)
@@ -158,11 +336,31 @@ class TokenSampler:
         hidden, caches = [], []
         for start in range(0, len(prompts), at_once):
             part = slice(start, start + at_once)
-            steer.vectors = None if vectors is None else vectors[part]
-            cache = new_cache(ahead)
+            self._active.vectors = None if self._vectors is None else self._vectors[part]
+            cache = new_cache(longest)
             hidden.append(self._shared.step(every[part], seen[part], positions[part], cache)[0])
             caches.append(cache)
-        return _Read(torch.cat(hidden), _joined(caches, ahead), seen, positions[:, -1:].clone())
+        rows = torch.from_numpy(of).to(device)
+        self._cache = _joined(caches, longest)
+        self._cache.batch_select_indices(rows)
+        self._vectors = None if self._vectors is None else self._vectors[rows]
+        self.hidden, self._mask = torch.cat(hidden)[rows], seen[rows]
+        self._positions = positions[rows, -1:]
+
+    def step(self, tokens: Tensor) -> None:
+        """Read one more token of every row."""
+        self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=1)
+        self._positions = self._positions + 1
+        self._active.vectors = self._vectors
+        self.hidden, _ = self._shared.step(
+            tokens[:, None], self._mask, self._positions, self._cache
+        )
+
+    def keep(self, rows: Tensor) -> None:
+        """Keep these rows alone, in this order."""
+        self._cache.batch_select_indices(rows)
+        self._mask, self._positions = self._mask[rows], self._positions[rows]
+        self._vectors = None if self._vectors is None else self._vectors[rows]
 
 
 def _joined(caches: list[Any], ahead: int) -> Any:
@@ -180,72 +378,69 @@ def _joined(caches: list[Any], ahead: int) -> Any:
     return whole
 
 
-@dataclass(frozen=True)
-class _Read:
-    """Prompts that were read: last states, memory, mask, and the position of the last token."""
-
-    hidden: Tensor
-    cache: Any
-    mask: Tensor
-    positions: Tensor
-
-
 class _Rows:
     """The texts that are being drawn."""
 
     def __init__(
         self,
-        read: _Read,
-        of: Tensor,
+        decoder: _Decoder,
         uniforms: NDArray[np.float32],
         how: Decoding,
-        vectors: Tensor | None,
         head: Tensor,
+        logits_at_once: int,
+        largest: Callable[[Tensor, int], tuple[Tensor, Tensor]],
     ) -> None:
-        device = of.device
-        self._how, self._head = how, head
+        device, count = head.device, len(uniforms)
+        self._decoder, self._how, self._head, self._at_once = decoder, how, head, logits_at_once
+        self._largest = largest
         self._ends = torch.zeros(len(head), dtype=torch.bool, device=device)
         self._ends[list(how.end)] = True
-        self.cache = read.cache
-        self.cache.batch_select_indices(of)
-        self.hidden, self.mask, self.positions = read.hidden[of], read.mask[of], read.positions[of]
-        self.vectors = None if vectors is None else vectors[of]
-        self.last = torch.zeros(len(of), dtype=torch.long, device=device)
         self._uniforms = torch.from_numpy(uniforms).to(device)
-        self._row = torch.arange(len(of), device=device)
-        self._alive = torch.ones(len(of), dtype=torch.bool, device=device)
+        self._row = torch.arange(count, device=device)
+        self._alive = torch.ones(count, dtype=torch.bool, device=device)
         self._made = torch.full(uniforms.shape, -1, dtype=torch.int32, device=device)
         self._length = 0
 
     def go_on(self) -> bool:
-        """Draw the next token of every row; say whether any text is unfinished."""
+        """Draw the next token of every row, and read it if any text is unfinished."""
         t = self._length
-        logits = torch.matmul(self.hidden, self._head.T)
-        self.last = sample_tokens(logits, self._uniforms[:, t], self._how, t)
-        self._made[self._row, t] = torch.where(self._alive, self.last, -1).int()
-        self._alive &= ~self._ends[self.last]
+        last = self.draw(t)
+        self._made[self._row, t] = torch.where(self._alive, last, -1).int()
+        self._alive &= ~self._ends[last]
         self._length += 1
         if self._length == self._how.longest:
             return False
-        self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
-        self.positions = self.positions + 1
-        return self._length % COMPACT_EVERY != 0 or self._compact()
+        if self._length % self._decoder.every == 0:
+            rows = self._alive.nonzero().squeeze(1)
+            if not len(rows):
+                return False
+            if len(rows) <= self._decoder.below * len(last):
+                last = last[rows]
+                self._keep(rows)
+        self._decoder.step(last)
+        return True
 
-    def _compact(self) -> bool:
-        """Drop finished rows where enough have finished; looking makes the host wait."""
-        rows = self._alive.nonzero().squeeze(1)
-        if len(rows) and len(rows) <= COMPACT_BELOW * len(self._alive):
-            self.cache.batch_select_indices(rows)
-            self.mask, self.positions, self.last = (
-                self.mask[rows],
-                self.positions[rows],
-                self.last[rows],
-            )
-            self.vectors = None if self.vectors is None else self.vectors[rows]
-            self._uniforms, self._row = self._uniforms[rows], self._row[rows]
-            self._alive = self._alive[rows]
-        return len(rows) > 0
+    def draw(self, t: int) -> Tensor:
+        """Return the next token of every row, the t-th of its text."""
+        drawn = []
+        for start in range(0, len(self._row), self._at_once):
+            part = slice(start, start + self._at_once)
+            logits = torch.matmul(self._decoder.hidden[part], self._head.T)
+            uniforms = self._uniforms[part, t]
+            drawn.append(sample_tokens(logits, uniforms, self._how, t, self._largest))
+        return torch.cat(drawn)
 
-    def texts(self) -> list[Tokens]:
-        """Return what was drawn for every row."""
-        return [tuple(made[made >= 0].tolist()) for made in self._made.cpu().numpy()]
+    def _keep(self, rows: Tensor) -> None:
+        self._decoder.keep(rows)
+        self._uniforms, self._row = self._uniforms[rows], self._row[rows]
+        self._alive = self._alive[rows]
+
+    def drawn(self) -> NDArray[np.int32]:
+        """Return what was drawn for every row, and -1 beyond its end."""
+        made: NDArray[np.int32] = self._made.cpu().numpy()
+        return made
+
+
+def _texts(drawn: NDArray[np.int32]) -> list[Tokens]:
+    lengths = (drawn >= 0).sum(axis=1).tolist()
+    return [tuple(row[:length]) for row, length in zip(drawn.tolist(), lengths, strict=True)]

@@ -117,14 +117,15 @@ def steering_vectors(
 ) -> SteeringVectors:
     """Return the noised steering vectors of every group (docs/method.md §5.2)."""
     layers = generator.layers_of(int(shared.backbone.model.config.num_hidden_layers))
-    longest = max(map(len, groups.prompts)) + generator.max_tokens
+    prompt = max(map(len, groups.prompts))
+    longest = prompt + generator.max_tokens
     if longest > shared.backbone.context:
         raise GeneratorError(
             f"a prompt with {generator.exemplars} exemplars and a text takes {longest} tokens and"
             f" the backbone {generator.backbone!r} reads {shared.backbone.context}",
             remedy="use a smaller max_tokens",
         )
-    limits = plan_sampling(shared.shape(1), memory_of(shared.device), longest)
+    limits = plan_sampling(shared.shape(1), memory_of(shared.device), prompt, generator.max_tokens)
     generated = [list(texts[labels].references) for labels in groups.labels]
     made, of_made = _prompted_texts(generator, sampler, groups, generated)
     reference = reference_statistics(shared, made, of_made, groups.instance, layers, limits.tokens)
