@@ -258,7 +258,7 @@ def speedup() -> dict[str, Any]:
             "seed": 5,
             "corpus": {"reader": "demo", "size": 1200},
             "pool": [{"name": "outlier", "rule": "outlier", "percentile": 90, "size": 40}],
-            "game": {"instances": 40, "records": 250},
+            "game": {"instances": 240, "records": 250},
             "generator": [{"kind": "echo"}],
         }
     )

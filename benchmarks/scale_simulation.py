@@ -3,22 +3,25 @@
     python benchmarks/scale_simulation.py
 
 Costs come from results/ray-2026-11-16.json (units and requests on a core of the machine that it was
-measured on) and results/fleet-2026-11-15.json (a fleet on an H200). Every unit is an event: it
+measured on) and studies/paper/results/timings.csv (fleets on an H200). Every unit is an event: it
 waits for the process that leads the run to hand it out, then for a free core or GPU, makes its
 requests, and may be lost with its machine and be done again. design/scale.md draws the conclusions.
 """
 
 from __future__ import annotations
 
+import csv
 import heapq
 import json
 import random
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+TIMINGS = Path(__file__).parents[1] / "studies/paper/results/timings.csv"
 RELEASES, RECORDS = 1_000_000, 100
 CELL = 104
 """Releases of a cell: those of the measured fleet."""
@@ -61,7 +64,17 @@ class Outcome:
     waited_for_leader: float
 
 
-def stages(costs: dict[str, Any], fleet: dict[str, Any]) -> list[Stage]:
+def seconds_of_a_cell() -> float:
+    """Return the median time of a fleet that makes a cell of GoEmotions by DP-SGD."""
+    with TIMINGS.open(encoding="utf-8", newline="") as file:
+        return median(
+            float(row["seconds"])
+            for row in csv.DictReader(file)
+            if row["spec"] == "goemotions-dpsgd" and int(row["releases"]) == CELL
+        )
+
+
+def stages(costs: dict[str, Any], fleet: float) -> list[Stage]:
     """Return the stages of the audit, from what was measured."""
     cells = RELEASES // CELL
     looked, attacked = costs["observations"], costs["prior attacks"]
@@ -72,7 +85,7 @@ def stages(costs: dict[str, Any], fleet: dict[str, Any]) -> list[Stage]:
         Stage(
             "releases",
             cells,
-            fleet["cell_seconds_smollm2"],
+            fleet,
             made["bytes_each"] * scale * CELL,
             2 * CELL,
             0,
@@ -171,14 +184,13 @@ def plans(all_stages: list[Stage], pace: float) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     kept = json.loads((RESULTS / "ray-2026-11-16.json").read_text(encoding="utf-8"))
-    fleet = json.loads((RESULTS / "fleet-2026-11-15.json").read_text(encoding="utf-8"))
     pace = kept["tiny"]["units_per_second"]
     found = {
         "releases": RELEASES,
         "records_each": RECORDS,
         "units_per_second": pace,
         "prices": PRICES,
-        "plans": list(plans(stages(kept["costs"], fleet), pace)),
+        "plans": list(plans(stages(kept["costs"], seconds_of_a_cell()), pace)),
     }
     print(json.dumps(found, indent=1))
     path = RESULTS / "scale-simulation-2026-11-16.json"
