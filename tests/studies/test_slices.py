@@ -8,45 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from support.scripts import script
+from support.scripts import SMALL_STUDY, script
 from synthleak import run
 from synthleak.core.runtime import Runtime
-
-SPEC = """
-seed = 3
-prior = []
-[corpus]
-reader = "demo"
-size = 160
-[encoders]
-pools = "hashing"
-evidence = "hashing"
-[[pool]]
-name = "outlier"
-rule = "outlier"
-percentile = 92
-[[pool]]
-name = "rand0"
-rule = "random"
-match = "outlier"
-draws = 1
-[game]
-instances = 6
-records = 30
-rounds = 4
-candidates = 5
-[[generator]]
-kind = "ngram"
-epsilon = [inf, 2]
-[evidence]
-families = ["bigram_logprob"]
-"""
 
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("spec") / "small.toml"
-    path.write_text(SPEC, encoding="utf-8")
+    path.write_text(SMALL_STUDY, encoding="utf-8")
     return path
 
 
@@ -169,7 +139,7 @@ def test_take_leaves_releases_of_other_specs_out(
 ) -> None:
     archives = made_elsewhere(spec, tmp_path, "--pools", "outlier")
     other = tmp_path / "other.toml"
-    other.write_text(SPEC.replace("seed = 3", "seed = 4"), encoding="utf-8")
+    other.write_text(SMALL_STUDY.replace("seed = 3", "seed = 4"), encoding="utf-8")
     capsys.readouterr()
     do("take", other, "--run", tmp_path / "elsewhere", *archives)
     assert "0 new, 0 kept, 40 left out" in capsys.readouterr().out

@@ -9,6 +9,36 @@ from types import ModuleType
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper"
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SMALL_STUDY = """
+seed = 3
+prior = []
+[corpus]
+reader = "demo"
+size = 160
+[encoders]
+pools = "hashing"
+evidence = "hashing"
+[[pool]]
+name = "outlier"
+rule = "outlier"
+percentile = 92
+[[pool]]
+name = "rand0"
+rule = "random"
+match = "outlier"
+draws = 1
+[game]
+instances = 6
+records = 30
+rounds = 4
+candidates = 5
+[[generator]]
+kind = "ngram"
+epsilon = [inf, 2]
+[evidence]
+families = ["bigram_logprob"]
+"""
+"""A spec that takes seconds: two pools, two budgets."""
 
 
 def script(name: str, folder: Path = PAPER) -> ModuleType:

@@ -1,0 +1,166 @@
+"""Keep finished runs small enough for a repository, without any text, and open them again.
+
+    kept.py keep RUN... --to results/runs
+    kept.py restore results/runs/goemotions-dpsgd.tar.xz --run RUN
+    synthleak tables RUN && synthleak report RUN
+
+An archive holds the tables, pools, plans, claims and measurements: what `tables` and `report` read.
+Evidence is left out (1.2 MB a cell, which no compression makes smaller), so statistics cannot be
+computed again from it. The corpus must lie where the spec says: it is read, and must be the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import lzma
+import sys
+import tarfile
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from slice import restricted
+
+from synthleak.audit.folder import RunFolder
+from synthleak.audit.kept_results import results_key
+from synthleak.audit.run import write_report
+from synthleak.audit.setup import set_up
+from synthleak.audit.status import open_finished
+from synthleak.core.errors import Damaged, UserError
+from synthleak.core.spec import load_spec
+from synthleak.core.store import StagedStore
+
+HERE = Path(__file__).parent
+ABOUT, RESULTS, STORE = "about.json", "results/", "store/"
+KINDS = ("pool", "written", "plan", "release", "utility", "attributes", "figures", "profile")
+"""What `tables` and `report` read from the store."""
+RANKS = ".npy"
+"""How files of ranks end, which lie among the profiles and which only analyses read."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    args = _arguments().parse_args(argv)
+    try:
+        args.step(args)
+    except UserError as error:
+        print(f"kept.py: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def keep(args: argparse.Namespace) -> None:
+    """Write an archive of every run, named after its folder."""
+    for run in args.runs:
+        data = lzma.compress(packed(dict(contents(run, args.specs))), preset=9)
+        args.to.mkdir(parents=True, exist_ok=True)
+        path = args.to / f"{run.name}.tar.xz"
+        path.write_bytes(data)
+        print(f"{path}: {len(data) / 2**20:.2f} MiB")
+
+
+def contents(run: Path, specs: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an archive: which cells it is of, tables, artefacts."""
+    audit = open_finished(run)
+    manifest = audit.folder.manifest() or {}
+    spec = specs / f"{run.name}.toml"
+    if not spec.is_file():
+        raise UserError(f"no spec of that name in {specs}", str(run), "name the run after its spec")
+    about: dict[str, Any] = {
+        "spec": run.name,
+        "pools": list(audit.setup.pools),
+        "epsilon": sorted({str(cell.epsilon) for cell in audit.setup.cells}),
+        **{key: manifest[key] for key in ("synthleak", "findings", "made", "seconds")},
+    }
+    yield ABOUT, json.dumps(about, indent=1).encode()
+    for path in sorted((run / RESULTS).iterdir()):
+        yield RESULTS + path.name, path.read_bytes()
+    store = audit.folder.store
+    for name in sorted(name for kind in KINDS for name in store.list(f"{kind}/")):
+        if not (name.startswith("profile/") and name.endswith(RANKS)):
+            yield STORE + name, store.get(name)
+
+
+def restore(args: argparse.Namespace) -> None:
+    """Make a run folder from an archive, in which `tables` and `report` work."""
+    files = unpacked(args.archive)
+    about = json.loads(files[ABOUT])
+    spec = args.specs / f"{about['spec']}.toml"
+    folder = RunFolder(args.run)
+    if folder.manifest() is not None:
+        raise UserError("the folder holds a run", str(args.run), "choose another one")
+    staged = StagedStore(folder.store)
+    for name, data in files.items():
+        if name.startswith(STORE):
+            staged.put(name.removeprefix(STORE), data)
+    epsilon = [float(text) for text in about["epsilon"]]
+    asked = Namespace(spec=spec, pools=about["pools"], epsilon=epsilon)
+    setup = set_up(restricted(asked, set_up(load_spec(spec), staged)), staged)
+    try:
+        same = results_key(setup) == about["findings"]
+    except Damaged:  # claims of other releases
+        same = False
+    if not same:
+        raise UserError(
+            f"the archive was made from another corpus, or by version {about['synthleak']}",
+            str(args.archive),
+        )
+    folder.admit(setup, extend=False)
+    folder.begin(setup, new=True)
+    staged.commit()
+    setup = replace(setup, store=folder.store)
+    tables = {name: data for name, data in files.items() if name.startswith(RESULTS)}
+    folder.finish(setup, about["findings"], tables, seconds=about["seconds"])
+    print(write_report(args.run))
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    """Return a tar file with the files and nothing else: no dates, no owners."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def unpacked(path: Path) -> dict[str, bytes]:
+    """Return the files of an archive by name."""
+    try:
+        with tarfile.open(path) as archive:
+            found = {
+                member.name: content.read()
+                for member in archive
+                if (content := archive.extractfile(member)) is not None
+            }
+    except (tarfile.TarError, lzma.LZMAError, OSError, EOFError) as error:
+        raise UserError(f"the archive cannot be read ({error})", str(path)) from None
+    known = (ABOUT, *(STORE + kind + "/" for kind in KINDS), RESULTS)
+    strange = [name for name in found if not name.startswith(known) or ".." in name]
+    if strange or ABOUT not in found:
+        raise UserError("not an archive of a run", str(path), "`kept.py keep` writes one")
+    return found
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--specs", type=Path, default=HERE / "specs", help="where the specs lie")
+    steps = parser.add_subparsers(required=True, metavar="STEP")
+    made = steps.add_parser("keep", help=keep.__doc__)
+    made.set_defaults(step=keep)
+    made.add_argument("runs", type=Path, nargs="+")
+    made.add_argument("--to", type=Path, default=HERE / "results" / "runs")
+    made = steps.add_parser("restore", help=restore.__doc__)
+    made.set_defaults(step=restore)
+    made.add_argument("archive", type=Path)
+    made.add_argument("--run", type=Path, required=True, help="the run folder to make")
+    return parser
+
+
+if __name__ == "__main__":
+    main()
