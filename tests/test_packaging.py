@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -84,6 +85,23 @@ def test_wheel_and_sdist_hold_the_package(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / source) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
     assert {"README.md", "docs/tutorial.md", "LICENSE", "tests/test_packaging.py"} <= held
+
+
+def test_corpora_and_runs_of_the_study_are_not_published(tmp_path: Path) -> None:
+    """A checkout in which the study was run holds private texts beside its scripts."""
+    build = pytest.importorskip("hatchling.build", reason="needs the extra dev: hatchling")
+    for name in ("pyproject.toml", "README.md", "LICENSE", "src/synthleak/__init__.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    paper = tmp_path / "studies/paper"
+    for name in ("data/records.jsonl", "runs/one/store/text/x.json", "slice.py"):
+        (paper / name).parent.mkdir(parents=True, exist_ok=True)
+        (paper / name).write_text("private", encoding="utf-8")
+    with contextlib.chdir(tmp_path):
+        source = build.build_sdist(str(tmp_path))
+    with tarfile.open(tmp_path / source) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    assert {name for name in held if name.startswith("studies")} == {"studies/paper/slice.py"}
 
 
 def test_version_is_said_once_everywhere() -> None:

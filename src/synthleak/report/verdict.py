@@ -60,7 +60,8 @@ def _people(result: CellResult) -> str | None:
     if named:
         total = len(result.measurements.records)
         kind = "canaries" if result.canaries else noun(result.rows[0].unit)
-        kind = "members" if copies else kind
+        if copies:
+            kind = "people among the members" if _of_people(result) else "members"
         said = f"{named:,} of {total:,} {kind} can be named (expect 1 in 10 to be wrong)"
         return f"{said}; {_copies_of(result)}." if _copies_of(result) else f"{said}."
     rate = result.measurements.crossfit_tpr
@@ -86,11 +87,16 @@ def _copies_of(result: CellResult, *, whole: bool = False) -> str:
         return ""
     count, beside = copies.verbatim
     of = f" of {copies.members:,} members" if whole else ""
-    said = f"{count:,}{of} {'is' if count == 1 else 'are'} copied word for word"
+    one, many = ("has a record", "have a record") if _of_people(result) else ("is", "are")
+    said = f"{count:,}{of} {one if count == 1 else many} copied word for word"
     if beside:
-        said += f", and so {'is' if beside == 1 else 'are'} {beside:,} of {copies.holdout:,}"
+        said += f", and so {one if beside == 1 else many} {beside:,} of {copies.holdout:,}"
         said += f" held-out {noun(result.rows[0].unit)}"
     return said
+
+
+def _of_people(result: CellResult) -> bool:
+    return bool(result.rows[0].unit == "person")
 
 
 def _decided(result: CellResult) -> str | None:
