@@ -30,10 +30,10 @@ REQUIRED = {
     "dmsafn-epsvec": (("outlier", "rand0", "rand1", "rand2"), ("inf", "4", "1")),
     "goemotions-dpsgd-cohort": (("outlier", "rand0"), ("inf", "16", "4", "1")),
     "dmsafn-dpsgd-cohort": (("outlier", "rand0"), ("inf", "16", "4", "1")),
-    "goemotions-augpe": (("outlier", "rand0"), ("inf", "4", "1")),
-    "dmsafn-augpe": (("outlier", "rand0"), ("inf", "4", "1")),
-    "eurlex-dpsgd": (("outlier", "rand0"), ("inf", "4")),
-    "mts_dialog-dpsgd": (("outlier", "rand0"), ("inf", "4")),
+    "goemotions-augpe-cohort": (("outlier", "rand0"), ("inf", "4", "1")),
+    "dmsafn-augpe-cohort": (("outlier", "rand0"), ("inf", "4", "1")),
+    "eurlex-dpsgd-cohort": (("outlier", "rand0"), ("inf", "4")),
+    "mts_dialog-dpsgd-cohort": (("outlier", "rand0"), ("inf", "4")),
 }
 """The cells that the study asks for, by spec."""
 Row = dict[str, Any]
