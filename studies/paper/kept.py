@@ -12,7 +12,6 @@ computed again from it. The corpus must lie where the spec says: it is read, and
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import lzma
 import sys
@@ -23,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slice import restricted
+from slice import packed, restricted
 
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.kept_results import results_key
@@ -114,17 +113,6 @@ def restore(args: argparse.Namespace) -> None:
     tables = {name: data for name, data in files.items() if name.startswith(RESULTS)}
     folder.finish(setup, about["findings"], tables, seconds=about["seconds"])
     print(write_report(args.run))
-
-
-def packed(files: dict[str, bytes]) -> bytes:
-    """Return a tar file with the files and nothing else: no dates, no owners."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return buffer.getvalue()
 
 
 def unpacked(path: Path) -> dict[str, bytes]:

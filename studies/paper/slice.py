@@ -395,19 +395,24 @@ class Archive:
         return self.folder / f"{self.stem}.{number}.{self.ending}"
 
     def _write(self, number: int, held: dict[str, bytes]) -> None:
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w") as file:
-            for name, data in held.items():
-                member = tarfile.TarInfo(name)
-                member.size = len(data)
-                file.addfile(member, io.BytesIO(data))
-        data, path = buffer.getvalue(), self._path(number)
+        data, path = packed(held), self._path(number)
         if path.suffix != ".tar":
             data = {".gz": gzip, ".xz": lzma}[path.suffix].compress(data)
         part = path.with_name(f".{path.name}.part")
         part.write_bytes(data)
         part.replace(path)
         print(f"packed {path.name}: {len(held)} artefacts, {len(data) / 2**20:.1f} MiB", flush=True)
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    """Return a tar file with the files and nothing else: no dates, no owners."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()
 
 
 def members(path: Path) -> Iterator[tuple[str, bytes]]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import shutil
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,6 +21,7 @@ from synthleak.cli.main import cli
 from synthleak.corpus.corpus import Record
 from synthleak.report.markdown import plain
 from synthleak.report.page.material import material_of
+from synthleak.report.page.method import _claims
 from synthleak.report.page.names import verdicts
 from synthleak.report.page.top import decisions
 from synthleak.report.sign_off import LISTED
@@ -135,3 +140,19 @@ def test_the_sign_off_fits_one_sheet_and_a_telephone(
             sheets = re.findall(rb"/Type\s*/Page\b", tab.pdf(prefer_css_page_size=True))
             assert len(sheets) == 1 and complaints == []
         browser.close()
+
+
+def test_only_a_cell_of_ngram_without_privacy_is_called_another_generator(audit: Audit) -> None:
+    material = material_of(audit.results)
+    ngram = material.cells[0].generator
+    finite = [cell for cell in material.cells if not math.isinf(cell.epsilon)]
+    others = [replace(cell, generator="mine", epsilon=math.inf) for cell in finite]
+    facts = replace(material.facts, kinds={ngram: "ngram", "mine": "command"})
+
+    def names(cells: list[Any]) -> set[str]:
+        other: Any = SimpleNamespace(**vars(material) | {"cells": cells, "facts": facts})
+        return {said.name for said in _claims(other)}
+
+    assert len(finite) < len(material.cells)
+    assert "Without privacy is another generator" in names(list(material.cells))
+    assert "Without privacy is another generator" not in names([*finite, *others])

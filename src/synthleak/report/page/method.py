@@ -228,8 +228,9 @@ def _design(game: dict[str, object]) -> list[Caveat]:
 
 def _claims(material: Material) -> list[Caveat]:
     said = []
-    if any(k == "ngram" for k in material.facts.kinds.values()) and any(
-        math.isinf(cell.epsilon) for cell in material.cells
+    if any(
+        material.facts.kinds.get(cell.generator) == "ngram" and math.isinf(cell.epsilon)
+        for cell in material.cells
     ):
         said.append(
             Caveat(

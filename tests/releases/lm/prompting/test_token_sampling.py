@@ -14,8 +14,9 @@ from synthleak.releases.lm.fleet import frozen_llama  # noqa: E402
 from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
 from synthleak.releases.lm.fleet.memory import Shape  # noqa: E402
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
-from synthleak.releases.lm.prompting import token_sampling  # noqa: E402
-from synthleak.releases.lm.prompting.token_sampling import TokenSampler, plan_sampling  # noqa: E402
+from synthleak.releases.lm.prompting import prompt_decoders, sampling_limits  # noqa: E402
+from synthleak.releases.lm.prompting.sampling_limits import plan_sampling  # noqa: E402
+from synthleak.releases.lm.prompting.token_sampling import TokenSampler  # noqa: E402
 from synthleak.releases.lm.steering.hooks import SteeringVectors  # noqa: E402
 
 PROMPTS = [(7, 8), (9,), (10, 11, 12, 13), (7, 8, 9), (20, 21)]
@@ -86,15 +87,15 @@ def test_rows_are_drawn_as_a_plain_loop_draws_them(
     decoding: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(token_sampling, "COMPACT_EVERY", 3)
+    monkeypatch.setattr(prompt_decoders, "COMPACT_EVERY", 3)
     # So little room that prompts are read in several microbatches, whose memories are joined.
-    monkeypatch.setattr(token_sampling, "MOST_TOKENS", 40)
+    monkeypatch.setattr(sampling_limits, "MOST_TOKENS", 40)
     how = Decoding(end=(2, 3, 4, 5, 6, 7), longest=12, temperature=0.9, top_k=20, top_p=0.95)
     uniforms = np.random.default_rng(3).random((len(OF), how.longest), dtype=np.float32)
     vectors = torch.randn(len(PROMPTS), 2, 16, dtype=torch.float64) * 2
     steering = SteeringVectors((1, 2), vectors) if steer else None
     # Fewer logits than rows, so that tokens of a batch are drawn in parts.
-    monkeypatch.setattr(token_sampling, "MOST_LOGITS", 4)
+    monkeypatch.setattr(sampling_limits, "MOST_LOGITS", 4)
     sampler = TokenSampler(shared, rows=rows, decoding=decoding)
     assert (sampler.llama is None) == (decoding == "copied")
     made = sampler.sample(PROMPTS, OF, uniforms, how, steering)
@@ -147,7 +148,7 @@ def test_prompts_that_begin_alike_give_the_same_tokens(
         return found[-1]
 
     monkeypatch.setattr(frozen_llama, "common_start", start)
-    monkeypatch.setattr(token_sampling, "MOST_TOKENS", 100)  # several microbatches
+    monkeypatch.setattr(sampling_limits, "MOST_TOKENS", 100)  # several microbatches
     copied, shared_prompts = (
         TokenSampler(shared, decoding=decoding).sample(prompts, of, uniforms, how, steering)
         for decoding in ("copied", "torch")

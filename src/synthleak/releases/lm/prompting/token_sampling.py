@@ -3,10 +3,6 @@
 No adapters are involved, so rows of all instances form one flat batch. A prompt is read once
 however many rows continue it. The token of a row at position t depends on its own `uniforms[t]`;
 the batch that it is in changes nothing but rounding.
-
-A plain Llama keeps a prompt's keys and values once for all its rows (`fleet/frozen_llama.py`). Any
-other decoder is run by the library, which needs a copy for each row; with a Llama that is the
-oracle.
 """
 
 from __future__ import annotations
@@ -15,8 +11,6 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -26,103 +20,18 @@ from torch import Tensor
 from synthleak.core.engine.progress import tell
 from synthleak.core.errors import GeneratorError
 from synthleak.releases.lm.fleet.decoding import Decoding, largest_logits, sample_tokens
-from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama, Steer
-from synthleak.releases.lm.fleet.kv_cache import (
-    BLOCK,
-    new_cache,
-    use_grouped_attention,
-    whole_blocks,
-)
-from synthleak.releases.lm.fleet.memory import (
-    HEADROOM,
-    MOST_ANSWERS,
-    MOST_TEXTS,
-    MOST_TOKENS,
-    Shape,
-)
+from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama
+from synthleak.releases.lm.fleet.kv_cache import use_grouped_attention
 from synthleak.releases.lm.fleet.sampling import Tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
-from synthleak.releases.lm.steering.hooks import ActiveVectors, SteeringVectors, steering_hooks
+from synthleak.releases.lm.prompting.prompt_decoders import CopiedPrompts, Decoder, SharedPrompts
+from synthleak.releases.lm.prompting.sampling_limits import SamplingLimits, plan_sampling
+from synthleak.releases.lm.steering.hooks import SteeringVectors, steering_hooks
 
 log = logging.getLogger(__name__)
 
-COMPACT_EVERY = 8
-COMPACT_BELOW = 0.75
-DROP_EVERY = 2
-DROP_BELOW = 0.97
-"""Where dropping rows moves nothing, it pays sooner; looking makes the host wait."""
-
-MOST_LOGITS = 16_384
-"""Rows whose next tokens are drawn together: beyond, logits only take memory."""
-
 DECODING = "SYNTHLEAK_DECODING"
 """Environment: `auto`; `torch`, without kernels of our own; or `copied`, by the library."""
-
-
-@dataclass(frozen=True)
-class SamplingLimits:
-    """How many rows are drawn, and how many tokens of prompts are read, at once.
-
-    Logits of `logits` rows exist together. `memory` is shared by rows and their prompts, which
-    take `row` and `prompt` bytes each.
-    """
-
-    rows: int
-    tokens: int
-    logits: int
-    memory: int
-    row: int
-    prompt: int
-
-    def fitting(self, prompt_of: NDArray[np.int64]) -> int:
-        """Return how many of the first rows fit, whose prompts are these; at least one."""
-        new = np.diff(prompt_of[: self.rows], prepend=-1) != 0
-        taken = np.cumsum(self.row + self.prompt * new)
-        return max(1, int(np.searchsorted(taken, self.memory, side="right")))
-
-
-def plan_sampling(
-    shape: Shape,
-    memory: int,
-    prompt: int,
-    answer: int,
-    most: int | None = None,
-    *,
-    copied: bool = True,
-) -> SamplingLimits:
-    """Plan by arithmetic what fits `memory`, for the longest prompt and answer.
-
-    With `copied` every row has keys and values of its prompt, else a prompt has them once.
-    """
-    free = int(memory * HEADROOM) - shape.weights
-    token = shape.bytes * (8 * shape.hidden + 3 * shape.inner) + 8 * shape.hidden
-    tokens = min(MOST_TOKENS, free // 4 // token)
-    logits = max(1, min(MOST_LOGITS, free // 8 // shape.logits))
-    left = free - tokens * token - logits * shape.logits
-    # Where rows are chosen or room is made, one layer after another exists twice.
-    layers = shape.layers + 1
-    if copied:
-        row, once = shape.layer(prompt + answer + BLOCK) * layers, 0
-    else:
-        # A step's states, products and results, besides keys and values.
-        work = shape.bytes * (8 * shape.hidden + 4 * shape.keys + 4 * shape.inner)
-        row = shape.layer(whole_blocks(answer)) * layers + work
-        once = shape.layer(whole_blocks(prompt)) * layers
-    if free <= 0 or left < row + once or tokens < prompt + answer:
-        raise GeneratorError(
-            f"the backbone and one text of {prompt + answer} tokens do not fit into"
-            f" {memory * HEADROOM / 2**30:.1f} GiB",
-            remedy="use a smaller backbone or max_tokens, or a larger device",
-        )
-    most = most or (MOST_TEXTS if copied else MOST_ANSWERS)
-    return SamplingLimits(
-        rows=int(min((left - once) // row, most)),
-        tokens=int(tokens),
-        logits=int(logits),
-        memory=int(left),
-        row=int(row),
-        prompt=int(once),
-    )
 
 
 class TokenSampler:
@@ -221,14 +130,14 @@ class TokenSampler:
         asked = [prompts[p] for p in used]
         vectors = None if steering is None else steering.of(used, head.device, head.dtype)
         with torch.no_grad(), steering_hooks(self._shared, steering) as steer:
-            decoder: _Decoder
+            decoder: Decoder
             if self.llama is None:
-                copied = _CopiedPrompts(self._shared, steer, vectors)
+                copied = CopiedPrompts(self._shared, steer, vectors)
                 copied.read(asked, local, how.longest, limits.tokens)
                 decoder = copied
             else:
                 layers = () if steering is None else steering.layers
-                shared = _SharedPrompts(self.llama, layers, vectors)
+                shared = SharedPrompts(self.llama, layers, vectors)
                 shared.read(asked, local, how.longest, limits.tokens)
                 decoder = shared
             largest = self.llama.largest_logits if self.llama else largest_logits
@@ -238,152 +147,12 @@ class TokenSampler:
         return rows.drawn()
 
 
-class _Decoder(Protocol):
-    """Reads the tokens of many rows, and keeps what was read."""
-
-    hidden: Tensor
-    """The last states of every row."""
-
-    every: int
-    below: float
-    """How often to look for finished rows, and which share of unfinished ones is worth a `keep`."""
-
-    def step(self, tokens: Tensor) -> None:
-        """Read one more token of every row."""
-
-    def keep(self, rows: Tensor) -> None:
-        """Keep these rows alone, in this order."""
-
-
-class _SharedPrompts:
-    """Rows of a Llama: their prompt's keys and values are kept once."""
-
-    every, below = COMPACT_EVERY, COMPACT_BELOW
-
-    def __init__(self, llama: FrozenLlama, layers: Sequence[int], vectors: Tensor | None) -> None:
-        self._llama = llama
-        self._steered = {layer: number for number, layer in enumerate(layers)}
-        self._vectors = vectors
-
-    def read(
-        self, prompts: Sequence[Tokens], of: NDArray[np.int64], longest: int, tokens_at_once: int
-    ) -> None:
-        """Read prompts, the longest first; row r continues `of[r]`, in order."""
-
-        def steer_at(part: slice, last: Tensor) -> Steer | None:
-            return None if self._vectors is None else self._steer(self._vectors[part], last)
-
-        read = self._llama.read(prompts, tokens_at_once=tokens_at_once, steer_at=steer_at)
-        rows = torch.from_numpy(of).to(read.states.device)
-        self.hidden = read.states[rows]
-        self._vectors = None if self._vectors is None else self._vectors[rows]
-        self._cache = self._llama.cache(read, of, longest)
-        self.every, self.below = COMPACT_EVERY, COMPACT_BELOW
-        if self._cache.cheap_to_drop:
-            self.every, self.below = DROP_EVERY, DROP_BELOW
-
-    def _steer(self, vectors: Tensor, rows: Tensor | None = None) -> Steer:
-        """Add vectors after the steered layers, to all states or to some rows of them."""
-
-        def steer(layer: int, states: Tensor) -> None:
-            number = self._steered.get(layer)
-            if number is None:
-                return
-            if rows is None:
-                states += vectors[:, number]
-            else:
-                states[rows] += vectors[:, number]
-
-        return steer
-
-    def step(self, tokens: Tensor) -> None:
-        """Read one more token of every row."""
-        steer = None if self._vectors is None else self._steer(self._vectors)
-        self.hidden = self._llama.step(tokens, self._cache, steer)
-
-    def keep(self, rows: Tensor) -> None:
-        """Keep these rows alone, in this order."""
-        self._cache.keep(rows)
-        self._vectors = None if self._vectors is None else self._vectors[rows]
-
-
-class _CopiedPrompts:
-    """Rows of any decoder: each has a copy of its prompt's keys and values."""
-
-    def __init__(
-        self, shared: SharedBackbone, steer: ActiveVectors, vectors: Tensor | None
-    ) -> None:
-        self._shared, self._active, self._vectors = shared, steer, vectors
-        self.every, self.below = COMPACT_EVERY, COMPACT_BELOW
-
-    def read(
-        self, prompts: Sequence[Tokens], of: NDArray[np.int64], longest: int, tokens_at_once: int
-    ) -> None:
-        """Read prompts, padded on the left so that all continue together, a microbatch at a time.
-
-        Row r continues `of[r]`; `longest` is how many tokens may follow.
-        """
-        width = max(map(len, prompts))
-        tokens = np.zeros((len(prompts), width), dtype=np.int64)
-        mask = np.zeros((len(prompts), width), dtype=np.int64)
-        for row, prompt in enumerate(prompts):
-            tokens[row, width - len(prompt) :] = prompt
-            mask[row, width - len(prompt) :] = 1
-        device = self._shared.device
-        every, seen = torch.from_numpy(tokens).to(device), torch.from_numpy(mask).to(device)
-        positions = (seen.cumsum(dim=1) - 1).clamp(min=0)
-        at_once = max(1, tokens_at_once // width)
-        hidden, caches = [], []
-        for start in range(0, len(prompts), at_once):
-            part = slice(start, start + at_once)
-            self._active.vectors = None if self._vectors is None else self._vectors[part]
-            cache = new_cache(longest)
-            hidden.append(self._shared.step(every[part], seen[part], positions[part], cache)[0])
-            caches.append(cache)
-        rows = torch.from_numpy(of).to(device)
-        self._cache = _joined(caches, longest)
-        self._cache.batch_select_indices(rows)
-        self._vectors = None if self._vectors is None else self._vectors[rows]
-        self.hidden, self._mask = torch.cat(hidden)[rows], seen[rows]
-        self._positions = positions[rows, -1:]
-
-    def step(self, tokens: Tensor) -> None:
-        """Read one more token of every row."""
-        self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=1)
-        self._positions = self._positions + 1
-        self._active.vectors = self._vectors
-        self.hidden, _ = self._shared.step(
-            tokens[:, None], self._mask, self._positions, self._cache
-        )
-
-    def keep(self, rows: Tensor) -> None:
-        """Keep these rows alone, in this order."""
-        self._cache.batch_select_indices(rows)
-        self._mask, self._positions = self._mask[rows], self._positions[rows]
-        self._vectors = None if self._vectors is None else self._vectors[rows]
-
-
-def _joined(caches: list[Any], ahead: int) -> Any:
-    """Join the caches of microbatches, layer by layer, freeing each on the way."""
-    if len(caches) == 1:
-        return caches[0]
-    whole = new_cache(ahead)
-    for number in range(len(caches[0].layers)):
-        layers = [cache.layers[number] for cache in caches]
-        keys = torch.cat([layer.keys for layer in layers])
-        values = torch.cat([layer.values for layer in layers])
-        for layer in layers:
-            layer.forget()
-        whole.update(keys, values, number)
-    return whole
-
-
 class _Rows:
     """The texts that are being drawn."""
 
     def __init__(
         self,
-        decoder: _Decoder,
+        decoder: Decoder,
         uniforms: NDArray[np.float32],
         how: Decoding,
         head: Tensor,

@@ -21,8 +21,8 @@ from synthleak.releases.lm.fleet.sampling import Tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
 from synthleak.releases.lm.prompting.prompted import timed
 from synthleak.releases.lm.prompting.prompts import described, few_shot
+from synthleak.releases.lm.prompting.sampling_limits import plan_sampling
 from synthleak.releases.lm.prompting.text_sampling import TextSampler
-from synthleak.releases.lm.prompting.token_sampling import plan_sampling
 from synthleak.releases.lm.steering.exemplars import ClassTexts, choose_exemplars, public_texts
 from synthleak.releases.lm.steering.hooks import SteeringVectors
 from synthleak.releases.lm.steering.states import PromptedText
