@@ -22,8 +22,8 @@ def selftest(full: bool, out: Path | None, how: How) -> None:
     Counts false alarms where nothing can leak, compares with closed forms where records are copied
     at a known rate, tests bounds on ε against claims that hold or do not, and counts records that
     are named wrongly; in games and in checks. Exits 1 if a limit is exceeded.
-    Takes two minutes on two cores; in full, 40 minutes. The rows of the proxy family lm need the
-    extra llm and add half a minute, in full seven; without it they are shown as not run.
+    Takes four minutes on two cores; in full, more than an hour. Two rows, of the proxy family lm,
+    need the extra llm; without it they are shown as not run.
     """
     from synthleak.core.engine.progress import duration
     from synthleak.selftest.running import report_of, run_selftest
