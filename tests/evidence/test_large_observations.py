@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -162,6 +163,67 @@ def test_threads_change_no_digit(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = some_vectors("repeated")
     one, four = (release_statistics(vectors, 1e-5, threads).to_bytes() for threads in (1, 4))
     assert one == four
+
+
+def multiplied(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Multiply bytes the slow way."""
+    assert rows.dtype == columns.dtype == np.int8
+    return rows.astype(np.int32) @ columns.astype(np.int32).T
+
+
+def many_dimensions(kind: str) -> np.ndarray:
+    rng = stream("many dimensions", kind)
+    vectors = rng.normal(size=(300, 48))
+    if kind == "duplicates":
+        vectors[40:160] = vectors[rng.integers(0, 8, size=120)]
+    elif kind == "zero":
+        vectors[rng.permutation(300)[:50]] = 0
+    elif kind == "one direction":
+        vectors = 1 + vectors * 1e-3
+    elif kind == "one coordinate":
+        vectors[:, 1:] *= 1e-2
+    elif kind == "clusters":
+        vectors = vectors[rng.integers(0, 12, size=300)] + 0.2 * vectors
+    elif kind == "of many lengths":
+        vectors *= np.exp(rng.normal(size=(300, 1)) * 3)
+    elif kind == "few dimensions":
+        vectors = vectors[:, :5]
+    return vectors.astype(np.float32)
+
+
+@pytest.mark.parametrize("few", [0, 64])
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("plain", "duplicates", "zero", "one direction", "one coordinate", "clusters"),
+        *("of many lengths", "few dimensions"),
+    ],
+)
+def test_rounded_vectors_change_no_digit(
+    kind: str, threads: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = many_dimensions(kind)
+    monkeypatch.setattr(release_neighbours, "STRIP", 40)
+    plain = release_statistics(vectors, 1e-5)
+    calls = []
+
+    def product(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        calls.append(len(rows))
+        return multiplied(rows, columns)
+
+    monkeypatch.setattr(release_neighbours, "MANY", 300)
+    monkeypatch.setattr(release_neighbours, "product_of_bytes", lambda _: nullcontext(product))
+    monkeypatch.setattr(release_neighbours, "_FEW", few)
+    found = release_statistics(vectors, 1e-5, threads)
+    assert found.to_bytes() == plain.to_bytes()
+    assert bool(calls) == (kind != "few dimensions")
+    slow = compared_by_rows(vectors.astype(np.float64), 1e-5)
+    assert found.cosine_radius == pytest.approx(slow.cosine_radius, rel=1e-9, abs=1e-15)
+    assert found.distance_radius == pytest.approx(slow.distance_radius, rel=1e-9)
+    assert np.allclose(found.hubness, slow.hubness, rtol=1e-12)
+    assert np.allclose(found.factor.reach, slow.factor.reach, rtol=1e-12)
+    assert np.allclose(found.factor.density, slow.factor.density, rtol=1e-9)
 
 
 def test_statistics_are_read_as_they_were_written() -> None:

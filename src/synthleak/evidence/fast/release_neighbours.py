@@ -2,15 +2,17 @@
 
 Texts are cut into strips, and every strip is compared with every other once: a tile of products in
 single precision shows which pairs can be near (`pairs`), for the rows and for the columns of the
-tile at once. Strips that are neighbours come first, then those 2 and 3 apart, 4 to 7, and so on:
-after each round every text knows better how near is near. Nothing is approximate, and memory grows
-with the number of texts and not with its square.
+tile at once. Of a release of many texts, products of bytes show it first where they can be had
+(`rounded`), and few pairs need more. Strips that are neighbours come first, then those 2 and 3
+apart, 4 to 7, and so on: after each round every text knows better how near is near. Nothing is
+approximate, and memory grows with the number of texts and not with its square.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
@@ -37,6 +39,7 @@ from synthleak.evidence.fast.pairs import (
     unit_vectors,
 )
 from synthleak.evidence.fast.ragged import Ints
+from synthleak.evidence.fast.rounded import MANY, Product, product_of_bytes, round_units
 from synthleak.evidence.observation import Floats
 
 NEIGHBOURS = 10
@@ -47,6 +50,9 @@ _WAITING = 2**24
 """Pairs that may wait to be taken in: 400 MB."""
 
 _SOME = 256
+_FEW = 64
+"""One pair in this number: above it a whole tile of cosines takes less than those of its pairs."""
+_AT_ONCE = 1024
 _AXES = 4
 _ROUNDING = 1e-7
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
@@ -97,8 +103,9 @@ def release_statistics(
     The number of threads changes no digit.
     """
     texts = vectors if isinstance(vectors, ByLength) else sort_by_length(vectors)
-    with ThreadPoolExecutor(threads) as pool:
-        work = _Within(texts, same, pool.map if threads > 1 else map)
+    offered = product_of_bytes(texts.vectors.shape[1]) if len(texts) >= MANY else nullcontext()
+    with ThreadPoolExecutor(threads) as pool, offered as product:
+        work = _Within(texts, same, pool.map if threads > 1 else map, product)
         work.compare()
         return work.statistics()
 
@@ -129,9 +136,9 @@ class _Limits:
 class _Within:
     """The comparison of all texts with one another; places are those in order of length."""
 
-    def __init__(self, texts: ByLength, same: float, run: Run) -> None:
+    def __init__(self, texts: ByLength, same: float, run: Run, product: Product | None) -> None:
         n = len(texts)
-        self.texts, self.run = texts, run
+        self.texts, self.run, self.rounded = texts, run, round_units(texts, product)
         self.first = first_of_kind(texts, same * float(texts.lengths[-1]))
         self.cosines = Best(n, min(NEIGHBOURS, n - 1))
         self.squares = Best(n, min(FACTOR_NEIGHBOURS, n - 1))  # negative: the largest are nearest
@@ -179,22 +186,52 @@ class _Within:
     def _tile(self, tile: tuple[int, int]) -> _Found:
         """Return the pairs of two strips that can be near from either side."""
         a, b = (self.strips[number] for number in tile)
-        cosine = self.texts.units(a) @ self.texts.units(b).T
-        if a == b:  # each pair once, and no text with itself
-            cosine[np.tri(len(cosine), dtype=np.bool_)] = -4.0
         left, right = self._limits(a), self._limits(b)
-        near = cosine > self._bounds(left, b)[:, None]
-        near |= cosine > self._bounds(right, a)
-        at = np.flatnonzero(near)
-        row = np.repeat(np.arange(len(cosine)), np.count_nonzero(near, axis=1))
-        column = at - row * cosine.shape[1]
-        kept = self._can_be_near(cosine.reshape(-1)[at], left.of(row), right.of(column))
+        at, cosine = self._above(a, b, left, right)
+        row, column = np.divmod(at, b.stop - b.start)
+        kept = self._can_be_near(cosine, left.of(row), right.of(column))
         at, row, column = at[kept], row[kept], column[kept]
         dot = dot_products(self.texts.vectors[a], self.texts.vectors[b], at)
         lengths, others = left.lengths[row], right.lengths[column]
         square = np.maximum(lengths**2 + others**2 - 2 * dot, 0.0)
         found = _Found(row + a.start, column + b.start, cosines_of(dot, lengths, others), square)
         return self._few(tile, found)
+
+    def _above(self, a: slice, b: slice, left: _Limits, right: _Limits) -> tuple[Ints, Singles]:
+        """Return the pairs of two strips whose cosine is above either's bound, and the cosines."""
+        bounds, others = self._bounds(left, b), self._bounds(right, a)
+        if self.rounded is not None and a != b:
+            row, column, most = self.rounded.above(a, b, bounds, others)
+            near = self._can_be_near(most, left.of(row), right.of(column))
+            row, column = row[near], column[near]
+            if len(row) * _FEW < len(bounds) * len(others):
+                cosine = self._cosines(a, b, row, column)
+                kept = cosine > np.minimum(bounds[row], others[column])
+                at, cosine = row[kept] * len(others) + column[kept], cosine[kept]
+                order = np.argsort(at)
+                return at[order], cosine[order]
+        cosine = self.texts.units(a) @ self.texts.units(b).T
+        if a == b:  # each pair once, and no text with itself
+            cosine[np.tri(len(cosine), dtype=np.bool_)] = -4.0
+        above = cosine > bounds[:, None]
+        above |= cosine > others
+        at = np.flatnonzero(above)
+        return at, cosine.reshape(-1)[at]
+
+    def _cosines(self, a: slice, b: slice, row: Ints, column: Ints) -> Singles:
+        """Return the cosines of pairs of two strips in single precision."""
+        i, j = row + a.start, column + b.start
+        if len(row) < STRIP:  # few pairs: only their vectors are brought to unit length
+            one = unit_vectors(self.texts.vectors[i], self.texts.lengths[i])
+            other = unit_vectors(self.texts.vectors[j], self.texts.lengths[j])
+            few: Singles = np.einsum("ij,ij->i", one, other)
+            return few
+        one, other = self.texts.units(a), self.texts.units(b)
+        found = np.empty(len(row), dtype=np.float32)
+        for start in range(0, len(row), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            found[some] = np.einsum("ij,ij->i", one[row[some]], other[column[some]])
+        return found
 
     def _few(self, tile: tuple[int, int], found: _Found) -> _Found:
         """Return the pairs of a tile that are among the best of the tile, if there are too many."""
@@ -231,8 +268,8 @@ class _Within:
         """Return limits of the texts of a strip from all that they were compared with."""
         return _Limits(
             self.texts.lengths[rows],
-            np.maximum(self.cosines.values[rows].min(axis=1), self.least_cosine[rows]),
-            np.minimum(-self.squares.values[rows].min(axis=1), self.most_square[rows]),
+            self.least_cosine[rows],
+            self.most_square[rows],
         )
 
     def _bounds(self, limits: _Limits, others: slice) -> Singles:
@@ -242,7 +279,9 @@ class _Within:
         bound = np.minimum(limits.cosine, by_distance) - self.texts.error
         return np.maximum(bound, -3.0).astype(np.float32)
 
-    def _can_be_near(self, cosine: Singles, left: _Limits, right: _Limits) -> NDArray[np.bool_]:
+    def _can_be_near(
+        self, cosine: NDArray[np.floating], left: _Limits, right: _Limits
+    ) -> NDArray[np.bool_]:
         """Say which pairs can be near by their own lengths; `_bounds` are for a whole strip."""
         near = cosine > np.minimum(left.cosine, right.cosine) - self.texts.error
         square = left.lengths**2 + right.lengths**2
@@ -267,8 +306,12 @@ class _Within:
         rows, first = places - strip.start, self.first[others]
         np.maximum.at(self.near_cosine[strip], rows[first], cosine[first])
         np.minimum.at(self.near_square[strip], rows[first], square[first])
-        self.cosines.part(strip).admit(rows, cosine, others)
-        self.squares.part(strip).admit(rows, -square, others)
+        cosines, squares = self.cosines.part(strip), self.squares.part(strip)
+        cosines.admit(rows, cosine, others)
+        squares.admit(rows, -square, others)
+        limits = self._limits(strip)
+        np.maximum(limits.cosine, cosines.least, out=limits.cosine)
+        np.minimum(limits.square, -squares.least, out=limits.square)
 
     def statistics(self) -> ReleaseStatistics:
         """Return the statistics in the order of O."""
