@@ -1,6 +1,6 @@
 """The packed pass on a GPU: whether it is right, its speed, and a profile of its time.
 
-python benchmarks/fleet_packed.py [--minutes 2.8]
+python benchmarks/fleet_packed.py [--sweep]
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import argparse
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,8 +22,11 @@ from fleet_profile import (
     BATCH,
     CONFIG,
     INSTANCES,
+    LAWS,
     LONGEST,
+    LONGEST_LAW,
     RANK,
+    RECORDS,
     ceilings,
     even,
     peak_memory,
@@ -104,10 +107,14 @@ def plain_trainer(shared: SharedBackbone, adapters: Adapters, config: TrainingCo
 
 
 def packed_trainer(
-    shared: SharedBackbone, adapters: Adapters, config: TrainingConfig, at_once: int
+    shared: SharedBackbone,
+    adapters: Adapters,
+    config: TrainingConfig,
+    at_once: int,
+    longest: int = LONGEST,
 ) -> PackedTrainer:
-    packed = PackedModel(shared.backbone.model, adapters, LONGEST)
-    return PackedTrainer(packed, config, longest=LONGEST, tokens_at_once=at_once)
+    packed = PackedModel(shared.backbone.model, adapters, longest)
+    return PackedTrainer(packed, config, longest=longest, tokens_at_once=at_once)
 
 
 def gap(made: torch.Tensor, expected: torch.Tensor) -> float:
@@ -196,18 +203,34 @@ def kernels(title: str, work: Callable[[], None], most: int = 26) -> dict[str, f
     return times
 
 
-def training(shared: SharedBackbone, peak: float, at_once: int) -> None:
-    adapters = trained(shared, INSTANCES)
-    generators = [torch.Generator(DEVICE).manual_seed(i) for i in range(INSTANCES)]
-    for title, draw in (("16 x 24 tokens", even), ("Poisson batches", poisson)):
-        config = replace(CONFIG, rate=1.0) if draw is even else CONFIG
-        trainer = packed_trainer(shared, adapters, config, at_once)
-        sets, chosen = draw(shared.backbone.head.shape[0], INSTANCES)
+def laws(vocabulary: int, instances: int) -> Any:
+    """Return sets of long texts, and one batch of each."""
+    return poisson(vocabulary, instances, LAWS, OF_LAWS.rate)
+
+
+OF_LAWS = replace(CONFIG, rate=8 / RECORDS, batch=8)
+WORK: dict[str, tuple[Any, TrainingConfig, int, int]] = {
+    "16 x 24 tokens": (even, replace(CONFIG, rate=1.0), INSTANCES, LONGEST),
+    "Poisson batches": (poisson, CONFIG, INSTANCES, LONGEST),
+    "Poisson batches of laws": (laws, OF_LAWS, 50, LONGEST_LAW),
+}
+"""How texts are drawn, the training, the instances and the longest text."""
+
+
+def take_step(trainer: Trainer, prepared: Any, chosen: Any, generators: Any) -> None:
+    trainer.update(trainer.noised_sum(prepared, chosen, generators), 10)
+
+
+def training(shared: SharedBackbone, peak: float, at_once: int, titles: Sequence[str]) -> None:
+    for title in titles:
+        draw, config, instances, longest = WORK[title]
+        adapters = trained(shared, instances)
+        generators = [torch.Generator(DEVICE).manual_seed(i) for i in range(instances)]
+        trainer = packed_trainer(shared, adapters, config, at_once, longest)
+        sets, chosen = draw(shared.backbone.head.shape[0], instances)
         prepared = trainer.prepare(sets)
 
-        def step(trainer: Any = trainer, prepared: Any = prepared, chosen: Any = chosen) -> None:
-            trainer.update(trainer.noised_sum(prepared, chosen, generators), 10)
-
+        step = partial(take_step, trainer, prepared, chosen, generators)
         step()
         stamp("first step, with compilation")
         step()
@@ -226,7 +249,8 @@ def training(shared: SharedBackbone, peak: float, at_once: int) -> None:
             f" back to back (host {host * 1e3:.1f}), {share:.1%} of peak, {peak_memory():.1f} GiB"
         )
         kernels(title, step)
-        del trainer, step, prepared
+        del trainer, step, prepared, adapters
+        torch.cuda.empty_cache()
     stamp()
 
 
@@ -237,11 +261,7 @@ def plain_training(shared: SharedBackbone) -> None:
     generators = [torch.Generator(DEVICE).manual_seed(i) for i in range(INSTANCES)]
     sets, chosen = poisson(shared.backbone.head.shape[0], INSTANCES)
     prepared = trainer.prepare(sets)
-
-    def step() -> None:
-        trainer.update(trainer.noised_sum(prepared, chosen, generators), 10)
-
-    wall = seconds(step, 3, 2)
+    wall = seconds(partial(take_step, trainer, prepared, chosen, generators), 3, 2)
     print(f"\nplain, Poisson batches: step {wall * 1e3:.1f} ms, {peak_memory():.1f} GiB")
     stamp()
 
@@ -272,15 +292,14 @@ def sweep(shared: SharedBackbone) -> None:
     sets, chosen = poisson(shared.backbone.head.shape[0], INSTANCES)
     names = [n for n in dir(packing_kernels()) if not n.startswith("_")]
     found: dict[str, dict[str, float]] = {}
-    before = {k: dict(v) for k, v in packing.OPTIONS.items()}
+    before, usual = {k: dict(v) for k, v in packing.OPTIONS.items()}, packs.ROWS
     for title, rows, options in (
-        ("as it is", 32, None),
-        ("2 warps", 32, {"num_warps": 2, "num_stages": 3}),
-        ("2 stages", 32, {"num_warps": 4, "num_stages": 2}),
+        ("as it is", 64, None),
+        ("2 warps", 64, {"num_warps": 2, "num_stages": 3}),
+        ("2 stages", 64, {"num_warps": 4, "num_stages": 2}),
         ("64 rows, 8 warps", 64, {"num_warps": 8, "num_stages": 3}),
-        ("1 stage", 32, {"num_warps": 4, "num_stages": 1}),
-        ("64 rows, 4 warps", 64, {"num_warps": 4, "num_stages": 3}),
-        ("16 rows, 2 warps", 16, {"num_warps": 2, "num_stages": 3}),
+        ("32 rows, 2 warps", 32, {"num_warps": 2, "num_stages": 3}),
+        ("128 rows, 8 warps", 128, {"num_warps": 8, "num_stages": 3}),
     ):
         packing.OPTIONS.clear()
         packing.OPTIONS.update(before if options is None else dict.fromkeys(names, options))
@@ -295,7 +314,7 @@ def sweep(shared: SharedBackbone) -> None:
         except Exception:
             traceback.print_exc(limit=3)
         stamp(title)
-    packing.ROWS = packs.ROWS = 32
+    packing.ROWS = packs.ROWS = usual
     packing.OPTIONS.clear()
     packing.OPTIONS.update(before)
     print("\nmilliseconds by kernel: " + " | ".join(found))
@@ -330,10 +349,10 @@ def main() -> None:
     for work in (
         sums_agree,
         steps_agree,
-        lambda: training(shared("smollm2"), peak, 65_536),
+        lambda: training(shared("smollm2"), peak, 65_536, list(WORK)),
         lambda: sampling(shared("smollm2"), 100, 40),
         lambda: plain_training(shared("smollm2")),
-        lambda: training(shared("1b"), peak, 61_440),
+        lambda: training(shared("1b"), peak, 61_440, list(WORK)[:2]),
         lambda: sweep(shared("smollm2")) if options.sweep else None,
     ):
         try:

@@ -33,8 +33,9 @@ from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_o
 from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig
 
 INSTANCES, RECORDS, BATCH, RANK, LONGEST = 104, 500, 16, 16, 64
-# Tokens of a GoEmotions record with its labels, by twentieths.
+# Tokens of a GoEmotions record with its labels, by twentieths; of a law of EUR-Lex, by quarters.
 LENGTHS = (4, 9, 10, 12, 13, 14, 16, 17, 18, 20, 21, 22, 24, 25, 27, 28, 30, 32, 34, 37, 64)
+LAWS, LONGEST_LAW = (170, 315, 330, 370, 448), 448
 CONFIG = TrainingConfig(
     steps=1, rate=BATCH / RECORDS, batch=BATCH, learning_rate=1e-3, clip=1.0, sigma=1.0
 )
@@ -73,12 +74,17 @@ def ceilings(device: str, n: int) -> tuple[float, float]:
     return peak, 2 * source.nbytes / rate(lambda: target.copy_(source))
 
 
-def poisson(vocabulary: int, instances: int) -> tuple[list[list[Example]], list[np.ndarray]]:
+def poisson(
+    vocabulary: int,
+    instances: int,
+    tokens: Sequence[int] = LENGTHS,
+    rate: float = CONFIG.rate,
+) -> tuple[list[list[Example]], list[np.ndarray]]:
     """Return sets of examples, and one batch of each."""
     rng = np.random.default_rng(0)
     sets = []
     for _ in range(instances):
-        lengths = np.interp(rng.random(RECORDS), np.linspace(0, 1, len(LENGTHS)), LENGTHS)
+        lengths = np.interp(rng.random(RECORDS), np.linspace(0, 1, len(tokens)), tokens)
         prompts = rng.integers(2, 6, RECORDS)
         sets.append(
             [
@@ -88,7 +94,7 @@ def poisson(vocabulary: int, instances: int) -> tuple[list[list[Example]], list[
                 for n, p in zip(lengths, prompts, strict=True)
             ]
         )
-    return sets, [np.flatnonzero(rng.random(RECORDS) < CONFIG.rate) for _ in sets]
+    return sets, [np.flatnonzero(rng.random(RECORDS) < rate) for _ in sets]
 
 
 def even(vocabulary: int, instances: int) -> tuple[list[list[Example]], list[np.ndarray]]:

@@ -21,10 +21,10 @@ from synthleak.releases.lm.fleet.adapters import Adapters  # noqa: E402
 from synthleak.releases.lm.fleet.batches import Example  # noqa: E402
 from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
 from synthleak.releases.lm.fleet.memory import Fleet  # noqa: E402
-from synthleak.releases.lm.fleet.packed_model import PackedModel, packable  # noqa: E402
+from synthleak.releases.lm.fleet.packed_model import LONG, PackedModel, packable  # noqa: E402
 from synthleak.releases.lm.fleet.packed_sampling import PackedSampler  # noqa: E402
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer  # noqa: E402
-from synthleak.releases.lm.fleet.packs import Packer, tile_rows, whole  # noqa: E402
+from synthleak.releases.lm.fleet.packs import ROWS, Packer, tile_rows, whole  # noqa: E402
 from synthleak.releases.lm.fleet.sampling import Sampler  # noqa: E402
 from synthleak.releases.lm.fleet.self_check import packed_works  # noqa: E402
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
@@ -82,23 +82,29 @@ SETS = [examples([5, 9, 40], 1), [], examples([7, 33, 3, 11], 3)]
 """One text takes two blocks of attention, another fills its second with one token."""
 
 
-def plain_trainer(shared: SharedBackbone, adapters: Adapters, config: TrainingConfig) -> Trainer:
+def plain_trainer(
+    shared: SharedBackbone, adapters: Adapters, config: TrainingConfig, longest: int = LONGEST
+) -> Trainer:
     return Trainer(
         shared.decode,
         shared.backbone.head,
         adapters,
         config,
-        longest=LONGEST,
+        longest=longest,
         tokens_at_once=400,
         examples_at_once=30,
     )
 
 
 def packed_trainer(
-    shared: SharedBackbone, adapters: Adapters, config: TrainingConfig, at_once: int
+    shared: SharedBackbone,
+    adapters: Adapters,
+    config: TrainingConfig,
+    at_once: int,
+    longest: int = LONGEST,
 ) -> PackedTrainer:
-    packed = PackedModel(shared.backbone.model, adapters, LONGEST)
-    return PackedTrainer(packed, config, longest=LONGEST, tokens_at_once=at_once)
+    packed = PackedModel(shared.backbone.model, adapters, longest)
+    return PackedTrainer(packed, config, longest=longest, tokens_at_once=at_once)
 
 
 @pytest.mark.parametrize(("clip", "at_once"), [(0.05, 1000), (None, 64)])
@@ -119,6 +125,20 @@ def test_clipped_sums_equal_the_plain_ones(
         for mine, right in zip(total[[0, 2]], expected[[0, 2]], strict=True):
             assert (mine - right).norm() < 2e-5 * right.norm()
             assert right.norm() > 0.01
+
+
+def test_clipped_sums_of_long_texts_equal_the_plain_ones(shared: SharedBackbone) -> None:
+    """Attention then takes larger blocks: one text fills two, another three and a token."""
+    adapters, longest = shaken(shared), LONG + 65
+    sets = [examples([LONG, 9], 1), examples([LONG + 65], 2), examples([70], 3)]
+    config = TrainingConfig(1, 1.0, 2.0, 0.01, 0.05)
+    chosen = [np.arange(len(own)) for own in sets]
+    plain = plain_trainer(shared, adapters, config, longest)
+    expected = plain.clipped_sum(plain.prepare(sets), chosen)
+    made = packed_trainer(shared, adapters, config, 1000, longest)
+    total = made.clipped_sum(made.prepare(sets), chosen)
+    for mine, right in zip(total, expected, strict=True):
+        assert (mine - right).norm() < 2e-5 * right.norm()
 
 
 def test_steps_equal_the_plain_ones(shared: SharedBackbone) -> None:
@@ -220,14 +240,14 @@ def test_a_text_that_is_too_long_is_refused() -> None:
         packer([examples([41], 1)])
 
 
-@pytest.mark.parametrize("counts", [[1], [64, 1, 0, 33], [0, 0, 5], [31, 32, 33]])
+@pytest.mark.parametrize("counts", [[1], [130, 1, 0, 65], [0, 0, 5], [63, 64, 65]])
 def test_tiles_cover_each_instance_alone(counts: list[int]) -> None:
     tiles = tile_rows(np.array(counts), sum(counts))
     owner = np.repeat(np.arange(len(counts)), counts)
     seen = [row for first, end, _ in tiles.tolist() for row in range(first, end)]
     assert sorted(seen) == list(range(sum(counts)))
     for first, end, instance in tiles.tolist():
-        assert end - first <= 32
+        assert end - first <= ROWS
         assert (owner[first:end] == instance).all()
 
 

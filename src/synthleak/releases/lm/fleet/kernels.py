@@ -19,6 +19,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+AHEAD = tl.constexpr(3)
+"""Steps of a loop over columns or tokens whose loads are under way together."""
+
 
 @triton.jit
 def _rows(tiles, live, size, BM: tl.constexpr):
@@ -75,7 +78,7 @@ def norm_forward(
     squares = tl.zeros([BM], tl.float32)
     if ADD:
         up = _low(inner, rows, real, 0, R, R, R)
-    for start in range(0, WIDTH, BN):
+    for start in tl.range(0, WIDTH, BN, num_stages=AHEAD):
         cols = start + tl.arange(0, BN)
         at = rows[:, None] * WIDTH + cols[None, :]
         x = tl.load(before + at, mask=real[:, None], other=0.0)
@@ -91,7 +94,7 @@ def norm_forward(
     if STACK:
         place = _stack(a0, a1, a2, WIDTH, R, W)
         acc = tl.zeros([BM, W], tl.float32)
-    for start in range(0, WIDTH, BN):
+    for start in tl.range(0, WIDTH, BN, num_stages=AHEAD):
         cols = start + tl.arange(0, BN)
         at = rows[:, None] * WIDTH + cols[None, :]
         x = tl.load(after + at, mask=real[:, None], other=0.0)
@@ -123,7 +126,7 @@ def norm_backward(
         place = _stack(a0, a1, a2, WIDTH, R, W)
         down = _low(below, rows, real, 0, STACK * R, STACK * R, W)
     along = tl.zeros([BM], tl.float32)
-    for start in range(0, WIDTH, BN):
+    for start in tl.range(0, WIDTH, BN, num_stages=AHEAD):
         cols = start + tl.arange(0, BN)
         at = rows[:, None] * WIDTH + cols[None, :]
         g = tl.load(slope + at, mask=real[:, None], other=0.0).to(tl.float32)
@@ -134,7 +137,7 @@ def norm_backward(
         along += tl.sum(g * unit, axis=1)
     along = along / WIDTH
     acc = tl.zeros([BM, R], tl.float32)
-    for start in range(0, WIDTH, BN):
+    for start in tl.range(0, WIDTH, BN, num_stages=AHEAD):
         cols = start + tl.arange(0, BN)
         at = rows[:, None] * WIDTH + cols[None, :]
         g = tl.load(slope + at, mask=real[:, None], other=0.0).to(tl.float32)
@@ -164,7 +167,7 @@ def gate_forward(
     of_gate = _low(inner, rows, real, 0, 2 * R, R, R)
     of_up = _low(inner, rows, real, R, 2 * R, R, R)
     acc = tl.zeros([BM, R], tl.float32)
-    for start in range(0, WIDTH, BN):
+    for start in tl.range(0, WIDTH, BN, num_stages=AHEAD):
         cols = start + tl.arange(0, BN)
         at = rows[:, None] * (2 * WIDTH) + cols[None, :]
         g = tl.load(both + at, mask=real[:, None], other=0.0).to(tl.float32)
@@ -191,7 +194,7 @@ def gate_backward(
     of_up = _low(inner, rows, real, R, 2 * R, R, R)
     down = _low(below, rows, real, 0, R, R, R)
     gates, ups = tl.zeros([BM, R], tl.float32), tl.zeros([BM, R], tl.float32)
-    for start in range(0, WIDTH, BN):
+    for start in tl.range(0, WIDTH, BN, num_stages=AHEAD):
         cols = start + tl.arange(0, BN)
         at = rows[:, None] * (2 * WIDTH) + cols[None, :]
         g = tl.load(both + at, mask=real[:, None], other=0.0).to(tl.float32)
@@ -258,7 +261,7 @@ def project(
     rows, real, adapter = _rows(tiles, live, size, BM)
     rank = tl.arange(0, R)
     acc = tl.zeros([BM, R], tl.float32)
-    for c in range(0, width, BN):
+    for c in tl.range(0, width, BN, num_stages=AHEAD):
         cols = c + tl.arange(0, BN)
         at = rows[:, None] * across + (skip + cols)[None, :]
         tile = tl.load(x + at, mask=real[:, None], other=0.0)
@@ -355,7 +358,10 @@ def attend_queries(
     qkv, out, logsum, slope, inner, live, owner, offsets, cosine, sine, made, along, size, a, scale,
     HEADS: tl.constexpr, KEYS: tl.constexpr, HALF: tl.constexpr, R: tl.constexpr, BT: tl.constexpr,
 ):
-    """Write the gradient of queries, and what keys and values need of each row."""
+    """Write the gradient of queries, and what keys and values need of each row.
+
+    That is the gradient of the head's output with the adapter's share, over `slope`, and `along`.
+    """
     head, block = tl.program_id(1), tl.program_id(2)
     start, length, tokens = _text(offsets, block, BT)
     if block * BT < length:
@@ -364,6 +370,9 @@ def attend_queries(
         q1 = _head(qkv, start, tokens, length, head * 2 * HALF, width, HALF)
         q2 = _head(qkv, start, tokens, length, head * 2 * HALF + HALF, width, HALF)
         d = _slope(slope, inner, live, owner, size, a, start, tokens, length, head, HEADS, HALF, R)
+        cols = (head * 2 * HALF + tl.arange(0, 2 * HALF))[None, :]
+        at = (start + tokens).to(tl.int64)[:, None] * (HEADS * 2 * HALF) + cols
+        tl.store(slope + at, d, mask=(tokens < length)[:, None])
         o = _head(out, start, tokens, length, head * 2 * HALF, HEADS * 2 * HALF, 2 * HALF)
         rows = (start + tokens).to(tl.int64)
         ok = tokens < length
@@ -391,8 +400,8 @@ def attend_queries(
 
 @triton.jit
 def attend_keys(
-    qkv, logsum, slope, inner, live, owner, offsets, cosine, sine, made, along, size, a, scale,
-    HEADS: tl.constexpr, KEYS: tl.constexpr, HALF: tl.constexpr, R: tl.constexpr, BT: tl.constexpr,
+    qkv, logsum, slope, offsets, cosine, sine, made, along, scale,
+    HEADS: tl.constexpr, KEYS: tl.constexpr, HALF: tl.constexpr, BT: tl.constexpr,
 ):
     """Write the gradients of keys and values, added up over the queries that share them."""
     group, block = tl.program_id(1), tl.program_id(2)
@@ -411,9 +420,8 @@ def attend_keys(
                 ok = tokens < length
                 q1 = _head(qkv, start, tokens, length, head * 2 * HALF, width, HALF)
                 q2 = _head(qkv, start, tokens, length, head * 2 * HALF + HALF, width, HALF)
-                d = _slope(
-                    slope, inner, live, owner, size, a, start, tokens, length, head, HEADS, HALF, R
-                )
+                column = head * 2 * HALF
+                d = _head(slope, start, tokens, length, column, HEADS * 2 * HALF, 2 * HALF)
                 at = (start + tokens).to(tl.int64) * HEADS + head
                 most = tl.load(logsum + at, mask=ok, other=0.0)
                 fall = tl.load(along + at, mask=ok, other=0.0)
@@ -481,38 +489,39 @@ def attend_next(
 @triton.jit(do_not_specialize=["row", "texts"])
 def squares(
     low, wide, offsets, out, row, texts, factor, s0, s1, s2, s3, narrow, width,
-    USED: tl.constexpr, W: tl.constexpr, BT: tl.constexpr, BN: tl.constexpr,
+    USED: tl.constexpr, W: tl.constexpr, SHARES: tl.constexpr, BT: tl.constexpr, BN: tl.constexpr,
 ):
     """Return the squared norm of each text's gradient lowᵀ wide, which is never written down.
 
     Columns of `wide` lie between s0 and s3 in up to three parts, each with its own W columns of
-    `low`.
+    `low`. SHARES programs divide the columns of a part, and each writes its sum.
     """
-    part = tl.program_id(1)
+    part, share = tl.program_id(1), tl.program_id(2)
     start, length, _ = _text(offsets, 0, BT)
     begin = tl.where(part == 0, s0, tl.where(part == 1, s1, s2))
     end = tl.where(part == 0, s1, tl.where(part == 1, s2, s3))
-    total = tl.zeros([BN], tl.float32)
+    begin += share * BN
+    total = tl.zeros([W, BN], tl.float32)
     tokens = tl.arange(0, BT)
     rows = (start + tokens).to(tl.int64)
     u = _low(low, rows, tokens < length, part * W, narrow, USED, W)
     if length <= BT:  # most texts are short: their low ranks are read once
-        for c in range(begin, end, BN):
+        for c in tl.range(begin, end, SHARES * BN, num_stages=AHEAD):
             v = _head(wide, start, tokens, length, c, width, BN)
             acc = tl.dot(tl.trans(u), v, input_precision="ieee")
-            total += tl.sum(acc * acc, axis=0)
+            total += acc * acc
     else:
-        for c in range(begin, end, BN):
-            v = _head(wide, start, tokens, length, c, width, BN)
-            acc = tl.dot(tl.trans(u), v, input_precision="ieee")
-            for t in range(BT, length, BT):
-                later = t + tl.arange(0, BT)
+        for c in range(begin, end, SHARES * BN):
+            acc = tl.zeros([W, BN], tl.float32)
+            for t in tl.range(0, length, BT, num_stages=AHEAD):
+                later = t + tokens
                 rows = (start + later).to(tl.int64)
-                more = _low(low, rows, later < length, part * W, narrow, USED, W)
+                u = _low(low, rows, later < length, part * W, narrow, USED, W)
                 v = _head(wide, start, later, length, c, width, BN)
-                acc = tl.dot(tl.trans(more), v, acc, input_precision="ieee")
-            total += tl.sum(acc * acc, axis=0)
-    tl.store(out + (row + part) * texts + tl.program_id(0), factor * tl.sum(total, axis=0))
+                acc = tl.dot(tl.trans(u), v, acc, input_precision="ieee")
+            total += acc * acc
+    at = ((row + part) * SHARES + share) * texts + tl.program_id(0)
+    tl.store(out + at, factor * tl.sum(tl.sum(total, axis=0), axis=0))
 
 
 @triton.jit
@@ -539,7 +548,7 @@ def add_sums(
             start = tl.where(part == 0, p0, tl.where(part == 1, p1 - s1 * R, p2 - s2 * R))
             at = start + rank[:, None] + cols[None, :] * R
         acc = tl.zeros([W, BN], tl.float32)
-        for t in range(begin, end, BT):
+        for t in tl.range(begin, end, BT, num_stages=AHEAD):
             rows = t + tl.arange(0, BT)
             real = rows < end
             u = _low(low, rows.to(tl.int64), real, part * W, narrow, USED, W)

@@ -32,13 +32,16 @@ from synthleak.releases.lm.fleet.loss import loss_gradients
 from synthleak.releases.lm.fleet.packs import EIGHTHS, ROWS, Pack
 
 OPTIONS: dict[str, dict[str, int]] = {
-    name: {"num_warps": 2, "num_stages": 1}
-    for name in ("attend_forward", "attend_queries", "attend_keys", "attend_next")
+    "attend_next": {"num_warps": 2, "num_stages": 1},
+    "squares": {"num_warps": 2},
 }
 """Compiler options of kernels, where Triton's defaults are not the fastest."""
 
-BLOCK = 32
-"""Tokens of a text that attention processes together."""
+LONG = 128
+"""Attention within texts that can be longer than this takes blocks of 64 tokens, else of 32."""
+
+SHARES = 4
+"""Programs that divide the columns of a text's gradient when its norm is computed."""
 
 Factors = Callable[[Tensor], Tensor]
 """Maps the norms of texts to the factors of their gradients."""
@@ -171,7 +174,9 @@ class PackedModel:
         self._tile = tile_of(config)
         self._norm = model.model.norm
         self.layers = [self._layer(layer) for layer in model.model.layers]
-        self._blocks = -(-longest // BLOCK)
+        block = 32 if longest <= LONG else 64
+        self._block = {"BT": block, "num_warps": block // 16, "num_stages": 2}
+        self._blocks = -(-longest // block)
         self._rotary = model.model.rotary_emb
         self.reach(longest)
         self._compiling = False
@@ -361,7 +366,7 @@ class PackedModel:
         """Return the squared norm of each text's gradient, part by part."""
         texts, rank, scale = len(pack.offsets) - 1, self._rank, self.adapters.scale
         per_layer = sum(1 + len(group.slots) for group, *_ in self.layers[0].pairs(kept[0]))
-        found = torch.empty(per_layer * len(kept), texts, device=pack.share.device)
+        found = torch.empty(SHARES * per_layer * len(kept), texts, device=pack.share.device)
         row = 0
         for layer, own in zip(self.layers, kept, strict=True):
             for group, x, inner, g, d in layer.pairs(own):
@@ -371,9 +376,9 @@ class PackedModel:
                     (inner, g, stack, scale**2, group.bounds, rank),
                 ):
                     self._launch(
-                        "squares", (texts, parts), low, wide, pack.offsets, found, row, texts,
-                        factor, *bounds, low.shape[1], wide.shape[1],
-                        USED=used, W=_power(used), BT=32,
+                        "squares", (texts, parts, SHARES), low, wide, pack.offsets, found, row,
+                        texts, factor, *bounds, low.shape[1], wide.shape[1],
+                        USED=used, W=_power(used), SHARES=SHARES, BT=32,
                     )
                     row += parts
         return found
@@ -466,18 +471,19 @@ class PackedModel:
     def _attend(self, pack: Pack, own: Any) -> None:
         grid = len(pack.offsets) - 1, self.heads, self._blocks
         inputs = own.qkv, pack.offsets, own.o, own.logsum, self.size**-0.5
-        self._launch("attend_forward", grid, *inputs, BT=BLOCK)
+        self._launch("attend_forward", grid, *inputs, **self._block)
 
     def _attend_back(self, pack: Pack, own: Any, shared: Any, start: int) -> None:
         texts, adapters = len(pack.offsets) - 1, self.adapters
-        rest = (
-            own.logsum, shared.g_o, own.d_o, adapters.live, pack.owner, pack.offsets, *self._angles,
-            own.g_qkv, shared.along, adapters.size, start, self.size**-0.5,
+        self._launch(
+            "attend_queries", (texts, self.heads, self._blocks), own.qkv, own.o, own.logsum,
+            shared.g_o, own.d_o, adapters.live, pack.owner, pack.offsets, *self._angles,
+            own.g_qkv, shared.along, adapters.size, start, self.size**-0.5, **self._block,
         )
-        grid = texts, self.heads, self._blocks
-        self._launch("attend_queries", grid, own.qkv, own.o, *rest, BT=BLOCK)
-        grid = texts, self.keys, self._blocks
-        self._launch("attend_keys", grid, own.qkv, *rest, BT=BLOCK)
+        self._launch(
+            "attend_keys", (texts, self.keys, self._blocks), own.qkv, own.logsum, shared.g_o,
+            pack.offsets, *self._angles, own.g_qkv, shared.along, self.size**-0.5, **self._block,
+        )
 
     def attend_next(
         self, own: Any, keys: Tensor, values: Tensor, slot: Tensor, position: int

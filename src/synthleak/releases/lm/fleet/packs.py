@@ -20,7 +20,7 @@ from torch import Tensor
 from synthleak.releases.lm.fleet.batches import Example
 from synthleak.releases.lm.fleet.loss import IGNORED
 
-ROWS = 32
+ROWS = 64
 """Rows of a tile."""
 EIGHTHS = 8
 """The labelled tokens of a pack are rounded up to eighths of it."""
@@ -81,8 +81,8 @@ def tile_rows(counts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
     There are as many tiles as `most` rows may need; some are empty.
 
-    >>> tile_rows(np.array([40, 0, 5]), 64).tolist()
-    [[0, 32, 0], [32, 40, 0], [40, 45, 2], [0, 0, 0], [0, 0, 0]]
+    >>> tile_rows(np.array([80, 0, 5]), 128).tolist()
+    [[0, 64, 0], [64, 80, 0], [80, 85, 2], [0, 0, 0], [0, 0, 0]]
     """
     parts = -(-counts // ROWS)
     tiles = np.zeros((-(-most // ROWS) + len(counts), 3), dtype=np.int64)
