@@ -8,7 +8,7 @@ process on random weights of the real shapes: timings only, no findings. What is
 named as not measured. A peer's time moves with the host's processor, so the table gives ranges
 over the runs that `results/` keeps.
 
-With a corpus it also audits a cell of paper size by each ε of studies/goemotions-dpgen, on the
+With a corpus it also audits a cell of paper size by each ε of benchmarks/goemotions.toml, on the
 real SmolLM2: the seconds that 104 releases take, loading of the backbone included.
 
     python benchmarks/fleet.py            # needs a GPU; writes results/fleet-DATE-TIME.json
@@ -55,7 +55,7 @@ from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_o
 from synthleak.releases.lm.fleet.training import TrainingConfig
 
 RESULTS = Path(__file__).parent / "results"
-STUDY = Path(__file__).parents[1] / "studies" / "goemotions-dpgen" / "audit.toml"
+STUDY = Path(__file__).parent / "goemotions.toml"
 INSTANCES, EXAMPLES, TOKENS, LONGEST, RANK = 104, 16, 24, 64, 16
 PROMPT = (5, 6, 7, 8, 9, 10)
 CONFIG = TrainingConfig(steps=1, rate=1.0, batch=EXAMPLES, learning_rate=1e-3, clip=1.0, sigma=1.0)

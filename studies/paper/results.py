@@ -2,7 +2,8 @@
 
 Writes `beside.csv` (a row per cell and attacker: our AUC and TPR, what chance stays below, the
 verdict, and the paper's figures for the corpus that ours stands in for), `beside.md` (the same to
-read), and the printed tables of `synthleak tables`. Cells that are not made are listed as missing.
+read), `utility.csv` (what the releases are good for), and the printed tables of `synthleak tables`.
+Cells that are not made are listed as missing.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ def theirs(rows: Mapping[tuple[str, ...], Row], cell: Row, column: str) -> str:
     return str(rows[key]["value"]) if key in rows else ""
 
 
-def cells_of(run: Path) -> list[Row]:
-    """Return the rows of a finished audit's cells.csv, the run's name first."""
-    with (run / "results/cells.csv").open(encoding="utf-8", newline="") as file:
+def rows_of(run: Path, table: str) -> list[Row]:
+    """Return the rows of a table of a finished audit, the run's name first."""
+    with (run / "results" / f"{table}.csv").open(encoding="utf-8", newline="") as file:
         rows = [{"run": run.name, **row} for row in csv.DictReader(file)]
     for row in rows:
         row["epsilon"] = f"{float(row['epsilon']):g}"
@@ -150,6 +151,14 @@ def page(rows: Sequence[Row], gone: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows as a table."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def main() -> None:
     """Write the comparison of the runs named."""
     parser = argparse.ArgumentParser(
@@ -158,13 +167,11 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--to", type=Path, default=HERE / "results")
     given = parser.parse_args()
-    rows = [row for run in given.runs for row in cells_of(run)]
+    rows = [row for run in given.runs for row in rows_of(run, "cells")]
     given.to.mkdir(parents=True, exist_ok=True)
     made, gone = beside(rows), missing(rows)
-    with (given.to / "beside.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(made[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(made)
+    write(given.to / "beside.csv", made)
+    write(given.to / "utility.csv", [row for run in given.runs for row in rows_of(run, "utility")])
     (given.to / "beside.md").write_text(page(made, gone), encoding="utf-8")
     for design, name in ((False, "tables"), (True, "tables-cohort")):
         runs = [str(run) for run in given.runs if run.name.endswith("-cohort") == design]
