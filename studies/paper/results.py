@@ -2,8 +2,8 @@
 
 Writes `beside.csv` (a row per cell and attacker: our AUC and TPR, what chance stays below, the
 verdict, and the paper's figures for the corpus that ours stands in for), `beside.md` (the same to
-read), `utility.csv` (what the releases are good for), and the printed tables of `synthleak tables`.
-Cells that are not made are listed as missing.
+read), `utility.csv` (what the releases are good for), the printed tables of `synthleak tables` and
+the figures of the study. Cells that are not made are listed as missing.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ REQUIRED = {
     "mts_dialog-dpsgd-cohort": (("outlier", "rand0"), ("inf", "4")),
 }
 """The cells that the study asks for, by spec."""
+FIGURES = ("budgets", "control_gap", "dp_removal", "vulnerability_panels", "attributes")
+FIGURES += ("scenario_scaling_a", "scenario_scaling_b", "prior_attacks")
 Row = dict[str, Any]
 
 
@@ -173,11 +175,13 @@ def main() -> None:
     write(given.to / "beside.csv", made)
     write(given.to / "utility.csv", [row for run in given.runs for row in rows_of(run, "utility")])
     (given.to / "beside.md").write_text(page(made, gone), encoding="utf-8")
-    for design, name in ((False, "tables"), (True, "tables-cohort")):
-        runs = [str(run) for run in given.runs if run.name.endswith("-cohort") == design]
+    for cohort, ending in ((False, ""), (True, "-cohort")):
+        runs = [str(run) for run in given.runs if run.name.endswith("-cohort") == cohort]
         if runs:  # a cell of `lone` and one of `cohort` have the same name: tables of their own
-            command = [sys.executable, "-m", "synthleak", "tables", *runs]
-            subprocess.run([*command, "--out", str(given.to / name)], check=True)
+            only = [word for name in FIGURES for word in ("--only", name)]
+            for what, options in (("tables", []), ("figures", only)):
+                out = ["--out", str(given.to / f"{what}{ending}"), *options]
+                subprocess.run([sys.executable, "-m", "synthleak", what, *runs, *out], check=True)
     print(json.dumps({"rows": len(made), "missing": len(gone)}))
 
 

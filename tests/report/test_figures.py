@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from synthleak.analyses.merged import MergedRow
 from synthleak.analyses.prior import is_of
 from synthleak.core.errors import UserError
 from synthleak.corpus.corpus import Record
+from synthleak.metrics.curves import SortedV
 from synthleak.report.figures.all_figures import cell_figures, drawn_by
 from synthleak.report.figures.attributes import attributes_figure
 from synthleak.report.figures.figure import Figure, palette, sized
@@ -24,6 +26,7 @@ from synthleak.report.figures.files import FORMATS, all_figures, draw
 from synthleak.report.figures.gaps import merged_figure
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.figures.proxies import proxies_figure
+from synthleak.report.figures.vulnerability import panels_figure
 
 OF_A_CELL = ["roc", "roc_log", "scenarios", "proxies", "prior", "vulnerability"]
 
@@ -140,6 +143,16 @@ def test_panels_fold_where_there_is_no_room() -> None:
         "spec": {},
     }
     assert [sized(four, width)["columns"] for width in (390, 500, 700, 800)] == [1, 2, 2, 4]
+
+
+@pytest.mark.parametrize("second", ["laws", "news"])
+def test_panels_name_the_corpus_where_there_are_several(second: str) -> None:
+    cell = {"generator": "g", "epsilon": 4.0, "pool": "outlier", "s10": 0.3, "even_s10_high": 0.4}
+    rows: Any = [SimpleNamespace(corpus=corpus, **cell) for corpus in ("laws", second)]
+    v = SortedV(0, (0,), (0.5,), (-0.1,), (0.1,), (0.2,), (0.3,))
+    made = panels_figure(rows, [v, v], [["a"], ["a"]])
+    assert made is not None
+    assert ("laws, g, ε = 4, pool outlier" in made.alt) == (second == "news")
 
 
 def combined(**changes: Any) -> CombinedRow:
