@@ -8,7 +8,8 @@ computes the same faster, for four reasons:
 - no gradient of a single example is stored: a first pass over every layer's inputs and gradients
   computes each text's norm, a second adds up the texts of an instance, each with its clipping
   factor;
-- everything between two products with frozen weights is one kernel (`kernels.py`).
+- everything between two products with frozen weights is one kernel (`kernels.py`, and
+  `attention_kernels.py`).
 
 A text's gradient does not depend on the other texts, except for its rows in the products with
 frozen weights.
@@ -35,7 +36,7 @@ OPTIONS: dict[str, dict[str, int]] = {
     "attend_next": {"num_warps": 2, "num_stages": 1},
     "squares": {"num_warps": 2},
 }
-"""Compiler options of kernels, where Triton's defaults are not the fastest."""
+"""Compiler options of kernels by name, where Triton's defaults are not the fastest."""
 
 LONG = 128
 """Attention within texts that can be longer than this takes blocks of 64 tokens, else of 32."""
@@ -160,10 +161,10 @@ class PackedModel:
     """
 
     def __init__(self, model: Any, adapters: Adapters, longest: int) -> None:
-        from synthleak.releases.lm.fleet import kernels
+        from synthleak.releases.lm.fleet import attention_kernels, kernels
 
         config = model.config
-        self._kernels = kernels
+        self._kernels, self._attention = kernels, attention_kernels
         self.adapters = adapters
         self.head = model.get_output_embeddings().weight
         self.heads, self.keys = config.num_attention_heads, config.num_key_value_heads
@@ -232,13 +233,12 @@ class PackedModel:
             for name, width in widths.items()
         }
 
-    def _launch(self, name: str, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
+    def _launch(self, kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
         """Launch a kernel; constants that all kernels share are filled in by name."""
-        kernel = getattr(self._kernels, name)
         shared = {"HEADS": self.heads, "KEYS": self.keys, "HALF": self.size // 2}
         shared |= {"R": self._rank, "BM": ROWS, "BN": self._tile}
         constants |= {key: shared[key] for key in shared if key in kernel.arg_names}
-        constants |= OPTIONS.get(name, {})
+        constants |= OPTIONS.get(kernel.__name__, {})
         if self._compiling:
             kernel.warmup(*args, grid=grid, **constants)
         else:
@@ -376,8 +376,9 @@ class PackedModel:
                     (inner, g, stack, scale**2, group.bounds, rank),
                 ):
                     self._launch(
-                        "squares", (texts, parts, SHARES), low, wide, pack.offsets, found, row,
-                        texts, factor, *bounds, low.shape[1], wide.shape[1],
+                        self._kernels.squares, (texts, parts, SHARES),
+                        low, wide, pack.offsets, found, row, texts, factor, *bounds,
+                        low.shape[1], wide.shape[1],
                         USED=used, W=_power(used), SHARES=SHARES, BT=32,
                     )
                     row += parts
@@ -393,7 +394,7 @@ class PackedModel:
                     (inner, g, scale, group.above, rank, False),
                 ):
                     self._launch(
-                        "add_sums", (wide.shape[1] // self._tile, len(total)),
+                        self._kernels.add_sums, (wide.shape[1] // self._tile, len(total)),
                         low, wide, weight, pack.spans, total, total.shape[1], factor,
                         *group.bounds[1:3], *places, low.shape[1], wide.shape[1],
                         USED=used, W=_power(used), STACK=stack, BT=64,
@@ -406,10 +407,10 @@ class PackedModel:
         """Finish the product y of the layer above, add it, normalise, begin the layer below."""
         adapters, stack = self.adapters, len(below.slots) if below else 0
         self._launch(
-            "norm_forward", (len(tiles),), before, y, inner, adapters.live, tiles, norm.weight,
-            *out, adapters.size, above.above[0] if above else 0,
-            *(below.below if below else (0, 0, 0)), adapters.scale, norm.tiny,
-            WIDTH=self._hidden, ADD=above is not None, STACK=stack,
+            self._kernels.norm_forward, (len(tiles),),
+            before, y, inner, adapters.live, tiles, norm.weight, *out, adapters.size,
+            above.above[0] if above else 0, *(below.below if below else (0, 0, 0)),
+            adapters.scale, norm.tiny, WIDTH=self._hidden, ADD=above is not None, STACK=stack,
             W=_power(max(stack, 1) * self._rank),
         )
 
@@ -426,8 +427,9 @@ class PackedModel:
         x, spread, g, d, past = inputs
         adapters, stack = self.adapters, len(below.slots) if below else 0
         self._launch(
-            "norm_backward", (len(tiles),), g, d, adapters.live, tiles, x, spread, norm.weight,
-            g if past is None else past, *out, adapters.size, above.above[0],
+            self._kernels.norm_backward, (len(tiles),),
+            g, d, adapters.live, tiles, x, spread, norm.weight, g if past is None else past,
+            *out, adapters.size, above.above[0],
             *(below.below if below else (0, 0, 0)), adapters.scale,
             WIDTH=self._hidden, ADD=past is not None, STACK=stack,
             W=_power(max(stack, 1) * self._rank),
@@ -436,24 +438,25 @@ class PackedModel:
     def _gate(self, tiles: Tensor, own: Any, layer: Layer) -> None:
         adapters = self.adapters
         self._launch(
-            "gate_forward", (len(tiles),), own.both, own.i_both, adapters.live, tiles, own.z,
-            own.i_down, adapters.size, *layer.both.above[:2], layer.down.below[0], adapters.scale,
-            WIDTH=self._inner,
+            self._kernels.gate_forward, (len(tiles),),
+            own.both, own.i_both, adapters.live, tiles, own.z, own.i_down, adapters.size,
+            *layer.both.above[:2], layer.down.below[0], adapters.scale, WIDTH=self._inner,
         )
 
     def _gate_back(self, tiles: Tensor, g: Tensor, own: Any, layer: Layer) -> None:
         adapters = self.adapters
         self._launch(
-            "gate_backward", (len(tiles),), g, own.d_down, own.both, own.i_both, adapters.live,
-            tiles, own.d_both, adapters.size, *layer.both.above[:2], layer.down.below[0],
-            adapters.scale, WIDTH=self._inner,
+            self._kernels.gate_backward, (len(tiles),),
+            g, own.d_down, own.both, own.i_both, adapters.live, tiles, own.d_both, adapters.size,
+            *layer.both.above[:2], layer.down.below[0], adapters.scale, WIDTH=self._inner,
         )
 
     def _turn(self, tiles: Tensor, position: Tensor, own: Any, group: Group) -> None:
         adapters = self.adapters
         self._launch(
-            "turn", (len(tiles), self.heads + 2 * self.keys), own.qkv, own.i_qkv, adapters.live,
-            tiles, position, *self._angles, adapters.size, *group.above, adapters.scale,
+            self._kernels.turn, (len(tiles), self.heads + 2 * self.keys),
+            own.qkv, own.i_qkv, adapters.live, tiles, position, *self._angles, adapters.size,
+            *group.above, adapters.scale,
         )
 
     def _project(
@@ -463,26 +466,28 @@ class PackedModel:
         """Multiply `width` columns of x, from `skip` on, by each row's own A (`below`) or B."""
         adapters = self.adapters
         self._launch(
-            "project", (len(tiles),), x, adapters.live, tiles, out, adapters.size, start,
-            1.0 if below else adapters.scale, skip, column, x.shape[1], width, out.shape[1],
-            A=below,
+            self._kernels.project, (len(tiles),),
+            x, adapters.live, tiles, out, adapters.size, start, 1.0 if below else adapters.scale,
+            skip, column, x.shape[1], width, out.shape[1], A=below,
         )
 
     def _attend(self, pack: Pack, own: Any) -> None:
         grid = len(pack.offsets) - 1, self.heads, self._blocks
         inputs = own.qkv, pack.offsets, own.o, own.logsum, self.size**-0.5
-        self._launch("attend_forward", grid, *inputs, **self._block)
+        self._launch(self._attention.attend_forward, grid, *inputs, **self._block)
 
     def _attend_back(self, pack: Pack, own: Any, shared: Any, start: int) -> None:
         texts, adapters = len(pack.offsets) - 1, self.adapters
         self._launch(
-            "attend_queries", (texts, self.heads, self._blocks), own.qkv, own.o, own.logsum,
-            shared.g_o, own.d_o, adapters.live, pack.owner, pack.offsets, *self._angles,
-            own.g_qkv, shared.along, adapters.size, start, self.size**-0.5, **self._block,
+            self._attention.attend_queries, (texts, self.heads, self._blocks),
+            own.qkv, own.o, own.logsum, shared.g_o, own.d_o, adapters.live, pack.owner,
+            pack.offsets, *self._angles, own.g_qkv, shared.along, adapters.size, start,
+            self.size**-0.5, **self._block,
         )
         self._launch(
-            "attend_keys", (texts, self.keys, self._blocks), own.qkv, own.logsum, shared.g_o,
-            pack.offsets, *self._angles, own.g_qkv, shared.along, self.size**-0.5, **self._block,
+            self._attention.attend_keys, (texts, self.keys, self._blocks),
+            own.qkv, own.logsum, shared.g_o, pack.offsets, *self._angles, own.g_qkv, shared.along,
+            self.size**-0.5, **self._block,
         )
 
     def attend_next(
@@ -490,8 +495,9 @@ class PackedModel:
     ) -> None:
         """Attend from one new position of every row to all before it, kept in `keys`, `values`."""
         self._launch(
-            "attend_next", (len(slot), self.keys), own.qkv, keys, values, slot, own.o, position,
-            keys.shape[2], self.size**-0.5, G=max(16, _power(self.heads // self.keys)), BT=32,
+            self._attention.attend_next, (len(slot), self.keys),
+            own.qkv, keys, values, slot, own.o, position, keys.shape[2], self.size**-0.5,
+            G=max(16, _power(self.heads // self.keys)), BT=32,
         )
 
 
