@@ -24,7 +24,6 @@ from synthleak.releases.lm.backbone import Backbone  # noqa: E402
 from synthleak.releases.lm.fleet import answer_cache, frozen_llama  # noqa: E402
 from synthleak.releases.lm.fleet.answer_cache import AnswerCache, Heads, Prompts, grouped  # noqa: E402
 from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama  # noqa: E402
-from synthleak.releases.lm.fleet.packed_model import stacked  # noqa: E402
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
 
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")
@@ -196,19 +195,3 @@ def test_different_rows_are_found_even_if_hashes_are_equal(
     first, which = frozen_llama.distinct_rows(table)
     assert sorted(first.tolist()) == [0, 1, 3]
     assert np.array_equal(table[first][which], table)
-
-
-def test_weights_are_stacked_once() -> None:
-    shared = SharedBackbone(Backbone("small", small_llama(), None, 2, 256))
-    mlp = shared.backbone.model.model.layers[0].mlp
-    expected = torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])
-    first = stacked([mlp.gate_proj, mlp.up_proj])
-    again = stacked([mlp.gate_proj, mlp.up_proj])
-    assert torch.equal(first, expected) and torch.equal(again, expected)
-    assert again.data_ptr() == first.data_ptr() == mlp.gate_proj.weight.data_ptr()
-    assert torch.equal(stacked([mlp.up_proj, mlp.gate_proj]), expected.roll(len(expected) // 2, 0))
-    attention = shared.backbone.model.model.layers[0].self_attn
-    apart = [attention.q_proj, attention.v_proj]
-    expected = torch.cat([layer.weight for layer in apart])
-    stacked([attention.q_proj, attention.k_proj, attention.v_proj])
-    assert torch.equal(stacked(apart), expected)

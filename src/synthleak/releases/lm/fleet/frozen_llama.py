@@ -22,7 +22,7 @@ from torch import Tensor
 from synthleak.releases.lm.fleet.answer_cache import AnswerCache, Heads, Prompts, turn
 from synthleak.releases.lm.fleet.decoding import GROUP, largest_logits
 from synthleak.releases.lm.fleet.kv_cache import BLOCK, whole_blocks
-from synthleak.releases.lm.fleet.packed_model import head_size, plain_llama, stacked
+from synthleak.releases.lm.fleet.llama_layers import head_size, plain_llama, stacked
 from synthleak.releases.lm.fleet.sampling import Tokens
 
 log = logging.getLogger(__name__)
