@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from synthleak.analyses.copies import find_copies
 from synthleak.calibration import calibrate
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.core.text import tokens
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.static import Static

@@ -135,7 +135,7 @@ def parts_of_sampling(llama: FrozenLlama, logits: torch.Tensor, how: Decoding) -
     groups = logits.shape[1] // GROUP
     k = min(how.top_k, logits.shape[1])
     print(f"\ndrawing a token of {len(logits):,} rows: {whole * 1e3:.2f} ms")
-    if llama._finder:
+    if llama.finder:
         own = seconds(lambda: sample_tokens(logits, uniforms, how, 5, llama.largest_logits), 3, 1)
         report("with the kernel", own, whole)
     report("largest logits", seconds(lambda: largest_logits(logits, k), 3, 1), whole)
@@ -201,7 +201,7 @@ def profile(shape: str, device: str, dtype: torch.dtype, most: int | None) -> No
     of = np.arange(count).repeat(EACH)
     print(f"{shape}: {count:,} prompts of {PROMPT} tokens, {EACH} answers to each; plan {limits}")
     print(
-        f"kernels: attention {bool(llama.kernels)}, sampling {bool(llama._finder)}"
+        f"kernels: attention {bool(llama.kernels)}, sampling {bool(llama.finder)}"
         f" [{time.perf_counter() - began:.0f} s]"
     )
     for part in (

@@ -290,7 +290,7 @@ def sweep(shared: SharedBackbone) -> None:
     """Print the time of every kernel under other ways of compiling it."""
     adapters = trained(shared, INSTANCES)
     sets, chosen = poisson(shared.backbone.head.shape[0], INSTANCES)
-    names = [n for n in dir(packing_kernels()) if not n.startswith("_")]
+    names = sorted({n for module in packing_kernels() for n in vars(module) if n[0] != "_"})
     found: dict[str, dict[str, float]] = {}
     before, usual = {k: dict(v) for k, v in packing.OPTIONS.items()}, packs.ROWS
     for title, rows, options in (
@@ -324,10 +324,11 @@ def sweep(shared: SharedBackbone) -> None:
             print(f"  {name:16s} " + " | ".join(f"{took:6.2f}" for took in row))
 
 
-def packing_kernels() -> Any:
-    from synthleak.releases.lm.fleet import kernels as made
+def packing_kernels() -> tuple[Any, Any]:
+    from synthleak.releases.lm.fleet import attention_kernels
+    from synthleak.releases.lm.fleet import kernels as others
 
-    return made
+    return attention_kernels, others
 
 
 def main() -> None:

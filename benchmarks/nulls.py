@@ -21,7 +21,7 @@ from sklearn.metrics import roc_auc_score
 
 from synthleak.core.runtime import available_cores
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.metrics.assignment import Assignment, redraw_assignments
 from synthleak.metrics.ranks import ranks_of
 from synthleak.metrics.statistics.pool import pool_statistics

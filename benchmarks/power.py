@@ -29,7 +29,8 @@ from synthleak.audit.setup import Setup, set_up
 from synthleak.core.engine.progress import Silent
 from synthleak.core.runtime import available_cores
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection, LoadedSpec, parse_spec
+from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.core.spec_sections import GameSection
 from synthleak.core.store import MemoryStore
 from synthleak.core.verdict import LEVEL
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments

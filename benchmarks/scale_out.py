@@ -44,6 +44,7 @@ from synthleak.audit.setup import set_up  # noqa: E402
 from synthleak.audit.steps.work import OBSERVATIONS  # noqa: E402
 from synthleak.core.engine import local, on_ray  # noqa: E402
 from synthleak.core.engine.progress import Lines, Silent, Stage  # noqa: E402
+from synthleak.core.engine.ray_cluster import session  # noqa: E402
 from synthleak.core.places import Url  # noqa: E402
 from synthleak.core.runtime import Resources  # noqa: E402
 from synthleak.core.spec import LoadedSpec, Spec  # noqa: E402
@@ -198,7 +199,7 @@ def overhead() -> dict[str, Any]:
     here = timed(locally)
     with ray_cluster([{}, {}]) as cluster:
         how = Runtime(engine="ray", address=cluster.address)
-        with on_ray.session(how):
+        with session(how):
             on_cluster(nap, range(4), how, 4)
             there = timed(lambda: on_cluster(nap, range(NAPS), how, NAPS))
     return {
@@ -236,7 +237,7 @@ def tiny() -> dict[str, Any]:
 
     with ray_cluster([{"num_cpus": 2}]) as cluster:
         how = Runtime(engine="ray", address=cluster.address)
-        with on_ray.session(how):
+        with session(how):
             on_cluster(nothing, range(100), how, 100)
             seconds = timed(lambda: on_cluster(nothing, units(), how, TINY, Counter()))
     return {
@@ -283,7 +284,7 @@ def speedup() -> dict[str, Any]:
         for cpus in (1, 2):
             with ray_cluster([{}] * cpus) as cluster:
                 how = Runtime(engine="ray", address=cluster.address)
-                with on_ray.session(how):
+                with session(how):
                     observe(f"ray-warm-{cpus}", how)
                     took[cpus] = observe(f"ray-{cpus}", how)
         found["ray"] = {"seconds": took, "times": round(took[1] / took[2], 2)}

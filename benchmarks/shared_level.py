@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.core.verdict import LEVEL
 from synthleak.metrics.assignment import assignment_of, redraw_assignments
 from synthleak.metrics.comparison import comparison_of

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from synthleak import run
-from synthleak.core import store
 from synthleak.core.errors import StoreError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec
@@ -49,7 +48,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         def fileno(self) -> int:
             return self.file.fileno()
 
-    monkeypatch.setattr(store.os, "fdopen", Narrow)
+    monkeypatch.setattr(os, "fdopen", Narrow)
     yield left
 
 

@@ -17,7 +17,8 @@ from synthleak import check, open_run, run
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.purge import purge, removable
 from synthleak.audit.status import status
-from synthleak.audit.verify import DIFFERS, UNCHECKED, VERIFIED, Verification, verify
+from synthleak.audit.verification import DIFFERS, UNCHECKED, VERIFIED, Verification
+from synthleak.audit.verify import verify
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec

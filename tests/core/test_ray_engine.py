@@ -31,8 +31,9 @@ from synthleak.audit.run import run
 from synthleak.checks.check import check
 from synthleak.core import places
 from synthleak.core.engine import on_ray
-from synthleak.core.engine.on_ray import ask_every_node, run_units, session
+from synthleak.core.engine.on_ray import run_units
 from synthleak.core.engine.progress import Progress, Silent, Stage
+from synthleak.core.engine.ray_cluster import ask_every_node, session
 from synthleak.core.errors import GeneratorError, UserError
 from synthleak.core.places import Url
 from synthleak.core.runtime import FLEET, Resources, Runtime
@@ -240,12 +241,6 @@ def test_a_check_on_ray_has_the_same_tables(runtime: Runtime, tmp_path: Path) ->
             progress=Silent(),
         )
     assert tables(tmp_path / "ray") == tables(tmp_path / "local")
-
-
-def test_an_address_without_a_cluster_gives_one_line() -> None:
-    assert on_ray._knock("local") is None
-    with pytest.raises(ConnectionRefusedError):
-        on_ray._knock("127.0.0.1:1")
 
 
 def test_a_lost_machine_costs_its_units_only(

@@ -13,7 +13,8 @@ from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.evidence import observation
-from synthleak.evidence.fast import nearest, neighbours, release_neighbours, retrieval
+from synthleak.evidence.fast import nearest, neighbours, release_neighbours, retrieval, strips
+from synthleak.evidence.fast.extremes import top_mean
 from synthleak.evidence.fast.outlier_factor import FittedFactor, factor_of_neighbours
 from synthleak.evidence.fast.pairs import (
     Best,
@@ -31,7 +32,6 @@ from synthleak.evidence.fast.release_neighbours import (
     ReleaseStatistics,
     first_of_kind,
     release_statistics,
-    top_mean,
 )
 from synthleak.evidence.fast.retrieval import first_ranked, retrieve
 from synthleak.evidence.observation import Observation, Targets
@@ -66,7 +66,7 @@ def test_every_proxy_sees_the_same_in_a_large_observation(
 
     whole = values()
     monkeypatch.setattr(neighbours, "LARGE", 50)
-    monkeypatch.setattr(release_neighbours, "STRIP", 45)
+    monkeypatch.setattr(strips, "STRIP", 45)
     monkeypatch.setattr(nearest, "TILE", 40)
     monkeypatch.setattr(nearest, "_WAITING", 500)
     monkeypatch.setattr(retrieval, "TILE", 60)
@@ -144,11 +144,11 @@ KINDS = ("plain", "of many lengths", "repeated", "zero", "alike", "all repeated"
 def test_texts_are_compared_as_by_rows(
     kind: str, strip: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release_neighbours, "STRIP", strip)
+    monkeypatch.setattr(strips, "STRIP", strip)
     vectors = some_vectors(kind)
     slow = compared_by_rows(vectors.astype(np.float64), 1e-5)
     for waiting in (2**24, 100):
-        monkeypatch.setattr(release_neighbours, "_WAITING", waiting)
+        monkeypatch.setattr(strips, "_WAITING", waiting)
         found = release_statistics(vectors, 1e-5)
         # A radius near 0 is a difference of cosines near 1.
         assert found.cosine_radius == pytest.approx(slow.cosine_radius, rel=1e-9, abs=1e-15)
@@ -159,7 +159,7 @@ def test_texts_are_compared_as_by_rows(
 
 
 def test_threads_change_no_digit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release_neighbours, "STRIP", 30)
+    monkeypatch.setattr(strips, "STRIP", 30)
     vectors = some_vectors("repeated")
     one, four = (release_statistics(vectors, 1e-5, threads).to_bytes() for threads in (1, 4))
     assert one == four
@@ -204,7 +204,7 @@ def test_rounded_vectors_change_no_digit(
     kind: str, threads: int, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vectors = many_dimensions(kind)
-    monkeypatch.setattr(release_neighbours, "STRIP", 40)
+    monkeypatch.setattr(strips, "STRIP", 40)
     plain = release_statistics(vectors, 1e-5)
     calls = []
 
@@ -214,7 +214,7 @@ def test_rounded_vectors_change_no_digit(
 
     monkeypatch.setattr(release_neighbours, "MANY", 300)
     monkeypatch.setattr(release_neighbours, "product_of_bytes", lambda _: nullcontext(product))
-    monkeypatch.setattr(release_neighbours, "_FEW", few)
+    monkeypatch.setattr(strips, "_FEW", few)
     found = release_statistics(vectors, 1e-5, threads)
     assert found.to_bytes() == plain.to_bytes()
     assert bool(calls) == (kind != "few dimensions")

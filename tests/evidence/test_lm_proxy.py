@@ -24,7 +24,8 @@ from synthleak.audit.steps.observations import (  # noqa: E402
     open_observation,
 )
 from synthleak.audit.steps.releases import make_releases, missing_releases  # noqa: E402
-from synthleak.audit.verify import DIFFERS, UNCHECKED, verify  # noqa: E402
+from synthleak.audit.verification import DIFFERS, UNCHECKED  # noqa: E402
+from synthleak.audit.verify import verify  # noqa: E402
 from synthleak.core.errors import SpecError, UserError  # noqa: E402
 from synthleak.core.spec import LoadedSpec, parse_spec  # noqa: E402
 from synthleak.core.store import MemoryStore, name_of  # noqa: E402

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from support.oracles.by_origin import rate, shared, wins
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.metrics.assignment import Assignment, assignment_of
 from synthleak.metrics.ranks import ranks_of
 from synthleak.metrics.records.by_origin import (

@@ -8,7 +8,7 @@ import pytest
 from support.oracles import crossfit as oracle
 from support.oracles import nulls as obvious
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.metrics.assignment import Assignment, assignment_of, coins_of, redraw_assignments
 from synthleak.metrics.comparison import comparison_of
 from synthleak.metrics.comparison.pool import PoolComparison, _spread

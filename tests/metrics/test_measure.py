@@ -13,7 +13,7 @@ from scipy.stats import t
 from synthleak.analyses.cells import judge, power_of
 from synthleak.calibration import Scores
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.core.verdict import FOUND, NONE_FOUND, Verdict, judge_cell
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.epsilon.claims import allowed_tpr, claim_roc, comparison_delta

@@ -11,7 +11,7 @@ from scipy.stats import false_discovery_control
 
 from support.oracles import nulls as oracle
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.metrics.assignment import assignment_of
 from synthleak.metrics.null import (
     false_discovery_rates,

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 from support.oracles import nulls as oracle
 from synthleak.core.errors import ContractError
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
 from synthleak.metrics.ranks import ranks_of
 from synthleak.metrics.roc import auc, tpr_at_fpr

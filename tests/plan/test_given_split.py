@@ -7,7 +7,7 @@ import pytest
 
 from synthleak.core.errors import PlanError, PoolError
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.core.store import MemoryStore
 from synthleak.corpus.corpus import Corpus, Record, Split
 from synthleak.plan.given import GivenSplit, permuted

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from synthleak.core.errors import PlanError, SpecError
-from synthleak.core.spec import GameSection, parse_spec
+from synthleak.core.spec import parse_spec
+from synthleak.core.spec_sections import GameSection
 from synthleak.corpus.corpus import Corpus
 from synthleak.corpus.demo import write_demo
 from synthleak.plan.plan import Plan, designs

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from synthleak.core.errors import PlanError, PoolError
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.core.store import MemoryStore
 from synthleak.core.text import char_grams, tokens
 from synthleak.corpus.corpus import Corpus, Record, Split

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from synthleak.core.cell import Cell
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.meta_classifier import MetaMeasurements

@@ -18,7 +18,7 @@ from synthleak.analyses.analysis import Study, Unavailable, analysis
 from synthleak.analyses.cell_data import RANDOM, UNION, Signal
 from synthleak.core.cell import Cell, CellColumns
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import assignment_of, redraw_assignments
 from synthleak.metrics.comparison import comparison_of

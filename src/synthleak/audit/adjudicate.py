@@ -37,7 +37,8 @@ from synthleak.core.identity import digest
 from synthleak.core.places import Place, opened
 from synthleak.core.private_files import working_in
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import GameSection, LoadedSpec, PoolSection
+from synthleak.core.spec import LoadedSpec
+from synthleak.core.spec_sections import GameSection, PoolSection
 from synthleak.core.store import StagedStore
 from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats

@@ -27,9 +27,10 @@ from synthleak.core.places import Place, Url
 from synthleak.core.plugins import check_trusted
 from synthleak.core.private_files import is_transient
 from synthleak.core.spec import LoadedSpec, load_spec, parse_spec, parse_toml
-from synthleak.core.store import FolderStore, StagedStore, cannot_write, write_whole
+from synthleak.core.store import FolderStore, StagedStore
 from synthleak.core.toml import dump_toml
 from synthleak.core.url_store import UrlStore
+from synthleak.core.whole_files import cannot_write, write_whole
 from synthleak.report.results import Provenance
 
 SPEC = "spec.toml"

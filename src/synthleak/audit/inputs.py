@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from synthleak.analyses.analysis import analyses
 from synthleak.core.errors import SpecError
 from synthleak.core.plugins import PluginFile
-from synthleak.core.spec import EncoderSection, GeneratorSection, LoadedSpec
+from synthleak.core.spec import LoadedSpec
+from synthleak.core.spec_sections import EncoderSection, GeneratorSection
 from synthleak.core.store import Store
 from synthleak.corpus.corpus import Corpus, Reader, readers
 from synthleak.encoders.encoder import Encoder, Vectors, encode_once, encoders

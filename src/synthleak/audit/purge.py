@@ -16,7 +16,7 @@ from synthleak.core.errors import UserError
 from synthleak.core.leases import PRIVATE
 from synthleak.core.places import Place, local
 from synthleak.core.private_files import working_in
-from synthleak.core.store import cannot_write
+from synthleak.core.whole_files import cannot_write
 
 REMOVED = {
     "releases": f"{STORE}/text",

@@ -16,7 +16,8 @@ from synthleak.core.cell import Cell, counted_cells
 from synthleak.core.identity import digest
 from synthleak.core.plugins import PluginFile, read_files, use_files
 from synthleak.core.seeds import derive
-from synthleak.core.spec import GeneratorSection, LoadedSpec, Spec
+from synthleak.core.spec import LoadedSpec, Spec
+from synthleak.core.spec_sections import GeneratorSection
 from synthleak.core.store import Store
 from synthleak.corpus.corpus import Corpus, Record, assemble
 from synthleak.encoders.encoder import Vectors, encode_once

@@ -45,7 +45,7 @@ def demo(out: Path, records: Path | None, wide: bool, how: How) -> None:
 def write_records(path: Path) -> int:
     """Write the records of the demo to a file, to try other commands with; return how many."""
     from synthleak.core.errors import UserError
-    from synthleak.core.store import cannot_write, write_whole
+    from synthleak.core.whole_files import cannot_write, write_whole
     from synthleak.corpus.readers.demo import Demo
     from synthleak.preflight.files import json_lines
 

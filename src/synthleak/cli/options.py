@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from synthleak.core.engine.progress import Lines, Progress, Silent
 from synthleak.core.places import Place, place
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import ENGINES, RuntimeSection
+from synthleak.core.spec_sections import ENGINES, RuntimeSection
 
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import click
 
 from synthleak.core.places import Place, Url
-from synthleak.core.store import cannot_write, write_whole
+from synthleak.core.whole_files import cannot_write, write_whole
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BEYOND_ASCII_CONTROL = re.compile(r"[\x7f-\x9f]")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from synthleak.core.errors import StoreError
 from synthleak.core.places import Place, Url
-from synthleak.core.store import write_whole
+from synthleak.core.whole_files import write_whole
 
 try:
     import fcntl

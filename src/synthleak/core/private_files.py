@@ -27,7 +27,7 @@ from typing import Self
 
 from synthleak.core.leases import LEASE, LEASE_NOW, PRIVATE, held, leased, lock, own_name
 from synthleak.core.places import Place, Url
-from synthleak.core.store import cannot_write
+from synthleak.core.whole_files import cannot_write
 
 HOME = "synthleak-of-"
 """How the private folder of a process begins, where it lies among temporary files."""

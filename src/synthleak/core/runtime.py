@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from synthleak.core.errors import SpecError
-from synthleak.core.spec import ENGINES, RuntimeSection
+from synthleak.core.spec_sections import ENGINES, RuntimeSection
 
 
 def available_cores() -> int:

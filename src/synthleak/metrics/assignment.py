@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthleak.core.errors import ContractError
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.metrics.types import Bools, Ints, Rng
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan, Trials
 

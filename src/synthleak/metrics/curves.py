@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthleak.core.spec import Adjacency
+from synthleak.core.spec_sections import Adjacency
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.comparison.base import normal_scores

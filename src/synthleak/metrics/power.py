@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, redraw_assignments

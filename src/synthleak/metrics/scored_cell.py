@@ -15,7 +15,7 @@ import numpy as np
 
 from synthleak.calibration import Scores
 from synthleak.core.seeds import Part, stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
 from synthleak.metrics.comparison import Comparison, comparison_of

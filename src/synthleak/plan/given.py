@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import derive
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.plan.plan import Design, Plan, RecordSet, Trials, designs, draw_plan
 from synthleak.pools.pool import Given, Pool
 

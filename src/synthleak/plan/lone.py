@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.core.unit import noun
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan, Trials, designs, draw_plan
 from synthleak.plan.sets import (

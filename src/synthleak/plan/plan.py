@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from synthleak.core.errors import PlanError
 from synthleak.core.identity import digest
 from synthleak.core.registry import Entry, Registry
-from synthleak.core.spec import Adjacency, GameSection
+from synthleak.core.spec_sections import Adjacency, GameSection
 from synthleak.core.store import Store, keep, unpacked
 from synthleak.pools.pool import Pool
 

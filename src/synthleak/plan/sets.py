@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from synthleak.core.errors import PlanError
 from synthleak.core.limits import DRAWS, RECORDS
 from synthleak.core.seeds import derive, stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.plan.plan import RecordSet
 from synthleak.pools.pool import Owned, Pool
 

@@ -26,9 +26,11 @@ from pathlib import Path
 from synthleak.audit.setup import Setup, release_seed, set_up
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GeneratorSection, LoadedSpec
-from synthleak.core.store import MemoryStore, cannot_write, write_whole
+from synthleak.core.spec import LoadedSpec
+from synthleak.core.spec_sections import GeneratorSection
+from synthleak.core.store import MemoryStore
 from synthleak.core.validation import nearest
+from synthleak.core.whole_files import cannot_write, write_whole
 from synthleak.plan.plan import Plan, RecordSet
 from synthleak.releases.exchange import budget, content_hash, dump_training, program_seed
 from synthleak.releases.generator import Generator

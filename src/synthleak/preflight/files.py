@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from synthleak.core.errors import CorpusError, StoreError, UserError
 from synthleak.core.limits import counted
 from synthleak.core.registry import Plugin
-from synthleak.core.store import cannot_write, write_whole
 from synthleak.core.validation import spec_error
+from synthleak.core.whole_files import cannot_write, write_whole
 from synthleak.corpus.corpus import Record
 from synthleak.corpus.sources import Fields, numbered_rows
 

@@ -21,7 +21,7 @@ from synthleak.audit.steps.scores import scores_of
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GeneratorSection
+from synthleak.core.spec_sections import GeneratorSection
 from synthleak.core.store import MemoryStore
 from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from synthleak.core.errors import GeneratorError
-from synthleak.core.spec import Adjacency
+from synthleak.core.spec_sections import Adjacency
 from synthleak.core.unit import Unit
 
 _Composed = tuple[tuple[float, float, int, int], ...]

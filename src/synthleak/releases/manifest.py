@@ -19,7 +19,7 @@ from synthleak.core.errors import GeneratorError
 from synthleak.core.identity import digest
 from synthleak.core.limits import FILE
 from synthleak.core.reading import Boundary, check_file
-from synthleak.core.spec import Epsilon, Name
+from synthleak.core.spec_sections import Epsilon, Name
 from synthleak.releases.exchange import budget, content_hash, dump_training
 from synthleak.releases.release import Request
 

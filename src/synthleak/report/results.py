@@ -14,7 +14,7 @@ from synthleak.analyses.analysis import Outcome, Study
 from synthleak.analyses.cells import CellRow, CellVerdict, power_of
 from synthleak.analyses.copies import Copies
 from synthleak.core.cell import Cell, counted_cells
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.core.verdict import Verdict
 from synthleak.metrics.curves import Curves
 from synthleak.metrics.estimate import Estimate

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.core.text import fold
 from synthleak.corpus.corpus import Reader, Record, assemble
 from synthleak.encoders.encoder import Encoder, Vectors

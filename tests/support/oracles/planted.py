@@ -15,7 +15,7 @@ from synthleak.analyses.cells import CellRow, ProxyRow, evaluate, judge
 from synthleak.calibration import Scores
 from synthleak.core.cell import Cell
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection
+from synthleak.core.spec_sections import GameSection
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.measure import measure
 from synthleak.metrics.records.profile import pack_ranks, profile, unpack_scores

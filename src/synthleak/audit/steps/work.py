@@ -83,15 +83,15 @@ class Work:
 
     def _make_on_ray(self, setup: Setup, runtime: Runtime, progress: Progress) -> int:
         """Let the cluster make what is missing: counted first, then cut into units on demand."""
-        from synthleak.core.engine import on_ray
+        from synthleak.core.engine import on_ray, ray_cluster
 
         steps: Counter[Resources] = Counter()
         for unit in self.missing(setup):
             steps[self._resources(setup, unit)] += _steps(unit)
         if not steps:
             return 0
-        with on_ray.session(runtime) as ray:
-            threads = on_ray.threads_of(ray)
+        with ray_cluster.session(runtime) as ray:
+            threads = ray_cluster.threads_of(ray)
             task = partial(self.task, threads=threads) if self.threaded else self.task
             for wanted in sorted(steps, key=lambda one: -one.gpus):
                 on_ray.run_units(
@@ -145,11 +145,12 @@ def at_work(setup: Setup, runtime: Runtime) -> Iterator[Runtime]:
     if runtime.engine != "ray":
         yield runtime
         return
-    from synthleak.core.engine import on_ray
+    from synthleak.core.engine import ray_cluster
 
-    with on_ray.session(runtime) as ray:
-        on_ray.ask_every_node(runtime, partial(_sees, next(setup.store.list("plan/"))), setup.store)
-        yield replace(runtime, workers=on_ray.cpus_of(ray))
+    with ray_cluster.session(runtime) as ray:
+        sees = partial(_sees, next(setup.store.list("plan/")))
+        ray_cluster.ask_every_node(runtime, sees, setup.store)
+        yield replace(runtime, workers=ray_cluster.cpus_of(ray))
 
 
 def _sees(name: str, store: Store) -> str | None:

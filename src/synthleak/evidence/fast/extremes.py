@@ -16,6 +16,9 @@ WIDE = 2**14
 
 GROUP = 128
 
+NEIGHBOURS = 10
+"""Nearest texts that a similarity is the mean of (docs/method.md §6)."""
+
 
 def largest(values: Floats, k: int) -> Floats:
     """Return each row's k largest values (all, if there are fewer), unordered."""
@@ -27,6 +30,17 @@ def largest(values: Floats, k: int) -> Floats:
         return best
     some = _of_groups(values, np.argpartition(-_grouped(values).max(axis=2), k - 1, axis=1)[:, :k])
     return largest(np.take_along_axis(values, some, axis=1), k)
+
+
+def top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
+    """Return each row's mean over its k largest values (over all, if there are fewer).
+
+    >>> top_mean(np.array([[1.0, 3.0, 2.0]]), k=2)
+    array([2.5])
+    """
+    # Sorted before it is added up: equal neighbours give equal means, in whatever order they came.
+    mean: Floats = np.sort(largest(similarity, k), axis=1).mean(axis=1)
+    return mean
 
 
 def smallest_places(values: Floats, k: int) -> Ints:

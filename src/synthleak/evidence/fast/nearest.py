@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence.fast.density import Gaussian, fit_gaussian
-from synthleak.evidence.fast.extremes import largest, smallest_places
+from synthleak.evidence.fast.extremes import NEIGHBOURS, largest, smallest_places, top_mean
 from synthleak.evidence.fast.neighbours import (
     cosine_radius,
     cosines,
@@ -40,7 +40,6 @@ from synthleak.evidence.fast.pairs import (
     unit_vectors,
 )
 from synthleak.evidence.fast.ragged import Ints
-from synthleak.evidence.fast.release_neighbours import NEIGHBOURS, top_mean
 from synthleak.evidence.observation import Floats, Observation, Targets
 
 TILE = 2048

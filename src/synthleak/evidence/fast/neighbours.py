@@ -7,14 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.evidence.fast.extremes import NEIGHBOURS, top_mean
 from synthleak.evidence.fast.outlier_factor import FittedFactor, fit_factor
 from synthleak.evidence.fast.pairs import ByLength, by_length
-from synthleak.evidence.fast.release_neighbours import (
-    NEIGHBOURS,
-    ReleaseStatistics,
-    release_statistics,
-    top_mean,
-)
+from synthleak.evidence.fast.release_neighbours import ReleaseStatistics, release_statistics
 from synthleak.evidence.observation import Floats, Observation, Targets
 
 LARGE = 4096

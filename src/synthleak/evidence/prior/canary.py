@@ -12,9 +12,9 @@ import numpy as np
 from pydantic import Field
 
 from synthleak.evidence import Arm, Attack, Floats, Observation, Targets, TextSet, attacks
+from synthleak.evidence.fast.extremes import top_mean
 from synthleak.evidence.fast.nearest import top_cosines
 from synthleak.evidence.fast.ngram_model import ngram_logprob
-from synthleak.evidence.fast.release_neighbours import top_mean
 
 _NGRAM = "log p(x) under an add-1 n-gram model of all of O"
 _SIMILARITY = "mean cosine to the nearest texts"

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from synthleak.core.spec import Adjacency
+from synthleak.core.spec_sections import Adjacency
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.epsilon.one_run import audit_delta
 from synthleak.releases.claim import Claim

@@ -1,7 +1,7 @@
 """GPU kernels of a step of many answers to each of many prompts, without adapters.
 
 `answer_cache.py` and `frozen_llama.py` compute the same in plain torch;
-`tests/releases/lm/fleet/test_answer_cache.py` compares them.
+`tests/releases/lm/fleet/test_answer_kernel_check.py` compares them.
 """
 
 # Long signatures are packed, constants on lines of their own.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -20,18 +20,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.releases.lm.fleet.answer_cache import AnswerCache, Heads, Prompts, turn
+from synthleak.releases.lm.fleet.answer_kernel_check import kernel_problems
 from synthleak.releases.lm.fleet.decoding import GROUP, largest_logits
-from synthleak.releases.lm.fleet.kv_cache import BLOCK, whole_blocks
-from synthleak.releases.lm.fleet.packed_model import head_size, plain_llama, stacked
+from synthleak.releases.lm.fleet.kv_cache import whole_blocks
+from synthleak.releases.lm.fleet.llama_layers import head_size, plain_llama, stacked
+from synthleak.releases.lm.fleet.prompt_starts import common_start, distinct_rows
 from synthleak.releases.lm.fleet.sampling import Tokens
 
 log = logging.getLogger(__name__)
-
-TOLERANCE = 0.2
-"""Relative error of the kernels: half precision alone gives a few hundredths, a mistake about 1."""
-
-WORTH = 8
-"""What prompts begin with is read once if that saves one token in this many."""
 
 Steer = Callable[[int, Tensor], None]
 """Changes the states after layer l, in place."""
@@ -62,19 +58,19 @@ class FrozenLlama:
         self.heads = Heads(
             int(config.num_attention_heads), int(config.num_key_value_heads), head_size(config)
         )
-        self._embedding = model.get_input_embeddings().weight
+        self.embedding = model.get_input_embeddings().weight
         self._norm, self._rotary = model.model.norm, model.model.rotary_emb
         self._layers = [_layer(layer) for layer in model.model.layers]
         self.kernels: Any = None
-        self._finder: Any = None
+        self.finder: Any = None
         if use_kernels:
             self._check_kernels()
 
     def _angles(self, positions: int) -> tuple[Tensor, Tensor]:
         """Return cosine and sine of `positions` positions, as the model computes them."""
-        at = torch.arange(positions, device=self._embedding.device)[None]
+        at = torch.arange(positions, device=self.embedding.device)[None]
         half = self.heads.size // 2
-        like = self._embedding.new_empty(0, dtype=torch.float32)
+        like = self.embedding.new_empty(0, dtype=torch.float32)
         cosine, sine = (angle[0, :, :half].contiguous() for angle in self._rotary(like, at))
         return cosine, sine
 
@@ -120,7 +116,7 @@ class FrozenLlama:
             first, which = distinct_rows(table[:, :begin])
             starts = self._room(len(first), begin)
             self._read(table[first], np.full(len(first), begin), 0, starts, tokens_at_once)
-            rows = torch.from_numpy(which).to(self._embedding.device)
+            rows = torch.from_numpy(which).to(self.embedding.device)
             for own, start in zip(kept, starts, strict=True):
                 own[:, :, :, :begin] = start.index_select(1, rows)
         states = self._read(table, lengths, begin, kept, tokens_at_once, steer_at)
@@ -128,7 +124,7 @@ class FrozenLlama:
 
     def _room(self, prompts: int, positions: int) -> list[Tensor]:
         shape = (2, prompts, self.heads.keys, positions, self.heads.size)
-        return [self._embedding.new_zeros(shape) for _ in self._layers]
+        return [self.embedding.new_zeros(shape) for _ in self._layers]
 
     def _read(
         self,
@@ -141,7 +137,7 @@ class FrozenLlama:
     ) -> Tensor:
         """Read prompts from position `begin` on; keys and values before it are in `kept`."""
         angles, states = self._angles(table.shape[1]), []
-        device = self._embedding.device
+        device = self.embedding.device
         start = 0
         while start < len(table):
             wide = int(lengths[start]) - begin
@@ -167,12 +163,12 @@ class FrozenLlama:
 
         Padding is on the right, where no token of a prompt looks.
         """
-        heads, kind, end = self.heads, self._embedding.dtype, begin + wide
+        heads, kind, end = self.heads, self.embedding.dtype, begin + wide
         cosine, sine = (angle[begin:end, None].to(kind) for angle in angles)
         mask = None
         if begin:
             at = torch.arange(end, device=cosine.device)
-            mask = self._embedding.new_zeros(wide, end)
+            mask = self.embedding.new_zeros(wide, end)
             mask.masked_fill_(at > at[begin:, None], -torch.inf)
             mask = mask.repeat(heads.shared, 1)
 
@@ -198,7 +194,7 @@ class FrozenLlama:
         return attend
 
     def _embedded(self, tokens: Tensor) -> Tensor:
-        return self._embedding.index_select(0, tokens)
+        return self.embedding.index_select(0, tokens)
 
     def cache(self, prompts: Prompts, prompt_of: NDArray[np.int64], longest: int) -> AnswerCache:
         """Return the memory of answers to prompts: row r answers `prompt_of[r]`, in order."""
@@ -219,14 +215,14 @@ class FrozenLlama:
         rows, words = logits.shape
         groups = words // GROUP
         half = logits.dtype in (torch.bfloat16, torch.float16) and logits.is_contiguous()
-        if not self._finder or not half or words % GROUP or groups < 2 * k:
+        if not self.finder or not half or words % GROUP or groups < 2 * k:
             return largest_logits(logits, k)
         maxima = logits.view(rows, GROUP, groups).amax(dim=1)
         most = _power(k)
         scratch = torch.empty(rows, 2 * most, dtype=torch.int64, device=logits.device)
         values = torch.empty(rows, k, dtype=torch.int16, device=logits.device)
         tokens = torch.empty(rows, k, dtype=torch.int64, device=logits.device)
-        self._finder.largest[(rows,)](
+        self.finder.largest[(rows,)](
             logits.view(torch.int16), maxima.view(torch.int16), scratch, values, tokens, groups,
             K=k, GROUP=GROUP, GROUPS=_power(groups), MOST=most, num_warps=8,
         )  # fmt: skip
@@ -234,118 +230,22 @@ class FrozenLlama:
 
     def _check_kernels(self) -> None:
         """Use the kernels that this device can run and that agree with torch."""
-        fit = self.heads.size in (32, 64, 128) and self._embedding.dtype != torch.float64
-        on_gpu = self._embedding.device.type == "cuda"
+        fit = self.heads.size in (32, 64, 128) and self.embedding.dtype != torch.float64
+        on_gpu = self.embedding.device.type == "cuda"
         if not fit or not on_gpu or not importlib.util.find_spec("triton"):
             return
-        problems = self.kernel_problems()
+        problems = kernel_problems(self)
         for what, problem in problems.items():
             if problem:
                 log.warning("the kernel of %s does not work here (%s): using torch", what, problem)
         from synthleak.releases.lm.fleet import answer_kernels
 
         self.kernels = None if problems["attention"] else answer_kernels
-        self._finder = None if problems["sampling"] else answer_kernels
-
-    @torch.no_grad()
-    def kernel_problems(self) -> dict[str, str]:
-        """Compare each kernel with torch; say what is wrong with it, or nothing."""
-        found = {}
-        for what, check in (("attention", self._attention_gap), ("sampling", self._largest_gap)):
-            try:
-                gap = check()
-                found[what] = "" if gap < TOLERANCE else f"it is off by {gap:.0%}"
-            except Exception as error:  # a kernel that does not compile or start can raise anything
-                found[what] = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
-            finally:
-                self.kernels = self._finder = None
-        return found
-
-    def _attention_gap(self) -> float:
-        """Return the largest relative error of the last states, in tiles of several sizes."""
-        from synthleak.releases.lm.fleet import answer_kernels
-
-        gaps = []
-        for most in (1, 6, 30):
-            self.kernels = None
-            expected = self._answered(most).double()
-            self.kernels = answer_kernels
-            gap = torch.linalg.vector_norm(self._answered(most).double() - expected)
-            gaps.append(float(gap / torch.linalg.vector_norm(expected)))
-        return float(np.max(gaps))
-
-    def _largest_gap(self) -> float:
-        """Return 0 if the largest of some logits are found, some of which are equal."""
-        from synthleak.releases.lm.fleet import answer_kernels
-
-        generator = torch.Generator().manual_seed(1)
-        words = max(len(self._embedding), 20 * GROUP) // GROUP * GROUP
-        logits = torch.randn(9, words, generator=generator).bfloat16()
-        logits[:3, :5] = -torch.inf
-        logits[3] = 1.0
-        logits[4] -= 10.0
-        logits = logits.to(self._embedding.device)
-        k = min(50, words // GROUP // 2)
-        expected, _ = largest_logits(logits, k)
-        self._finder = answer_kernels
-        values, tokens = self.largest_logits(logits, k)
-        twice = tokens.sort(dim=1).values.diff(dim=1) == 0
-        wrong = (values != expected) | (logits.gather(1, tokens) != values)
-        return float(wrong.sum() + twice.sum())
-
-    def _answered(self, most: int) -> Tensor:
-        """Return the states of answers to prompts of several lengths, some dropped on the way."""
-        count = len(self._embedding)
-        lengths = (70, 33, 32, 7, 1)
-        prompts = [tuple((7 * n + i) % count for i in range(n)) for n in lengths]
-        answers = np.maximum(1, most - np.arange(len(lengths)))
-        prompt_of = np.repeat(np.arange(len(lengths)), answers)
-        cache = self.cache(self.read(prompts, tokens_at_once=200), prompt_of, 4)
-        tokens = torch.arange(len(prompt_of), device=self._embedding.device) % count
-        states = []
-        for step in range(4):
-            states.append(self.step(tokens, cache))
-            if step == 1:
-                left = torch.arange(1, len(tokens), 2, device=tokens.device)
-                cache.keep(left)
-                tokens = tokens[left]
-        return torch.cat(states)
+        self.finder = None if problems["sampling"] else answer_kernels
 
 
 def _power(number: int) -> int:
     return 1 << (number - 1).bit_length()
-
-
-def common_start(table: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
-    """Return how many first tokens of prompts to read once for all that begin with them.
-
-    That is as many as save most, or 0 if they save little; a prompt has a token of its own.
-    """
-    best, most = 0, int(lengths.sum()) // WORTH
-    for place, mixed in enumerate(_hashes(table[:, : int(lengths.min()) - 1]), 1):
-        if place % (BLOCK // 2) == 0:
-            saved = (len(table) - len(np.unique(mixed))) * place
-            if saved > most:
-                best, most = place, saved
-    return best
-
-
-def _hashes(table: NDArray[np.int64]) -> Iterator[NDArray[np.uint64]]:
-    """Yield a hash of the first tokens of every row: of one, of two, and so on."""
-    mixed = np.zeros(len(table), dtype=np.uint64)
-    for column in table.T.astype(np.uint64):
-        mixed = (mixed ^ column) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-        yield mixed
-
-
-def distinct_rows(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where each different row is first, and for every row its number among them."""
-    *_, mixed = _hashes(table)
-    _, first, which = np.unique(mixed, return_index=True, return_inverse=True)
-    if not np.array_equal(table[first][which], table):  # two rows with one hash
-        _, first, which = np.unique(table, axis=0, return_index=True, return_inverse=True)
-    return first, which.reshape(-1)
 
 
 def _layer(layer: Any) -> Layer:

@@ -1,5 +1,7 @@
 """GPU kernels of a packed fleet: what happens between the products with frozen weights.
 
+Attention has its own file, `attention_kernels.py`.
+
 All texts of a step are end to end, sorted by instance. A tile is some rows of one instance, so the
 matrices of its adapter are read in place: no example has its own copy. What an adapter adds to a
 product is added where the product is next read.
@@ -275,7 +277,7 @@ def project(
 
 
 @triton.jit
-def _text(offsets, block, BT: tl.constexpr):
+def text_block(offsets, block, BT: tl.constexpr):
     """Return where a text begins, its length, and the tokens of one of its blocks."""
     text = tl.program_id(0)
     start = tl.load(offsets + text)
@@ -284,206 +286,10 @@ def _text(offsets, block, BT: tl.constexpr):
 
 
 @triton.jit
-def _head(x, start, tokens, length, column, width, D: tl.constexpr):
+def load_columns(x, start, tokens, length, column, width, D: tl.constexpr):
     """Load D columns of a block of tokens."""
     at = (start + tokens).to(tl.int64)[:, None] * width + (column + tl.arange(0, D))[None, :]
     return tl.load(x + at, mask=(tokens < length)[:, None], other=0.0)
-
-
-@triton.jit
-def attend_forward(
-    qkv, offsets, out, logsum, scale,
-    HEADS: tl.constexpr, KEYS: tl.constexpr, HALF: tl.constexpr, BT: tl.constexpr,
-):
-    """Attend within each text, causally; keep the logarithm of each row's sum."""
-    head, block = tl.program_id(1), tl.program_id(2)
-    start, length, tokens = _text(offsets, block, BT)
-    if block * BT < length:
-        width: tl.constexpr = (HEADS + 2 * KEYS) * 2 * HALF
-        key = (HEADS + head // (HEADS // KEYS)) * 2 * HALF
-        q1 = _head(qkv, start, tokens, length, head * 2 * HALF, width, HALF)
-        q2 = _head(qkv, start, tokens, length, head * 2 * HALF + HALF, width, HALF)
-        top = tl.full([BT], float("-inf"), tl.float32)
-        mass = tl.zeros([BT], tl.float32)
-        mixed = tl.zeros([BT, 2 * HALF], tl.float32)
-        for other in range(0, block + 1):
-            seen = other * BT + tl.arange(0, BT)
-            k1 = _head(qkv, start, seen, length, key, width, HALF)
-            k2 = _head(qkv, start, seen, length, key + HALF, width, HALF)
-            v = _head(qkv, start, seen, length, key + KEYS * 2 * HALF, width, 2 * HALF)
-            scores = tl.dot(q1, tl.trans(k1), input_precision="ieee")
-            scores = scale * tl.dot(q2, tl.trans(k2), scores, input_precision="ieee")
-            scores = tl.where(seen[None, :] <= tokens[:, None], scores, float("-inf"))
-            higher = tl.maximum(top, tl.max(scores, axis=1))
-            p = tl.exp(scores - higher[:, None])
-            shrink = tl.exp(top - higher)
-            mass = mass * shrink + tl.sum(p, axis=1)
-            mixed = mixed * shrink[:, None]
-            mixed = tl.dot(p.to(v.dtype), v, mixed, input_precision="ieee")
-            top = higher
-        rows = (start + tokens).to(tl.int64)
-        ok = tokens < length
-        at = (
-            rows[:, None] * (HEADS * 2 * HALF) + (head * 2 * HALF + tl.arange(0, 2 * HALF))[None, :]
-        )
-        tl.store(out + at, (mixed / mass[:, None]).to(out.dtype.element_ty), mask=ok[:, None])
-        tl.store(logsum + rows * HEADS + head, top + tl.log(mass), mask=ok)
-
-
-@triton.jit
-def _slope(
-    slope, inner, live, owner, size, a, start, tokens, length, head,
-    HEADS: tl.constexpr, HALF: tl.constexpr, R: tl.constexpr,
-):
-    """Load the gradient of a head's output, with what the adapter of the next layer adds."""
-    width: tl.constexpr = HEADS * 2 * HALF
-    d = _head(slope, start, tokens, length, head * 2 * HALF, width, 2 * HALF)
-    low = _head(inner, start, tokens, length, 0, R, R)
-    cols = head * 2 * HALF + tl.arange(0, 2 * HALF)
-    matrix = live + tl.load(owner + tl.program_id(0)).to(tl.int64) * size + a
-    tile = tl.load(matrix + tl.arange(0, R)[:, None] * width + cols[None, :])
-    return tl.dot(low, tile, d.to(tl.float32), input_precision="ieee").to(d.dtype)
-
-
-@triton.jit
-def _turn_back(x, y, tokens, length, cosine, sine, HALF: tl.constexpr):
-    """Undo the turn of queries or keys: the transpose of a rotation."""
-    at = tl.where(tokens < length, tokens, 0)[:, None] * HALF + tl.arange(0, HALF)[None, :]
-    c, s = tl.load(cosine + at).to(tl.float32), tl.load(sine + at).to(tl.float32)
-    return x * c + y * s, y * c - x * s
-
-
-@triton.jit
-def attend_queries(
-    qkv, out, logsum, slope, inner, live, owner, offsets, cosine, sine, made, along, size, a, scale,
-    HEADS: tl.constexpr, KEYS: tl.constexpr, HALF: tl.constexpr, R: tl.constexpr, BT: tl.constexpr,
-):
-    """Write the gradient of queries, and what keys and values need of each row.
-
-    That is the gradient of the head's output with the adapter's share, over `slope`, and `along`.
-    """
-    head, block = tl.program_id(1), tl.program_id(2)
-    start, length, tokens = _text(offsets, block, BT)
-    if block * BT < length:
-        width: tl.constexpr = (HEADS + 2 * KEYS) * 2 * HALF
-        key = (HEADS + head // (HEADS // KEYS)) * 2 * HALF
-        q1 = _head(qkv, start, tokens, length, head * 2 * HALF, width, HALF)
-        q2 = _head(qkv, start, tokens, length, head * 2 * HALF + HALF, width, HALF)
-        d = _slope(slope, inner, live, owner, size, a, start, tokens, length, head, HEADS, HALF, R)
-        cols = (head * 2 * HALF + tl.arange(0, 2 * HALF))[None, :]
-        at = (start + tokens).to(tl.int64)[:, None] * (HEADS * 2 * HALF) + cols
-        tl.store(slope + at, d, mask=(tokens < length)[:, None])
-        o = _head(out, start, tokens, length, head * 2 * HALF, HEADS * 2 * HALF, 2 * HALF)
-        rows = (start + tokens).to(tl.int64)
-        ok = tokens < length
-        fall = tl.sum(d.to(tl.float32) * o.to(tl.float32), axis=1)
-        tl.store(along + rows * HEADS + head, fall, mask=ok)
-        most = tl.load(logsum + rows * HEADS + head, mask=ok, other=0.0)
-        g1, g2 = tl.zeros([BT, HALF], tl.float32), tl.zeros([BT, HALF], tl.float32)
-        for other in range(0, block + 1):
-            seen = other * BT + tl.arange(0, BT)
-            k1 = _head(qkv, start, seen, length, key, width, HALF)
-            k2 = _head(qkv, start, seen, length, key + HALF, width, HALF)
-            v = _head(qkv, start, seen, length, key + KEYS * 2 * HALF, width, 2 * HALF)
-            scores = tl.dot(q1, tl.trans(k1), input_precision="ieee")
-            scores = scale * tl.dot(q2, tl.trans(k2), scores, input_precision="ieee")
-            p = tl.where(seen[None, :] <= tokens[:, None], tl.exp(scores - most[:, None]), 0.0)
-            dp = tl.dot(d, tl.trans(v), input_precision="ieee")
-            ds = (scale * p * (dp - fall[:, None])).to(k1.dtype)
-            g1 = tl.dot(ds, k1, g1, input_precision="ieee")
-            g2 = tl.dot(ds, k2, g2, input_precision="ieee")
-        g1, g2 = _turn_back(g1, g2, tokens, length, cosine, sine, HALF)
-        at = rows[:, None] * width + (head * 2 * HALF + tl.arange(0, HALF))[None, :]
-        tl.store(made + at, g1.to(made.dtype.element_ty), mask=ok[:, None])
-        tl.store(made + at + HALF, g2.to(made.dtype.element_ty), mask=ok[:, None])
-
-
-@triton.jit
-def attend_keys(
-    qkv, logsum, slope, offsets, cosine, sine, made, along, scale,
-    HEADS: tl.constexpr, KEYS: tl.constexpr, HALF: tl.constexpr, BT: tl.constexpr,
-):
-    """Write the gradients of keys and values, added up over the queries that share them."""
-    group, block = tl.program_id(1), tl.program_id(2)
-    start, length, seen = _text(offsets, block, BT)
-    if block * BT < length:
-        width: tl.constexpr = (HEADS + 2 * KEYS) * 2 * HALF
-        key = (HEADS + group) * 2 * HALF
-        k1 = _head(qkv, start, seen, length, key, width, HALF)
-        k2 = _head(qkv, start, seen, length, key + HALF, width, HALF)
-        v = _head(qkv, start, seen, length, key + KEYS * 2 * HALF, width, 2 * HALF)
-        g1, g2 = tl.zeros([BT, HALF], tl.float32), tl.zeros([BT, HALF], tl.float32)
-        gv = tl.zeros([BT, 2 * HALF], tl.float32)
-        for head in range(group * (HEADS // KEYS), (group + 1) * (HEADS // KEYS)):
-            for other in range(block, tl.cdiv(length, BT)):
-                tokens = other * BT + tl.arange(0, BT)
-                ok = tokens < length
-                q1 = _head(qkv, start, tokens, length, head * 2 * HALF, width, HALF)
-                q2 = _head(qkv, start, tokens, length, head * 2 * HALF + HALF, width, HALF)
-                column = head * 2 * HALF
-                d = _head(slope, start, tokens, length, column, HEADS * 2 * HALF, 2 * HALF)
-                at = (start + tokens).to(tl.int64) * HEADS + head
-                most = tl.load(logsum + at, mask=ok, other=0.0)
-                fall = tl.load(along + at, mask=ok, other=0.0)
-                scores = tl.dot(q1, tl.trans(k1), input_precision="ieee")
-                scores = scale * tl.dot(q2, tl.trans(k2), scores, input_precision="ieee")
-                visible = ok[:, None] & (seen[None, :] <= tokens[:, None])
-                p = tl.where(visible, tl.exp(scores - most[:, None]), 0.0)
-                gv = tl.dot(tl.trans(p.to(v.dtype)), d, gv, input_precision="ieee")
-                dp = tl.dot(d, tl.trans(v), input_precision="ieee")
-                ds = tl.trans((scale * p * (dp - fall[:, None])).to(q1.dtype))
-                g1 = tl.dot(ds, q1, g1, input_precision="ieee")
-                g2 = tl.dot(ds, q2, g2, input_precision="ieee")
-        g1, g2 = _turn_back(g1, g2, seen, length, cosine, sine, HALF)
-        ok = (seen < length)[:, None]
-        rows = (start + seen).to(tl.int64)[:, None] * width + key
-        at = rows + tl.arange(0, HALF)[None, :]
-        tl.store(made + at, g1.to(made.dtype.element_ty), mask=ok)
-        tl.store(made + at + HALF, g2.to(made.dtype.element_ty), mask=ok)
-        at = rows + (KEYS * 2 * HALF + tl.arange(0, 2 * HALF))[None, :]
-        tl.store(made + at, gv.to(made.dtype.element_ty), mask=ok)
-
-
-@triton.jit(do_not_specialize=["position"])
-def attend_next(
-    qkv, keys, values, slot, out, position, room, scale,
-    HEADS: tl.constexpr, KEYS: tl.constexpr, HALF: tl.constexpr, G: tl.constexpr, BT: tl.constexpr,
-):
-    """Write one position of keys and values down, and attend from it to all before it.
-
-    The queries that share a key are the first rows of a tile of G.
-    """
-    row, group = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    width: tl.constexpr = (HEADS + 2 * KEYS) * 2 * HALF
-    shared: tl.constexpr = HEADS // KEYS
-    cols, member = tl.arange(0, 2 * HALF), tl.arange(0, G)
-    base = qkv + row * width
-    k = tl.load(base + (HEADS + group) * 2 * HALF + cols)
-    v = tl.load(base + (HEADS + KEYS + group) * 2 * HALF + cols)
-    home = (tl.load(slot + row).to(tl.int64) * KEYS + group) * room * 2 * HALF
-    tl.store(keys + home + position * 2 * HALF + cols, k)
-    tl.store(values + home + position * 2 * HALF + cols, v)
-    heads = ((group * shared + member) * 2 * HALF)[:, None] + cols[None, :]
-    q = tl.load(base + heads, mask=(member < shared)[:, None], other=0.0)
-    own = scale * tl.sum(q.to(tl.float32) * k.to(tl.float32)[None, :], axis=1)
-    top, mass = own, tl.full([G], 1.0, tl.float32)
-    mixed = tl.zeros([G, 2 * HALF], tl.float32) + v.to(tl.float32)[None, :]
-    for start in range(0, position, BT):
-        seen = start + tl.arange(0, BT)
-        past = (seen < position)[:, None]
-        at = home + seen[:, None] * 2 * HALF + cols[None, :]
-        before = tl.load(keys + at, mask=past, other=0.0)
-        scores = scale * tl.dot(q, tl.trans(before), input_precision="ieee")
-        scores = tl.where((seen < position)[None, :], scores, float("-inf"))
-        higher = tl.maximum(top, tl.max(scores, axis=1))
-        p = tl.exp(scores - higher[:, None])
-        shrink = tl.exp(top - higher)
-        mass = mass * shrink + tl.sum(p, axis=1)
-        old = tl.load(values + at, mask=past, other=0.0)
-        mixed = tl.dot(p.to(old.dtype), old, mixed * shrink[:, None], input_precision="ieee")
-        top = higher
-    made = (mixed / mass[:, None]).to(out.dtype.element_ty)
-    tl.store(out + row * HEADS * 2 * HALF + heads, made, mask=(member < shared)[:, None])
 
 
 @triton.jit(do_not_specialize=["row", "texts"])
@@ -497,7 +303,7 @@ def squares(
     `low`. SHARES programs divide the columns of a part, and each writes its sum.
     """
     part, share = tl.program_id(1), tl.program_id(2)
-    start, length, _ = _text(offsets, 0, BT)
+    start, length, _ = text_block(offsets, 0, BT)
     begin = tl.where(part == 0, s0, tl.where(part == 1, s1, s2))
     end = tl.where(part == 0, s1, tl.where(part == 1, s2, s3))
     begin += share * BN
@@ -507,7 +313,7 @@ def squares(
     u = _low(low, rows, tokens < length, part * W, narrow, USED, W)
     if length <= BT:  # most texts are short: their low ranks are read once
         for c in tl.range(begin, end, SHARES * BN, num_stages=AHEAD):
-            v = _head(wide, start, tokens, length, c, width, BN)
+            v = load_columns(wide, start, tokens, length, c, width, BN)
             acc = tl.dot(tl.trans(u), v, input_precision="ieee")
             total += acc * acc
     else:
@@ -517,7 +323,7 @@ def squares(
                 later = t + tokens
                 rows = (start + later).to(tl.int64)
                 u = _low(low, rows, later < length, part * W, narrow, USED, W)
-                v = _head(wide, start, later, length, c, width, BN)
+                v = load_columns(wide, start, later, length, c, width, BN)
                 acc = tl.dot(tl.trans(u), v, acc, input_precision="ieee")
             total += acc * acc
     at = ((row + part) * SHARES + share) * texts + tl.program_id(0)
@@ -554,7 +360,7 @@ def add_sums(
             u = _low(low, rows.to(tl.int64), real, part * W, narrow, USED, W)
             w = tl.load(weight + rows, mask=real, other=0.0)
             u = (u.to(tl.float32) * w[:, None]).to(u.dtype)
-            v = _head(wide, t, tl.arange(0, BT), end - t, c, width, BN)
+            v = load_columns(wide, t, tl.arange(0, BT), end - t, c, width, BN)
             acc = tl.dot(tl.trans(u), v, acc, input_precision="ieee")
         at += instance.to(tl.int64) * size
         ok = (rank < USED)[:, None]

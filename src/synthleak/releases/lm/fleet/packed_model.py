@@ -8,7 +8,8 @@ computes the same faster, for four reasons:
 - no gradient of a single example is stored: a first pass over every layer's inputs and gradients
   computes each text's norm, a second adds up the texts of an instance, each with its clipping
   factor;
-- everything between two products with frozen weights is one kernel (`kernels.py`).
+- everything between two products with frozen weights is one kernel (`kernels.py`, and
+  `attention_kernels.py`).
 
 A text's gradient does not depend on the other texts, except for its rows in the products with
 frozen weights.
@@ -16,18 +17,17 @@ frozen weights.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from synthleak.releases.lm.fleet.adapters import Adapters, FleetLinear, Slot
+from synthleak.releases.lm.fleet.adapters import Adapters, FleetLinear
+from synthleak.releases.lm.fleet.llama_layers import Group, Layer, head_size, stacked, tile_of
 from synthleak.releases.lm.fleet.loss import loss_gradients
 from synthleak.releases.lm.fleet.packs import EIGHTHS, ROWS, Pack
 
@@ -35,7 +35,7 @@ OPTIONS: dict[str, dict[str, int]] = {
     "attend_next": {"num_warps": 2, "num_stages": 1},
     "squares": {"num_warps": 2},
 }
-"""Compiler options of kernels, where Triton's defaults are not the fastest."""
+"""Compiler options of kernels by name, where Triton's defaults are not the fastest."""
 
 LONG = 128
 """Attention within texts that can be longer than this takes blocks of 64 tokens, else of 32."""
@@ -47,110 +47,6 @@ Factors = Callable[[Tensor], Tensor]
 """Maps the norms of texts to the factors of their gradients."""
 
 
-@dataclass(frozen=True)
-class Group:
-    """Linear layers that share an input: their weights as one, and their adapters' slots."""
-
-    weight: Tensor
-    slots: tuple[Slot, ...]
-
-    @property
-    def bounds(self) -> list[int]:
-        """The bounds of each layer's outputs: four numbers, the last repeated."""
-        ends = [0]
-        for slot in self.slots:
-            ends.append(ends[-1] + slot.outputs)
-        return [*ends, *ends[-1:] * 2][:4]
-
-    @property
-    def below(self) -> list[int]:
-        """The start of each A: three numbers."""
-        return [*(slot.start for slot in self.slots), 0, 0][:3]
-
-    @property
-    def above(self) -> list[int]:
-        """The start of each B: three numbers."""
-        return [*(slot.middle for slot in self.slots), 0, 0][:3]
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One layer of the decoder."""
-
-    qkv: Group
-    o: Group
-    both: Group
-    down: Group
-    first: Any
-    second: Any
-
-    def pairs(self, own: Any) -> Iterator[tuple[Group, Tensor, Tensor, Tensor, Tensor]]:
-        """Yield (group, its input, input times A, its gradient, gradient times B)."""
-        yield self.qkv, own.h1, own.i_qkv, own.g_qkv, own.d_qkv
-        yield self.o, own.o, own.i_o, own.g1, own.d_o
-        yield self.both, own.h2, own.i_both, own.both, own.d_both
-        yield self.down, own.z, own.i_down, own.g2, own.d_down
-
-
-def stacked(layers: Sequence[FleetLinear]) -> Tensor:
-    """Stack weights into one matrix; each layer's weight becomes a view of its part.
-
-    Weights that were stacked before stay where they are.
-    """
-    first = layers[0].weight.data
-    if len(layers) == 1:
-        return first
-    sizes = [layer.weight.numel() for layer in layers]
-    ends = [first.data_ptr() + first.element_size() * sum(sizes[:n]) for n in range(len(sizes))]
-    shape = (sum(layer.outputs for layer in layers), layers[0].inputs)
-    room = first.untyped_storage().nbytes() // first.element_size() - first.storage_offset()
-    if [layer.weight.data_ptr() for layer in layers] == ends and room >= sum(sizes):
-        return first.as_strided(shape, (shape[1], 1))
-    weight = torch.cat([layer.weight.data for layer in layers])
-    parts = weight.split([layer.outputs for layer in layers])
-    for layer, part in zip(layers, parts, strict=True):
-        layer.weight.data = part
-    return weight
-
-
-def packable(model: Any, rank: int) -> bool:
-    """Say whether this is a Llama with suitable dimensions on a GPU, and Triton is installed."""
-    if not plain_llama(model) or not importlib.util.find_spec("triton"):
-        return False
-    config = model.config
-    sides = head_size(config) in (32, 64, 128) and rank in (16, 32, 64) and tile_of(config) > 0
-    return sides and model.device.type == "cuda"
-
-
-def plain_llama(model: Any) -> bool:
-    """Say whether this is a Llama as `PackedModel` and `FrozenLlama` write it out."""
-    if type(model).__name__ != "LlamaForCausalLM":
-        return False
-    config = model.config
-    plain = config.hidden_act == "silu" and not config.attention_bias and not config.mlp_bias
-    rope = getattr(config, "rope_parameters", None) or {}
-    return plain and rope.get("rope_type", "default") in ("default", "linear", "llama3")
-
-
-def head_size(config: Any) -> int:
-    """Return the width of one head."""
-    return int(
-        getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    )
-
-
-def tile_of(config: Any) -> int:
-    """Return the columns of a tile, 64 or 32: what divides all sides; 0 if neither does."""
-    size = head_size(config)
-    sides = (
-        config.hidden_size,
-        config.intermediate_size,
-        config.num_attention_heads * size,
-        config.num_key_value_heads * size,
-    )
-    return next((tile for tile in (64, 32) if not any(side % tile for side in sides)), 0)
-
-
 class PackedModel:
     """A backbone of Llama's kind with a fleet's adapters.
 
@@ -160,10 +56,10 @@ class PackedModel:
     """
 
     def __init__(self, model: Any, adapters: Adapters, longest: int) -> None:
-        from synthleak.releases.lm.fleet import kernels
+        from synthleak.releases.lm.fleet import attention_kernels, kernels
 
         config = model.config
-        self._kernels = kernels
+        self._kernels, self._attention = kernels, attention_kernels
         self.adapters = adapters
         self.head = model.get_output_embeddings().weight
         self.heads, self.keys = config.num_attention_heads, config.num_key_value_heads
@@ -232,13 +128,12 @@ class PackedModel:
             for name, width in widths.items()
         }
 
-    def _launch(self, name: str, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
+    def _launch(self, kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
         """Launch a kernel; constants that all kernels share are filled in by name."""
-        kernel = getattr(self._kernels, name)
         shared = {"HEADS": self.heads, "KEYS": self.keys, "HALF": self.size // 2}
         shared |= {"R": self._rank, "BM": ROWS, "BN": self._tile}
         constants |= {key: shared[key] for key in shared if key in kernel.arg_names}
-        constants |= OPTIONS.get(name, {})
+        constants |= OPTIONS.get(kernel.__name__, {})
         if self._compiling:
             kernel.warmup(*args, grid=grid, **constants)
         else:
@@ -376,8 +271,9 @@ class PackedModel:
                     (inner, g, stack, scale**2, group.bounds, rank),
                 ):
                     self._launch(
-                        "squares", (texts, parts, SHARES), low, wide, pack.offsets, found, row,
-                        texts, factor, *bounds, low.shape[1], wide.shape[1],
+                        self._kernels.squares, (texts, parts, SHARES),
+                        low, wide, pack.offsets, found, row, texts, factor, *bounds,
+                        low.shape[1], wide.shape[1],
                         USED=used, W=_power(used), SHARES=SHARES, BT=32,
                     )
                     row += parts
@@ -393,7 +289,7 @@ class PackedModel:
                     (inner, g, scale, group.above, rank, False),
                 ):
                     self._launch(
-                        "add_sums", (wide.shape[1] // self._tile, len(total)),
+                        self._kernels.add_sums, (wide.shape[1] // self._tile, len(total)),
                         low, wide, weight, pack.spans, total, total.shape[1], factor,
                         *group.bounds[1:3], *places, low.shape[1], wide.shape[1],
                         USED=used, W=_power(used), STACK=stack, BT=64,
@@ -406,10 +302,10 @@ class PackedModel:
         """Finish the product y of the layer above, add it, normalise, begin the layer below."""
         adapters, stack = self.adapters, len(below.slots) if below else 0
         self._launch(
-            "norm_forward", (len(tiles),), before, y, inner, adapters.live, tiles, norm.weight,
-            *out, adapters.size, above.above[0] if above else 0,
-            *(below.below if below else (0, 0, 0)), adapters.scale, norm.tiny,
-            WIDTH=self._hidden, ADD=above is not None, STACK=stack,
+            self._kernels.norm_forward, (len(tiles),),
+            before, y, inner, adapters.live, tiles, norm.weight, *out, adapters.size,
+            above.above[0] if above else 0, *(below.below if below else (0, 0, 0)),
+            adapters.scale, norm.tiny, WIDTH=self._hidden, ADD=above is not None, STACK=stack,
             W=_power(max(stack, 1) * self._rank),
         )
 
@@ -426,8 +322,9 @@ class PackedModel:
         x, spread, g, d, past = inputs
         adapters, stack = self.adapters, len(below.slots) if below else 0
         self._launch(
-            "norm_backward", (len(tiles),), g, d, adapters.live, tiles, x, spread, norm.weight,
-            g if past is None else past, *out, adapters.size, above.above[0],
+            self._kernels.norm_backward, (len(tiles),),
+            g, d, adapters.live, tiles, x, spread, norm.weight, g if past is None else past,
+            *out, adapters.size, above.above[0],
             *(below.below if below else (0, 0, 0)), adapters.scale,
             WIDTH=self._hidden, ADD=past is not None, STACK=stack,
             W=_power(max(stack, 1) * self._rank),
@@ -436,24 +333,25 @@ class PackedModel:
     def _gate(self, tiles: Tensor, own: Any, layer: Layer) -> None:
         adapters = self.adapters
         self._launch(
-            "gate_forward", (len(tiles),), own.both, own.i_both, adapters.live, tiles, own.z,
-            own.i_down, adapters.size, *layer.both.above[:2], layer.down.below[0], adapters.scale,
-            WIDTH=self._inner,
+            self._kernels.gate_forward, (len(tiles),),
+            own.both, own.i_both, adapters.live, tiles, own.z, own.i_down, adapters.size,
+            *layer.both.above[:2], layer.down.below[0], adapters.scale, WIDTH=self._inner,
         )
 
     def _gate_back(self, tiles: Tensor, g: Tensor, own: Any, layer: Layer) -> None:
         adapters = self.adapters
         self._launch(
-            "gate_backward", (len(tiles),), g, own.d_down, own.both, own.i_both, adapters.live,
-            tiles, own.d_both, adapters.size, *layer.both.above[:2], layer.down.below[0],
-            adapters.scale, WIDTH=self._inner,
+            self._kernels.gate_backward, (len(tiles),),
+            g, own.d_down, own.both, own.i_both, adapters.live, tiles, own.d_both, adapters.size,
+            *layer.both.above[:2], layer.down.below[0], adapters.scale, WIDTH=self._inner,
         )
 
     def _turn(self, tiles: Tensor, position: Tensor, own: Any, group: Group) -> None:
         adapters = self.adapters
         self._launch(
-            "turn", (len(tiles), self.heads + 2 * self.keys), own.qkv, own.i_qkv, adapters.live,
-            tiles, position, *self._angles, adapters.size, *group.above, adapters.scale,
+            self._kernels.turn, (len(tiles), self.heads + 2 * self.keys),
+            own.qkv, own.i_qkv, adapters.live, tiles, position, *self._angles, adapters.size,
+            *group.above, adapters.scale,
         )
 
     def _project(
@@ -463,26 +361,28 @@ class PackedModel:
         """Multiply `width` columns of x, from `skip` on, by each row's own A (`below`) or B."""
         adapters = self.adapters
         self._launch(
-            "project", (len(tiles),), x, adapters.live, tiles, out, adapters.size, start,
-            1.0 if below else adapters.scale, skip, column, x.shape[1], width, out.shape[1],
-            A=below,
+            self._kernels.project, (len(tiles),),
+            x, adapters.live, tiles, out, adapters.size, start, 1.0 if below else adapters.scale,
+            skip, column, x.shape[1], width, out.shape[1], A=below,
         )
 
     def _attend(self, pack: Pack, own: Any) -> None:
         grid = len(pack.offsets) - 1, self.heads, self._blocks
         inputs = own.qkv, pack.offsets, own.o, own.logsum, self.size**-0.5
-        self._launch("attend_forward", grid, *inputs, **self._block)
+        self._launch(self._attention.attend_forward, grid, *inputs, **self._block)
 
     def _attend_back(self, pack: Pack, own: Any, shared: Any, start: int) -> None:
         texts, adapters = len(pack.offsets) - 1, self.adapters
         self._launch(
-            "attend_queries", (texts, self.heads, self._blocks), own.qkv, own.o, own.logsum,
-            shared.g_o, own.d_o, adapters.live, pack.owner, pack.offsets, *self._angles,
-            own.g_qkv, shared.along, adapters.size, start, self.size**-0.5, **self._block,
+            self._attention.attend_queries, (texts, self.heads, self._blocks),
+            own.qkv, own.o, own.logsum, shared.g_o, own.d_o, adapters.live, pack.owner,
+            pack.offsets, *self._angles, own.g_qkv, shared.along, adapters.size, start,
+            self.size**-0.5, **self._block,
         )
         self._launch(
-            "attend_keys", (texts, self.keys, self._blocks), own.qkv, own.logsum, shared.g_o,
-            pack.offsets, *self._angles, own.g_qkv, shared.along, self.size**-0.5, **self._block,
+            self._attention.attend_keys, (texts, self.keys, self._blocks),
+            own.qkv, own.logsum, shared.g_o, pack.offsets, *self._angles, own.g_qkv, shared.along,
+            self.size**-0.5, **self._block,
         )
 
     def attend_next(
@@ -490,8 +390,9 @@ class PackedModel:
     ) -> None:
         """Attend from one new position of every row to all before it, kept in `keys`, `values`."""
         self._launch(
-            "attend_next", (len(slot), self.keys), own.qkv, keys, values, slot, own.o, position,
-            keys.shape[2], self.size**-0.5, G=max(16, _power(self.heads // self.keys)), BT=32,
+            self._attention.attend_next, (len(slot), self.keys),
+            own.qkv, keys, values, slot, own.o, position, keys.shape[2], self.size**-0.5,
+            G=max(16, _power(self.heads // self.keys)), BT=32,
         )
 
 

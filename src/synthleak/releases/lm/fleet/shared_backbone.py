@@ -15,8 +15,9 @@ from synthleak.releases.lm.backbone import Backbone, load_backbone
 from synthleak.releases.lm.fleet.adapters import Adapters, FleetLinear, convert
 from synthleak.releases.lm.fleet.decoding import Decoding
 from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama
+from synthleak.releases.lm.fleet.llama_layers import packable, plain_llama
 from synthleak.releases.lm.fleet.memory import Fleet, Shape
-from synthleak.releases.lm.fleet.packed_model import PackedModel, packable, plain_llama
+from synthleak.releases.lm.fleet.packed_model import PackedModel
 from synthleak.releases.lm.fleet.packed_sampling import PackedSampler
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer
 from synthleak.releases.lm.fleet.sampling import Sampler

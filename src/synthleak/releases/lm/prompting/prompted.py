@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 from synthleak.core.engine.progress import span, tell
 from synthleak.core.errors import UserError
 from synthleak.core.identity import digest
-from synthleak.core.spec import EncoderSection
+from synthleak.core.spec_sections import EncoderSection
 from synthleak.corpus.corpus import Labels
 from synthleak.encoders.encoder import Encoder, encoders
 from synthleak.releases.lm.generator import LanguageModel
