@@ -152,6 +152,32 @@ def test_exit_codes_for_pipelines(out: Path) -> None:
     assert type_in("verify", out.parent, cwd=out.parent).returncode == 2
 
 
+@pytest.mark.parametrize("name", ["run/sign-off.html", "filed.md"])
+def test_results_that_are_not_those_that_were_signed_are_found(out: Path, name: str) -> None:
+    page = out.parent / name
+    named = None if page.parent == out else page
+    open_run(out).sign_off(page)
+    assert outcomes(verify(out, signed=named))["sign-off"] == VERIFIED
+    purge(out)
+    (said,) = [f for f in verify(out, signed=named).findings if f.what == "sign-off"]
+    assert said.outcome == VERIFIED and "written again since: manifest.json" in said.detail
+    more = tiny_spec(game=GAME, generator=[{"kind": "ngram", "epsilon": [4, 1]}])
+    run(LoadedSpec(parse_spec(more)), out, extend=True, runtime=ONE)
+    found = verify(out, signed=named)
+    assert differing(found) == ["sign-off"]
+    typed = ["verify", out, *(["--signed", page] if named else [])]
+    assert type_in(*typed, cwd=out.parent).returncode == 1
+
+
+def test_a_page_that_is_no_sign_off_is_refused(out: Path) -> None:
+    assert "sign-off" not in outcomes(verify(out))
+    for page in (out / "report.html", out / "none.md"):
+        with pytest.raises(UserError, match=r"sign-off with hashes|cannot be read"):
+            verify(out, signed=page)
+    (out / "sign-off.html").write_text("of an earlier version")
+    assert outcomes(verify(out))["sign-off"] == UNCHECKED
+
+
 def test_a_purge_removes_texts_and_leaves_an_audit_that_verifies(out: Path) -> None:
     texts = {r.text for cell in open_run(out).setup.cells for r in open_run(out).release(cell, 0)}
     open_run(out).write_report(include_text=True)

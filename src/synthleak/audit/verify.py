@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import synthleak
-from synthleak.audit.folder import RESULTS, RunFolder
+from synthleak.audit.folder import MANIFEST, REPORT, RESULTS, SIGN_OFF, RunFolder
 from synthleak.audit.manifest import ManifestError
 from synthleak.audit.replay import replayed
 from synthleak.audit.resolved_spec import changes
@@ -39,6 +40,7 @@ from synthleak.core.identity import digest
 from synthleak.core.places import Place, place
 from synthleak.core.plugins import check_trusted, trusting
 from synthleak.core.store import MemoryStore, StagedStore, Store, damaged_in, name_of
+from synthleak.report.sign_off import signed_hashes
 
 _REMADE = ("pool/", "written/", "plan/")
 
@@ -53,12 +55,18 @@ class Remaking(StagedStore):
 
 
 def verify(
-    out: Place | str, *, replay: int = 0, draw: int = 0, trust_plugins: bool = False
+    out: Place | str,
+    *,
+    replay: int = 0,
+    draw: int = 0,
+    signed: Path | str | None = None,
+    trust_plugins: bool = False,
 ) -> Verification:
     """Check a finished audit and its provenance; make `replay` of its units again. Writes nothing.
 
-    Raises `UserError` if there is no finished audit, or if its records cannot be read and units are
-    to be made again.
+    `signed` is a sign-off that was filed: are spec and tables still those that it names? Without
+    it, the one in the folder is compared if it is there. Raises `UserError` if there is no finished
+    audit, if `signed` is no sign-off, or if records cannot be read and units are to be made again.
     """
     folder = RunFolder(place(out))
     try:
@@ -70,6 +78,7 @@ def verify(
     if manifest["findings"] is None:
         raise UserError("the audit is not finished", str(out), "finish it with `run` first")
     found = [_provenance(manifest), _files(folder), _store(folder), *_purged(folder, manifest)]
+    found += _signed(folder, signed)
     try:
         loaded = folder.spec()
     except StoreError as error:
@@ -133,6 +142,26 @@ def _purged(folder: RunFolder, manifest: dict[str, Any]) -> list[Finding]:
     said = manifest["purged"]
     counts = ", ".join(f"{count:,} {what}" for what, count in said["removed"].items())
     return [Finding("purged", UNCHECKED, f"{counts} were removed on {said['at'][:10]}")]
+
+
+def _signed(folder: RunFolder, page: Path | str | None) -> list[Finding]:
+    """Compare spec and tables with a sign-off; manifest and report may be written again."""
+    filed = folder.root / SIGN_OFF if page is None else Path(page)
+    if page is None and not filed.is_file():
+        return []
+    try:
+        noted = signed_hashes(filed.read_bytes().decode(errors="replace"))
+    except OSError as error:
+        raise UserError(f"cannot be read ({error.strerror})", str(filed)) from error
+    if not noted and page is not None:
+        raise UserError("no sign-off with hashes", str(filed), "name one made by `report`")
+    if not noted:
+        return [Finding("sign-off", UNCHECKED, "the page names no hashes")]
+    now = folder.provenance().hashes
+    differing = [name for name, value in noted.items() if now.get(name) != value]
+    fixed = [name for name in differing if name not in (MANIFEST, REPORT)]
+    since = f"; written again since: {', '.join(differing)}" if differing else ""
+    return [compared("sign-off", fixed, f"spec and tables are those that were signed{since}")]
 
 
 def _identity(setup: Setup, manifest: dict[str, Any]) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
@@ -24,28 +25,37 @@ from synthleak.core.places import Place
 @click.option(
     "--draw", type=click.IntRange(min=0), help="Draw the units of an earlier verification again."
 )
+@click.option(
+    "--signed",
+    metavar="PAGE",
+    type=click.Path(path_type=Path),
+    help="Compare with a sign-off that was filed. [default: DIR/sign-off.html, if it is there]",
+)
 @trust_option
 @json_option
-def verify(folder: Place, replay: int, draw: int | None, as_json: bool) -> None:
+def verify(
+    folder: Place, replay: int, draw: int | None, signed: Path | None, as_json: bool
+) -> None:
     """Verify the finished audit in DIR: spec, versions, seeds, hashes and tables. Writes nothing.
 
     Files are compared with their hashes; pools and plans are drawn again from the seed, and tables
-    made again from the stored evidence. With --replay, K units are made again and compared byte by
-    byte. Language models give other bytes on other machines, so only key, claim and shape of their
-    releases are compared. Exit code 0 if nothing differs, 1 if something does, 2 if DIR is not a
-    finished audit.
+    made again from the stored evidence. Spec and tables are compared with the sign-off. With
+    --replay, K units are made again and compared byte by byte. Language models give other bytes on
+    other machines, so only key, claim and shape of their releases are compared. Exit code 0 if
+    nothing differs, 1 if something does, 2 if DIR is not a finished audit.
 
     \b
     Examples:
       synthleak verify runs/audit
       synthleak verify runs/audit --replay 20
+      synthleak verify runs/audit --signed filed/2026-11.md
     """
     import secrets
 
     from synthleak.audit.verify import verify as verify_run
 
     draw = secrets.randbelow(2**31) if draw is None else draw
-    found = verify_run(folder, replay=replay, draw=draw)
+    found = verify_run(folder, replay=replay, draw=draw, signed=signed)
     if as_json:
         print_json({"verified": found.verified, **asdict(found)})
     else:

@@ -58,6 +58,14 @@ def render_sign_off(
     return templates.get_template("sign_off.md").render(**shown).encode() + b"\n"
 
 
+def signed_hashes(page: str) -> dict[str, str]:
+    """Return the hashes that stand on a sign-off, by file; none if it is another page."""
+    rows = {
+        name: re.search(rf"{re.escape(name)}\b.*?\b([0-9a-f]{{64}})\b", page) for name in LISTED
+    }
+    return {name: row.group(1) for name, row in rows.items() if row}
+
+
 def _content(results: Results, provenance: Provenance) -> dict[str, Any]:
     material = material_of(results, figures=False)
     numbers = Numbers(material)

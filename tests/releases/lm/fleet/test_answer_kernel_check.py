@@ -89,6 +89,15 @@ def test_kernels_that_fail_are_not_used(
     assert "sampling does not work here (KeyError: 'a')" in caplog.text
 
 
+def test_kernels_that_cannot_be_imported_are_not_needed(
+    on_gpu: FrozenLlama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(fleet, "answer_kernels", raising=False)
+    monkeypatch.setitem(sys.modules, "synthleak.releases.lm.fleet.answer_kernels", None)
+    on_gpu._check_kernels()
+    assert on_gpu.kernels is None and on_gpu.finder is None
+
+
 @pytest.mark.parametrize(("gap", "problem"), [(0.05, ""), (0.15, "it is off by 15%")])
 def test_rounding_passes_and_a_small_mistake_does_not(
     on_gpu: FrozenLlama, gap: float, problem: str, monkeypatch: pytest.MonkeyPatch
