@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from support.oracles.planted import Ground, Planted, raised
 from synthleak.analyses.analysis import (
@@ -43,6 +44,18 @@ class Pair:
 
     name: str
     value: object
+
+
+def test_the_number_of_threads_changes_no_digit() -> None:
+    """Sums of several threads differ in the last bits, and `verify` compares bytes."""
+
+    def threads(study: Study) -> list[Pair]:
+        return [Pair(found["prefix"], found["num_threads"]) for found in threadpool_info()]
+
+    with threadpool_limits(limits=2):
+        rows = Analysis("threads", 1, Pair, threads).rows(tiny_study())
+        assert {found["num_threads"] for found in threadpool_info()} == {2}
+    assert rows and {row.value for row in rows if isinstance(row, Pair)} == {1}
 
 
 def test_a_broken_analysis_is_refused_with_a_reason() -> None:

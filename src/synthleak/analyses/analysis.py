@@ -29,6 +29,7 @@ from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.core.cell import Cell, CellColumns
 from synthleak.core.errors import ContractError, UserError
 from synthleak.core.registry import Registry
+from synthleak.core.threads import single_threaded
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -123,7 +124,8 @@ class Analysis:
     def outcome(self, study: Study) -> Outcome:
         """Run it and check the type of its rows; return them, or what it needs."""
         try:
-            rows = tuple(self.analyse(study))
+            with single_threaded():
+                rows = tuple(self.analyse(study))
         except Unavailable as reason:
             return Outcome(self.name, (), str(reason))
         for row in rows:

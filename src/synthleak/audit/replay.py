@@ -31,6 +31,7 @@ from synthleak.core.cell import Cell
 from synthleak.core.errors import MissingExtra, UserError
 from synthleak.core.seeds import stream
 from synthleak.core.store import StagedStore, name_of
+from synthleak.core.threads import single_threaded
 from synthleak.encoders.encoder import dump_array
 from synthleak.evidence.family import Family
 from synthleak.evidence.table import look
@@ -43,8 +44,6 @@ Unit = Callable[[], Finding]
 
 def replayed(setup: Setup, count: int, draw: int, trust: bool) -> list[Finding]:
     """Make some units again: releases, evidence and measurements in turn, each drawn at random."""
-    from threadpoolctl import threadpool_limits
-
     setup = replace(setup, store=StagedStore(setup.store))
     kinds = [
         _drawn([*_release_units(setup, trust)], draw, "releases"),
@@ -52,7 +51,7 @@ def replayed(setup: Setup, count: int, draw: int, trust: bool) -> list[Finding]:
         _drawn([*_measurement_units(setup)], draw, "measurements"),
     ]
     turns = [unit for unit in chain.from_iterable(zip_longest(*kinds)) if unit is not None]
-    with threadpool_limits(limits=1):  # as they were made: sums then add in one order
+    with single_threaded():  # as they were made
         return [unless_damaged("unit", unit) for unit in turns[:count]]
 
 

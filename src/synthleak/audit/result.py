@@ -43,6 +43,7 @@ from synthleak.core.errors import MissingExtra, UserError
 from synthleak.core.places import Place, place
 from synthleak.core.plugins import check_trusted
 from synthleak.core.store import StagedStore
+from synthleak.core.threads import single_threaded
 from synthleak.core.validation import nearest
 from synthleak.core.verdict import NAMED
 from synthleak.evidence.table import Evidence
@@ -314,7 +315,8 @@ class Audit:
     @cached_property
     def results(self) -> Results:
         """All results as plain data: what tables, page, figures and comparisons are made from."""
-        return results_of(self)
+        with single_threaded():
+            return results_of(self)
 
     @cached_property
     def tables(self) -> dict[str, Table]:

@@ -65,8 +65,9 @@ def verify(
     """Check a finished audit and its provenance; make `replay` of its units again. Writes nothing.
 
     `signed` is a sign-off that was filed: are spec and tables still those that it names? Without
-    it, the one in the folder is compared if it is there. Raises `UserError` if there is no finished
-    audit, if `signed` is no sign-off, or if records cannot be read and units are to be made again.
+    it, the one in the folder is compared if it is there. Raises `UserError` if the audit is not
+    finished, if `signed` is not a sign-off, or if its records cannot be read and units are to be
+    made again.
     """
     folder = RunFolder(place(out))
     try:
@@ -154,7 +155,7 @@ def _signed(folder: RunFolder, page: Path | str | None) -> list[Finding]:
     except OSError as error:
         raise UserError(f"cannot be read ({error.strerror})", str(filed)) from error
     if not noted and page is not None:
-        raise UserError("no sign-off with hashes", str(filed), "name one made by `report`")
+        raise UserError("not a sign-off with hashes", str(filed), "name one made by `report`")
     if not noted:
         return [Finding("sign-off", UNCHECKED, "the page names no hashes")]
     now = folder.provenance().hashes

@@ -10,7 +10,6 @@ import os
 import pickle
 import shutil
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -23,6 +22,7 @@ from typing import Any, TypeVar
 from synthleak.core.engine.progress import Progress, listening
 from synthleak.core.errors import UserError
 from synthleak.core.private_files import end_on_signals, private_folder, shared_bytes
+from synthleak.core.threads import single_threaded
 
 Context = TypeVar("Context")
 Unit = TypeVar("Unit")
@@ -58,16 +58,8 @@ def run_units(
 
 def do_alone(task: Task[Context, Unit], context: Context, unit: Unit) -> int:
     """Do one unit with single-threaded linear algebra, so that sums always add in one order."""
-    with _libraries(len(sys.modules)).limit(limits=1):
+    with single_threaded():
         return task(context, unit)
-
-
-@lru_cache(maxsize=1)
-def _libraries(modules: int) -> Any:
-    """Return the libraries with threads; a library comes with a module, so modules are counted."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 def _spread(
