@@ -89,7 +89,7 @@ def test_rows_are_drawn_as_a_plain_loop_draws_them(
 ) -> None:
     monkeypatch.setattr(prompt_decoders, "COMPACT_EVERY", 3)
     # So little room that prompts are read in several microbatches, whose memories are joined.
-    monkeypatch.setattr(sampling_limits, "MOST_TOKENS", 40)
+    monkeypatch.setattr(sampling_limits, "MOST_READ", 40)
     how = Decoding(end=(2, 3, 4, 5, 6, 7), longest=12, temperature=0.9, top_k=20, top_p=0.95)
     uniforms = np.random.default_rng(3).random((len(OF), how.longest), dtype=np.float32)
     vectors = torch.randn(len(PROMPTS), 2, 16, dtype=torch.float64) * 2
@@ -148,7 +148,7 @@ def test_prompts_that_begin_alike_give_the_same_tokens(
         return found[-1]
 
     monkeypatch.setattr(frozen_llama, "common_start", start)
-    monkeypatch.setattr(sampling_limits, "MOST_TOKENS", 100)  # several microbatches
+    monkeypatch.setattr(sampling_limits, "MOST_READ", 100)  # several microbatches
     copied, shared_prompts = (
         TokenSampler(shared, decoding=decoding).sample(prompts, of, uniforms, how, steering)
         for decoding in ("copied", "torch")

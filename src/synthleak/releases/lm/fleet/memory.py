@@ -23,7 +23,8 @@ PACKED_RANKS = 512
 PROMPT = 32
 """Tokens of a prompt that sampling reserves memory for."""
 
-MOST_TOKENS = 65_536
+MOST_TOKENS = 98_304
+"""Tokens of training that are computed together."""
 MOST_TEXTS = 32_768
 MOST_ANSWERS = 65_536
 """Texts at once where their prompts are kept once."""

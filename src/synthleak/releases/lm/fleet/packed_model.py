@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from itertools import cycle
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,6 +43,9 @@ LONG = 128
 
 SHARES = 4
 """Programs that divide the columns of a text's gradient when its norm is computed."""
+
+STREAMS = 4
+"""Streams that launches are spread over, where they do not depend on one another."""
 
 Factors = Callable[[Tensor], Tensor]
 """Maps the norms of texts to the factors of their gradients."""
@@ -76,6 +80,8 @@ class PackedModel:
         self._rotary = model.model.rotary_emb
         self.reach(longest)
         self._compiling = False
+        on_gpu = self.head.device.type == "cuda"
+        self._streams = [torch.cuda.Stream() for _ in range(STREAMS)] if on_gpu else []
         self.room = 0
         self._kept: list[dict[str, Tensor]] = []
 
@@ -254,6 +260,24 @@ class PackedModel:
             above = self.layers[number - 1].down
             self._normalise_back(tiles, layer.first, inputs, layer.qkv, above, out)
 
+    def _spread(self, kept: Sequence[Any]) -> Iterator[tuple[Layer, Any]]:
+        """Yield layers and their buffers; what is launched for one may run beside that of others.
+
+        A launch alone leaves the GPU half idle if few instances are in the pack, and at its end.
+        """
+        layers = zip(self.layers, kept, strict=True)
+        if not self._streams:
+            yield from layers
+            return
+        here = torch.cuda.current_stream()
+        for stream in self._streams:
+            stream.wait_stream(here)
+        for stream, item in zip(cycle(self._streams), layers, strict=False):
+            with torch.cuda.stream(stream):
+                yield item
+        for stream in self._streams:
+            here.wait_stream(stream)
+
     # Argument lists follow the kernels' own.
     # fmt: off
 
@@ -263,7 +287,7 @@ class PackedModel:
         per_layer = sum(1 + len(group.slots) for group, *_ in self.layers[0].pairs(kept[0]))
         found = torch.empty(SHARES * per_layer * len(kept), texts, device=pack.share.device)
         row = 0
-        for layer, own in zip(self.layers, kept, strict=True):
+        for layer, own in self._spread(kept):
             for group, x, inner, g, d in layer.pairs(own):
                 stack, width = len(group.slots), x.shape[1]
                 for low, wide, parts, factor, bounds, used in (
@@ -282,7 +306,7 @@ class PackedModel:
     def _sums(self, pack: Pack, kept: Sequence[Any], weight: Tensor, total: Tensor) -> None:
         """Add up the gradients of each instance, token by token."""
         rank, scale = self._rank, self.adapters.scale
-        for layer, own in zip(self.layers, kept, strict=True):
+        for layer, own in self._spread(kept):
             for group, x, inner, g, d in layer.pairs(own):
                 for low, wide, factor, places, used, stack in (
                     (d, x, 1.0, group.below, len(group.slots) * rank, True),

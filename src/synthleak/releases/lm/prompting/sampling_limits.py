@@ -9,14 +9,10 @@ from numpy.typing import NDArray
 
 from synthleak.core.errors import GeneratorError
 from synthleak.releases.lm.fleet.kv_cache import BLOCK, whole_blocks
-from synthleak.releases.lm.fleet.memory import (
-    HEADROOM,
-    MOST_ANSWERS,
-    MOST_TEXTS,
-    MOST_TOKENS,
-    Shape,
-)
+from synthleak.releases.lm.fleet.memory import HEADROOM, MOST_ANSWERS, MOST_TEXTS, Shape
 
+MOST_READ = 65_536
+"""Tokens of prompts that are read together."""
 MOST_LOGITS = 16_384
 """Rows whose next tokens are drawn together: beyond, logits only take memory."""
 
@@ -58,7 +54,7 @@ def plan_sampling(
     """
     free = int(memory * HEADROOM) - shape.weights
     token = shape.bytes * (8 * shape.hidden + 3 * shape.inner) + 8 * shape.hidden
-    tokens = min(MOST_TOKENS, free // 4 // token)
+    tokens = min(MOST_READ, free // 4 // token)
     logits = max(1, min(MOST_LOGITS, free // 8 // shape.logits))
     left = free - tokens * token - logits * shape.logits
     # Where rows are chosen or room is made, one layer after another exists twice.

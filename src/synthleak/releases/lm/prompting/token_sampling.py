@@ -77,6 +77,9 @@ class TokenSampler:
         # The long with the long, and the rows of one prompt together.
         order = np.lexsort((of, -lengths[of]))
         start, rows = 0, limits.rows
+        # Blocks kept from earlier batches have other sizes; a plan that fills memory would find it
+        # in pieces that are too small.
+        torch.cuda.empty_cache()
 
         def finish(part: list[int], drawn: NDArray[np.int32]) -> None:
             tokens = _texts(drawn)
@@ -96,12 +99,13 @@ class TokenSampler:
                     if rows == 1:
                         raise
                     rows = max(1, len(part) // 2)
-                    torch.cuda.empty_cache()
                     log.warning("out of device memory: continuing with %d texts at once", rows)
+                else:
+                    finished.append(thread.submit(finish, part.tolist(), drawn))
+                    start += len(part)
+                    tell(f"sampling texts, {start:,} of {len(order):,}", start / len(order))
                     continue
-                finished.append(thread.submit(finish, part.tolist(), drawn))
-                start += len(part)
-                tell(f"sampling texts, {start:,} of {len(order):,}", start / len(order))
+                torch.cuda.empty_cache()  # the failed batch is freed only now
             for one in finished:
                 one.result()
         return made
