@@ -206,7 +206,10 @@ def take(args: argparse.Namespace) -> None:
         for cell in setup.cells
         for _, item in wanted_sets(setup, cell)
     }
-    headers = {name: Header.from_bytes(data) for name, data in everything if name in wanted}
+    try:
+        headers = {name: Header.from_bytes(data) for name, data in everything if name in wanted}
+    except (ValueError, KeyError) as error:
+        raise UserError("a release is damaged; pass archives of `make` or `pack`") from error
     wanted |= {name_of("text", header.text) for header in headers.values()}
     counts = {"new": 0, "kept": 0, "left out": 0}
     for name, data in everything:
