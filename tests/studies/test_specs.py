@@ -33,7 +33,7 @@ def test_generators_are_audited_on_the_same_pools(corpus: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["dmsafn-dpsgd", "dmsafn-augpe-cohort"])
+@pytest.mark.parametrize("name", ["dmsafn-dpsgd", "dmsafn-augpe-cohort", "goemotions-augpe-cohort"])
 def test_evidence_with_another_encoder_reads_the_same_releases(name: str) -> None:
     usual, other = (load_spec(PAPER / "specs" / f"{name}{x}.toml").spec for x in ("", "-minilm"))
     assert usual.encoders.evidence.kind == "static" and other.encoders.evidence.kind == "minilm"

@@ -15,6 +15,7 @@ from synthleak.audit.steps.preconditions import Preconditions
 from synthleak.audit.steps.profiles import draws_sets
 from synthleak.audit.steps.releases import header_of, wanted_sets
 from synthleak.core.cell import Cell
+from synthleak.encoders.encoder import Encoder
 from synthleak.report.results import Facts
 
 
@@ -78,6 +79,12 @@ def facts_of(setup: Setup) -> Facts:
         pool_encoder=plugins.pool_encoder.kind,
         encoder=plugins.encoder.kind,
         same_encoder=plugins.encoder == plugins.pool_encoder,
+        unlike_encoders={
+            section.name: encoder.kind
+            for section, generator in plugins.generators
+            if isinstance(encoder := getattr(generator, "encoder", None), Encoder)
+            and encoder.identity() != plugins.encoder.identity()
+        },
         proxies=len(setup.proxies),
         grouped=any(record.group is not None for record in corpus.records),
         kinds={section.name: section.kind for section, _ in plugins.generators},

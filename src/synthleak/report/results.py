@@ -78,13 +78,17 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the spec says and no table holds."""
+    """What the spec says and no table holds.
+
+    `unlike_encoders` are generators that use another encoder than the evidence, and which.
+    """
 
     description: str
     rules: Mapping[str, str]
     pool_encoder: str
     encoder: str
     same_encoder: bool
+    unlike_encoders: Mapping[str, str]
     proxies: int
     grouped: bool
     kinds: Mapping[str, str]

@@ -132,6 +132,7 @@ def limits(material: Material, numbers: Numbers) -> list[Caveat]:
         *(_given(material) if "check" in material.summary else ()),
         _unit(material, material.summary["game"]),
         *_claims(material),
+        *_unlike_encoders(material),
         *_expressible(material, numbers),
         *_degenerate(material),
     ]
@@ -203,6 +204,19 @@ def _encoder(material: Material) -> Sequence[Caveat]:
             " pools may be hard or easy for the very proxies that are tried on them.",
         ),
     )
+
+
+def _unlike_encoders(material: Material) -> list[Caveat]:
+    """Say that an attacker who has the generator's encoder was not played (docs/encoders.md)."""
+    return [
+        Caveat(
+            f"Another encoder in {name}",
+            f"{name} compares records and texts by the encoder {encoder}, and the proxies here read"
+            f" {material.facts.encoder}. An attacker who has the generator’s encoder can see far"
+            " more. To play that attacker, name the same encoder for evidence.",
+        )
+        for name, encoder in material.facts.unlike_encoders.items()
+    ]
 
 
 def _design(game: dict[str, object]) -> list[Caveat]:

@@ -36,7 +36,7 @@ def test_all_are_audited_like_the_rest(tiny: Callable[..., LoadedSpec], tmp_path
             game=game | {"release_size": 8},
             generator=[
                 {"kind": "augpe", "epsilon": 2, "rounds": 2, "variations": 1, **shared},
-                {"kind": "epsvec", "candidates": 3, "references": 2, **shared},
+                {"kind": "epsvec", "candidates": 3, "references": 2, **shared, "encoder": "static"},
                 {"kind": "dpsgd", **{k: v for k, v in shared.items() if k != "encoder"}},
             ],
             evidence={"families": ["bigram_logprob"]},
@@ -48,6 +48,9 @@ def test_all_are_audited_like_the_rest(tiny: Callable[..., LoadedSpec], tmp_path
     assert not audit.claim(steered).promises
     assert [row.generator for row in audit.utility] == ["augpe", "epsvec", "dpsgd"]
     assert len(audit.cells) > 0
+    # Evidence is read with the encoder of one of them; the page warns of the other.
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Another encoder in epsvec" in page and "Another encoder in augpe" not in page
     texts = {record.text for record in audit.release(steered, 0)}
     assert len(texts) > 1
     for file in (tmp_path / "run" / "store" / "release").iterdir():
