@@ -127,6 +127,13 @@ def _limits(setup: Setup, preconditions: Preconditions) -> list[Remark]:
             + " Nobody here can run the generator on other records, as S3 would.",
             "limits",
         ),
+        Remark(
+            "Encoder",
+            f"Texts are compared by words and by the encoder {setup.plugins.encoder.kind}. If the"
+            " generator chose its texts by an encoder of its own, name that one (--encoder): whoever"
+            " has it can see far more.",
+            "limits",
+        ),
     ]
     if preconditions.declared != "coins":
         said.append(
