@@ -130,8 +130,8 @@ def _limits(setup: Setup, preconditions: Preconditions) -> list[Remark]:
         Remark(
             "Encoder",
             f"Texts are compared by words and by the encoder {setup.plugins.encoder.kind}. If the"
-            " generator chose its texts by an encoder of its own, name that one (--encoder): whoever"
-            " has it can see far more.",
+            " generator chose its texts by an encoder of its own, name that one (--encoder):"
+            " whoever has it can see far more.",
             "limits",
         ),
     ]

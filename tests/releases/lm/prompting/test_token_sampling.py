@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -195,14 +197,26 @@ def test_out_of_memory_halves_the_rows(
     uniforms = np.random.default_rng(1).random((len(OF), 6), dtype=np.float32)
     whole = TokenSampler(shared).sample(PROMPTS, OF, uniforms, how)
     usual = TokenSampler._batch
+    held: list[weakref.ref[object]] = []
 
     def greedy(self: TokenSampler, prompts: object, of: np.ndarray, *rest: object) -> object:
         if len(of) > 4:
+            kept = torch.zeros(len(of))
+            held.append(weakref.ref(kept))
             raise torch.OutOfMemoryError("no room")
         return usual(self, prompts, of, *rest)  # type: ignore[arg-type]
 
+    emptied: list[int] = []
+
+    def empty() -> None:
+        """Return cached memory: what a failed batch still held would stay in pieces."""
+        assert all(one() is None for one in held)
+        emptied.append(len(held))
+
     monkeypatch.setattr(TokenSampler, "_batch", greedy)
+    monkeypatch.setattr(torch.cuda, "empty_cache", empty)
     assert TokenSampler(shared).sample(PROMPTS, OF, uniforms, how) == whole
+    assert emptied == [0, 1, 2]
     assert "out of device memory: continuing with 6 texts" in caplog.text
     assert "with 3 texts" in caplog.text
 

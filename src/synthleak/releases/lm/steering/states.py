@@ -70,11 +70,12 @@ def mean_states(
                 if height == 1:
                     raise
                 height //= 2
-                torch.cuda.empty_cache()
                 log.warning("out of device memory: continuing with %d texts at once", height)
+            else:
+                yield rows, states[: len(rows)]
+                waiting = waiting[height:]
                 continue
-            yield rows, states[: len(rows)]
-            waiting = waiting[height:]
+            torch.cuda.empty_cache()  # the failed batch is freed only now
 
 
 def _whole(tokens: int) -> int:
