@@ -21,7 +21,7 @@ from synthleak.cli.main import cli
 from synthleak.corpus.corpus import Record
 from synthleak.report.markdown import plain
 from synthleak.report.page.material import material_of
-from synthleak.report.page.method import _claims
+from synthleak.report.page.method import _claims, _encoder
 from synthleak.report.page.names import verdicts
 from synthleak.report.page.top import decisions
 from synthleak.report.sign_off import LISTED
@@ -156,3 +156,12 @@ def test_only_a_cell_of_ngram_without_privacy_is_called_another_generator(audit:
     assert len(finite) < len(material.cells)
     assert "Without privacy is another generator" in names(list(material.cells))
     assert "Without privacy is another generator" not in names([*finite, *others])
+
+
+def test_the_encoder_of_a_generator_from_elsewhere_is_asked_for(audit: Audit) -> None:
+    material = material_of(audit.results)
+    assert "Encoder of the generator" not in {said.name for said in _encoder(material)}
+    kinds = {"vendor": "folder", "ngram": "ngram", "ours": "command"}
+    other: Any = SimpleNamespace(facts=replace(material.facts, kinds=kinds, same_encoder=False))
+    (said,) = _encoder(other)
+    assert "If vendor or ours chooses texts by an encoder of its own" in said.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -193,17 +193,26 @@ def _played() -> list[Caveat]:
     ]
 
 
-def _encoder(material: Material) -> Sequence[Caveat]:
-    facts = material.facts
-    if not facts.same_encoder:
-        return ()
-    return (
-        Caveat(
-            "One encoder for pools and scoring",
-            f"The encoder {facts.encoder} both selects pools by distance and scores releases, so"
-            " pools may be hard or easy for the very proxies that are tried on them.",
-        ),
-    )
+def _encoder(material: Material) -> list[Caveat]:
+    facts, said = material.facts, []
+    if facts.same_encoder:
+        said.append(
+            Caveat(
+                "One encoder for pools and scoring",
+                f"The encoder {facts.encoder} both selects pools by distance and scores releases,"
+                " so pools may be hard or easy for the very proxies that are tried on them.",
+            )
+        )
+    foreign = [name for name, kind in facts.kinds.items() if kind in ("command", "folder")]
+    if foreign:
+        said.append(
+            Caveat(
+                "Encoder of the generator",
+                f"If {' or '.join(foreign)} chooses texts by an encoder of its own, name that one"
+                f" for evidence in the place of {facts.encoder}: whoever has it can see far more.",
+            )
+        )
+    return said
 
 
 def _unlike_encoders(material: Material) -> list[Caveat]:
