@@ -226,6 +226,12 @@ def _next(material: Material, said: Sequence[Said]) -> list[str]:
     kinds = {one.kind for one in said if one not in written}
     if "check" not in material.summary:
         steps = [step for kind in ORDER if kind in kinds for step in NEXT[kind]]
+        if NONE_FOUND in kinds:
+            steps += [
+                f"Audit again with {encoder} as the encoder of the evidence, as {name} has it:"
+                " whoever has that encoder can see far more than was tried here."
+                for name, encoder in material.facts.unlike_encoders.items()
+            ]
         return [*steps, *[CANARIES_LEAK] * bool(written)]
     steps = [step for kind in ORDER if kind in kinds for step in AFTER_CHECK[kind]]
     if material.rows("nearest") or material.rows("copies"):
