@@ -35,7 +35,7 @@ from fleet_profile import (
     work_of,
 )
 from synthleak.releases.lm.backbone import Backbone
-from synthleak.releases.lm.fleet import packed_model as packing
+from synthleak.releases.lm.fleet import kernel_launches as packing
 from synthleak.releases.lm.fleet import packs
 from synthleak.releases.lm.fleet.adapters import Adapters
 from synthleak.releases.lm.fleet.decoding import Decoding

@@ -20,8 +20,9 @@ from synthleak.releases.lm.backbone import Backbone  # noqa: E402
 from synthleak.releases.lm.fleet.adapters import Adapters  # noqa: E402
 from synthleak.releases.lm.fleet.batches import Example  # noqa: E402
 from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
+from synthleak.releases.lm.fleet.kernel_launches import LONG, Launches  # noqa: E402
 from synthleak.releases.lm.fleet.memory import Fleet  # noqa: E402
-from synthleak.releases.lm.fleet.packed_model import LONG, PackedModel  # noqa: E402
+from synthleak.releases.lm.fleet.packed_model import PackedModel  # noqa: E402
 from synthleak.releases.lm.fleet.packed_sampling import PackedSampler  # noqa: E402
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer  # noqa: E402
 from synthleak.releases.lm.fleet.packs import ROWS, Packer, tile_rows, whole  # noqa: E402
@@ -261,7 +262,7 @@ def test_wrong_kernels_are_found_before_they_are_used(
     adapters = shaken(shared)
     assert packed_works(shared, 16)
     assert not caplog.messages
-    monkeypatch.setattr(PackedModel, "_turn", broken)
+    monkeypatch.setattr(Launches, "turn", broken)
     assert not packed_works(shared, 16)
     (message,) = caplog.messages
     assert "does not work here" in message

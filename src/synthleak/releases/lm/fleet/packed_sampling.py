@@ -153,7 +153,7 @@ class KeyValueCache:
 
         def attend(number: int, own: Any) -> None:
             keys, values = self._kept[number]
-            self._packed.attend_next(own, keys, values, slot, position)
+            self._packed.launches.attend_next(own, keys, values, slot, position)
 
         kept = [own] * len(self._packed.layers)
         where = self._position[:n].fill_(position)

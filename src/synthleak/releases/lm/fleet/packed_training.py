@@ -113,7 +113,7 @@ class PackedTrainer(Trainer):
     def _compile(self, pack: Pack) -> None:
         """Compile all kernels before the first pass, several at a time."""
         if self._recorded and not self._compiled:
-            with self._packed.compiling():
+            with self._packed.launches.compiling():
                 self._add_pack(pack)
             self._compiled = True
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from synthleak.releases.lm.fleet.adapters import Adapters, MixedLayout
 from synthleak.releases.lm.fleet.batches import Example
-from synthleak.releases.lm.fleet.packed_model import LONG, PackedModel
+from synthleak.releases.lm.fleet.kernel_launches import LONG
+from synthleak.releases.lm.fleet.packed_model import PackedModel
 from synthleak.releases.lm.fleet.packed_sampling import KeyValueCache
 from synthleak.releases.lm.fleet.packed_training import PackedTrainer
 from synthleak.releases.lm.fleet.packs import tile_rows
