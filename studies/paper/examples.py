@@ -11,6 +11,7 @@ from dataclasses import asdict
 
 from synthleak.analyses.cells import Cell
 from synthleak.audit.result import Audit, open_run
+from synthleak.core.errors import UserError
 from synthleak.core.seeds import stream
 
 RELEASES = 6
@@ -46,14 +47,31 @@ def shares(audit: Audit, cell: Cell) -> dict[str, float]:
     return {name: sum(row[n] for row in found) / len(found) for n, name in enumerate(names)}
 
 
-audit = open_run(sys.argv[1])
-for cell in audit.setup.cells:
-    release = audit.release(cell, 0)
-    print(f"\n{cell.generator}, ε = {cell.epsilon:g}")
-    for place in stream(0, "examples").choice(len(release), 12, replace=False):
-        print(f"  [{', '.join(release[place].labels)}] {release[place].text}")
-    print("  " + ", ".join(f"{name} {share:.2%}" for name, share in shares(audit, cell).items()))
-for row in audit.utility:
-    print()
-    for name, value in asdict(row).items():
-        print(f"{name:20} {value if isinstance(value, str) or value is None else f'{value:.3f}'}")
+def main() -> None:
+    """Print the examples and shares of the run folder that is named."""
+    if len(sys.argv) != 2:
+        print("usage: python examples.py RUN-FOLDER", file=sys.stderr)
+        sys.exit(2)
+    try:
+        audit = open_run(sys.argv[1])
+    except UserError as error:
+        print(f"examples.py: {error}", file=sys.stderr)
+        sys.exit(2)
+    for cell in audit.setup.cells:
+        release = audit.release(cell, 0)
+        print(f"\n{cell.generator}, ε = {cell.epsilon:g}")
+        for place in stream(0, "examples").choice(len(release), 12, replace=False):
+            print(f"  [{', '.join(release[place].labels)}] {release[place].text}")
+        print(
+            "  " + ", ".join(f"{name} {share:.2%}" for name, share in shares(audit, cell).items())
+        )
+    for row in audit.utility:
+        print()
+        for name, value in asdict(row).items():
+            print(
+                f"{name:20} {value if isinstance(value, str) or value is None else f'{value:.3f}'}"
+            )
+
+
+if __name__ == "__main__":
+    main()

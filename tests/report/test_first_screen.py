@@ -247,7 +247,7 @@ def test_next_steps_fit_the_verdict(material: Material) -> None:
     assert "what could be missed" in steps(Verdict(NONE_FOUND))
     assert steps(Verdict(FOUND, bound=(3.0, 2.0))).startswith("Withdraw the promised ε")
     assert "Audit again with" not in steps(Verdict(NONE_FOUND))
-    facts = dataclasses.replace(material.facts, unlike_encoders={"augpe": "static"})
+    facts = dataclasses.replace(material.facts, differing_encoders={"augpe": "static"})
     material = dataclasses.replace(material, facts=facts)
     assert "Audit again with static as the encoder of the evidence" in steps(Verdict(NONE_FOUND))
     assert "Audit again with" not in steps(Verdict(FOUND))

@@ -73,17 +73,18 @@ def degenerate_releases(setup: Setup, cell: Cell) -> dict[str, int]:
 def facts_of(setup: Setup) -> Facts:
     """Return the plug-ins and settings that the page names."""
     corpus, plugins = setup.corpus, setup.plugins
+    scored_by = plugins.encoder.identity()
     return Facts(
         description=corpus.description,
         rules={name: pool_facts(setup, name).rule for name in setup.pools},
         pool_encoder=plugins.pool_encoder.kind,
         encoder=plugins.encoder.kind,
-        same_encoder=plugins.encoder == plugins.pool_encoder,
-        unlike_encoders={
+        same_encoder=plugins.pool_encoder.identity() == scored_by,
+        differing_encoders={
             section.name: encoder.kind
             for section, generator in plugins.generators
             if isinstance(encoder := getattr(generator, "encoder", None), Encoder)
-            and encoder.identity() != plugins.encoder.identity()
+            and encoder.identity() != scored_by
         },
         proxies=len(setup.proxies),
         grouped=any(record.group is not None for record in corpus.records),

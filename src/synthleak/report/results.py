@@ -80,7 +80,7 @@ class CellResult:
 class Facts:
     """What the spec says and no table holds.
 
-    `unlike_encoders` are generators that use another encoder than the evidence, and which.
+    `differing_encoders` are generators that use another encoder than the evidence, and which.
     """
 
     description: str
@@ -88,7 +88,7 @@ class Facts:
     pool_encoder: str
     encoder: str
     same_encoder: bool
-    unlike_encoders: Mapping[str, str]
+    differing_encoders: Mapping[str, str]
     proxies: int
     grouped: bool
     kinds: Mapping[str, str]

@@ -132,7 +132,7 @@ def limits(material: Material, numbers: Numbers) -> list[Caveat]:
         *(_given(material) if "check" in material.summary else ()),
         _unit(material, material.summary["game"]),
         *_claims(material),
-        *_unlike_encoders(material),
+        *_differing_encoders(material),
         *_expressible(material, numbers),
         *_degenerate(material),
     ]
@@ -215,7 +215,7 @@ def _encoder(material: Material) -> list[Caveat]:
     return said
 
 
-def _unlike_encoders(material: Material) -> list[Caveat]:
+def _differing_encoders(material: Material) -> list[Caveat]:
     """Say that an attacker who has the generator's encoder was not played (docs/encoders.md)."""
     return [
         Caveat(
@@ -224,7 +224,7 @@ def _unlike_encoders(material: Material) -> list[Caveat]:
             f" {material.facts.encoder}. An attacker who has the generator’s encoder can see far"
             " more. To play that attacker, name the same encoder for evidence.",
         )
-        for name, encoder in material.facts.unlike_encoders.items()
+        for name, encoder in material.facts.differing_encoders.items()
     ]
 
 

@@ -230,7 +230,7 @@ def _next(material: Material, said: Sequence[Said]) -> list[str]:
             steps += [
                 f"Audit again with {encoder} as the encoder of the evidence, as {name} has it:"
                 " whoever has that encoder can see far more than was tried here."
-                for name, encoder in material.facts.unlike_encoders.items()
+                for name, encoder in material.facts.differing_encoders.items()
             ]
         return [*steps, *[CANARIES_LEAK] * bool(written)]
     steps = [step for kind in ORDER if kind in kinds for step in AFTER_CHECK[kind]]
