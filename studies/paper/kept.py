@@ -6,7 +6,8 @@
 
 An archive holds the tables, pools, plans, claims and measurements: what `tables` and `report` read.
 Evidence is left out (1.2 MB a cell, which no compression makes smaller), so statistics cannot be
-computed again from it. The corpus must lie where the spec says: it is read, and must be the same.
+computed again from it, nor cells added: make those in a folder of their own. The corpus must lie
+where the spec says: it is read, and must be the same.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slice import packed, restricted
+from slice import packed, restricted, spec_of
 
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.kept_results import results_key
@@ -35,8 +36,9 @@ from synthleak.core.store import StagedStore
 
 HERE = Path(__file__).parent
 ABOUT, RESULTS, STORE = "about.json", "results/", "store/"
-KINDS = ("pool", "written", "plan", "release", "utility", "attributes", "figures", "profile")
-"""What `tables` and `report` read from the store."""
+KINDS = ("pool", "plan", "release", "utility", "attributes", "figures", "profile", "meta")
+"""What `tables` and `report` read from the store. Canaries, which begin with words of real records,
+are written again from the seed."""
 RANKS = ".npy"
 """How files of ranks end, which lie among the profiles and which only analyses read."""
 
@@ -64,11 +66,10 @@ def contents(run: Path, specs: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an archive: which cells it is of, tables, artefacts."""
     audit = open_finished(run)
     manifest = audit.folder.manifest() or {}
-    spec = specs / f"{run.name}.toml"
-    if not spec.is_file():
+    if not (specs / f"{spec_of(run)}.toml").is_file():
         raise UserError(f"no spec of that name in {specs}", str(run), "name the run after its spec")
     about: dict[str, Any] = {
-        "spec": run.name,
+        "spec": spec_of(run),
         "pools": list(audit.setup.pools),
         "epsilon": sorted({str(cell.epsilon) for cell in audit.setup.cells}),
         **{key: manifest[key] for key in ("synthleak", "findings", "made", "seconds")},

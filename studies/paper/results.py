@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from slice import spec_of
+
 from synthleak.metrics.null import holm
 
 HERE = Path(__file__).parent
@@ -36,10 +38,19 @@ REQUIRED = {
     "eurlex-dpsgd-cohort": (("outlier", "rand0"), ("inf", "4")),
     "mts_dialog-dpsgd-cohort": (("outlier", "rand0"), ("inf", "4")),
 }
-"""The cells that the study asks for, by spec."""
+"""The cells without which the study is not complete, by spec."""
+OPTIONAL = {
+    "goemotions-dpsgd-cohort": (("outlier", "rand0"), ("2", "0.5")),
+    "dmsafn-dpsgd-cohort": (("outlier", "rand0"), ("2", "0.5")),
+    "goemotions-dpsgd-cohort-canaries": (("canary",), ("inf", "4")),
+    "dmsafn-dpsgd-cohort-canaries": (("canary",), ("inf", "4")),
+}
+"""Cells that would add to it."""
 FIGURES = ("budgets", "control_gap", "dp_removal", "vulnerability_panels", "attributes")
 FIGURES += ("scenario_scaling_a", "scenario_scaling_b", "prior_attacks")
 Row = dict[str, Any]
+Cells = Mapping[str, tuple[Sequence[str], Sequence[str]]]
+"""Pools and budgets, by spec."""
 
 
 def published() -> dict[tuple[str, ...], Row]:
@@ -61,9 +72,9 @@ def theirs(rows: Mapping[tuple[str, ...], Row], cell: Row, column: str) -> str:
 
 
 def rows_of(run: Path, table: str) -> list[Row]:
-    """Return the rows of a table of a finished audit, the run's name first."""
+    """Return the rows of a table of a finished audit, the name of its spec first."""
     with (run / "results" / f"{table}.csv").open(encoding="utf-8", newline="") as file:
-        rows = [{"run": run.name, **row} for row in csv.DictReader(file)]
+        rows = [{"run": spec_of(run), **row} for row in csv.DictReader(file)]
     for row in rows:
         row["epsilon"] = f"{float(row['epsilon']):g}"
     return rows
@@ -102,20 +113,20 @@ def beside(rows: Iterable[Row]) -> list[Row]:
     ]
 
 
-def missing(rows: Sequence[Row]) -> list[str]:
-    """Return the cells that the study asks for and no run holds."""
+def missing(rows: Sequence[Row], wanted: Cells) -> list[str]:
+    """Return the cells that are wanted and that no run holds."""
     made = {(row["run"], row["pool"], row["epsilon"]) for row in rows}
     return [
         f"{run} {pool} ε = {epsilon}"
-        for run, (pools, budgets) in REQUIRED.items()
+        for run, (pools, budgets) in wanted.items()
         for pool in pools
         for epsilon in budgets
         if (run, pool, epsilon) not in made
     ]
 
 
-def page(rows: Sequence[Row], gone: Sequence[str]) -> str:
-    """Write the comparison as Markdown, one table per run."""
+def page(rows: Sequence[Row]) -> str:
+    """Write the comparison as Markdown, one table per spec, and the cells that are missing."""
     lines = ["# Our cells beside the paper's", ""]
     lines += [
         "AUC [what chance stays below in 95% of redraws] of the best proxy of each attacker. The"
@@ -149,8 +160,10 @@ def page(rows: Sequence[Row], gone: Sequence[str]) -> str:
                 f" {first['verdict']} | {'/'.join(printed)} |"
             )
         lines.append("")
-    lines += ["## Missing", "", *(f"- {name}" for name in gone)]
-    return "\n".join(lines) + "\n"
+    for heading, wanted in (("Missing", REQUIRED), ("Missing, not required", OPTIONAL)):
+        if gone := missing(rows, wanted):
+            lines += [f"## {heading}", "", *(f"- {name}" for name in gone), ""]
+    return "\n".join(lines)
 
 
 def write(path: Path, rows: Sequence[Row]) -> None:
@@ -169,20 +182,25 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--to", type=Path, default=HERE / "results")
     given = parser.parse_args()
-    rows = [row for run in given.runs for row in rows_of(run, "cells")]
+    order = [*REQUIRED, *OPTIONAL]
+    for run in given.runs:
+        if spec_of(run) not in order:
+            parser.error(f"{run} is not named after a spec of the study")
+    runs = sorted(given.runs, key=lambda run: order.index(spec_of(run)))
+    rows = [row for run in runs for row in rows_of(run, "cells")]
     given.to.mkdir(parents=True, exist_ok=True)
-    made, gone = beside(rows), missing(rows)
+    made = beside(rows)
     write(given.to / "beside.csv", made)
-    write(given.to / "utility.csv", [row for run in given.runs for row in rows_of(run, "utility")])
-    (given.to / "beside.md").write_text(page(made, gone), encoding="utf-8")
+    write(given.to / "utility.csv", [row for run in runs for row in rows_of(run, "utility")])
+    (given.to / "beside.md").write_text(page(made), encoding="utf-8")
     for cohort, ending in ((False, ""), (True, "-cohort")):
-        runs = [str(run) for run in given.runs if run.name.endswith("-cohort") == cohort]
-        if runs:  # a cell of `lone` and one of `cohort` have the same name: tables of their own
+        some = [str(run) for run in runs if ("-cohort" in run.name) == cohort]
+        if some:  # a cell of `lone` and one of `cohort` have the same name: tables of their own
             only = [word for name in FIGURES for word in ("--only", name)]
             for what, options in (("tables", []), ("figures", only)):
                 out = ["--out", str(given.to / f"{what}{ending}"), *options]
-                subprocess.run([sys.executable, "-m", "synthleak", what, *runs, *out], check=True)
-    print(json.dumps({"rows": len(made), "missing": len(gone)}))
+                subprocess.run([sys.executable, "-m", "synthleak", what, *some, *out], check=True)
+    print(json.dumps({"rows": len(made), "missing": len(missing(rows, REQUIRED))}))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@
     slice.py pack SPEC --run RUN --to OUT                 all that the statistics need, no texts
 
 A slice is some cells of one spec. Each step does only what is left to do, so a slice that was
-interrupted is run again with the same command. RUN is an ordinary run folder of synthleak.
+interrupted is run again with the same command. RUN is an ordinary run folder of synthleak, named
+after its spec; where cells of one spec lie in several, a `+` and a word tell them apart.
 """
 
 from __future__ import annotations
@@ -74,6 +75,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     except UserError as error:
         print(f"slice.py: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+def spec_of(run: Path) -> str:
+    """Return the name of the spec that a run folder is named after.
+
+    >>> spec_of(Path("runs/dmsafn-augpe-cohort+eps1"))
+    'dmsafn-augpe-cohort'
+    """
+    return run.name.partition("+")[0]
 
 
 # ---------------------------------------------------------------------------- the steps

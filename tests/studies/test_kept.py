@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.command_line import synthleak
 from support.scripts import SMALL_STUDY, script
 from synthleak import open_run, run
 from synthleak.audit.run import write_report
@@ -65,6 +66,48 @@ def test_an_archive_holds_no_text(small: Path, archive: Path) -> None:
         kinds = {name.split("/")[1] for name in file.getnames() if name.startswith("store/")}
     assert {"pool", "plan", "release", "figures"} <= kinds
     assert not kinds & {"text", "evidence", "vectors"}
+
+
+def test_a_kept_run_may_hold_some_cells_of_its_spec(specs: Path, tmp_path: Path) -> None:
+    made, again = tmp_path / "small+eps2", tmp_path / "again"
+    words = ("finish", specs / "small.toml", "--run", made, "--epsilon", 2, "--workers", 1)
+    run(specs / "small.toml", made, runtime=Runtime(workers=1))
+    script("slice").main([str(word) for word in words])
+    do("--specs", specs, "keep", made, "--to", tmp_path)
+    do("--specs", specs, "restore", tmp_path / "small+eps2.tar.xz", "--run", again)
+    assert {row.epsilon for row in open_finished(again).cells} == {2.0}
+    assert {row["run"] for row in script("results").rows_of(made, "cells")} == {"small"}
+
+
+def test_canaries_are_kept_without_their_words(tmp_path: Path) -> None:
+    spec, made, again = (tmp_path / name for name in ("canaries.toml", "canaries", "again"))
+    rest = SMALL_STUDY.partition("[game]")
+    pool = '[[pool]]\nname = "canary"\nrule = "canary"\nsize = 8\n'
+    spec.write_text(rest[0].partition("[[pool]]")[0] + pool + rest[1] + rest[2], encoding="utf-8")
+    run(spec, made, runtime=Runtime(workers=1))
+    do("--specs", tmp_path, "keep", made, "--to", tmp_path)
+    data = lzma.decompress((tmp_path / "canaries.tar.xz").read_bytes())
+    texts = [record.text for record in open_run(made).setup.corpus.written]
+    assert len(texts) == 8 and not any(text.encode() in data for text in texts)
+    do("--specs", tmp_path, "restore", tmp_path / "canaries.tar.xz", "--run", again)
+    assert open_finished(again).cells == open_finished(made).cells
+
+
+def test_tables_and_figures_join_kept_runs(tmp_path: Path) -> None:
+    longer = SMALL_STUDY.replace("instances = 6", "instances = 16")
+    for kind in ("ngram", "echo"):
+        spec = tmp_path / f"{kind}.toml"
+        spec.write_text(longer.replace('"ngram"', f'"{kind}"').replace("[inf, 2]", "[inf]"))
+        run(spec, tmp_path / kind, runtime=Runtime(workers=1))
+    do("--specs", tmp_path, "keep", tmp_path / "ngram", "--to", tmp_path)
+    do("--specs", tmp_path, "restore", tmp_path / "ngram.tar.xz", "--run", tmp_path / "again")
+    folders = [tmp_path / "again", tmp_path / "echo"]
+    shown = synthleak("tables", *folders, cwd=tmp_path)
+    assert shown.returncode == 0 and "## main" in shown.stdout
+    said = [line for line in shown.stderr.splitlines() if line.startswith("cross_generator")]
+    assert len(said) == 1 and "needs evidence/" in said[0] and "run the audit again" in said[0]
+    drawn = synthleak("figures", *folders, "--only", "budgets", cwd=tmp_path)
+    assert drawn.returncode == 0 and (folders[0] / "figures/budgets.svg").is_file()
 
 
 def test_an_archive_of_another_corpus_is_refused(

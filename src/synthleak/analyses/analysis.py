@@ -27,7 +27,7 @@ from synthleak.analyses.cell_data import (
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.core.cell import Cell, CellColumns
-from synthleak.core.errors import ContractError, UserError
+from synthleak.core.errors import ContractError, Damaged, UserError
 from synthleak.core.registry import Registry
 from synthleak.core.threads import single_threaded
 
@@ -119,7 +119,14 @@ class Analysis:
 
     def rows(self, study: Study) -> list[DataclassInstance]:
         """Run it and return its rows; none if something it needs is missing."""
-        return list(self.outcome(study).rows)
+        return list(self.outcome_if_kept(study).rows)
+
+    def outcome_if_kept(self, study: Study) -> Outcome:
+        """Run it on stored audits; what a folder no longer holds is something that it needs."""
+        try:
+            return self.outcome(study)
+        except Damaged as error:
+            return Outcome(self.name, (), f"needs {error.name}, which is gone: run the audit again")
 
     def outcome(self, study: Study) -> Outcome:
         """Run it and check the type of its rows; return them, or what it needs."""

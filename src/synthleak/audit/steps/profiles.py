@@ -53,6 +53,12 @@ def profile_key(setup: Setup, cell: Cell) -> str:
 
 def _profile(setup: Setup, cell: Cell) -> Profile:
     """Make the profile of a cell; its ranks lie beside it."""
+    made, ranks = _profile_and_ranks(setup, cell)
+    setup.store.put(name_of("ranks", profile_key(setup, cell)), ranks)
+    return made
+
+
+def _profile_and_ranks(setup: Setup, cell: Cell) -> tuple[Profile, bytes]:
     plan = setup.plans[cell.pool]
     made, ranks = profile(
         ScoredCell(
@@ -63,8 +69,7 @@ def _profile(setup: Setup, cell: Cell) -> Profile:
             shared_name(setup, cell),
         )
     )
-    setup.store.put(name_of("ranks", profile_key(setup, cell)), pack_ranks(ranks))
-    return made
+    return made, pack_ranks(ranks)
 
 
 def discard_profiles(store: Store, damaged: Iterable[str]) -> None:
@@ -81,9 +86,10 @@ def normal_scores_of(setup: Setup, cell: Cell) -> Floats:
     try:
         return fetch(setup.store, "ranks", key, lambda data: unpack_scores(data, targets))
     except Damaged as error:
+        _, ranks = _profile_and_ranks(setup, cell)  # needs the evidence, which may be gone too
         discard(setup.store, error.name)
-        _profile(setup, cell)
-        return fetch(setup.store, "ranks", key, lambda data: unpack_scores(data, targets))
+        setup.store.put(error.name, ranks)
+        return unpack_scores(ranks, targets)
 
 
 def _attributes_key(setup: Setup, pool: str) -> str:

@@ -44,7 +44,7 @@ def _rows(audits: Sequence[Audit], study: Study) -> Callable[[str], Sequence[Any
         path = audits[0].folder.results / f"{name}.parquet"
         if len(audits) == 1 and path.is_file():
             return Outcome(name, tuple(read_parquet(plugin.row, opened(path))))
-        return plugin.outcome(study)
+        return plugin.outcome_if_kept(study)
 
     def rows(name: str) -> Sequence[Any]:
         found = outcome(name)
