@@ -1,8 +1,8 @@
 """Packs: the texts of a step end to end, without padding between them.
 
 A pack has a fixed number of rows, so that the batch does not decide the shape that a text is
-computed in (design/claim-dpsgd.md). The number is planned once for all steps: the mean tokens of a
-step plus two and a half standard deviations. A larger step has more packs of the same size.
+computed in (design/claim-dpsgd.md). The number is planned once for all steps, a little above the
+mean tokens of a step (`SPARE`). A larger step has more packs of the same size.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ ROWS = 64
 """Rows of a tile."""
 EIGHTHS = 8
 """The labelled tokens of a pack are rounded up to eighths of it."""
-SPARE = 2.5
-"""Standard deviations above the mean tokens of a step that a pack has room for."""
+SPARE = 1.75
+"""Standard deviations above the mean tokens of a step that a pack has room for: with more, the rows
+left empty in every step cost more than the steps that take another pack, with fewer the reverse."""
+SPARE_TEXTS = 3.0
+"""The same for the number of texts, whose unused places cost next to nothing."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +73,10 @@ def whole(tokens: float) -> int:
     return -(-tokens // grain) * grain
 
 
-def _usual(sizes: NDArray[np.int64], rate: float) -> float:
+def _usual(sizes: NDArray[np.int64], rate: float, spare: float = SPARE) -> float:
     """Return a total that a Poisson sample of these sizes seldom exceeds."""
     spread = math.sqrt(rate * (1 - rate) * float(np.square(sizes).sum()))
-    return rate * float(sizes.sum()) + SPARE * spread
+    return rate * float(sizes.sum()) + spare * spread
 
 
 def tile_rows(counts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
@@ -128,7 +131,8 @@ class Packer:
         taken = _usual(self._lengths, rate)
         parts = max(1, math.ceil(taken / at_once))
         self.size = whole(taken / parts + longest)
-        self._texts = math.ceil(_usual(np.ones_like(self._lengths), rate) / parts) + 1
+        texts = _usual(np.ones_like(self._lengths), rate, SPARE_TEXTS)
+        self._texts = math.ceil(texts / parts) + 1
         trained = np.array([len(e.tokens) - max(e.prompt, 1) for e in examples], dtype=np.int64)
         share = _usual(trained, rate) / max(taken, 1)
         self._labelled = min(EIGHTHS, math.ceil(share * EIGHTHS)) * (self.size // EIGHTHS)
