@@ -23,6 +23,7 @@ from synthleak.analyses.analysis import (
     outcomes_of,
 )
 from synthleak.analyses.views import ViewRow, views
+from synthleak.audit.kept_results import TABLES
 from synthleak.core.errors import ContractError
 from synthleak.report.tables import read_parquet, to_csv, to_parquet
 from synthleak.testing import check_analysis, tiny_study
@@ -74,8 +75,9 @@ def test_a_broken_analysis_is_refused_with_a_reason() -> None:
 
 
 def test_names_of_tables_are_taken_and_rows_are_dataclasses() -> None:
-    with pytest.raises(ContractError, match="'cells'"):
-        analysis("cells", version=1, row=Pair)(lambda study: [])
+    for name in (*TABLES, "summary", "adjudication"):
+        with pytest.raises(ContractError, match=f"'{name}'"):
+            analysis(name, version=1, row=Pair)(lambda study: [])
     with pytest.raises(ContractError, match="'mine'"):
         analysis("mine", version=1, row=int)(lambda study: [])  # type: ignore[arg-type]
 

@@ -54,7 +54,7 @@ def test_missing_figures_are_counted() -> None:
         ("verdict > 0.5", "verdict is a text and 0.5 is a number"),
         ("auc > verdict", "auc is a number and verdict is a text"),
         ("p_holm == true", "p_holm is a number and True is true or false"),
-        ("verdict == 'x' and not p_holm", "p_holm alone says nothing; write p_holm < number"),
+        ("verdict == 'x' and not p_holm", "p_holm is a number; compare it: p_holm < number"),
         ("(" * 3000 + "auc > 1" + ")" * 3000, "more than 50 deep"),
         ("not " * 3000 + "auc > 1", "more than 50 deep"),
     ],

@@ -115,8 +115,9 @@ def test_an_audit_at_a_url_has_the_same_tables(
     assert said == ["nothing to do: memory://same/run is up to date (1 cell)"]
     with pytest.raises(StoreError, match="belongs to another spec"):
         run(tiny(seed=4), out, runtime=ONE, progress=Silent())
-    with pytest.raises(UserError, match="`purge` works on folders of this machine only"):
+    with pytest.raises(UserError, match="`purge` works on folders of this machine only") as told:
         purge(out)
+    assert "delete store/text, store/answers, store/vectors, store/written" in str(told.value)
 
 
 def test_damage_at_a_url_is_noticed_and_made_again(

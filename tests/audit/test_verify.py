@@ -76,6 +76,16 @@ def test_an_untouched_audit_is_verified_and_nothing_is_written(out: Path) -> Non
     assert verify(out, replay=9, draw=1) == found != verify(out, replay=9, draw=2)
 
 
+def test_an_audit_with_optional_pools_is_verified(tmp_path: Path) -> None:
+    game = {"design": "cohort", "instances": 4, "records": 60, "share_releases": True}
+    some = {"rule": "outlier", "percentile": 92, "optional": True}
+    pools = [{"name": "nobody", **some, "size": 1}, {"name": "some", **some, "size": 4}]
+    spec = tiny_spec(game=game, pool=pools, generator=[{"kind": "echo"}])
+    run(LoadedSpec(parse_spec(spec)), tmp_path / "run", runtime=ONE)
+    assert list(open_run(tmp_path / "run").setup.pools) == ["some"]
+    assert differing(verify(tmp_path / "run")) == []
+
+
 def test_a_table_with_a_matching_hash_is_found(out: Path) -> None:
     table = (out / "results/cells.csv").read_bytes()
     with_matching_hash(out, "results/cells.csv", table.replace(b"outlier", b"inliers"))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 
 import pytest
 
-from synthleak.cli.output import print_json, print_prose, print_table
+from synthleak.cli.output import check_command, print_json, print_prose, print_table
 from synthleak.core.errors import UserError
 
 ID = "r1\x1b]0;owned\x07\x9b2J"
@@ -22,6 +24,13 @@ def test_escape_sequences_do_not_reach_the_terminal(capsys: pytest.CaptureFixtur
 def test_json_keeps_what_it_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     print_json([{"record": ID}])
     assert json.loads(capsys.readouterr().out) == [{"record": ID}]
+
+
+def test_a_command_to_copy_is_quoted() -> None:
+    fields = {"text": "note text", "id": "id"}
+    said = check_command("--coins", Path("my data"), ["members"], fields)
+    words = ["--members", "my data/members.jsonl", "--text", "note text"]
+    assert shlex.split(said) == ["synthleak", "check", "--coins", *words]
 
 
 def test_an_error_is_one_line_without_control_characters() -> None:

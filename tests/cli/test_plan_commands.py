@@ -105,7 +105,7 @@ def test_cost_notes_releases_made_elsewhere(folder: Path) -> None:
     partial = synthleak("run", "audit.toml", "--out", "run", "--workers", 1, cwd=folder)
     assert partial.returncode == 2
     assert partial.stderr.splitlines()[-1].startswith(
-        "synthleak: generator mine: 0 of 16 releases are there; missing e.g. outlier/set-"
+        "synthleak: generator mine: 0 of 16 releases found; missing e.g. outlier/set-"
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 from synthleak.audit.setup import set_up
 from synthleak.core.errors import SpecError, UserError
 from synthleak.core.spec import load_spec, parse_spec
+from synthleak.core.spec_lines import point
 from synthleak.core.store import MemoryStore
 
 GOOD = """\
@@ -211,3 +212,37 @@ def test_a_spec_cannot_be_changed() -> None:
         spec.seed = 4  # type: ignore[misc]
     with pytest.raises(SpecError):
         parse_spec({"corpus": {"reader": "demo"}})
+
+
+SUBTABLES = """seed = 1
+[encoders.pools]
+kind = "static"
+[encoders.evidence]
+kind = "statc"
+[[generator]]
+kind = "augpe"
+[generator.encoder]
+kind = "static"
+[[generator]]
+kind = "dpsgd"
+epsilon = [1,
+  -2]
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("seed", 1),
+        ("encoders.evidence.kind", 5),
+        ("encoders.pools.model", 2),
+        ("generator[0].kind", 7),
+        ("generator[0].encoder.kind", 9),
+        ("generator[1].kind", 11),
+        ("generator[1].epsilon[1]", 12),
+        ("generator[1].nothing", 10),
+    ],
+)
+def test_errors_point_at_keys_of_subtables(key: str, line: int) -> None:
+    error = point(SpecError("wrong", key), Path("audit.toml"), SUBTABLES)
+    assert str(error) == f"audit.toml, line {line}, {key}: wrong"

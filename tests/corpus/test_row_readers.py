@@ -146,7 +146,15 @@ def test_labels_from_marked_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("cell", "labels"),
-    [("a;b;a", ("a", "b")), (["b", "a"], ("a", "b")), (3, ("3",)), (True, ("True",)), (None, ())],
+    [
+        ("a;b;a", ("a", "b")),
+        (["b", "a"], ("a", "b")),
+        (3, ("3",)),
+        (3.0, ("3",)),
+        (0.5, ("0.5",)),
+        (True, ("True",)),
+        (None, ()),
+    ],
 )
 def test_label_types(tmp_path: Path, cell: Any, labels: tuple[str, ...]) -> None:
     path = jsonl(tmp_path / "r.jsonl", [{"text": "t", "labels": cell}])

@@ -242,6 +242,7 @@ def test_ids_from_every_kind_of_file(tmp_path: Path) -> None:
         "a.txt": b"r7\n\n r3 \nr7\n",
         "b.csv": b"name,id\nx,r7\ny,r3\n",
         "c.tsv": b"id\tname\nr7\tx\nr3\ty\n",
+        "C.CSV": b"name,id\nx,r7\ny,r3\n",
         "d.jsonl": b'{"id": "r7"}\n{"id": "r3"}\n',
         "e.txt.gz": gzip.compress(b"r7\nr3\n"),
     }

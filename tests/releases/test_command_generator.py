@@ -156,7 +156,7 @@ def test_other_braces_are_left_alone(make: Make) -> None:
         ),
         ('rm -r "$(dirname "$1")"; exit 3', "private folder cannot be used (No such file"),
         ('sleep 1; rm -r "$(dirname "$1")"', "wrote no file to {out}"),
-        ('truncate -s 3G "$2"', "its release has more than 1 GiB; set output"),
+        ('truncate -s 3G "$2"', "its release is larger than 1 GiB; raise output"),
         ('head -c 5000000 /dev/zero > "$2"', "line 1: the line is larger than the limit of 4 MB"),
         (f"printf '%s' '{'[' * 5000}' > \"$2\"", "line 1: not valid JSON"),
         (f"printf '%s' '{'9' * 5000}' > \"$2\"", "line 1: not valid JSON"),
@@ -272,10 +272,10 @@ def test_a_program_has_limits_on_memory_and_output(make: Make) -> None:
     said = complaint(make(argv=hungry, memory=0.25))
     assert "failed with exit code 1" in said and said.endswith("its limit is memory = 0.25 GiB")
     said = complaint(make('yes > "$2"', output=0.001))
-    assert said == "command sh: its release has more than 0.001 GiB; set output"
-    assert "its stderr has more than 0.001 GiB" in complaint(make("yes >&2", output=0.001))
+    assert said == "command sh: its release is larger than 0.001 GiB; raise output"
+    assert "its stderr is larger than 0.001 GiB" in complaint(make("yes >&2", output=0.001))
     sparse = make('truncate -s 3G "$2"', output=1)
-    assert "its release has more than 1 GiB" in complaint(sparse)
+    assert "its release is larger than 1 GiB" in complaint(sparse)
 
 
 def test_a_full_disk_is_one_line(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,8 +169,8 @@ def test_a_partial_folder_is_reported_as_partial_and_kept(exchange: Exchange) ->
     exchange.generate(limit=7)
     with pytest.raises(
         GeneratorError,
-        match=r"generator shuffle: 7 of 20 releases are there; missing e\.g\. "
-        r"outlier/set-\d{4}/release-(inf|2)\.jsonl; put them there and run again",
+        match=r"generator shuffle: 7 of 20 releases found; missing e\.g\. "
+        r"outlier/set-\d{4}/release-(inf|2)\.jsonl; add the missing ones and run again",
     ):
         exchange.run()
     kept = sorted((exchange.root / "run/store/release").iterdir())
@@ -412,7 +412,7 @@ def test_a_kit_is_all_that_a_vendor_needs(exchange: Exchange) -> None:
     assert len(back) == 40  # 20 releases, each with the hash of its training file
     for path in back[:20]:
         shutil.copy(path, exchange.folder / path.relative_to(vendor))
-    with pytest.raises(GeneratorError, match=r"10 of 20 releases are there; missing e\.g\. "):
+    with pytest.raises(GeneratorError, match=r"10 of 20 releases found; missing e\.g\. "):
         exchange.run()
     for path in back:
         shutil.copy(path, exchange.folder / path.relative_to(vendor))

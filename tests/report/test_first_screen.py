@@ -113,7 +113,7 @@ def test_nobody_is_named_where_no_leak_was_found(material: Material) -> None:
         made = dataclasses.replace(made, tables={**made.tables, "cells": (kind, cells)})
         shown = text_of(page(made).decode())
         assert ("can be named from all releases together" in shown) == named
-        assert ("as chance does it in 1 of 10 pools without a leak" in shown) != named
+        assert ("as happens by chance in 1 of 10 pools without a leak" in shown) != named
 
 
 def test_selected_pools_are_compared_with_controls(material: Material) -> None:

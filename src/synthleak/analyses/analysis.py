@@ -147,8 +147,8 @@ class Analysis:
 analyses: Registry[Analysis] = Registry("analysis", "synthleak.analyses")
 
 RESERVED = (
-    *("cells", "proxies", "prior", "comparison"),
-    *("records", "summary", "utility", "adjudication"),
+    *("cells", "proxies", "prior", "comparison", "records", "utility", "copies", "nearest"),
+    *("summary", "adjudication"),
 )
 """Names of tables that every audit writes."""
 NO_CELL = "needs at least one finished cell"

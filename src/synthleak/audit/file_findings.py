@@ -120,7 +120,7 @@ def _groups(corpus: Corpus) -> Finding | None:
         TORN,
         groups.torn,
         f"{torn}: more than a few, and not as many as a split of single records would tear, so"
-        " nobody can say what to permute",
+        " the unit of the split cannot be determined",
     )
 
 

@@ -46,7 +46,7 @@ def _check_types(left: Operand, right: Operand | None) -> None:
     if right is None:
         if _kind(left) == NUMBER:
             raise UserError(
-                f"{left.name} alone says nothing", "--fail-if", f"write {left.name} < number"
+                f"{left.name} is a number", "--fail-if", f"compare it: {left.name} < number"
             )
         return
     sides = (left, right)

@@ -40,9 +40,8 @@ class Removed:
 
 
 def _folder(out: Place | str) -> Path:
-    return local(
-        out, "purge", "delete its store/text and store/release with the bucket's own tools"
-    )
+    removed = ", ".join(where for where in REMOVED.values() if where != PRIVATE)
+    return local(out, "purge", f"delete {removed} with the bucket's own tools")
 
 
 def removable(out: Place | str) -> list[Removed]:

@@ -10,6 +10,9 @@ from synthleak.audit.setup import Setup, identity_of
 from synthleak.core.identity import plain
 from synthleak.core.registry import Plugin
 
+NAMED = {"pools": "pool", "generators": "generator", "families": "family", "priors": "prior attack"}
+"""Parts of an identity that are looked up by name, and what one of them is called."""
+
 
 def changes(old: Mapping[str, Any], setup: Setup) -> list[str]:
     """Say in a few words what differs between a folder's identity and a new audit's."""
@@ -22,9 +25,9 @@ def changes(old: Mapping[str, Any], setup: Setup) -> list[str]:
         if isinstance(now, dict) and not isinstance(was, dict):
             found.append(f"{key} is of another kind")
             continue
-        if key in ("pools", "generators", "families", "priors"):
-            found += [f"{key[:-1]} {name} is new" for name in now if name not in was]
-            found += [f"{key[:-1]} {name} is gone" for name in was if name not in now]
+        if one := NAMED.get(key):
+            found += [f"{one} {name} is new" for name in now if name not in was]
+            found += [f"{one} {name} is gone" for name in was if name not in now]
             for name in now:
                 if name in was and was[name] != now[name]:
                     found += _differences(f"{name}.", was[name], now[name])
@@ -50,6 +53,7 @@ def _differences(prefix: str, was: Any, now: Any) -> list[str]:
 def resolved(setup: Setup) -> dict[str, Any]:
     """Return the spec with every default written out, so that the folder explains itself."""
     spec, plugins = setup.spec, setup.plugins
+    listed = [section.name for section in spec.pool]
     return {
         "seed": spec.seed,
         "plugins": [file.path.resolve() for file in setup.files] or None,
@@ -64,8 +68,13 @@ def resolved(setup: Setup) -> dict[str, Any]:
             "evidence": {"kind": plugins.encoder.kind, **settings_of(plugins.encoder)},
         },
         "pool": [
-            {"name": order.name, "rule": order.rule.kind, **settings_of(order.rule)}
-            for order in plugins.orders
+            {
+                "name": order.name,
+                "rule": order.rule.kind,
+                "optional": order.optional or None,
+                **settings_of(order.rule),
+            }
+            for order in sorted((*plugins.orders, *setup.empty), key=lambda o: listed.index(o.name))
         ],
         "game": spec.game.model_dump(),
         "generator": [

@@ -27,7 +27,7 @@ from synthleak.evidence.persons import person_proxies
 from synthleak.plan.plan import Plan, RecordSet, designs, draw_all
 from synthleak.pools.persons import Persons, persons_of
 from synthleak.pools.pool import Pool
-from synthleak.pools.selection import select_all, written_in
+from synthleak.pools.selection import PoolOrder, select_all, written_in
 from synthleak.releases.claim import known_sigmas, learn_sigmas
 from synthleak.releases.generator import Generator, owners_of
 from synthleak.releases.release import Public, Request, public_side
@@ -49,6 +49,8 @@ class Setup:
     publics: dict[str, Public]
     store: Store
     files: tuple[PluginFile, ...] = ()
+    empty: tuple[PoolOrder, ...] = ()
+    """Optional pools of the spec whose rules select nobody."""
     only: tuple[Cell, ...] | None = None
     shared: Path | None = None
     """A private folder for what workers read and none should make again; it ends with the run."""
@@ -77,9 +79,8 @@ class Setup:
 
     @property
     def left_out(self) -> list[str]:
-        """The optional pools of the spec whose rules select nobody."""
-        kept = {order.name for order in self.plugins.orders}
-        return [section.name for section in self.spec.pool if section.name not in kept]
+        """The names of the optional pools whose rules select nobody."""
+        return [order.name for order in self.empty]
 
     @property
     def proxies(self) -> tuple[Proxy, ...]:
@@ -285,9 +286,10 @@ def draw(inputs: Inputs, pools: dict[str, Pool], store: Store) -> Setup:
             description=corpus.description,
         )
     orders = tuple(o for o in inputs.plugins.orders if o.names()[0] in pools)
+    empty = tuple(o for o in inputs.plugins.orders if o.names()[0] not in pools)
     plugins = replace(inputs.plugins, orders=orders)
     corpus = replace(corpus, written=written_in(pools.values()))
-    return Setup(spec, plugins, corpus, pools, plans, publics, store, inputs.files)
+    return Setup(spec, plugins, corpus, pools, plans, publics, store, inputs.files, empty)
 
 
 def without_models(setup: Setup) -> Setup:

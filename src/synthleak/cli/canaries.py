@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from synthleak.cli.options import PATH, json_option
-from synthleak.cli.output import print_json
+from synthleak.cli.output import check_command, print_json
 
 
 @click.command()
@@ -82,13 +82,7 @@ def canaries(
         f" {made.trained - made.members:,} records{held}"
     )
     click.echo(f"train on {out / 'train.jsonl'}, then")
-    fields = "".join(
-        f" --{option} {name}"
-        for option, name in (("text", text), ("id", id_field), ("labels", labels))
-        if name != option
-    )
-    click.echo(
-        f"  synthleak check --coins --members {out / 'members.jsonl'} --holdout"
-        f" {out / 'holdout.jsonl'} --reference {out / 'reference.jsonl'}{fields}"
-        " --release SYNTHETIC --epsilon E --delta D"
-    )
+    files = ["members", "holdout", "reference"]
+    fields = {"text": text, "id": id_field, "labels": labels}
+    command = check_command("--coins", out, files, fields)
+    click.echo(f"  {command} --release SYNTHETIC --epsilon E --delta D")

@@ -103,7 +103,7 @@ def _signal(story: SignalStory) -> list[str]:
         f" {story.meaning}"
     ]
     if story.mean_with is None or story.mean_without is None:
-        lines.append("  no releases both with and without it: nothing to compare")
+        lines.append("  needs releases with and without this record")
     else:
         beaten = (
             ""

@@ -6,11 +6,13 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import click
@@ -153,6 +155,18 @@ def print_prose(text: str) -> None:
     if width is not None:
         text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
     click.echo(printable(text))
+
+
+def check_command(
+    option: str, folder: Path, files: Sequence[str], fields: Mapping[str, str]
+) -> str:
+    """Return the `check` of these files of a folder, to be copied; usual fields are not named."""
+    words = ["synthleak", "check", option]
+    for name in files:
+        words += [f"--{name}", str(folder / f"{name}.jsonl")]
+    for name, field in fields.items():
+        words += [f"--{name}", field] if field != name else []
+    return shlex.join(words)
 
 
 def columns_of(rows: Sequence[object], columns: Sequence[str]) -> list[dict[str, Any]]:

@@ -20,8 +20,8 @@ def purge(folder: Place, yes: bool, wait: bool, as_json: bool) -> None:
     """Remove texts, releases and vectors from the run folder DIR; results stay verifiable.
 
     Tables, report, evidence and the hashes and claims of releases stay, so that `status`, `report`
-    and `verify` go on working. `explain` needs the releases and stops working. Ids of records stay
-    in the tables. Files are deleted, not overwritten; the corpus is not touched.
+    and `verify` go on working. `explain` no longer works: it needs the releases. Ids of records
+    stay in the tables. Files are deleted, not overwritten; the corpus is not touched.
 
     \b
     Examples:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from synthleak.cli.options import PATH, json_option
-from synthleak.cli.output import print_json
+from synthleak.cli.output import check_command, print_json
 
 
 @click.command()
@@ -73,13 +73,6 @@ def split(
     again = f"; {made.repeated:,} repeated texts were left out" * bool(made.repeated)
     click.echo(f"{made.members:,} members, {made.holdout:,} held back{known}{of}{again}")
     click.echo(f"make a release from {out / 'members.jsonl'}, then")
-    fields = "".join(
-        f" --{option} {name}"
-        for option, name in (("text", text), ("id", id_field), ("group", group))
-        if name != option
-    )
-    more = f" --reference {out / 'reference.jsonl'}" * bool(made.reference)
-    click.echo(
-        f"  synthleak check --random-split --members {out / 'members.jsonl'} --holdout"
-        f" {out / 'holdout.jsonl'}{more}{fields} --release SYNTHETIC"
-    )
+    files = ["members", "holdout", *["reference"] * bool(made.reference)]
+    fields = {"text": text, "id": id_field, "group": group}
+    click.echo(f"  {check_command('--random-split', out, files, fields)} --release SYNTHETIC")

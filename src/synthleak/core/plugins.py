@@ -42,7 +42,8 @@ def check_trusted(names: Sequence[str], folder: object, *, trust: bool = False) 
         raise UserError(
             f"its spec names {files}, and opening it would run their code",
             str(folder),
-            "add --trust-plugins (in Python: trust_plugins=True) if you trust whoever wrote them",
+            "add --trust-plugins (in Python: open_run(folder, trust_plugins=True)) if you trust"
+            " whoever wrote them",
         )
 
 

@@ -18,21 +18,26 @@ def point(error: SpecError, path: Path | None, text: str) -> SpecError:
 
 
 def _line_of(key: str, text: str) -> int | None:
-    """Find the line that sets `key` (such as ``generator[1].epsilon[0]``), or its section."""
-    wanted = re.match(r"(?P<section>\w+)(?:\[(?P<index>\d+)\])?(?:\.(?P<rest>\w+))?", key)
+    """Find the line that sets `key` (such as ``generator[1].epsilon[0]``), or its table."""
+    wanted = re.match(r"([\w-]+)(?:\[(\d+)\])?", key)
     if wanted is None:
         return None
-    section, index = wanted["section"], int(wanted["index"] or 0)
-    current, seen, header = "", -1, None
+    section, index = wanted[1], int(wanted[2] or 0)
+    path = re.findall(r"\.([\w-]+)", key)
+    found, depth, seen = None, -1, -1
+    table: list[str] | None = []  # that a line is in, by its path; none if it is another section's
     for number, line in enumerate(text.splitlines(), start=1):
-        if title := re.match(r"\s*\[+\s*([\w.]+)\s*\]+", line):
-            current = title[1].partition(".")[0]
-            seen += current == section
-            if current == section and seen == index:
-                header = number
+        title = re.match(r"\s*\[+\s*([\w.-]+)\s*\]+\s*(#.*)?$", line)
         setting = re.match(r"\s*([\w-]+)\s*=", line)
-        if setting and not current and setting[1] == section:
-            return number
-        if setting and current == section and seen == index and setting[1] == wanted["rest"]:
-            return number
-    return header
+        if title:
+            table = title[1].split(".")
+            if table[0] == section and (len(table) == 1 or seen < 0):
+                seen += 1
+            if table[0] != section or seen != index:
+                table = None
+        if table is None or not (title or setting):
+            continue
+        place = table if title or not setting else [*table, setting[1]]
+        if place == [section, *path][: len(place)] and len(place) > depth:
+            found, depth = number, len(place)
+    return found

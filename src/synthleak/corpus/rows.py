@@ -109,7 +109,7 @@ def labels_of(value: Any, column: str, separator: str, where: str) -> Labels:
     if isinstance(value, str):
         value = [part.strip() for part in value.split(separator)]
     elif isinstance(value, bool | int | float):
-        value = [value]
+        value = [_name(value) or ""]
     if not isinstance(value, list | tuple) or not all(isinstance(x, str | int) for x in value):
         found = type(value).__name__
         inner = f" of {type(value[0]).__name__}" if isinstance(value, list) and value else ""
@@ -166,7 +166,7 @@ def _missing(value: Any) -> bool:
 
 
 def _name(value: Any) -> str | None:
-    """Write an id or a group; a whole number that a table keeps as 3.0 is the number 3."""
+    """Write an id, a group or a label; a whole number that a table keeps as 3.0 is the number 3."""
     if isinstance(value, str | int | list | tuple | Mapping):
         value = plain_cell(value)
     if _missing(value):

@@ -126,7 +126,7 @@ def _file_rows(path: Path, text: str, encoding: str, key: str) -> Iterator[tuple
                 yield number, {text: line.rstrip("\n")}
     else:
         raise CorpusError(
-            f"{kind or 'a file without ending'}: what kind of file is this?",
+            f"unknown file type {kind}" if kind else "a file without an ending: unknown file type",
             str(path),
             "use .jsonl, .csv, .tsv or .txt (a text a line), plain or .gz; .parquet or .arrow",
         )

@@ -113,7 +113,7 @@ def read_release(path: Path, size: int, where: str, *, of_set: str = "") -> list
 
 def check_release(path: Path) -> None:
     """Refuse what is not a regular file, or too large; a missing file passes."""
-    check_file(path, FILE, GeneratorError, "put the file there that belongs there")
+    check_file(path, FILE, GeneratorError, "replace it with the release file for this set")
 
 
 def _lines(path: Path, where: str) -> Iterator[tuple[int, bytes]]:

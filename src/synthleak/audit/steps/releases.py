@@ -97,10 +97,10 @@ def check_awaited(setup: Setup) -> None:
         missing = [name for name in awaited if name is not None]
         if missing:
             raise GeneratorError(
-                f"{len(awaited) - len(missing):,} of {len(awaited):,} releases are there;"
+                f"{len(awaited) - len(missing):,} of {len(awaited):,} releases found;"
                 f" missing e.g. {missing[0]}",
                 f"generator {section.name}",
-                "put them there and run again: what is there is kept",
+                "add the missing ones and run again; those found are kept",
             )
 
 

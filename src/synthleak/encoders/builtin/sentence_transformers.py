@@ -19,7 +19,7 @@ def _name_or_folder(value: str, info: ValidationInfo) -> str:
     if folder.is_dir():
         return str(folder.absolute())
     if value.startswith((".", "/", "~")) or not value:
-        raise ValueError("there is no such folder")
+        raise ValueError("no such folder")
     return value
 
 

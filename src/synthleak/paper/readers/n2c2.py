@@ -65,9 +65,9 @@ class N2c2(Published):
                             found[doc.get("id", "")].add(disease.get("name", ""))
         if not judged:
             raise CorpusError(
-                f"no {self.source} judgment is there",
+                f"no {self.source} judgments found",
                 ", ".join(map(str, self.annotations)),
-                f"sources there: {', '.join(sorted(sources)) or 'none'}; check corpus.source",
+                f"check corpus.source; the files have {', '.join(sorted(sources)) or 'none'}",
             )
         return found, judged
 

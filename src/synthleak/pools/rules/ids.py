@@ -55,7 +55,7 @@ class Ids(Filter):
 
 
 def _names(path: Path, field: str) -> Iterator[str]:
-    kind = Path(path.name.removesuffix(".gz")).suffix
+    kind = Path(path.name.lower().removesuffix(".gz")).suffix
     if kind in (".csv", ".tsv"):
         delimiter, quote = (",", '"') if kind == ".csv" else ("\t", "")
         for line, row in delimited_rows(path, delimiter=delimiter, quote=quote, key="pool.path"):

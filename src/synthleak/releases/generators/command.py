@@ -210,7 +210,9 @@ class Command(StatedGenerator):
         for name, what in (("release.jsonl", "release"), ("stderr", "stderr")):
             with contextlib.suppress(FileNotFoundError):
                 if (folder / name).stat().st_size > self.output * _GIB:
-                    raise self._error(f"its {what} has more than {self.output:g} GiB", "set output")
+                    raise self._error(
+                        f"its {what} is larger than {self.output:g} GiB", "raise output"
+                    )
 
     @property
     def _hint(self) -> str | None:

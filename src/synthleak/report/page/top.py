@@ -271,9 +271,9 @@ CANARIES_LEAK = (
     " that is as unusual. Look at the pools of real records beside them, and try a smaller ε."
 )
 REMOVE = (
-    "Remove the synthetic rows listed under “Who leaks” and check again. The second check is kinder"
-    " than a first one, since these members and this holdout chose the rows: use a holdout of other"
-    " records if you can."
+    "Remove the synthetic rows listed under “Who leaks” and check again. The second check is more"
+    " lenient than the first, since these members and this holdout chose the rows: use a holdout of"
+    " other records if you can."
 )
 AFTER_CHECK: dict[str, tuple[str, ...]] = {
     BROKEN: (

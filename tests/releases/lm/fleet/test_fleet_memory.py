@@ -41,7 +41,7 @@ def test_fleet_size_respects_memory_and_cap() -> None:
 
 
 def test_what_does_not_fit_is_said() -> None:
-    with pytest.raises(GeneratorError, match=r"needs .* GiB for one instance and there are"):
+    with pytest.raises(GeneratorError, match=r"needs .* GiB for one instance, but only"):
         plan_fleet(LLAMA_1B, 3 * GIB, wanted=104, batch=16, longest=64)
 
 

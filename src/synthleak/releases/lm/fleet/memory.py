@@ -121,8 +121,8 @@ def plan_fleet(
     least = shape.instance + shape.head + longest * shape.token + shape.example
     if room < least or room < shape.instance + shape.text(longest):
         raise GeneratorError(
-            f"the backbone needs {(shape.weights + least) / 2**30:.1f} GiB for one instance and"
-            f" there are {memory * HEADROOM / 2**30:.1f}",
+            f"the backbone needs {(shape.weights + least) / 2**30:.1f} GiB for one instance,"
+            f" but only {memory * HEADROOM / 2**30:.1f} GiB are available",
             remedy="use a smaller backbone or max_tokens, or a larger device",
         )
     instances = max(1, min(wanted, most or wanted, int(room * 0.5) // shape.instance))
