@@ -7,10 +7,9 @@ import pytest
 
 from support.oracles.curves import area, height, roc_points
 from synthleak import Audit
-from synthleak.analyses.prior import is_of
 from synthleak.calibration import Scores
 from synthleak.core.artefact import as_json
-from synthleak.core.cell import Cell
+from synthleak.core.cell import Cell, is_of
 from synthleak.core.seeds import stream
 from synthleak.metrics.curves import BAND, GRID, Curves, trace
 from synthleak.metrics.epsilon.claims import claim_roc

@@ -15,7 +15,7 @@ from synthleak import Audit
 from synthleak.analyses.attributes_combined import CombinedRow
 from synthleak.analyses.consistency import ConsistencyRow
 from synthleak.analyses.merged import MergedRow
-from synthleak.analyses.prior import is_of
+from synthleak.core.cell import is_of
 from synthleak.core.errors import UserError
 from synthleak.corpus.corpus import Record
 from synthleak.metrics.curves import SortedV

@@ -229,11 +229,6 @@ def prior_rows(cell: Cell, attacks: Sequence[AttackMeasurements]) -> list[PriorR
     ]
 
 
-def is_of(row: CellColumns, cell: Cell) -> bool:
-    """Say whether a row belongs to a cell."""
-    return Cell.of(row) == cell
-
-
 def compare(
     cell: Cell, ours: Sequence[CellRow], attacks: Sequence[AttackMeasurements]
 ) -> ComparisonRow:

@@ -17,7 +17,6 @@ from synthleak.analyses.prior import (
     ComparisonRow,
     PriorRow,
     compare,
-    is_of,
     prior_rows,
 )
 from synthleak.analyses.utility import UtilityRow
@@ -38,7 +37,7 @@ from synthleak.audit.steps.releases import claim_of, header_of, is_made, open_re
 from synthleak.audit.steps.scores import evidence_of, scores_of
 from synthleak.audit.steps.utility import utility_row_of
 from synthleak.calibration import Scores
-from synthleak.core.cell import Cell, counted_cells
+from synthleak.core.cell import Cell, counted_cells, is_of
 from synthleak.core.errors import MissingExtra, UserError
 from synthleak.core.places import Place, place, write_place
 from synthleak.core.plugins import check_trusted

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.analyses.prior import is_of
-from synthleak.core.cell import Cell, format_epsilon
+from synthleak.core.cell import Cell, format_epsilon, is_of
 from synthleak.core.errors import UserError
 from synthleak.core.validation import nearest
 from synthleak.corpus.corpus import Record
