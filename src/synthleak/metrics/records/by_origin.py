@@ -15,6 +15,7 @@ import numpy as np
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.comparison.base import resample
+from synthleak.metrics.estimate import known
 from synthleak.metrics.null import SLACK
 from synthleak.metrics.ranks import Small
 from synthleak.metrics.roc import FPR_LIMIT, allowed_alarms
@@ -101,10 +102,10 @@ def origin_measurements(
                 null_low=null_low,
                 null_high=null_high,
                 p=p,
-                own_first=_known(own_first[place]),
-                own_second=_known(own_second[place]),
-                own_low=_known(own_low[place]),
-                own_high=_known(own_high[place]),
+                own_first=known(own_first[place]),
+                own_second=known(own_second[place]),
+                own_low=known(own_low[place]),
+                own_high=known(own_high[place]),
             )
         )
     return made
@@ -230,15 +231,11 @@ def against_redraws(deltas: Floats) -> tuple[float | None, float | None, float |
     (1.05, 2.95, 0.5)
     """
     observed, redrawn = deltas[0], deltas[1:]
-    known = redrawn[np.isfinite(redrawn)]
-    if not known.size:
+    finite = redrawn[np.isfinite(redrawn)]
+    if not finite.size:
         return None, None, None
-    lost = len(redrawn) - known.size
-    upper = 1 + lost + int((known >= observed - SLACK).sum())
-    lower = 1 + lost + int((known <= observed + SLACK).sum())
-    low, high = np.percentile(known, LIMITS)
+    lost = len(redrawn) - finite.size
+    upper = 1 + lost + int((finite >= observed - SLACK).sum())
+    lower = 1 + lost + int((finite <= observed + SLACK).sum())
+    low, high = np.percentile(finite, LIMITS)
     return float(low), float(high), min(1.0, 2 * min(upper, lower) / len(deltas))
-
-
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
