@@ -32,7 +32,7 @@ def sentence(result: CellResult) -> str:
 
 
 def _sentences(result: CellResult) -> list[str]:
-    return [_capital(f"{result.verdict}."), *details(result)]
+    return [capital(f"{result.verdict}."), *details(result)]
 
 
 def details(result: CellResult) -> list[str]:
@@ -205,5 +205,6 @@ def _there(*sentences: str | None) -> list[str]:
     return [one for one in sentences if one]
 
 
-def _capital(words: str) -> str:
+def capital(words: str) -> str:
+    """Return words as the beginning of a sentence."""
     return words[:1].upper() + words[1:]
