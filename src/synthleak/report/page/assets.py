@@ -1,4 +1,4 @@
-"""What goes into a page that must not reach out: its style, data that cannot break out, policy."""
+"""What goes into a page that must not reach out: scripts, styles, packed data and the policy."""
 
 from __future__ import annotations
 
