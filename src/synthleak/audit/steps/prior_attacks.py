@@ -83,13 +83,8 @@ def _key(setup: Setup, attack: Attack, unit: AttackUnit) -> str:
     return attack_key(attack, encoder, targets, unit.text, unit.references)
 
 
-def missing_attacks(setup: Setup) -> list[AttackUnit]:
-    """Return the observations that some attack has not looked at, each once."""
-    return list(each_missing_attack(setup))
-
-
 def each_missing_attack(setup: Setup) -> Iterator[AttackUnit]:
-    """Yield the units of missing attacks, one cell after another."""
+    """Yield the observations that some attack has not looked at, each once, cell after cell."""
     listed: set[AttackUnit] = set()
     for cell in setup.cells:
         for _, unit in _attack_units(setup, cell):
