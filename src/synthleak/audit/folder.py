@@ -39,7 +39,7 @@ RESULTS = "results"
 REPORT = "report.html"
 CONFIDENTIAL = "report-confidential.html"
 SIGN_OFF = "sign-off.html"
-TABLES = (".csv", ".parquet", ".json")
+ENDINGS = (".csv", ".parquet", ".json")
 """What the files of `results/` end with."""
 
 
@@ -280,7 +280,7 @@ class RunFolder:
     def _tables(self) -> Iterator[Place]:
         if self.results.is_dir():
             there: list[Place] = [*self.results.iterdir()]
-            yield from (path for path in sorted(there, key=str) if path.suffix in TABLES)
+            yield from (path for path in sorted(there, key=str) if path.suffix in ENDINGS)
 
     def _remove(self, path: Place) -> None:
         if isinstance(path, Url):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from synthleak.core.errors import CorpusError, StoreError, UserError
-from synthleak.core.limits import counted
+from synthleak.core.limits import within_limits
 from synthleak.core.registry import Plugin
 from synthleak.core.validation import spec_error
 from synthleak.core.whole_files import cannot_write, whole_folder, write_whole
@@ -49,7 +49,7 @@ def read_source(path: Path, named: Mapping[str, str], option: str) -> Source:
             yield record
 
     try:
-        return Source(rows, list(counted(records(), option, str(path))))
+        return Source(rows, list(within_limits(records(), option, str(path))))
     except CorpusError as error:
         remedy = error.remedy and error.remedy.replace("set corpus.", "set --")
         raise CorpusError(error.what, error.where, remedy) from None
