@@ -38,7 +38,7 @@ from synthleak.analyses.prior import attack_scores
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import scored_cell
 from synthleak.audit.steps.observations import missing_evidence, missing_models
-from synthleak.audit.steps.prior_attacks import attacks_on, missing_attacks, seen_by
+from synthleak.audit.steps.prior_attacks import attacks_on, each_missing_attack, seen_by
 from synthleak.audit.steps.releases import held_claim
 from synthleak.audit.steps.scores import scores_of
 from synthleak.calibration import Scores
@@ -207,7 +207,7 @@ def complete(setup: Setup, cell: Cell) -> bool:
     alone = replace(setup, only=(cell,))
     if slices.made(setup, cell) < len(slices.wanted_sets(setup, cell)):
         return False
-    return not (missing_evidence(alone) or missing_models(alone) or missing_attacks(alone))
+    return not (missing_evidence(alone) or missing_models(alone) or any(each_missing_attack(alone)))
 
 
 def attackers(setup: Setup, cell: Cell) -> dict[str, list[Scores]]:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from synthleak.analyses.copies import NEAR, Copies, find_copies, surplus_p
+from synthleak.core.artefact import as_json
 from synthleak.core.seeds import stream
 from synthleak.core.text import char_grams
-from synthleak.metrics.stored import as_json
 
 TEXTS = [
     "The nurse at Dunnock Vale wrote down 40 mg twice a day.",

@@ -16,10 +16,10 @@ from synthleak.analyses.prior import (
     log_mean_probability,
     prior_rows,
 )
+from synthleak.core.artefact import as_json
 from synthleak.core.cell import Cell
 from synthleak.evidence.prior.canary import Canary
 from synthleak.evidence.prior.domias import Domias
-from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import Baseline
 
 NONE = np.zeros((3, 5), dtype=np.bool_)

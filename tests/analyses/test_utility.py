@@ -19,10 +19,10 @@ from synthleak.analyses.utility import (
     top_label_accuracy,
 )
 from synthleak.audit.run import run
+from synthleak.core.artefact import as_json
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec
 from synthleak.encoders.builtin.hashing import Hashing
-from synthleak.metrics.stored import as_json
 from synthleak.testing import tiny_corpus
 
 ONE = Runtime(workers=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from synthleak.core.errors import CorpusError, SpecError, UserError
-from synthleak.core.limits import FILE, RECORD, RECORDS, counted
+from synthleak.core.limits import FILE, RECORD, RECORDS, within_limits
 from synthleak.core.reading import Boundary, check_file, is_deep
 from synthleak.core.spec import parse_spec
 from synthleak.corpus.corpus import Record
@@ -64,12 +64,12 @@ def test_a_limit_is_set_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None
 def test_records_are_counted_as_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(RECORDS.variable, "3")
     record = Record("1", "x" * 400_000)
-    assert list(counted([record] * 3, "the corpus", "c")) == [record] * 3
+    assert list(within_limits([record] * 3, "the corpus", "c")) == [record] * 3
     with pytest.raises(CorpusError, match="c: the corpus is larger than the limit of 3 records"):
-        list(counted(itertools.repeat(record), "the corpus", "c"))
+        list(within_limits(itertools.repeat(record), "the corpus", "c"))
     monkeypatch.setenv(FILE.variable, "1")
     with pytest.raises(CorpusError, match="c: the corpus is larger than the limit of 1 MB"):
-        list(counted(itertools.repeat(record), "the corpus", "c"))
+        list(within_limits(itertools.repeat(record), "the corpus", "c"))
 
 
 def test_pipes_devices_and_huge_files_are_not_opened(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from synthleak.core.spec_sections import GameSection
 from synthleak.metrics.assignment import Assignment, assignment_of
 from synthleak.metrics.ranks import ranks_of
 from synthleak.metrics.records.by_origin import (
-    Sides,
+    RanksByKind,
     against_own,
     against_redraws,
     by_kind,
@@ -32,10 +32,10 @@ def hand_of(design: str, seed: int = 1) -> tuple[Assignment, int]:
     return assignment_of(plan.trials, TARGETS), int(plan.trials.set.max()) + 1
 
 
-def sides_of(design: str, *, levels: int, seed: int = 1) -> tuple[Sides, np.ndarray]:
+def sides_of(design: str, *, levels: int, seed: int = 1) -> tuple[RanksByKind, np.ndarray]:
     assignment, sets = hand_of(design, seed)
     values = np.random.default_rng(seed).integers(levels, size=sets * TARGETS).astype(float)
-    return Sides(ranks_of(values[:, None]).low[0], FIRST, assignment), values
+    return RanksByKind(ranks_of(values[:, None]).low[0], FIRST, assignment), values
 
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])
@@ -70,7 +70,7 @@ def test_the_bootstrap_keeps_the_trials_of_a_record_together() -> None:
     doubled = Assignment(np.tile(sides.assignment.members, 2), sides.assignment.others)
     rng = np.random.default_rng
     once = origin_measurements([sides], rng(3))
-    twice = origin_measurements([Sides(sides.low, FIRST, doubled)], rng(3))
+    twice = origin_measurements([RanksByKind(sides.low, FIRST, doubled)], rng(3))
     for one, two in zip(once, twice, strict=True):
         assert (one.low, one.high) == pytest.approx((two.low, two.high))
         assert one.low <= one.delta <= one.high
@@ -90,10 +90,14 @@ def test_planted_difference_is_found_with_its_sign() -> None:
         cells = assignment.members
         values[cells[FIRST[cells % TARGETS]]] += 4
         low = ranks_of(values[:, None]).low[0]
-        auc, tpr = origin_measurements([Sides(low, FIRST, assignment)], np.random.default_rng(5))
+        auc, tpr = origin_measurements(
+            [RanksByKind(low, FIRST, assignment)], np.random.default_rng(5)
+        )
         assert auc.low > 0
         assert tpr.low > 0
         assert auc.own_low is not None
         assert auc.own_low > 0
-        back = origin_measurements([Sides(low, ~FIRST, assignment)], np.random.default_rng(5))[0]
+        back = origin_measurements(
+            [RanksByKind(low, ~FIRST, assignment)], np.random.default_rng(5)
+        )[0]
         assert back.delta == pytest.approx(-auc.delta)

@@ -12,6 +12,7 @@ from scipy.stats import t
 
 from synthleak.analyses.cells import judge, power_of
 from synthleak.calibration import Scores
+from synthleak.core.artefact import as_json
 from synthleak.core.seeds import stream
 from synthleak.core.spec_sections import GameSection
 from synthleak.core.verdict import FOUND, NONE_FOUND, Verdict, judge_cell
@@ -21,7 +22,6 @@ from synthleak.metrics.estimate import interval
 from synthleak.metrics.measure import measure, redraws_for
 from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.scored_cell import ScoredCell
-from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
 from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim

@@ -10,8 +10,8 @@ from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.comparison.pool import PoolComparison
 from synthleak.metrics.comparison.pool_by_sorting import (
     SortedPoolComparison,
-    fold_measurements,
     folded,
+    signal_folds,
 )
 from synthleak.metrics.crossfit.folds import split_folds
 from synthleak.metrics.crossfit.pool import crossfit, fold_aucs, wins_of
@@ -42,7 +42,7 @@ def test_fold_figures_are_those_of_all_pairs() -> None:
         rest, held = fold_aucs(wins, inside, weights)
         for place, signal in enumerate(wins.signals.tolist()):
             drawn = None if weights is None else tuple(weight[None] for weight in weights)
-            found = fold_measurements(small.ranks, signal, folded(assignment, 160, inside, drawn))
+            found = signal_folds(small.ranks, signal, folded(assignment, 160, inside, drawn))
             assert np.allclose(found.rest[0], rest[place].ravel(), atol=1e-6)
             assert np.allclose(found.held[0], held[place].ravel(), atol=1e-6)
 
@@ -56,7 +56,7 @@ def test_records_on_neither_side_do_not_count() -> None:
     inside = tuple(split_folds(int(n), 5, stream("f"), 2) for n in (member.sum(), (~member).sum()))
     for signal in range(6):
         few, all_ = (
-            fold_measurements(ranks_of(table), signal, folded(assignment, len(table), inside))
+            signal_folds(ranks_of(table), signal, folded(assignment, len(table), inside))
             for table, assignment in ((values[0, kept], alone), (values[0], among))
         )
         for name in ("rest", "held", "rate"):

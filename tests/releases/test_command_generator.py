@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from support.shuffle_program import AWK, SHUFFLE
 from synthleak.core.errors import GeneratorError, SpecError, StoreError
 from synthleak.core.text import fold
 from synthleak.releases.exchange import dump_training
@@ -27,15 +28,6 @@ from synthleak.testing import check_generator, tiny_request
 
 Make = Callable[..., Command]
 
-SHUFFLE = """
-{ line[NR] = $0 }
-END {
-  srand(seed)
-  for (i = NR; i > 1; i--) { j = int(rand() * i) + 1; t = line[i]; line[i] = line[j]; line[j] = t }
-  for (i = 0; i < n; i++) print line[i % NR + 1] > out
-}
-"""
-AWK = ["awk", "-v", "seed={seed}", "-v", "n={n}", "-v", "out={out}", "-f", "shuffle.awk", "{train}"]
 SH = ["sh", "program.sh", "{train}", "{out}", "{n}", "{epsilon}", "{delta}", "{seed}"]
 GOOD = 'head -n "$3" "$1" > "$2"'
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from support.shuffle_program import AWK, SHUFFLE
 from support.specs import tiny_spec
 from synthleak import Audit, open_run, run
 from synthleak.core.errors import GeneratorError, StoreError, UserError
@@ -27,16 +28,6 @@ from synthleak.releases.manifest import read_manifest
 
 ONE = Runtime(workers=1)
 INF = float("inf")
-# Shuffles the training lines by the seed: what it copies, and in which order, is in the release.
-SHUFFLE = """
-{ line[NR] = $0 }
-END {
-  srand(seed)
-  for (i = NR; i > 1; i--) { j = int(rand() * i) + 1; t = line[i]; line[i] = line[j]; line[j] = t }
-  for (i = 0; i < n; i++) print line[i % NR + 1] > out
-}
-"""
-AWK = ["awk", "-v", "seed={seed}", "-v", "n={n}", "-v", "out={out}", "-f", "shuffle.awk", "{train}"]
 COMMAND = {"name": "shuffle", "kind": "command", "argv": [*AWK, "eps={epsilon}"], "private": True}
 FOLDER = {"name": "shuffle", "kind": "folder", "path": "exchange", "private": True}
 

@@ -7,14 +7,13 @@ import pytest
 
 from support.oracles.curves import area, height, roc_points
 from synthleak import Audit
-from synthleak.analyses.prior import is_of
 from synthleak.calibration import Scores
-from synthleak.core.cell import Cell
+from synthleak.core.artefact import as_json
+from synthleak.core.cell import Cell, is_of
 from synthleak.core.seeds import stream
 from synthleak.metrics.curves import BAND, GRID, Curves, trace
 from synthleak.metrics.epsilon.claims import claim_roc
 from synthleak.metrics.scored_cell import ScoredCell
-from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import EVERY_ROUND, Trials, designs
 
 

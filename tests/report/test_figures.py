@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import vl_convert
@@ -15,14 +15,14 @@ from synthleak import Audit
 from synthleak.analyses.attributes_combined import CombinedRow
 from synthleak.analyses.consistency import ConsistencyRow
 from synthleak.analyses.merged import MergedRow
-from synthleak.analyses.prior import is_of
+from synthleak.core.cell import is_of
 from synthleak.core.errors import UserError
 from synthleak.corpus.corpus import Record
 from synthleak.metrics.curves import SortedV
 from synthleak.report.figures.all_figures import cell_figures, drawn_by
 from synthleak.report.figures.attributes import attributes_figure
 from synthleak.report.figures.figure import Figure, palette, sized
-from synthleak.report.figures.files import FORMATS, all_figures, draw
+from synthleak.report.figures.files import Format, all_figures, draw
 from synthleak.report.figures.gaps import merged_figure
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.figures.proxies import proxies_figure
@@ -231,7 +231,7 @@ def test_v_across_generators_is_pooled_over_budgets(audit: Audit) -> None:
 def test_files_of_every_kind(figures: dict[str, Figure]) -> None:
     figure = next(f for f in figures.values() if f.name == "scenarios")
     starts = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "json": b"{"}
-    for form in FORMATS:
+    for form in get_args(Format):
         assert draw(figure, form).startswith(starts[form])
     assert (
         json.loads(draw(figure, "json", "dark"))["config"]["background"]

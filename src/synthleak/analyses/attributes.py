@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from synthleak.analyses.analysis import NO_CELL, Study, Unavailable, analysis
 from synthleak.analyses.cell_data import ATTRIBUTES, CANARY, UNION, Signal
-from synthleak.analyses.cells import known
 from synthleak.analyses.chosen import RULES, SPLIT, TOO_FEW, Group, groups_of
 from synthleak.core.seeds import stream
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.estimate import known
 from synthleak.metrics.null import holm
 from synthleak.metrics.records.vulnerability import FEWEST
 

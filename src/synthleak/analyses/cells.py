@@ -5,7 +5,6 @@ Every number is shown next to what chance alone would give (docs/method.md §8; 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -129,11 +128,6 @@ class RecordRow(CellColumns):
     nearest_row: int | None = None
     similarity: float | None = None
     copies: int | None = None
-
-
-def known(value: float) -> float | None:
-    """Return a value for a table; None if it is not finite."""
-    return float(value) if math.isfinite(value) else None
 
 
 @dataclass(frozen=True)

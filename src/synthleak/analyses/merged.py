@@ -22,7 +22,7 @@ from synthleak.core.spec_sections import GameSection
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import assignment_of, redraw_assignments
 from synthleak.metrics.comparison import comparison_of
-from synthleak.metrics.records.by_origin import DRAWS, Sides, origin_measurements
+from synthleak.metrics.records.by_origin import DRAWS, RanksByKind, origin_measurements
 from synthleak.metrics.selection import choose
 from synthleak.plan.plan import Design, Plan
 
@@ -120,7 +120,7 @@ def merged_rows(
         group = np.flatnonzero([signal.scenario == scenario for signal in signals])
         chosen = choose(comparison.ranks, assignments, level, group).signal.tolist()
         sides = [
-            Sides(comparison.ranks.low[signal], first, assignment)
+            RanksByKind(comparison.ranks.low[signal], first, assignment)
             for signal, assignment in zip(chosen, assignments, strict=True)
         ]
         best, counts = chosen[0], (int(of_first.sum()), int((~of_first).sum()))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.cells import CellRow, known
+from synthleak.analyses.cells import CellRow
 from synthleak.calibration import TINY, Scores, expectation, rounded
 from synthleak.core.cell import Cell, CellColumns
 from synthleak.evidence.attack import Arm, Attack, Rule
@@ -20,6 +20,7 @@ from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.comparison import comparison_of
+from synthleak.metrics.estimate import known
 from synthleak.metrics.measurements import passable
 from synthleak.metrics.null import min_p_test, upper_point
 from synthleak.metrics.rounds import round_measurements
@@ -227,11 +228,6 @@ def prior_rows(cell: Cell, attacks: Sequence[AttackMeasurements]) -> list[PriorR
         for attack in attacks
         for arm in attack.arms
     ]
-
-
-def is_of(row: CellColumns, cell: Cell) -> bool:
-    """Say whether a row belongs to a cell."""
-    return Cell.of(row) == cell
 
 
 def compare(

@@ -30,7 +30,7 @@ from synthleak.audit.steps.observations import observations
 from synthleak.audit.steps.releases import check_generators, is_made, missing_releases, wanted_sets
 from synthleak.audit.steps.scores import scores_of
 from synthleak.audit.steps.work import MODELS, OBSERVATIONS
-from synthleak.core.cell import Cell
+from synthleak.core.cell import Cell, is_of
 from synthleak.core.engine.progress import Progress, default_progress
 from synthleak.core.errors import GeneratorError, PlanError, PoolError, UserError
 from synthleak.core.identity import digest
@@ -63,7 +63,6 @@ class Flag:
     gap: float
     low: float | None
     high: float | None
-    p_holm: float | None
     verdict: str
 
     @property
@@ -161,11 +160,7 @@ def screen(audit: Audit) -> list[Flag]:
 
 
 def _flag(audit: Audit, cell: Cell, row: GapRow) -> Flag:
-    said = next(
-        r
-        for r in audit.cells
-        if (r.pool, r.generator, r.epsilon) == (cell.pool, cell.generator, cell.epsilon)
-    )
+    said = next(r for r in audit.cells if is_of(r, cell))
     p = "" if said.p_holm is None else f" (p = {said.p_holm:.3g} after Holm)"
     return Flag(
         cell=cell,
@@ -173,7 +168,6 @@ def _flag(audit: Audit, cell: Cell, row: GapRow) -> Flag:
         gap=row.gap if row.crossfit_gap is None else row.crossfit_gap,
         low=row.holm_low,
         high=row.holm_high,
-        p_holm=row.p_holm,
         verdict=f"in the pool itself: {said.verdict}{p}",
     )
 

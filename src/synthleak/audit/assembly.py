@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from synthleak.analyses.analysis import Study, analyses
 from synthleak.analyses.cells import CellRow, ProxyRow, evaluate
-from synthleak.analyses.prior import is_of
 from synthleak.audit.facts import (
     check_facts,
     corpus_facts,
@@ -18,7 +17,7 @@ from synthleak.audit.kept_results import TABLES
 from synthleak.audit.steps.cell_data import pool_facts
 from synthleak.audit.steps.measurements import ROUNDS
 from synthleak.audit.steps.profiles import ATTRIBUTES, draws_sets
-from synthleak.core.cell import Cell
+from synthleak.core.cell import Cell, is_of
 from synthleak.report.results import CellResult, Results, Table
 
 if TYPE_CHECKING:

@@ -23,14 +23,13 @@ from synthleak.audit.resolved_spec import changes, resolved
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.core.errors import Damaged, StoreError, UserError
 from synthleak.core.identity import digest, plain
-from synthleak.core.places import Place, Url
+from synthleak.core.places import Place, Url, write_place
 from synthleak.core.plugins import check_trusted
 from synthleak.core.private_files import is_transient
 from synthleak.core.spec import LoadedSpec, load_spec, parse_spec, parse_toml
 from synthleak.core.store import FolderStore, StagedStore
 from synthleak.core.toml import dump_toml
 from synthleak.core.url_store import UrlStore
-from synthleak.core.whole_files import cannot_write, write_whole
 from synthleak.report.results import Provenance
 
 SPEC = "spec.toml"
@@ -40,7 +39,7 @@ RESULTS = "results"
 REPORT = "report.html"
 CONFIDENTIAL = "report-confidential.html"
 SIGN_OFF = "sign-off.html"
-TABLES = (".csv", ".parquet", ".json")
+ENDINGS = (".csv", ".parquet", ".json")
 """What the files of `results/` end with."""
 
 
@@ -281,7 +280,7 @@ class RunFolder:
     def _tables(self) -> Iterator[Place]:
         if self.results.is_dir():
             there: list[Place] = [*self.results.iterdir()]
-            yield from (path for path in sorted(there, key=str) if path.suffix in TABLES)
+            yield from (path for path in sorted(there, key=str) if path.suffix in ENDINGS)
 
     def _remove(self, path: Place) -> None:
         if isinstance(path, Url):
@@ -317,15 +316,7 @@ class RunFolder:
 
     def write(self, name: str, text: str | bytes) -> None:
         """Write one file of the folder, whole."""
-        path, data = self.root / name, text if isinstance(text, bytes) else text.encode()
-        if isinstance(path, Url):
-            path.write_bytes(data)
-            return
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, data)
-        except OSError as error:
-            raise cannot_write(path, error) from None
+        write_place(self.root / name, text if isinstance(text, bytes) else text.encode())
 
 
 def digest_of_file(path: Place) -> str | None:

@@ -1,7 +1,7 @@
 """A gate for pipelines: does any row of `cells.csv` satisfy a condition?
 
-The condition is a predicate (`predicate.py`): names are columns, nothing is evaluated as Python,
-and a missing cell satisfies no comparison. See docs/metrics.md.
+The condition is a predicate (`core/predicate.py`): names are columns, nothing is evaluated as
+Python, and a missing cell satisfies no comparison. See docs/metrics.md.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from synthleak.analyses.prior import (
     ComparisonRow,
     PriorRow,
     compare,
-    is_of,
     prior_rows,
 )
 from synthleak.analyses.utility import UtilityRow
@@ -38,9 +37,9 @@ from synthleak.audit.steps.releases import claim_of, header_of, is_made, open_re
 from synthleak.audit.steps.scores import evidence_of, scores_of
 from synthleak.audit.steps.utility import utility_row_of
 from synthleak.calibration import Scores
-from synthleak.core.cell import Cell, counted_cells
+from synthleak.core.cell import Cell, counted_cells, is_of
 from synthleak.core.errors import MissingExtra, UserError
-from synthleak.core.places import Place, place
+from synthleak.core.places import Place, place, write_place
 from synthleak.core.plugins import check_trusted
 from synthleak.core.store import StagedStore
 from synthleak.core.threads import single_threaded
@@ -130,7 +129,9 @@ class Audit:
         if path is None and not include_text:
             self.folder.rewrite_report(page)
             return self.folder.root / REPORT
-        return _write(self.folder.root / CONFIDENTIAL if path is None else Path(path), page)
+        target = self.folder.root / CONFIDENTIAL if path is None else Path(path)
+        write_place(target, page)
+        return target
 
     def sign_off(self, path: Path | str | None = None, *, by: str | None = None) -> Place:
         """Write one page to file, and return where: `path`, or `sign-off.html` beside the results.
@@ -145,7 +146,8 @@ class Audit:
                 "the audit is not finished", str(self.folder.root), "finish it with `run` first"
             )
         provenance = self.folder.provenance()
-        return _write(target, render_sign_off(self.results, provenance, form, by=by))
+        write_place(target, render_sign_off(self.results, provenance, form, by=by))
+        return target
 
     def evidence(self, cell: Cell) -> Evidence:
         """Return what every proxy saw of every target on every set of a cell."""
@@ -322,11 +324,6 @@ class Audit:
     def tables(self) -> dict[str, Table]:
         """The tables of `results/` by name; one without rows only if every audit has it."""
         return tables_of(self)
-
-
-def _write(target: Place, page: bytes) -> Place:
-    RunFolder(target.parent).write(target.name, page)
-    return target
 
 
 def open_run(out: Place | str, *, keep: bool = True, trust_plugins: bool = False) -> Audit:

@@ -164,11 +164,7 @@ def _results(audit: Audit, runtime: Runtime, progress: Progress) -> Results:
         try:
             return audit.results
         except Damaged as error:
-            if error.name in met:
-                raise
-            met = (*met, error.name)
-            discard(audit.setup.store, error.name)
-            discard_releases(audit.setup, [error.name])
+            met = _discarded(audit.setup, error, met)
             works = (RELEASES, *EVIDENCE, *MEASUREMENTS, *MORE)
             _make(works, audit.setup, runtime, progress, met)
 
@@ -188,13 +184,18 @@ def _make(
                 made += work.make(setup, runtime, progress)
                 break
             except Damaged as error:
-                if error.name in met:
-                    raise
-                met = (*met, error.name)
-                discard(setup.store, error.name)
-                discard_releases(setup, [error.name])
+                met = _discarded(setup, error, met)
                 made += _make((RELEASES, *EVIDENCE), setup, runtime, progress, met)
     return made
+
+
+def _discarded(setup: Setup, error: Damaged, met: tuple[str, ...]) -> tuple[str, ...]:
+    """Discard what is damaged, unless it was before; return all that was `met`."""
+    if error.name in met:
+        raise error
+    discard(setup.store, error.name)
+    discard_releases(setup, [error.name])
+    return (*met, error.name)
 
 
 def written(results: Results) -> dict[str, bytes]:

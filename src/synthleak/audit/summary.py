@@ -13,11 +13,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 from synthleak.analyses.cells import CellRow
-from synthleak.analyses.prior import is_of
 from synthleak.audit.folder import REPORT
 from synthleak.audit.gate import failing
 from synthleak.audit.result import Audit
-from synthleak.core.cell import format_epsilon
+from synthleak.core.cell import format_epsilon, is_of
 from synthleak.core.errors import UserError
 from synthleak.core.predicate import Predicate
 from synthleak.core.verdict import CANNOT_SAY, WORDS

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from synthleak.cli.options import PATH, How, folders_argument, trust_option, work_options
-from synthleak.cli.output import columns_of, print_json, print_table, write_file
+from synthleak.cli.output import columns_of, print_json, print_table
 from synthleak.core.engine.progress import Silent
-from synthleak.core.places import Place
+from synthleak.core.places import Place, write_place
 
 FIRST = 20
 """Rows of a table that are printed unless it is asked for by name."""
@@ -51,7 +51,7 @@ def analyse(
     outcomes = run(folders, only=only, also=also, runtime=how.runtime, progress=progress)
     if out is not None:
         for name, data in outcome_files(outcomes).items():
-            write_file(out / name, data)
+            write_place(out / name, data)
     if how.as_json:
         print_json(
             {

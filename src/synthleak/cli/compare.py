@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from synthleak.cli.options import FILE, PLACE, json_option, trust_option
-from synthleak.cli.output import columns_of, print_json, print_prose, print_table, write_file
-from synthleak.core.places import Place
+from synthleak.cli.output import columns_of, print_json, print_prose, print_table
+from synthleak.core.places import Place, write_place
 
 if TYPE_CHECKING:
     from synthleak.report.compare.comparison import Compared
@@ -43,7 +43,7 @@ def compare(folders: tuple[Place, ...], out: Path | None, as_json: bool) -> None
 
     found = compare_audits(folders)
     if out is not None:
-        write_file(out, render_comparison(found))
+        write_place(out, render_comparison(found))
     if as_json:
         print_json(asdict(found))
     else:

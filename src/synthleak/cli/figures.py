@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from synthleak.cli.options import PATH, folders_argument, trust_option
-from synthleak.cli.output import write_file
-from synthleak.core.places import Place
+from synthleak.core.places import Place, write_place
 
 FORMATS = ("svg", "png", "pdf", "json")
 
@@ -61,5 +60,5 @@ def figures(
     for name, figure in found.items():
         for form in formats or ("svg",):
             data = draw(figure, form, theme, width)  # type: ignore[arg-type]
-            write_file(target / f"{name}.{form}", data)
+            write_place(target / f"{name}.{form}", data)
     click.echo(f"{len(found)} figures in {target}")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from synthleak.cli.options import EXIT_FAILED, FILE
-from synthleak.cli.output import write_file
 from synthleak.core.cell import Cell
+from synthleak.core.places import write_place
 
 if TYPE_CHECKING:
     from synthleak.audit.result import Audit
@@ -37,7 +37,7 @@ class Gate:
         from synthleak.audit.summary import summary_file
 
         if self.summary is not None:
-            write_file(self.summary, summary_file(self.summary, audit, self.condition))
+            write_place(self.summary, summary_file(self.summary, audit, self.condition))
         if self.condition is not None:
             _apply(self.condition, audit)
 

@@ -1,4 +1,4 @@
-"""Printing tables, for people or as JSON for programs, and writing files."""
+"""Printing tables, for people or as JSON for programs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import click
-
-from synthleak.core.places import Place, Url
-from synthleak.core.whole_files import cannot_write, write_whole
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BEYOND_ASCII_CONTROL = re.compile(r"[\x7f-\x9f]")
@@ -215,15 +212,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return "inf" if isinstance(value, float) and math.isinf(value) else value
-
-
-def write_file(path: Place, data: bytes) -> None:
-    """Write a file whole, in a folder that is made if it is missing, or put it at a URL."""
-    if isinstance(path, Url):
-        path.write_bytes(data)
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, data)
-    except OSError as error:
-        raise cannot_write(path, error) from None

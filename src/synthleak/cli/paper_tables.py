@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from synthleak.cli.options import PATH, folders_argument, trust_option
-from synthleak.cli.output import write_file
-from synthleak.core.places import Place
+from synthleak.core.places import Place, write_place
 
 FORMATS = ("csv", "md", "latex")
 
@@ -54,5 +53,5 @@ def tables(
         click.echo("\n".join(texts.values()))
         return
     for name, text in texts.items():
-        write_file(out / name, text.encode())
+        write_place(out / name, text.encode())
     click.echo(f"{len(made.tables)} tables in {out}", err=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from synthleak.cli.options import EXIT_FAILED, FILE, How, work_options
-from synthleak.cli.output import json_text, print_json, print_table, write_file
+from synthleak.cli.output import json_text, print_json, print_table
+from synthleak.core.places import write_place
 
 
 @click.command()
@@ -31,7 +32,7 @@ def selftest(full: bool, out: Path | None, how: How) -> None:
     made = run_selftest(full=full, workers=how.runtime.workers, progress=how.progress)
     content = report_of(made)
     if out is not None:
-        write_file(out, f"{json_text(content)}\n".encode())
+        write_place(out, f"{json_text(content)}\n".encode())
     if how.as_json:
         print_json(content)
     elif not how.quiet:

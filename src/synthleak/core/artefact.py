@@ -6,9 +6,13 @@ question asks for the same artefact.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+from pydantic import TypeAdapter
 
 from synthleak.core.store import Store, keep, name_of
 
@@ -54,6 +58,23 @@ class Artefact(Generic[S, P, T]):
             self.dump,
             self.load,
         )
+
+
+def as_json(kind: type[T]) -> tuple[Callable[[T], bytes], Callable[[bytes], T]]:
+    """Return how a dataclass, or a list or tuple of one, is written and read.
+
+    JSON that does not fit the types raises a ValueError.
+    """
+
+    @cache
+    def adapter() -> TypeAdapter[T]:
+        return TypeAdapter(kind)
+
+    def dump(value: Any) -> bytes:
+        rows = isinstance(value, list | tuple)
+        return json.dumps([asdict(row) for row in value] if rows else asdict(value)).encode()
+
+    return dump, lambda data: adapter().validate_json(data)
 
 
 Need = tuple[Artefact[Any, ..., Any], tuple[Any, ...]]

@@ -66,6 +66,11 @@ class Cell(CellColumns):
         return f"{self.generator} (no ε stated)" if unstated else self.mechanism
 
 
+def is_of(row: CellColumns, cell: Cell) -> bool:
+    """Say whether a row belongs to a cell."""
+    return Cell.of(row) == cell
+
+
 def counted_cells(cells: Sized) -> str:
     """Count cells in words.
 

@@ -70,7 +70,7 @@ LINES_PER_RECORD = 10
 """Lines that a record takes at most on average: blank ones, and line ends within quotes."""
 
 
-def counted(items: Iterable[T], what: str, where: str) -> Iterator[T]:
+def within_limits(items: Iterable[T], what: str, where: str) -> Iterator[T]:
     """Yield the records of a corpus or release until they are too many, or their texts too long.
 
     A table may store one text once and name it in a million rows, so texts are counted here.

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from synthleak.core.errors import StoreError, UserError, import_extra
+from synthleak.core.whole_files import cannot_write, write_whole
 
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.DOTALL)
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
@@ -159,6 +160,18 @@ def place(where: Place | str) -> Place:
 def opened(path: Place) -> Path | BinaryIO:
     """Return what a reader of files takes: a path, or what a URL holds."""
     return io.BytesIO(path.read_bytes()) if isinstance(path, Url) else path
+
+
+def write_place(path: Place, data: bytes) -> None:
+    """Write a file whole, in a folder that is made if it is missing, or put it at a URL."""
+    if isinstance(path, Url):
+        path.write_bytes(data)
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, data)
+    except OSError as error:
+        raise cannot_write(path, error) from None
 
 
 def local(where: Place | str, command: str, instead: str) -> Path:

@@ -63,15 +63,19 @@ class CorpusSection(PluginSection):
     description: str = Field(default="", description="one line on what the records are")
 
 
-class EncoderSection(PluginSection):
-    """An encoder: its kind, or a table with its kind and settings."""
-
-    kind: str = "static"
+class _KindOrTable(PluginSection):
+    """A plug-in by its kind alone, or a table with its kind and settings."""
 
     @model_validator(mode="before")
     @classmethod
     def _from_name(cls, value: Any) -> Any:
         return {"kind": value} if isinstance(value, str) else value
+
+
+class EncoderSection(_KindOrTable):
+    """An encoder: its kind, or a table with its kind and settings."""
+
+    kind: str = "static"
 
 
 class EncodersSection(Frozen):
@@ -188,15 +192,10 @@ class GeneratorSection(PluginSection):
         return value
 
 
-class ModelSection(PluginSection):
+class ModelSection(_KindOrTable):
     """A family that fits a model: its kind, or a table with its kind and settings."""
 
     kind: str
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_name(cls, value: Any) -> Any:
-        return {"kind": value} if isinstance(value, str) else value
 
 
 class EvidenceSection(Frozen):

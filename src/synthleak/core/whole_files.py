@@ -1,12 +1,14 @@
-"""Files that are written whole or not at all, and why one cannot be written."""
+"""Files and folders that are written whole or not at all, and why one cannot be written."""
 
 from __future__ import annotations
 
 import errno
 import os
 import secrets
+import shutil
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -34,6 +36,21 @@ def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
         raise
     if durable:
         _sync_folder(path.parent)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Give a folder to fill, only its owner's, that gets its name when it is whole."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    aside = folder.parent / f".{folder.name}.part"
+    shutil.rmtree(aside, ignore_errors=True)  # what one that was killed left
+    aside.mkdir(mode=0o700)
+    try:
+        yield aside
+        aside.replace(folder)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
 
 
 def _check_replaceable(path: Path) -> None:

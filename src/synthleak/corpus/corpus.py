@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from synthleak.core.errors import CorpusError
 from synthleak.core.identity import digest
-from synthleak.core.limits import counted
+from synthleak.core.limits import within_limits
 from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.core.text import fold
 
@@ -143,7 +143,7 @@ def assemble(reader: Reader, *, name: str | None = None, description: str = "") 
     made = reader.whole(name, description)
     if made is not None:
         return made
-    kept, dropped = drop_duplicates(counted(reader.read(), "the corpus", name))
+    kept, dropped = drop_duplicates(within_limits(reader.read(), "the corpus", name))
     if not kept:
         raise CorpusError("the corpus is empty", name, "a corpus needs some hundred records")
     ids = Counter(record.id for record in kept)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.analyses.prior import is_of
-from synthleak.core.cell import Cell, format_epsilon
+from synthleak.core.cell import Cell, format_epsilon, is_of
 from synthleak.core.errors import UserError
 from synthleak.core.validation import nearest
 from synthleak.corpus.corpus import Record
@@ -28,7 +27,7 @@ from synthleak.metrics.assignment import assignment_of
 from synthleak.metrics.records.vulnerability import sides_of
 from synthleak.metrics.roc import auc
 from synthleak.plan.plan import designs
-from synthleak.report.verdict import decided
+from synthleak.report.verdict import deciding_signal
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import ProxyRow
@@ -128,7 +127,7 @@ def explain(
         releases_with=int(sides_here[0].sum()),
         releases_without=int(sides_here[1].sum()),
         verdict=str(result.verdict),
-        decided_by=decided(result),
+        decided_by=deciding_signal(result),
         signals=tuple(stories),
         text="\n".join(item.text for item in _records_of(audit, cell, target))
         if include_text

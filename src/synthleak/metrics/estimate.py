@@ -24,6 +24,11 @@ class Estimate:
     method: str
 
 
+def known(value: float) -> float | None:
+    """Return a value; None if it is not finite."""
+    return float(value) if math.isfinite(value) else None
+
+
 def interval(value: float, error: float, sides: tuple[float, float]) -> tuple[float, float]:
     """Return the 95% interval of an AUC from its bootstrap standard error.
 

@@ -18,7 +18,7 @@ from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.epsilon.bounds import EpsilonBound, gdp_mu, largest_lone, lone_epsilon
 from synthleak.metrics.epsilon.claims import comparison_delta
 from synthleak.metrics.epsilon.one_run import audit_delta, cohort_epsilon, largest_one_run
-from synthleak.metrics.estimate import Estimate, interval
+from synthleak.metrics.estimate import Estimate, interval, known
 from synthleak.metrics.measurements import (
     CellMeasurements,
     Deciding,
@@ -156,7 +156,7 @@ def _row(
             value=value,
             low=low,
             high=high,
-            null=_finite(upper_point(chosen.level[1:])),
+            null=known(upper_point(chosen.level[1:])),
             p=None if within is None else within.p,
             n=observed.trials,
             method=f"{many}; interval as if the proxy had been fixed in advance",
@@ -175,14 +175,10 @@ def _row(
 def _with_null(values: Floats, observed: Assignment, method: str) -> Estimate:
     return Estimate(
         value=float(values[0]),
-        null=_finite(upper_point(values[1:])),
+        null=known(upper_point(values[1:])),
         n=observed.trials,
         method=method,
     )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
@@ -222,7 +218,7 @@ def _crossfitted(
             value=value,
             low=pool[0],
             high=pool[1],
-            null=_finite(upper_point(aucs[1:])),
+            null=known(upper_point(aucs[1:])),
             p=p_value(value, aucs[1:]),
             n=observed.trials,
             method=method,

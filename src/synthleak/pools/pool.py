@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from synthleak.corpus.corpus import Record
 
@@ -110,24 +111,12 @@ class Pool:
     @classmethod
     def from_bytes(cls, data: bytes) -> Pool:
         """Read a pool from the store."""
-        fields = json.loads(data)
-        given = fields.pop("given", None)
-        if given is not None:
-            given = Given(tuple(given["member"]), tuple(given["block"]), given["coins"])
-        persons = fields.pop("persons", None)
-        if persons is not None:
-            persons = PersonRecords(**{k: tuple(map(tuple, own)) for k, own in persons.items()})
-        name = fields.pop("name")
-        written = tuple(
-            Written(
-                item["position"],
-                Record(**item["record"] | {"labels": tuple(item["record"]["labels"])}),
-                item["copies"],
-            )
-            for item in fields.pop("written", ())
-        )
-        plain = {key: tuple(fields[key]) for key in fields}
-        return cls(name=name, given=given, persons=persons, written=written, **plain)
+        return _adapter().validate_json(data)
+
+
+@cache
+def _adapter() -> TypeAdapter[Pool]:
+    return TypeAdapter(Pool)
 
 
 def describe(pool: Pool) -> dict[str, Any]:

@@ -132,7 +132,7 @@ class Filter(Rule):
 
 
 rules: PluginRegistry[Rule] = PluginRegistry("pool rule", "synthleak.pools.rules")
-"""Registers the decorated class: `@rule(name, version=1)`."""
+"""Registers the decorated class: `@rules.register(name, version=1)`."""
 
 
 def cap(

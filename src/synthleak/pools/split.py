@@ -30,6 +30,7 @@ def split(
     the same person can replace the target (docs/method.md §1). Where targets are `persons`, whole
     persons go to C and to R.
     """
+    origins = (name,) * len(targets) if origins is None else tuple(origins)
     if corpus.split is not None:
         return _as_given(corpus, corpus.split, name, targets, origins, seed, persons)
     if persons is not None:
@@ -53,7 +54,7 @@ def split(
     return Pool(
         name=name,
         targets=tuple(targets),
-        origins=tuple(name for _ in targets) if origins is None else tuple(origins),
+        origins=origins,
         candidates=tuple(sorted(shuffled[cut:])),
         auxiliary=tuple(sorted(shuffled[:cut])),
     )
@@ -65,7 +66,7 @@ def _split_persons(
     persons: Persons,
     auxiliary: float,
     seed: int,
-    origins: Sequence[str] | None,
+    origins: tuple[str, ...],
 ) -> Pool:
     """Split the persons that the targets leave, so that R has about its share of the records."""
     asked = [persons.owner[target] for target in targets]
@@ -84,7 +85,7 @@ def _split_persons(
     return Pool(
         name=name,
         targets=tuple(targets),
-        origins=tuple(name for _ in targets) if origins is None else tuple(origins),
+        origins=origins,
         candidates=candidates,
         auxiliary=known,
         persons=PersonRecords(tuple(persons.records[p] for p in asked), *sides),
@@ -96,7 +97,7 @@ def _as_given(
     split: Split,
     name: str,
     targets: Sequence[int],
-    origins: Sequence[str] | None,
+    origins: tuple[str, ...],
     seed: int,
     persons: Persons | None,
 ) -> Pool:
@@ -109,7 +110,7 @@ def _as_given(
     kept = [place for place, target in enumerate(targets) if target not in left_out]
     order = [kept[place] for place in stream(seed, "order", name).permutation(len(kept))]
     targets = [targets[place] for place in order]
-    origins = None if origins is None else [origins[place] for place in order]
+    origins = tuple(origins[place] for place in order)
     member = tuple(split.roles[target] == "members" for target in targets)
     if all(member) or not any(member):
         raise PoolError(
@@ -120,7 +121,7 @@ def _as_given(
     return Pool(
         name=name,
         targets=tuple(targets),
-        origins=tuple(name for _ in targets) if origins is None else tuple(origins),
+        origins=origins,
         candidates=tuple(split.positions("members")),
         auxiliary=tuple(_reference(corpus, split, persons)),
         given=Given(member, blocks_of(corpus, targets), split.declared == "coins"),

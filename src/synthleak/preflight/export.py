@@ -15,7 +15,6 @@ Sets are in a seeded order under neutral names; membership is not written anywhe
 from __future__ import annotations
 
 import io
-import shutil
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from synthleak.core.spec import LoadedSpec
 from synthleak.core.spec_sections import GeneratorSection
 from synthleak.core.store import MemoryStore
 from synthleak.core.validation import nearest
-from synthleak.core.whole_files import cannot_write, write_whole
+from synthleak.core.whole_files import cannot_write, whole_folder, write_whole
 from synthleak.plan.plan import Plan, RecordSet
 from synthleak.releases.exchange import budget, content_hash, dump_training, program_seed
 from synthleak.releases.generator import Generator
@@ -179,17 +178,8 @@ def _write(
         raise StoreError(
             "the folder is not empty and holds no export", str(folder), "choose another folder"
         )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Made aside and moved into place, so whole or not at all; what a killed export left goes first.
-    aside = folder.parent / f".{folder.name}.part"
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(mode=0o700)
-    try:
+    with whole_folder(folder) as aside:
         _write_files(aside, trains, files)
-        aside.replace(folder)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
 
 
 def _check_same_plan(folder: Path, slots: Sequence[Slot]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from synthleak.core.errors import CorpusError, StoreError, UserError
-from synthleak.core.limits import counted
+from synthleak.core.limits import within_limits
 from synthleak.core.registry import Plugin
 from synthleak.core.validation import spec_error
-from synthleak.core.whole_files import cannot_write, write_whole
+from synthleak.core.whole_files import cannot_write, whole_folder, write_whole
 from synthleak.corpus.corpus import Record
 from synthleak.corpus.sources import Fields, numbered_rows
 
@@ -50,7 +49,7 @@ def read_source(path: Path, named: Mapping[str, str], option: str) -> Source:
             yield record
 
     try:
-        return Source(rows, list(counted(records(), option, str(path))))
+        return Source(rows, list(within_limits(records(), option, str(path))))
     except CorpusError as error:
         remedy = error.remedy and error.remedy.replace("set corpus.", "set --")
         raise CorpusError(error.what, error.where, remedy) from None
@@ -83,17 +82,8 @@ def write_folder(folder: Path, files: Mapping[str, bytes], why: str) -> None:
             f"choose another: {why}",
         )
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        # Made aside and moved into place; what was left by one that was killed goes first.
-        aside = folder.parent / f".{folder.name}.part"
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(mode=0o700)
-        try:
+        with whole_folder(folder) as aside:
             for name, content in files.items():
                 write_whole(aside / name, content)
-            aside.replace(folder)
-        except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
-            raise
     except OSError as error:
         raise cannot_write(folder, error) from None

@@ -25,9 +25,9 @@ from synthleak.audit.steps.releases import (
     wanted_sets,
 )
 from synthleak.audit.steps.work import AFTER_RELEASES
+from synthleak.core.artefact import as_json
 from synthleak.core.cell import Cell
 from synthleak.core.store import Store, name_of
-from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import RecordSet
 from synthleak.preflight.doctor import peak_memory
 from synthleak.releases.release import Header, Synthetic, dump_texts

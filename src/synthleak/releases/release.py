@@ -19,6 +19,8 @@ from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.claim import Claim
 
 T = TypeVar("T")
+FLOOR = 0.01
+"""The share of the prior that is spread evenly over all declared classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +151,9 @@ def public_side(
     auxiliary: Sequence[Record],
     classes: Mapping[Labels, int],
     *,
-    floor: float = 0.01,
     description: str = "",
 ) -> Public:
-    """Declare the public side: the classes by name, their sizes from R with a floor.
-
-    `floor` is the share of the prior that is spread evenly over all declared classes.
-    """
+    """Declare the public side: the classes by name, their sizes from R with a floor."""
     names = sorted(classes)
     counts = dict.fromkeys(names, 0)
     for record in auxiliary:
@@ -163,7 +161,7 @@ def public_side(
     # With nothing public every class is as likely as any other.
     total = sum(counts.values()) or 1
     share = np.array([counts[name] / total for name in names])
-    prior = (1 - floor) * share + floor / len(names)
+    prior = (1 - FLOOR) * share + FLOOR / len(names)
     return Public(
         tuple(auxiliary), tuple(names), tuple((prior / prior.sum()).tolist()), description
     )

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
@@ -21,7 +20,7 @@ from synthleak.calibration import KNOWLEDGE
 from synthleak.core.cell import format_epsilon
 from synthleak.report.environment import environment
 from synthleak.report.figures.page import runtime_script, runtime_style
-from synthleak.report.page.assets import packed, policy
+from synthleak.report.page.assets import asset, packed, policy
 from synthleak.report.page.canaries import canaries
 from synthleak.report.page.cells import proxy_sheet, sections
 from synthleak.report.page.maps import LEGEND, maps
@@ -142,8 +141,8 @@ def _content(page: Page) -> dict[str, Any]:
     records = record_sheet(material)
     if records is not None:
         sheets["records"] = records
-    scripts = [runtime_script(), _asset("page.js")]
-    style = runtime_style() + _asset("page.css")
+    scripts = [runtime_script(), asset("page.js")]
+    style = runtime_style() + asset("page.css")
     shown: dict[str, Any] = {
         "m": material,
         "n": page.numbers,
@@ -192,7 +191,3 @@ def _by_cell(material: Material) -> dict[int, list[int]]:
         if figure.cell is not None:
             found.setdefault(material.cells.index(figure.cell), []).append(place)
     return found
-
-
-def _asset(name: str) -> str:
-    return (files("synthleak.report") / "templates" / name).read_text(encoding="utf-8")

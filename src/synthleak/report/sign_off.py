@@ -7,7 +7,6 @@ and the limits are those of the report, in the same words and with the same numb
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
@@ -16,7 +15,7 @@ from synthleak.core.errors import UserError
 from synthleak.report.environment import environment
 from synthleak.report.html import first_screen, title_of
 from synthleak.report.markdown import plain
-from synthleak.report.page.assets import policy
+from synthleak.report.page.assets import asset, policy
 from synthleak.report.page.material import material_of
 from synthleak.report.page.method import knowledge, limits
 from synthleak.report.page.names import MARKS, verdicts
@@ -69,7 +68,7 @@ def signed_hashes(page: str) -> dict[str, str]:
 def _content(results: Results, provenance: Provenance) -> dict[str, Any]:
     material = material_of(results, figures=False)
     numbers = Numbers(material)
-    style = (files("synthleak.report") / "templates" / "sign_off.css").read_text(encoding="utf-8")
+    style = asset("sign_off.css")
     return {
         "m": material,
         "n": numbers,

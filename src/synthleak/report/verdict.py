@@ -32,7 +32,7 @@ def sentence(result: CellResult) -> str:
 
 
 def _sentences(result: CellResult) -> list[str]:
-    return [_capital(f"{result.verdict}."), *details(result)]
+    return [capital(f"{result.verdict}."), *details(result)]
 
 
 def details(result: CellResult) -> list[str]:
@@ -41,7 +41,7 @@ def details(result: CellResult) -> list[str]:
     if verdict.kind == CANNOT_SAY:
         return _there(_copied(result))
     if verdict.leaks:
-        said = _there(_people(result), _decided(result), _gain(result))
+        said = _there(_people(result), _decided_by(result), _gain(result))
         return said + [COUNTED] * result.counted + [NOBODY] * result.canaries
     return [*_there(_copied(result)), _missed([result]), *_there(_gain(result)), NO_PROOF]
 
@@ -99,7 +99,7 @@ def _of_people(result: CellResult) -> bool:
     return bool(result.rows[0].unit == "person")
 
 
-def _decided(result: CellResult) -> str | None:
+def _decided_by(result: CellResult) -> str | None:
     """Name the signal that decided, with the p-value of the whole search."""
     row, p = result.rows[0], result.judged.p_holm
     if row.deciding_value is None or p is None:
@@ -136,7 +136,7 @@ def _gains_less(result: CellResult, fitted: Estimate) -> bool:
     )
 
 
-def decided(result: CellResult) -> str | None:
+def deciding_signal(result: CellResult) -> str | None:
     """Name the signal and the statistic that decided the verdict on a cell; None if nothing did."""
     row = result.rows[0]
     if row.deciding_value is None:
@@ -205,5 +205,6 @@ def _there(*sentences: str | None) -> list[str]:
     return [one for one in sentences if one]
 
 
-def _capital(words: str) -> str:
+def capital(words: str) -> str:
+    """Return words as the beginning of a sentence."""
     return words[:1].upper() + words[1:]

@@ -45,7 +45,7 @@ def _small(p: float | None) -> bool:
 Judged = tuple[str, float, str, bool]
 
 
-def binomial_limit(audits: int, rate: float = LEVEL) -> int:
+def binomial_limit(audits: int) -> int:
     """Return how many of `audits` may fail before the rate is significantly above 5%.
 
     >>> binomial_limit(400), binomial_limit(20)
@@ -53,7 +53,7 @@ def binomial_limit(audits: int, rate: float = LEVEL) -> int:
     """
     from scipy.stats import binom
 
-    return int(binom.ppf(0.999, audits, rate))
+    return int(binom.ppf(0.999, audits, LEVEL))
 
 
 def _at_most(title: str, worst: int, audits: int) -> Judged:

@@ -17,14 +17,13 @@ from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import measurements_key, scored_cell
 from synthleak.audit.steps.preconditions import COPIES, released_text
 from synthleak.audit.steps.releases import open_release
-from synthleak.core.artefact import Artefact
+from synthleak.core.artefact import Artefact, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.metrics.measure import EXPOSURE
 from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.records.exposure import naming_signals
 from synthleak.metrics.statistics.table import tenth
-from synthleak.metrics.stored import as_json
 
 VERSION = 1
 

@@ -18,7 +18,7 @@ from synthleak.audit.steps.observations import all_evidence_keys, observations
 from synthleak.audit.steps.profiles import ATTRIBUTES, PROFILE, draws_sets
 from synthleak.audit.steps.releases import claim_of, held_claim
 from synthleak.audit.steps.scores import scores_of
-from synthleak.core.artefact import Artefact, Need
+from synthleak.core.artefact import Artefact, Need, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.metrics.comparison import statistics_of
@@ -27,7 +27,6 @@ from synthleak.metrics.measure import MEASUREMENTS_VERSION, measure, redraws_for
 from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.rounds import RoundMeasurements, round_measurements
 from synthleak.metrics.scored_cell import ScoredCell
-from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import designs
 
 

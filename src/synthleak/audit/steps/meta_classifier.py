@@ -10,12 +10,11 @@ from synthleak.audit.steps.profiles import (
     profile_key,
     shared_name,
 )
-from synthleak.core.artefact import Artefact, Need
+from synthleak.core.artefact import Artefact, Need, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
 from synthleak.metrics.meta_classifier import META_VERSION, MetaMeasurements, fuse
-from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import designs
 
 

@@ -6,15 +6,13 @@ a check has one release. Rows are numbers: no text is kept.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from synthleak.analyses.copies import NearestRow, nearest_rows
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import MEASUREMENTS, measurements_key, scored_cell
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
-from synthleak.core.artefact import Artefact
+from synthleak.core.artefact import Artefact, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.core.verdict import NAMED
@@ -86,15 +84,7 @@ def _release(setup: Setup, cell: Cell, place: int) -> Sequence[Synthetic]:
     return open_release(setup, header_of(setup, cell, setup.plans[cell.pool].sets[place]).text)
 
 
-def _dump(rows: list[NearestRow]) -> bytes:
-    return json.dumps([asdict(row) for row in rows]).encode()
-
-
-def _load(data: bytes) -> list[NearestRow]:
-    return [NearestRow(**row) for row in json.loads(data)]
-
-
-NEAREST = Artefact("figures", _key, _look, _dump, _load)
+NEAREST = Artefact("figures", _key, _look, *as_json(list[NearestRow]))
 """The synthetic rows most like each named record of a cell."""
 
 

@@ -208,6 +208,7 @@ def missing_neighbours(setup: Setup) -> list[NeighbourUnit]:
 
 
 def _neighbours_key(setup: Setup, text: str, pool: str, raw: int | None, threads: int = 1) -> str:
+    """Leave out where the text lies, and `threads`: the statistics do not depend on them."""
     return digest("neighbours", NEIGHBOURS_VERSION, setup.plugins.encoder.identity(), text)
 
 

@@ -16,14 +16,13 @@ from synthleak.audit.setup import Setup
 from synthleak.audit.steps.observations import all_evidence_keys
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
 from synthleak.audit.steps.scores import record_values
-from synthleak.core.artefact import Artefact
+from synthleak.core.artefact import Artefact, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
 from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Declared
 from synthleak.metrics.blind import BlindTest, blind_test
-from synthleak.metrics.stored import as_json
 from synthleak.pools.groups import blocks_of, groups_of
 
 VERSION = 3

@@ -13,7 +13,7 @@ from synthleak.audit.steps.measurements import redraws_of
 from synthleak.audit.steps.observations import observations, observed, put_away
 from synthleak.audit.steps.releases import open_release
 from synthleak.calibration import rounded
-from synthleak.core.artefact import Artefact, Need
+from synthleak.core.artefact import Artefact, Need, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
@@ -24,7 +24,6 @@ from synthleak.evidence.persons import by_person, person_arms
 from synthleak.evidence.table import get_evidence, put_evidence
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
 from synthleak.metrics.statistics.table import STATISTICS_VERSION
-from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import Plan, designs
 
 VERSION = 1 + STATISTICS_VERSION
@@ -84,13 +83,8 @@ def _key(setup: Setup, attack: Attack, unit: AttackUnit) -> str:
     return attack_key(attack, encoder, targets, unit.text, unit.references)
 
 
-def missing_attacks(setup: Setup) -> list[AttackUnit]:
-    """Return the observations that some attack has not looked at, each once."""
-    return list(each_missing_attack(setup))
-
-
 def each_missing_attack(setup: Setup) -> Iterator[AttackUnit]:
-    """Yield the units of missing attacks, one cell after another."""
+    """Yield the observations that some attack has not looked at, each once, cell after cell."""
     listed: set[AttackUnit] = set()
     for cell in setup.cells:
         for _, unit in _attack_units(setup, cell):

@@ -10,7 +10,7 @@ from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION, record_attr
 from synthleak.audit.setup import Setup, StreamName
 from synthleak.audit.steps.observations import all_evidence_keys, observations
 from synthleak.audit.steps.scores import scores_of
-from synthleak.core.artefact import Artefact
+from synthleak.core.artefact import Artefact, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.errors import Damaged
 from synthleak.core.identity import digest
@@ -25,7 +25,6 @@ from synthleak.metrics.records.profile import (
     unpack_scores,
 )
 from synthleak.metrics.scored_cell import ScoredCell
-from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import designs
 
 

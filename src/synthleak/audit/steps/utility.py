@@ -14,11 +14,10 @@ from synthleak.analyses.utility import (
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.profiles import draws_sets
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
-from synthleak.core.artefact import Artefact, Need
+from synthleak.core.artefact import Artefact, Need, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.core.seeds import stream
-from synthleak.metrics.stored import as_json
 from synthleak.plan.plan import RecordSet
 
 

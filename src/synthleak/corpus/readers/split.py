@@ -10,7 +10,7 @@ from typing import Self
 from pydantic import ConfigDict, Field, field_serializer, model_validator
 
 from synthleak.core.errors import CorpusError
-from synthleak.core.limits import counted
+from synthleak.core.limits import within_limits
 from synthleak.core.text import fold
 from synthleak.core.validation import DataPath, name_of_file
 from synthleak.corpus.corpus import Corpus, Declared, Reader, Record, Role, Split, readers
@@ -115,7 +115,7 @@ class SplitFiles(Reader):
         )
         try:
             found = (fields.record(row, number, where) for number, where, row in rows)
-            return list(counted(found, role, f"--{role} (corpus.{role})"))
+            return list(within_limits(found, role, f"--{role} (corpus.{role})"))
         except CorpusError as error:
             raise CorpusError(error.what, error.where, _both(error.remedy)) from None
 

@@ -64,13 +64,13 @@ def _cut(cosine: Floats) -> Floats:
     return cut
 
 
-def loo_top_mean(similarity: Floats, k: int = NEIGHBOURS) -> Floats:
-    """Return each row's mean over its k largest values, its own left out; 0 if it is alone."""
+def loo_top_mean(similarity: Floats) -> Floats:
+    """Return each row's mean over its largest values, its own left out; 0 if it is alone."""
     n = len(similarity)
     if n == 1:
         return np.zeros(1)
     others = similarity[~np.eye(n, dtype=np.bool_)].reshape(n, n - 1)
-    return top_mean(others, k)
+    return top_mean(others, NEIGHBOURS)
 
 
 def different(observation: Observation) -> NDArray[np.bool_]:

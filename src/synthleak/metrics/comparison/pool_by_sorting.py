@@ -36,7 +36,7 @@ _CHUNK = 50
 
 
 @dataclass(frozen=True)
-class FoldMeasurements:
+class SignalFolds:
     """One signal: AUC without each fold, AUC and TPR at 5% FPR within it, as [draw, fold].
 
     The folds of all repeats are in one axis, repeat after repeat.
@@ -146,7 +146,7 @@ def _running(weight: Floats, order: NDArray[np.int32]) -> Floats:
     return sums
 
 
-def fold_measurements(ranks: Ranks, signal: int, where: Folded) -> FoldMeasurements:
+def signal_folds(ranks: Ranks, signal: int, where: Folded) -> SignalFolds:
     """Evaluate a signal in and without every fold.
 
     Weights are whole numbers, so every sum is exact, in whatever order it is added up.
@@ -171,7 +171,7 @@ def fold_measurements(ranks: Ranks, signal: int, where: Folded) -> FoldMeasureme
         made[0, :, columns] = ratio(left, 2 * (where.size[0] - mine) * (where.size[1] - theirs))
         made[1, :, columns] = ratio(wins, 2 * mine * theirs)
         made[2, :, columns] = ratio(found, mine)
-    return FoldMeasurements(*made)
+    return SignalFolds(*made)
 
 
 def _first(score: NDArray[np.int32], fold: NDArray[np.int8] | None = None) -> Bools:
@@ -255,7 +255,7 @@ class SortedPoolComparison(PoolComparison):
             return None
         where = folded(assignment, self.targets, inside, weight)
         distinct = self.ranks.distinct
-        every = [fold_measurements(self.ranks, signal, where) for signal in distinct.tolist()]
+        every = [signal_folds(self.ranks, signal, where) for signal in distinct.tolist()]
         rest, held, rate = (
             np.stack([getattr(item, name) for item in every]) for name in ("rest", "held", "rate")
         )

@@ -15,6 +15,7 @@ import numpy as np
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.comparison.base import resample
+from synthleak.metrics.estimate import known
 from synthleak.metrics.null import SLACK
 from synthleak.metrics.ranks import Small
 from synthleak.metrics.roc import FPR_LIMIT, allowed_alarms
@@ -26,7 +27,7 @@ LIMITS = (2.5, 97.5)
 
 
 @dataclass(frozen=True)
-class Sides:
+class RanksByKind:
     """One signal under one assignment: the ranks of all cells, and who is of the first kind."""
 
     low: Small
@@ -79,12 +80,12 @@ class OriginMeasurements:
 
 
 def origin_measurements(
-    assignments: Sequence[Sides], rng: Rng, draws: int = DRAWS
+    assignments: Sequence[RanksByKind], rng: Rng, draws: int = DRAWS
 ) -> list[OriginMeasurements]:
     """Return the figures of each measure; the observed assignment first, then the redraws."""
     observed = assignments[0]
     first, second = by_kind(observed)
-    deltas = np.stack([np.subtract(*by_kind(sides)) for sides in assignments])
+    deltas = np.stack([np.subtract(*by_kind(ranks)) for ranks in assignments])
     low, high = np.percentile(_resampled(observed, rng, draws), LIMITS, axis=0)
     own_first, own_second = against_own(observed, np.ones(len(observed.first)))
     own_low, own_high = _within_kind_limits(observed, rng, draws)
@@ -101,21 +102,21 @@ def origin_measurements(
                 null_low=null_low,
                 null_high=null_high,
                 p=p,
-                own_first=_known(own_first[place]),
-                own_second=_known(own_second[place]),
-                own_low=_known(own_low[place]),
-                own_high=_known(own_high[place]),
+                own_first=known(own_first[place]),
+                own_second=known(own_second[place]),
+                own_low=known(own_low[place]),
+                own_high=known(own_high[place]),
             )
         )
     return made
 
 
-def against_shared(sides: Sides) -> Floats:
+def against_shared(ranks: RanksByKind) -> Floats:
     """Return AUC and TPR of each member against all non-members, as [measure, member]."""
-    members = sides.low[sides.assignment.members]
-    others = sides.low[sides.assignment.others]
+    members = ranks.low[ranks.assignment.members]
+    others = ranks.low[ranks.assignment.others]
     # Ranks are small whole numbers: counting them is faster than sorting.
-    counted = np.bincount(others.ravel(), minlength=len(sides.low))
+    counted = np.bincount(others.ravel(), minlength=len(ranks.low))
     lower = np.concatenate([[0], np.cumsum(counted)])
     place = others.shape[1] - 1 - allowed_alarms(others.shape[1])
     threshold = np.partition(others, place, axis=1)[:, place]
@@ -127,9 +128,9 @@ def against_shared(sides: Sides) -> Floats:
     )
 
 
-def by_kind(sides: Sides) -> tuple[Floats, Floats]:
+def by_kind(ranks: RanksByKind) -> tuple[Floats, Floats]:
     """Return both measures for the first kind and for the second; NaN for one without members."""
-    scores, first = against_shared(sides), sides.members_first
+    scores, first = against_shared(ranks), ranks.members_first
     return _mean(scores[:, first]), _mean(scores[:, ~first])
 
 
@@ -137,15 +138,15 @@ def _mean(scores: Floats) -> Floats:
     return scores.mean(axis=1) if scores.shape[1] else np.full(len(scores), np.nan)
 
 
-def _resampled(sides: Sides, rng: Rng, draws: int) -> Floats:
+def _resampled(ranks: RanksByKind, rng: Rng, draws: int) -> Floats:
     """Return the differences of bootstrap draws: member records of each kind drawn again.
 
     A record brings all its trials with it, and the non-members stay (docs/method.md §10).
     """
-    scores, first = against_shared(sides), sides.members_first
+    scores, first = against_shared(ranks), ranks.members_first
     made = []
     for kind in (first, ~first):
-        _, record = np.unique(sides.records[kind], return_inverse=True)
+        _, record = np.unique(ranks.records[kind], return_inverse=True)
         count = np.bincount(record).astype(np.float64)
         total = np.stack([np.bincount(record, weights=row) for row in scores[:, kind]], axis=1)
         weight = resample(len(count), draws, rng)
@@ -154,10 +155,10 @@ def _resampled(sides: Sides, rng: Rng, draws: int) -> Floats:
     return difference
 
 
-def against_own(sides: Sides, weight: Floats) -> tuple[Floats, Floats]:
+def against_own(ranks: RanksByKind, weight: Floats) -> tuple[Floats, Floats]:
     """Return both measures with each kind against its own non-members, records so weighted."""
-    return WithinKind.of(sides, sides.first).figures(weight), WithinKind.of(
-        sides, ~sides.first
+    return WithinKind.of(ranks, ranks.first).figures(weight), WithinKind.of(
+        ranks, ~ranks.first
     ).figures(weight)
 
 
@@ -176,14 +177,14 @@ class WithinKind:
     last: Ints
 
     @classmethod
-    def of(cls, sides: Sides, kind: Bools) -> WithinKind:
+    def of(cls, ranks: RanksByKind, kind: Bools) -> WithinKind:
         """Take the trials of one kind."""
-        targets = len(sides.first)
-        cells = sides.assignment.others.ravel()
+        targets = len(ranks.first)
+        cells = ranks.assignment.others.ravel()
         cells = cells[kind[cells % targets]]
-        cells = cells[np.argsort(sides.low[cells], kind="stable")]
-        members = sides.assignment.members[kind[sides.records]]
-        ordered, found = sides.low[cells], sides.low[members]
+        cells = cells[np.argsort(ranks.low[cells], kind="stable")]
+        members = ranks.assignment.members[kind[ranks.records]]
+        ordered, found = ranks.low[cells], ranks.low[members]
         return cls(
             member=members % targets,
             other=cells % targets,
@@ -209,10 +210,10 @@ class WithinKind:
         )
 
 
-def _within_kind_limits(sides: Sides, rng: Rng, draws: int) -> Floats:
+def _within_kind_limits(ranks: RanksByKind, rng: Rng, draws: int) -> Floats:
     """Return the limits of the difference within kinds: all records drawn again, in and out."""
-    first, second = WithinKind.of(sides, sides.first), WithinKind.of(sides, ~sides.first)
-    weights = resample(len(sides.first), draws, rng)
+    first, second = WithinKind.of(ranks, ranks.first), WithinKind.of(ranks, ~ranks.first)
+    weights = resample(len(ranks.first), draws, rng)
     drawn = np.stack([first.figures(weight) - second.figures(weight) for weight in weights])
     whole = drawn[np.isfinite(drawn).all(axis=1)]
     if len(whole) < draws / 2:
@@ -230,15 +231,11 @@ def against_redraws(deltas: Floats) -> tuple[float | None, float | None, float |
     (1.05, 2.95, 0.5)
     """
     observed, redrawn = deltas[0], deltas[1:]
-    known = redrawn[np.isfinite(redrawn)]
-    if not known.size:
+    finite = redrawn[np.isfinite(redrawn)]
+    if not finite.size:
         return None, None, None
-    lost = len(redrawn) - known.size
-    upper = 1 + lost + int((known >= observed - SLACK).sum())
-    lower = 1 + lost + int((known <= observed + SLACK).sum())
-    low, high = np.percentile(known, LIMITS)
+    lost = len(redrawn) - finite.size
+    upper = 1 + lost + int((finite >= observed - SLACK).sum())
+    lower = 1 + lost + int((finite <= observed + SLACK).sum())
+    low, high = np.percentile(finite, LIMITS)
     return float(low), float(high), min(1.0, 2 * min(upper, lower) / len(deltas))
-
-
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

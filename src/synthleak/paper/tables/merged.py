@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from synthleak.analyses.analysis import Unavailable
 from synthleak.analyses.merged import MergedRow
-from synthleak.core.cell import Cell, format_epsilon
+from synthleak.core.cell import Cell, format_epsilon, is_of
 from synthleak.paper.tables import layout as lay
 from synthleak.paper.tables.source import Source
 
@@ -25,7 +25,7 @@ def merged(source: Source) -> lay.Table:
         )
     lines = []
     for cell in dict.fromkeys(Cell.of(row) for row in rows):
-        own = [row for row in rows if Cell.of(row) == cell]
+        own = [row for row in rows if is_of(row, cell)]
         top = max(own, key=lambda row: row.pool_auc)
         shown = {row.measure: row for row in own if row.scenario == top.scenario}
         name = (

@@ -61,6 +61,6 @@ class LabelRule(Filter):
         )
 
 
-def _combinations(corpus: Corpus, most: int = 3) -> str:
-    common = [" + ".join(labels) or "none" for labels, _ in corpus.combinations.most_common(most)]
+def _combinations(corpus: Corpus) -> str:
+    common = [" + ".join(labels) or "none" for labels, _ in corpus.combinations.most_common(3)]
     return f"the most frequent combinations are {', '.join(common)}; see `synthleak corpus`"

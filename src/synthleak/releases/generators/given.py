@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, field_serializer
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.identity import digest
-from synthleak.core.limits import RECORD, counted
+from synthleak.core.limits import RECORD, within_limits
 from synthleak.core.validation import DataPath, nearest_column
 from synthleak.corpus.files import Encoding
 from synthleak.corpus.rows import labels_of
@@ -59,7 +59,7 @@ class GivenRelease(StatedGenerator):
         """Read the release. A blank text is accepted; a row without the field is an error."""
         rows = numbered_rows(self.path, text=self.text, encoding=self.encoding, key=KEY)
         found = (self._record(row, where) for _, where, row in rows)
-        release = list(counted(found, "the release", KEY))
+        release = list(within_limits(found, "the release", KEY))
         if not release:
             raise GeneratorError(
                 "the release is empty", KEY, "give a release of some hundred records"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
@@ -15,7 +14,7 @@ from synthleak.report.environment import environment
 from synthleak.report.figures import figure as fig
 from synthleak.report.figures.figure import Figure, Rows, Spec
 from synthleak.report.figures.page import runtime_script, runtime_style
-from synthleak.report.page.assets import policy
+from synthleak.report.page.assets import asset, policy
 
 MOUNT = """
 for (const box of document.querySelectorAll("[data-figure]")) {
@@ -27,7 +26,7 @@ for (const box of document.querySelectorAll("[data-figure]")) {
 
 def render_comparison(compared: Compared) -> bytes:
     """Return the page."""
-    style = runtime_style() + _asset("page.css")
+    style = runtime_style() + asset("page.css")
     scripts = [runtime_script(), MOUNT]
     figure = compared_figure(compared)
     page = (
@@ -44,10 +43,6 @@ def render_comparison(compared: Compared) -> bytes:
         )
     )
     return page.encode()
-
-
-def _asset(name: str) -> str:
-    return (files("synthleak.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _embedded(spec: Any) -> Markup:

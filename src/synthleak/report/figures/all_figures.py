@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from synthleak.analyses.cell_data import CellData
-from synthleak.analyses.prior import is_of
 from synthleak.analyses.vulnerability import VulnerabilityRow
-from synthleak.core.cell import Cell
+from synthleak.core.cell import Cell, is_of
 from synthleak.metrics.curves import SortedV
 from synthleak.report.figures.attributes import attributes_figure
 from synthleak.report.figures.consistency import generators_figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthleak.analyses.attributes_combined import CombinedRow
+from synthleak.analyses.chosen import SPLIT
 from synthleak.core.verdict import LEVEL
 from synthleak.report.figures import figure as fig
 from synthleak.report.figures.figure import Figure, Rows, Spec
@@ -14,12 +15,12 @@ STEPS = [-0.3, -0.1, 0.1, 0.3]
 SHADES = ["$minus2", "$minus1", "$zero", "$plus1", "$plus2"]
 
 
-def attributes_figure(rows: Sequence[CombinedRow], selection: str = "split80") -> Figure | None:
+def attributes_figure(rows: Sequence[CombinedRow]) -> Figure | None:
     """Show Spearman's ρ of every attribute with V, by generator and kind of pool.
 
     Columns of single corpora carry no test; `all` does: bold is nominal, a box is Holm.
     """
-    shown = [row for row in rows if row.selection == selection and row.rho is not None]
+    shown = [row for row in rows if row.selection == SPLIT and row.rho is not None]
     if not shown:
         return None
     corpora = [*dict.fromkeys(row.corpus for row in shown if row.corpus != WHOLE), WHOLE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from synthleak.analyses.analysis import analyses, join_studies
 from synthleak.core.cell import format_epsilon
@@ -16,7 +16,6 @@ from synthleak.report.figures.figure import VEGA_LITE, Figure, Theme
 from synthleak.report.results import Results
 
 Format = Literal["svg", "png", "pdf", "json"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 SHARPNESS = 2.0
 
 

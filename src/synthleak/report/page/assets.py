@@ -1,4 +1,4 @@
-"""What goes into a page that must not reach out: data that cannot break out, and the policy."""
+"""What goes into a page that must not reach out: scripts, styles, packed data and the policy."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ import gzip
 import hashlib
 import json
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
+
+
+def asset(name: str) -> str:
+    """Return a script or style of the pages, by its name in `templates/`."""
+    return (files("synthleak.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def packed(content: Any) -> Markup:

@@ -9,6 +9,7 @@ from typing import Any
 from synthleak.analyses.analysis import analyses
 from synthleak.report.page.material import Material
 from synthleak.report.page.sheets import Column, sheet, telling
+from synthleak.report.verdict import capital
 
 FEW = 16
 """A table up to this length stands in the page; a longer one is drawn page by page."""
@@ -204,10 +205,6 @@ def title_of(name: str) -> str:
     return " ".join(parts)
 
 
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
-
-
 def _format_of(name: str, kind: str) -> str:
     kind = kind.removesuffix(" | None")
     if name == "epsilon":
@@ -277,7 +274,7 @@ def shown_table(material: Material, name: str) -> Shown:
     columns = columns_of(name, kind)
     if len(rows) > 1:
         columns = tuple(telling(rows, columns))
-    return Shown(name, _capital(title_of(name)), columns, len(rows))
+    return Shown(name, capital(title_of(name)), columns, len(rows))
 
 
 def long_sheets(material: Material, tables: Iterable[Shown]) -> dict[str, Any]:

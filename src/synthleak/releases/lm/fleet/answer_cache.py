@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synthleak.releases.lm.fleet.batches import power_of_two
 from synthleak.releases.lm.fleet.kv_cache import whole_blocks
 
 MOST_QUERIES = 64
@@ -191,7 +192,7 @@ class AnswerCache:
         heads, groups = self._heads, self._groups
         own, home = self._own[layer], self._home[layer]
         out = qkv.new_empty(len(qkv), heads.queries * heads.size)
-        tile = max(16, 1 << (groups.each * heads.shared - 1).bit_length())
+        tile = max(16, power_of_two(groups.each * heads.shared))
         options = OPTIONS | {"num_warps": OPTIONS["num_warps"] * (2 if tile > 32 else 1)}
         self._kernels.attend_answers[(len(groups.home), heads.keys)](
             qkv, own[0], own[1], self._slot, home[0], home[1], self._offsets, self._of_group,

@@ -113,13 +113,22 @@ def one_by_one(lengths: NDArray[np.int64]) -> list[Block]:
     return [Block(end, 1, length) for end, length in enumerate(lengths.tolist(), 1)]
 
 
+def power_of_two(number: int) -> int:
+    """Return the smallest power of two that is not less than a number.
+
+    >>> [power_of_two(n) for n in (1, 2, 3, 9)]
+    [1, 2, 4, 16]
+    """
+    return 1 << (number - 1).bit_length()
+
+
 def rounded(number: int) -> int:
     """Round a number up to one of eight steps between powers of two.
 
     >>> [rounded(n) for n in (1, 9, 27, 33, 60, 65, 200)]
     [4, 12, 28, 36, 60, 72, 208]
     """
-    grain = max(4, (1 << (number - 1).bit_length()) >> 4)
+    grain = max(4, power_of_two(number) >> 4)
     return -(-number // grain) * grain
 
 

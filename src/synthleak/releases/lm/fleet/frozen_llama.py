@@ -21,6 +21,7 @@ from torch import Tensor
 
 from synthleak.releases.lm.fleet.answer_cache import AnswerCache, Heads, Prompts, turn
 from synthleak.releases.lm.fleet.answer_kernel_check import kernel_problems
+from synthleak.releases.lm.fleet.batches import power_of_two
 from synthleak.releases.lm.fleet.decoding import GROUP, largest_logits
 from synthleak.releases.lm.fleet.kv_cache import whole_blocks
 from synthleak.releases.lm.fleet.llama_layers import head_size, plain_llama, stacked
@@ -218,13 +219,13 @@ class FrozenLlama:
         if not self.finder or not half or words % GROUP or groups < 2 * k:
             return largest_logits(logits, k)
         maxima = logits.view(rows, GROUP, groups).amax(dim=1)
-        most = _power(k)
+        most = power_of_two(k)
         scratch = torch.empty(rows, 2 * most, dtype=torch.int64, device=logits.device)
         values = torch.empty(rows, k, dtype=torch.int16, device=logits.device)
         tokens = torch.empty(rows, k, dtype=torch.int64, device=logits.device)
         self.finder.largest[(rows,)](
             logits.view(torch.int16), maxima.view(torch.int16), scratch, values, tokens, groups,
-            K=k, GROUP=GROUP, GROUPS=_power(groups), MOST=most, num_warps=8,
+            K=k, GROUP=GROUP, GROUPS=power_of_two(groups), MOST=most, num_warps=8,
         )  # fmt: skip
         return values.view(logits.dtype), tokens
 
@@ -244,10 +245,6 @@ class FrozenLlama:
 
         self.kernels = None if problems["attention"] else answer_kernels
         self.finder = None if problems["sampling"] else answer_kernels
-
-
-def _power(number: int) -> int:
-    return 1 << (number - 1).bit_length()
 
 
 def _layer(layer: Any) -> Layer:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from synthleak.releases.lm.fleet.adapters import Adapters
+from synthleak.releases.lm.fleet.batches import power_of_two
 from synthleak.releases.lm.fleet.llama_layers import Group, Layer, head_size, tile_of
 from synthleak.releases.lm.fleet.packs import ROWS, Pack
 
@@ -123,7 +124,7 @@ class Launches:
                         self._kernels.squares, (texts, parts, SHARES),
                         low, wide, pack.offsets, found, row, texts, factor, *bounds,
                         low.shape[1], wide.shape[1],
-                        USED=used, W=_power(used), SHARES=SHARES, BT=32,
+                        USED=used, W=power_of_two(used), SHARES=SHARES, BT=32,
                     )
                     row += parts
         return found
@@ -141,7 +142,7 @@ class Launches:
                         self._kernels.add_sums, (wide.shape[1] // self._tile, len(total)),
                         low, wide, weight, pack.spans, total, total.shape[1], factor,
                         *group.bounds[1:3], *places, low.shape[1], wide.shape[1],
-                        USED=used, W=_power(used), STACK=stack, BT=64,
+                        USED=used, W=power_of_two(used), STACK=stack, BT=64,
                     )
 
     def normalise(
@@ -155,7 +156,7 @@ class Launches:
             before, y, inner, adapters.live, tiles, norm.weight, *out, adapters.size,
             above.above[0] if above else 0, *(below.below if below else (0, 0, 0)),
             adapters.scale, norm.tiny, WIDTH=self._hidden, ADD=above is not None, STACK=stack,
-            W=_power(max(stack, 1) * self._rank),
+            W=power_of_two(max(stack, 1) * self._rank),
         )
 
     def normalise_back(
@@ -176,7 +177,7 @@ class Launches:
             *out, adapters.size, above.above[0],
             *(below.below if below else (0, 0, 0)), adapters.scale,
             WIDTH=self._hidden, ADD=past is not None, STACK=stack,
-            W=_power(max(stack, 1) * self._rank),
+            W=power_of_two(max(stack, 1) * self._rank),
         )
 
     def gate(self, tiles: Tensor, own: Any, layer: Layer) -> None:
@@ -246,9 +247,5 @@ class Launches:
         self._launch(
             self._attention.attend_next, (len(slot), self._keys),
             own.qkv, keys, values, slot, own.o, position, keys.shape[2], self._size**-0.5,
-            G=max(16, _power(self._heads // self._keys)), BT=32,
+            G=max(16, power_of_two(self._heads // self._keys)), BT=32,
         )
-
-
-def _power(number: int) -> int:
-    return 1 << (number - 1).bit_length()

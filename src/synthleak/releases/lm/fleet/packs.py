@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synthleak.releases.lm.fleet.batches import Example
+from synthleak.releases.lm.fleet.batches import Example, power_of_two
 from synthleak.releases.lm.fleet.loss import IGNORED
 
 ROWS = 64
@@ -69,7 +69,7 @@ def whole(tokens: float) -> int:
     [64, 128, 1024, 36864, 38912]
     """
     tokens = max(1, math.ceil(tokens))
-    grain = max(64, (1 << (tokens - 1).bit_length()) >> 5)
+    grain = max(64, power_of_two(tokens) >> 5)
     return -(-tokens // grain) * grain
 
 
