@@ -31,7 +31,16 @@ def test_copies_and_named_records_are_columns() -> None:
 
 def test_what_is_not_known_satisfies_nothing() -> None:
     assert failing(parse_gate("p_holm < 0.01"), [row()]) == []
-    assert failing(parse_gate("verdict == 'leak found'"), [row(verdict="leak found")])
+
+
+def test_leaks_and_broken_claims_have_names() -> None:
+    leak = row(p_holm=0.05, verdict="leak found")
+    broken = row(p_holm=0.2, epsilon_lower=3.0, epsilon_claim=1.0)
+    quiet = row(p_holm=0.06, epsilon_lower=0.5, epsilon_claim=1.0)
+    rows = [leak, broken, quiet, row()]
+    assert failing(parse_gate("leak_found"), rows) == [leak]
+    assert failing(parse_gate("leak_found or claim_broken == true"), rows) == [leak, broken]
+    assert missing(parse_gate("leak_found or claim_broken"), rows) == {"leak_found": 1}
 
 
 def test_missing_figures_are_counted() -> None:
@@ -51,10 +60,12 @@ def test_missing_figures_are_counted() -> None:
         ("p_holm < '0.01'", "p_holm is a number and '0.01' is a text; compare numbers with"),
         ('"0.01" > p_holm', "'0.01' is a text and p_holm is a number"),
         ("p_holm in [0.01, '0.02']", "p_holm is a number and '0.02' is a text"),
-        ("verdict > 0.5", "verdict is a text and 0.5 is a number"),
-        ("auc > verdict", "auc is a number and verdict is a text"),
+        ("proxy > 0.5", "proxy is a text and 0.5 is a number"),
+        ("auc > proxy", "auc is a number and proxy is a text"),
         ("p_holm == true", "p_holm is a number and True is true or false"),
-        ("verdict == 'x' and not p_holm", "p_holm is a number; compare it: p_holm < number"),
+        ("verdict == 'leak found'", "a sentence to be read; write leak_found or claim_broken"),
+        ("leak_found > 0.5", "leak_found is true or false and 0.5 is a number"),
+        ("scenario == 'x' and not p_holm", "p_holm is a number; compare it: p_holm < number"),
         ("(" * 3000 + "auc > 1" + ")" * 3000, "more than 50 deep"),
         ("not " * 3000 + "auc > 1", "more than 50 deep"),
     ],

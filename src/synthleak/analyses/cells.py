@@ -143,18 +143,15 @@ class CellVerdict:
         return str(self.verdict)
 
 
-def judge(cells: Sequence[CellMeasurements], withheld: str | None = None) -> list[CellVerdict]:
-    """Adjust p over cells by Holm, and judge every cell.
-
-    `withheld` is a reason why no cell can have a verdict, whatever was measured.
-    """
+def judge(cells: Sequence[CellMeasurements]) -> list[CellVerdict]:
+    """Adjust p over cells by Holm, and judge every cell."""
     adjusted = holm([cell.p for cell in cells])
     return [
         CellVerdict(
             p,
             judge_cell(
                 p,
-                withheld or cell.reason,
+                cell.reason,
                 None if cell.epsilon is None else cell.epsilon.lower,
                 cell.epsilon_claim,
             ),

@@ -1,7 +1,8 @@
 """A gate for pipelines: does any row of `cells.csv` satisfy a condition?
 
-The condition is a predicate (`core/predicate.py`): names are columns, nothing is evaluated as
-Python, and a missing cell satisfies no comparison. See docs/metrics.md.
+The condition is a predicate (`core/predicate.py`): names are columns, or `leak_found` and
+`claim_broken`; nothing is evaluated as Python, and a missing cell satisfies no comparison. See
+docs/metrics.md.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from synthleak.analyses.cells import CellRow
 from synthleak.core.errors import UserError
 from synthleak.core.predicate import Operand, Predicate, parse_predicate
 from synthleak.core.validation import nearest
+from synthleak.core.verdict import LEVEL
 
-NUMBER, TEXT = "a number", "a text"
+NUMBER, TEXT, MARK = "a number", "a text", "true or false"
+LEAK, BROKEN = "leak_found", "claim_broken"
 
 
 def parse_gate(text: str) -> Predicate:
@@ -28,7 +32,7 @@ def parse_gate(text: str) -> Predicate:
         gate = parse_predicate(text)
     except ValueError as error:
         raise UserError(f"{text!r}: {error}", "--fail-if", "write column < number") from None
-    columns = list(CellRow.__dataclass_fields__)
+    columns = [*CellRow.__dataclass_fields__, LEAK, BROKEN]
     for name in gate.names:
         if name not in columns:
             raise UserError(
@@ -42,7 +46,14 @@ def parse_gate(text: str) -> Predicate:
 
 
 def _check_types(left: Operand, right: Operand | None) -> None:
-    """Refuse what would compare a number with a text: such a gate would never close."""
+    """Refuse what would compare a number with a text: such a gate would never close.
+
+    Neither would one that asks for the words of a verdict and misses those of a broken claim.
+    """
+    if "verdict" in (left.name, right.name if right else None):
+        raise UserError(
+            "the verdict is a sentence to be read", "--fail-if", f"write {LEAK} or {BROKEN}"
+        )
     if right is None:
         if _kind(left) == NUMBER:
             raise UserError(
@@ -62,7 +73,9 @@ def _check_types(left: Operand, right: Operand | None) -> None:
 
 def _kind(side: Operand) -> str:
     if side.name is None:
-        return {str: TEXT, bool: "true or false"}.get(type(side.value), NUMBER)
+        return {str: TEXT, bool: MARK}.get(type(side.value), NUMBER)
+    if side.name in (LEAK, BROKEN):
+        return MARK
     written = str(CellRow.__dataclass_fields__[side.name].type)
     return TEXT if "str" in written else NUMBER
 
@@ -71,14 +84,24 @@ def _spelled(side: Operand) -> str:
     return side.name if side.name is not None else repr(side.value)
 
 
+def _values(row: CellRow) -> dict[str, Any]:
+    """Return what a condition may name of a row; the marks are None where nothing could be said."""
+    found, lower, claim = None, row.epsilon_lower, row.epsilon_claim
+    if row.p_holm is not None:
+        found = row.p_holm <= LEVEL
+    broken = False if claim is None else None if lower is None else lower > claim
+    return {**asdict(row), LEAK: found, BROKEN: broken}
+
+
 def failing(gate: Predicate, rows: Sequence[CellRow]) -> list[CellRow]:
     """Return the rows that satisfy the condition."""
-    return [row for row in rows if gate(asdict(row))]
+    return [row for row in rows if gate(_values(row))]
 
 
 def missing(gate: Predicate, rows: Sequence[CellRow]) -> dict[str, int]:
     """Count the rows that have no value in a column of the condition, column by column."""
-    values = {name: [getattr(row, name) for row in rows] for name in gate.names}
+    known = [_values(row) for row in rows]
+    values = {name: [row[name] for row in known] for name in gate.names}
     counts = {
         name: sum(
             value is None or (isinstance(value, float) and math.isnan(value)) for value in column

@@ -184,7 +184,15 @@ class Audit:
     @cached_property
     def measurements(self) -> dict[Cell, CellMeasurements]:
         """Every measurement of every cell, with its null."""
-        return {cell: MEASUREMENTS.get(self.setup, cell) for cell in self.setup.cells}
+        found = {cell: MEASUREMENTS.get(self.setup, cell) for cell in self.setup.cells}
+        if self.withheld is None:
+            return found
+        return {cell: measured.without_tests(self.withheld) for cell, measured in found.items()}
+
+    @property
+    def withheld(self) -> str | None:
+        """Why no verdict can be given, whatever was measured; None where one can."""
+        return self.preconditions.withheld if self.preconditions else None
 
     @property
     def figures(self) -> dict[Cell, CellMeasurements]:
@@ -194,8 +202,7 @@ class Audit:
     @cached_property
     def verdicts(self) -> dict[Cell, CellVerdict]:
         """What is said of every cell."""
-        withheld = self.preconditions.withheld if self.preconditions else None
-        judged = judge(list(self.measurements.values()), withheld)
+        judged = judge(list(self.measurements.values()))
         return dict(zip(self.measurements, judged, strict=True))
 
     @cached_property
@@ -217,6 +224,8 @@ class Audit:
     @cached_property
     def nearest(self) -> list[NearestRow]:
         """The synthetic rows most like each named record: `results/nearest.csv`."""
+        if self.withheld is not None:
+            return []
         return [row for cell in self.setup.cells for row in NEAREST.get(self.setup, cell)]
 
     @cached_property

@@ -63,7 +63,9 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add `--fail-if` and `--summary`, read before any work starts; the command gets a `gate`."""
 
     @click.option(
-        "--fail-if", metavar="CONDITION", help="Exit 1 if a row of cells.csv satisfies this."
+        "--fail-if",
+        metavar="CONDITION",
+        help="Exit 1 if a row of cells.csv satisfies this, such as leak_found.",
     )
     @click.option(
         "--summary",

@@ -50,7 +50,7 @@ def run(spec: Path, out: Place, extend: bool, wide: bool, gate: Gate, wait: bool
     \b
     Examples:
       synthleak run audit.toml --out runs/audit
-      synthleak run audit.toml --out runs/audit --fail-if 'p_holm < 0.01 and crossfit_tpr > 0.1'
+      synthleak run audit.toml --out runs/audit --fail-if 'leak_found or claim_broken'
       synthleak run audit.toml --out runs/audit --summary audit.xml    JUnit, for CI systems
     """
     from synthleak.audit.run import run as audit_spec

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -67,6 +68,10 @@ class Deciding:
     ceiling: float | None
 
 
+ESTIMATES = ("auc", "tpr", "pooled", "crossfit", "crossfit_tpr")
+"""What is estimated in every scenario."""
+
+
 @dataclass(frozen=True)
 class ScenarioMeasurements:
     """One scenario of a cell. `signal` is the best by AUC; `centre` and `scale` are its null's.
@@ -127,6 +132,20 @@ class CellMeasurements:
     epsilon: EpsilonBound | None
     epsilon_claim: float | None
     records: tuple[RecordMeasurements, ...]
+
+    def without_tests(self, reason: str) -> CellMeasurements:
+        """Return the figures alone, where no test is valid: no p-value, no bound, nobody named."""
+
+        def bare(estimate: Estimate | None) -> Any:
+            return estimate and replace(estimate, p=None)
+
+        rows = tuple(
+            replace(row, **{name: bare(getattr(row, name)) for name in ESTIMATES})
+            for row in self.rows
+        )
+        crossfit, tpr = bare(self.crossfit), bare(self.crossfit_tpr)
+        tests = {"p": None, "deciding": None, "epsilon": None, "mu": None, "records": ()}
+        return replace(self, rows=rows, crossfit=crossfit, crossfit_tpr=tpr, reason=reason, **tests)
 
     @property
     def named(self) -> int | None:
