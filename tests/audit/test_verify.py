@@ -179,6 +179,13 @@ def test_results_that_are_not_those_that_were_signed_are_found(out: Path, name: 
     assert type_in(*typed, cwd=out.parent).returncode == 1
 
 
+def test_a_table_that_was_altered_is_not_the_one_that_was_signed(out: Path) -> None:
+    open_run(out).sign_off(out / "sign-off.html")
+    with (out / "results/cells.csv").open("a") as file:
+        file.write("x\n")
+    assert outcomes(verify(out))["sign-off"] == DIFFERS
+
+
 def test_a_page_that_is_no_sign_off_is_refused(out: Path) -> None:
     assert "sign-off" not in outcomes(verify(out))
     for page in (out / "report.html", out / "none.md"):

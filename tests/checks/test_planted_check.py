@@ -84,7 +84,8 @@ def test_the_headline_names_people_and_what_decided(audit: synthleak.Audit) -> N
     assert len(set(named) - PLANTED.keys()) <= 0.2 * len(named)
     assert audit.headline.startswith(
         f"Leak found. {len(named)} of {SIZE} members can be named (expect 1 in 10 to be wrong);"
-        f" {COPIED} are copied word for word. Decided by the "
+        f" {audit.cells[0].copied_members} are copied word for word or nearly so"
+        f" ({COPIED} word for word). Decided by the "
     )
     assert f"of {row.deciding_proxy} (p = " in audit.headline
     assert "An attacker who fixed the method in advance" in audit.headline

@@ -24,7 +24,7 @@ COPIES = Copies(
     members=500,
     holdout=480,
     verbatim=(3, 0),
-    near=(1, 0),
+    near=(0, 0),
     p_verbatim=0.1,
     p_all=0.1,
     looked=True,
@@ -62,7 +62,7 @@ def result(
 
 DECIDED = "Decided by the tail of containment_max (p = 0.002 over all signals)."
 FIXED = "An attacker who fixed the method in advance"
-LESS = f"{FIXED} gains less: AUC 0.54 (chance limit 0.54)."
+LESS = f"{FIXED} reaches AUC 0.54 (chance limit 0.54), which chance alone could give."
 NAMED = "45 of 500 members can be named (expect 1 in 10 to be wrong)"
 
 
@@ -76,6 +76,11 @@ NAMED = "45 of 500 members can be named (expect 1 in 10 to be wrong)"
         (
             result(Verdict(FOUND), copies=replace(COPIES, verbatim=(1, 2))),
             f"Leak found. {NAMED}; 1 is copied word for word, and so are 2 of 480 held-out records."
+            f" {DECIDED} {LESS}",
+        ),
+        (
+            result(Verdict(FOUND), copies=replace(COPIES, verbatim=(1, 0), near=(13, 0))),
+            f"Leak found. {NAMED}; 14 are copied word for word or nearly so (1 word for word)."
             f" {DECIDED} {LESS}",
         ),
         (
@@ -119,20 +124,16 @@ def test_sentence_of_each_kind_of_verdict(made: CellResult, expected: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("fitted", "statistic", "value", "less"),
+    ("fitted", "by_chance"),
     [
-        (STRONG, "auc", 0.78, True),
-        (STRONG, "auc", 0.71, False),
-        (STRONG, "tail5", 0.99, False),
-        (replace(STRONG, value=0.56), "tail5", 0.99, True),
-        (replace(STRONG, null=None), "tail5", 0.99, False),
+        (STRONG, False),
+        (replace(STRONG, value=0.56), True),
+        (replace(STRONG, null=None), False),
     ],
 )
-def test_gains_less_is_said_only_where_true(
-    fitted: Estimate, statistic: str, value: float, less: bool
-) -> None:
-    made = result(Verdict(FOUND), deployable=fitted, statistic=statistic, value=value)
-    assert ("gains less" in sentence(made)) == less
+def test_a_figure_within_its_chance_limit_is_said_to_be(fitted: Estimate, by_chance: bool) -> None:
+    made = result(Verdict(FOUND), deployable=fitted)
+    assert ("which chance alone could give" in sentence(made)) == by_chance
 
 
 def test_add_remove_is_said_where_a_leak_was_found() -> None:
@@ -156,7 +157,7 @@ def test_several_cells_are_counted_and_the_strongest_is_told() -> None:
     assert said.startswith(f"Leak found in 2 of 3 cells, the strongest is b. {NAMED}; 3 are copied")
     assert "(p = 0.002 over all signals and 3 cells)" in said
     assert "None found at this power in 1 of 3 cells: c." in said
-    assert said.endswith("Members are also copied word for word in a.")
+    assert said.endswith("Members are also copied, word for word or nearly, in a.")
 
 
 def test_people_are_called_people() -> None:

@@ -50,7 +50,7 @@ def _overview_row(one: CellResult) -> dict[str, Any]:
         "verdict": WORDS[one.verdict.worst].removesuffix(" at this power"),
         "named": None if named is None else f"{named:,} of {len(one.measurements.records):,}",
         "recognised of 100": None if named is not None or rate is None else round(100 * rate.value),
-        "copied": None if one.copies is None else one.copies.verbatim[0],
+        "copied": None if one.copies is None else one.copies.copied[0],
         "AUC": None if fitted is None else fitted.value,
         "chance limit": None if fitted is None else fitted.null,
         "p": one.judged.p_holm,

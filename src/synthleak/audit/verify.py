@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import synthleak
-from synthleak.audit.folder import MANIFEST, REPORT, RESULTS, SIGN_OFF, RunFolder
+from synthleak.audit.folder import (
+    MANIFEST,
+    REPORT,
+    RESULTS,
+    SIGN_OFF,
+    RunFolder,
+    digest_of_file,
+)
 from synthleak.audit.manifest import ManifestError
 from synthleak.audit.replay import replayed
 from synthleak.audit.resolved_spec import changes
@@ -158,11 +165,11 @@ def _signed(folder: RunFolder, page: Path | str | None) -> list[Finding]:
         raise UserError("not a sign-off with hashes", str(filed), "name one made by `report`")
     if not noted:
         return [Finding("sign-off", UNCHECKED, "the page names no hashes")]
-    now = folder.provenance().hashes
-    differing = [name for name, value in noted.items() if now.get(name) != value]
+    differing = [n for n, value in noted.items() if digest_of_file(folder.root / n) != value]
     fixed = [name for name in differing if name not in (MANIFEST, REPORT)]
     since = f"; written again since: {', '.join(differing)}" if differing else ""
-    return [compared("sign-off", fixed, f"spec and tables are those that were signed{since}")]
+    whole = f"the hashes on the page are those of spec and tables; its words are not read{since}"
+    return [compared("sign-off", fixed, whole)]
 
 
 def _identity(setup: Setup, manifest: dict[str, Any]) -> Finding:

@@ -52,6 +52,7 @@ def verify(
     """
     import secrets
 
+    from synthleak.audit.verification import UNCHECKED
     from synthleak.audit.verify import verify as verify_run
 
     draw = secrets.randbelow(2**31) if draw is None else draw
@@ -61,6 +62,8 @@ def verify(
     else:
         print_table([asdict(finding) for finding in found.findings])
         again = f" ({replay} units of draw {draw} made again)" if replay else ""
-        click.echo(f"verified{again}" if found.verified else f"differs{again}")
+        left = sum(finding.outcome == UNCHECKED for finding in found.findings)
+        more = f", {left} of {len(found.findings)} not checked" if left else ""
+        click.echo(("verified" if found.verified else "differs") + again + more)
     if not found.verified:
         sys.exit(EXIT_FAILED)

@@ -143,9 +143,18 @@ class CellMeasurements:
             replace(row, **{name: bare(getattr(row, name)) for name in ESTIMATES})
             for row in self.rows
         )
-        crossfit, tpr = bare(self.crossfit), bare(self.crossfit_tpr)
-        tests = {"p": None, "deciding": None, "epsilon": None, "mu": None, "records": ()}
-        return replace(self, rows=rows, crossfit=crossfit, crossfit_tpr=tpr, reason=reason, **tests)
+        return replace(
+            self,
+            rows=rows,
+            p=None,
+            reason=reason,
+            deciding=None,
+            crossfit=bare(self.crossfit),
+            crossfit_tpr=bare(self.crossfit_tpr),
+            mu=None,
+            epsilon=None,
+            records=(),
+        )
 
     @property
     def named(self) -> int | None:

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from synthleak.core.cell import counted_cells
 from synthleak.core.unit import noun
 from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND
-from synthleak.metrics.estimate import Estimate
-from synthleak.metrics.statistics.table import AUC, BY_NAME
+from synthleak.metrics.statistics.table import BY_NAME
 from synthleak.report.results import CellResult
 
 COUNTED = "Under add/remove this may be no more than the number of records."
@@ -81,14 +80,16 @@ def _copied(result: CellResult) -> str | None:
 
 
 def _copies_of(result: CellResult, *, whole: bool = False) -> str:
-    """Count verbatim copies of members, and those of the holdout if there are any."""
+    """Count copies of members, verbatim or nearly, and those of the holdout if there are any."""
     copies = result.copies
-    if copies is None or not copies.verbatim[0]:
+    if copies is None or not copies.copied[0]:
         return ""
-    count, beside = copies.verbatim
+    (count, beside), exact = copies.copied, copies.verbatim[0]
     of = f" of {copies.members:,} members" if whole else ""
     one, many = ("has a record", "have a record") if _of_people(result) else ("is", "are")
     said = f"{count:,}{of} {one if count == 1 else many} copied word for word"
+    if exact < count:
+        said += f" or nearly so ({exact:,} word for word)"
     if beside:
         said += f", and so {one if beside == 1 else many} {beside:,} of {copies.holdout:,}"
         said += f" held-out {noun(result.rows[0].unit)}"
@@ -114,25 +115,11 @@ def _gain(result: CellResult) -> str | None:
     fitted = result.deployable
     if fitted is None:
         return None
-    less = result.verdict.leaks and _gains_less(result, fitted)
+    within = fitted.null is not None and round(fitted.value, 2) <= round(fitted.null, 2)
+    also = ", which chance alone could give" if within and result.verdict.leaks else ""
     return (
         "An attacker who fixed the method in advance"
-        f" {'gains less:' if less else 'reaches'} AUC {fitted.value:.2f} ({_limit(fitted.null)})."
-    )
-
-
-def _gains_less(result: CellResult, fitted: Estimate) -> bool:
-    """Say whether the deployable figure, as it is written, shows less than what decided.
-
-    It does where it stays within its chance limit, or below the AUC that decided.
-    """
-    row = result.rows[0]
-    if fitted.null is not None and round(fitted.value, 2) <= round(fitted.null, 2):
-        return True
-    return (
-        row.deciding_statistic == AUC.name
-        and row.deciding_value is not None
-        and round(fitted.value, 2) < round(row.deciding_value, 2)
+        f" reaches AUC {fitted.value:.2f} ({_limit(fitted.null)}){also}."
     )
 
 
@@ -193,7 +180,7 @@ def _overview(results: Sequence[CellResult]) -> list[str]:
         parts.append(f"Nothing can be said of {counted_cells(kinds[CANNOT_SAY])}: {reason}.")
     also = [one.name for one in results if one.name not in told and _copies_of(one)]
     if also:
-        parts.append(f"Members are also copied word for word in {'; '.join(also)}.")
+        parts.append(f"Members are also copied, word for word or nearly, in {'; '.join(also)}.")
     return parts
 
 
