@@ -46,8 +46,8 @@ def attributes_figure(rows: Sequence[CombinedRow]) -> Figure | None:
         alt=(
             f"Heat maps of Spearman's ρ between {len(attributes)} attributes and vulnerability by"
             f" corpus, in {len(heads)} groups of pools. Only the column “all” is tested;"
-            f" {len(boxed)} of its entries pass Holm's correction"
-            + "".join(f": {row['g']}, {row['a']} {row['r']:+.2f}" for row in boxed[:1])
+            f" {len(boxed)} of its entries pass Holm's correction over {len(attributes)} attributes"
+            + "".join(f"; {row['g']}: {row['a']} {row['r']:+.2f}" for row in boxed)
             + "."
         ),
         spec={

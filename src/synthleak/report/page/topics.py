@@ -85,7 +85,8 @@ TOPICS = (
         "What more knowledge buys an attacker",
         "The change in AUC at each step from S1 to S3, for the best and the median proxy of each"
         " view, for selected pools, for controls and for all. Cells that share a plan are not"
-        " independent.",
+        " independent. In a cohort each record is compared with itself over the releases, so what"
+        " S2 and S3 subtract cancels out and all three reach the same AUC.",
         ("scenario_scaling",),
         ("scenario_scaling",),
         "needs two attackers or more",
