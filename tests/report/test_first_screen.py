@@ -105,6 +105,20 @@ def test_a_leak_of_all_together_is_called_weak(material: Material) -> None:
         assert all(one.weak == weak for one in decisions(made, verdicts(made)))
 
 
+def test_a_pool_whose_single_records_leak_is_shown_first(material: Material) -> None:
+    leaks = judged(material, *[Verdict(FOUND)] * 4)
+    kind, rows = leaks.tables["cells"]
+    for shown in {row.pool for row in rows}:
+        cells = [dataclasses.replace(row, named=0) for row in rows]
+        rates = [
+            {**cell, "crossfit_tpr": {"value": 0.2 if cell["pool"] == shown else 0.05, "null": 0.1}}
+            for cell in leaks.summary["cells"]
+        ]
+        tables = {**leaks.tables, "cells": (kind, cells)}
+        made = dataclasses.replace(leaks, summary={**leaks.summary, "cells": rates}, tables=tables)
+        assert {one.said.cell.pool for one in decisions(made, verdicts(made))} == {shown}
+
+
 def test_nobody_is_named_where_no_leak_was_found(material: Material) -> None:
     kind, rows = material.tables["cells"]
     cells = [dataclasses.replace(row, named=2) for row in rows]

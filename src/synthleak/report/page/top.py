@@ -109,11 +109,17 @@ def _is_written(material: Material, one: Said) -> bool:
 
 
 def strongest(material: Material, said: Sequence[Said]) -> Said:
-    """Return the cell with the worst verdict and, of those, the largest deployable AUC."""
+    """Return the cell with the worst verdict and, of those, the largest deployable AUC.
 
-    def strength(one: Said) -> tuple[int, bool, float]:
+    A leak that shows in single records comes before one that shows in all of them together.
+    """
+    cells = material.places("cells")
+
+    def strength(one: Said) -> tuple[int, bool, bool, float]:
         fitted = material.summary["cells"][one.place]["crossfit"]
-        return -ORDER.index(one.kind), one.leaks, fitted["value"] if fitted else -math.inf
+        single = one.leaks and not _is_weak(material, one, cells[one.cell][0])
+        value = fitted["value"] if fitted else -math.inf
+        return -ORDER.index(one.kind), one.leaks, single, value
 
     return max(said, key=strength)
 
