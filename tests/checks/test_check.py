@@ -301,6 +301,8 @@ def test_frames_and_files_give_the_same_figures(files: Path) -> None:
         ((*COMMAND, "held.jsonl", "--pool", "outlier: x"), "not a setting: 'x'"),
         ((*COMMAND, "held.jsonl", "--pool", "outlyer"), "did you mean 'outlier'?"),
         ((*COMMAND, "held.jsonl", "--text", "body"), "set --text (corpus.text) to the field"),
+        ((*COMMAND, "held.jsonl", "--group", "patient"), "no record has the field 'patient'; set "),
+        ((*COMMAND, "held.jsonl", "--id", "nope"), "no record has the field 'nope'; set "),
         (COMMAND[:-1], "Missing option '--release'"),
     ],
 )

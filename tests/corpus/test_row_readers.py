@@ -265,6 +265,28 @@ def test_bad_input_names_its_place_without_text(
     assert "\n" not in message and "secret" not in message
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("role", ["id", "labels", "group"])
+def test_a_named_field_that_no_record_has_is_refused(
+    tmp_path: Path, ending: str, role: str
+) -> None:
+    path = tmp_path / f"r.{ending}"
+    if ending == "parquet":
+        pq.write_table(pa.Table.from_pylist([{"text": "a"}, {"text": "b"}]), path)
+    else:
+        put(path, {"jsonl": '{"text": "a"}\n{"text": "b"}\n', "csv": "text\na\nb\n"}[ending])
+    said = rf"^.*r\.{ending}: no record has the field 'nope'; set corpus\.{role} .*\(known: text\)$"
+    with pytest.raises(CorpusError, match=said):
+        read(ending, path, **{role: "nope"})
+    assert len(read(ending, path)) == 2
+
+
+def test_a_named_field_that_some_record_has_is_read(tmp_path: Path) -> None:
+    rows = [{"text": "a"}, {"text": "b", "patient": 7}]
+    found = read("jsonl", jsonl(tmp_path / "r.jsonl", rows), group="patient")
+    assert [record.group for record in found] == [None, "7"]
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "tsv", "parquet"])
 def test_a_missing_file_names_path_and_key(tmp_path: Path, kind: str) -> None:
     with pytest.raises(CorpusError, match=r"corpus\.path") as caught:

@@ -106,6 +106,11 @@ def test_command_line_names_the_next_step(tmp_path: Path) -> None:
     assert "--holdout s/holdout.jsonl --text body --release SYNTHETIC" in done.stdout
     wrong = synthleak("split", "data.jsonl", "--out", "t", "--text", "words", cwd=tmp_path)
     assert_one_line_mistake(wrong, "words")
+    wrong = synthleak(
+        "split", "data.jsonl", "--out", "t", "--text", "body", "--group", "patient", cwd=tmp_path
+    )
+    assert_one_line_mistake(wrong, "no record has the field 'patient'; set --group", "id, body")
+    assert not (tmp_path / "t").exists()
 
 
 def test_demo_writes_its_records(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, Self
@@ -19,6 +19,10 @@ from synthleak.corpus.corpus import Labels, Reader, Record
 
 LARGEST = 2**64
 """Whole numbers from here on are kept as text: a float or a table cannot hold them."""
+
+
+Numbered = tuple[int, str, Mapping[str, Any]]
+"""A row with its number, and where it stands."""
 
 
 class FieldReader(Reader):
@@ -42,6 +46,13 @@ class FieldReader(Reader):
     def default_name(self) -> str:
         """Return the file's name without its endings, as a name may be written."""
         return name_of_file(self.path)
+
+    def records(self, rows: Iterable[Numbered]) -> Iterator[Record]:
+        """Make a record of each row; refuse a field that was named and that no row has."""
+        named = NamedFields(self)
+        for number, where, row in rows:
+            yield self.record(named.noted(row), number, where)
+        named.check(str(self.path))
 
     def record(self, row: Mapping[str, Any], number: int, where: str) -> Record:
         """Make a record of a row; what is not id, text, labels or group is kept as meta."""
@@ -86,6 +97,35 @@ class FieldReader(Reader):
             return labels_of(row.get(self.labels), self.labels, self.label_separator, where)
         cells = {name: self._cell(row, name, "labels", where) for name in self.labels}
         return tuple(sorted(name for name, cell in cells.items() if is_marked(plain_cell(cell))))
+
+
+class NamedFields:
+    """The fields that the user named, other than the defaults, and that no row had so far."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._missing = {
+            role: column
+            for role in ("id", "labels", "group")
+            if isinstance(column := getattr(reader, role), str)
+            and column != type(reader).model_fields[role].default
+        }
+        self._first: Mapping[str, Any] = {}
+
+    def noted(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return one more row, after a look at its fields."""
+        self._first = self._first or row
+        if self._missing:
+            self._missing = {r: name for r, name in self._missing.items() if name not in row}
+        return row
+
+    def check(self, where: str) -> None:
+        """Refuse a field that no row had, once all are read."""
+        for role, column in self._missing.items() if self._first else ():
+            raise CorpusError(
+                f"no record has the field {column!r}",
+                where,
+                f"set corpus.{role} to a field of the file ({nearest_column(column, self._first)})",
+            )
 
 
 def check_apart(text: str, **others: str | tuple[str, ...]) -> None:

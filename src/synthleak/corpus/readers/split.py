@@ -15,7 +15,7 @@ from synthleak.core.text import fold
 from synthleak.core.validation import DataPath, name_of_file
 from synthleak.corpus.corpus import Corpus, Declared, Reader, Record, Role, Split, readers
 from synthleak.corpus.files import Encoding
-from synthleak.corpus.rows import check_apart
+from synthleak.corpus.rows import NamedFields, check_apart
 from synthleak.corpus.sources import MEMORY, Fields, Rows, numbered_rows
 
 
@@ -61,8 +61,9 @@ class SplitFiles(Reader):
 
     def read(self) -> Iterator[Record]:
         """Yield members, then holdout, then reference."""
+        named = NamedFields(self)
         for role in ("members", "holdout", "reference"):
-            yield from self._read(role)
+            yield from self._read(role, named)
 
     def whole(self, name: str, description: str) -> Corpus:
         """Return the corpus with the role of every record.
@@ -70,10 +71,12 @@ class SplitFiles(Reader):
         Copies stay: which of them were members was decided record by record, and so it is
         permuted. A reference record whose text stands among the others leaves, on whichever side.
         """
+        named = NamedFields(self)
         read: dict[Role, list[Record]] = {
-            "members": self._read("members"),
-            "holdout": self._read("holdout"),
+            "members": self._read("members", named),
+            "holdout": self._read("holdout", named),
         }
+        named.check("members and holdout")
         for role, records in read.items():
             if len(records) < 2:
                 raise CorpusError(
@@ -82,7 +85,7 @@ class SplitFiles(Reader):
                     "a check needs two at least, and some hundreds to find anything",
                 )
         asked = {fold(record.text) for records in read.values() for record in records}
-        reference, dropped = _apart(self._read("reference"), asked)
+        reference, dropped = _apart(self._read("reference", named), asked)
         if self.reference is not None and len(reference) < 2:
             raise CorpusError(
                 f"{len(reference)} of {len(reference) + dropped} records are neither among members"
@@ -99,7 +102,7 @@ class SplitFiles(Reader):
             split=Split(roles, self.declared, self.insist, dropped),
         )
 
-    def _read(self, role: Role) -> list[Record]:
+    def _read(self, role: Role, named: NamedFields) -> list[Record]:
         source = getattr(self, role)
         if source is None:
             return []
@@ -114,7 +117,7 @@ class SplitFiles(Reader):
             source, text=self.text, encoding=self.encoding, key=f"--{role} (corpus.{role})"
         )
         try:
-            found = (fields.record(row, number, where) for number, where, row in rows)
+            found = (fields.record(named.noted(row), number, where) for number, where, row in rows)
             return list(within_limits(found, role, f"--{role} (corpus.{role})"))
         except CorpusError as error:
             raise CorpusError(error.what, error.where, _both(error.remedy)) from None
