@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -44,10 +43,10 @@ Epsilon = Annotated[float, AfterValidator(_budget)]
 Name = Annotated[str, AfterValidator(_name)]
 
 
-class PluginSection(BaseModel):
+class PluginSection(Frozen):
     """A section whose other keys belong to the plug-in that it names."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
 
     @property
     def settings(self) -> dict[str, Any]:
