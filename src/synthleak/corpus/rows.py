@@ -57,8 +57,14 @@ class FieldReader(Reader):
     def record(self, row: Mapping[str, Any], number: int, where: str) -> Record:
         """Make a record of a row; what is not id, text, labels or group is kept as meta."""
         text = self._cell(row, self.text, "text", where)
-        if not isinstance(text, str) or not text.strip():
+        if _missing(text) or (isinstance(text, str) and not text.strip()):
             raise CorpusError(f"the field {self.text!r} is empty", where, "drop that record")
+        if not isinstance(text, str):
+            raise CorpusError(
+                f"the field {self.text!r} holds {kind_of(text)}, not a text",
+                where,
+                "write it as a string, or drop that record",
+            )
         RECORD.check(len(text), "the text", where)
         label_columns = (self.labels,) if isinstance(self.labels, str) else self.labels
         own = {self.id, self.text, self.group, *label_columns}
@@ -140,6 +146,22 @@ def check_apart(text: str, **others: str | tuple[str, ...]) -> None:
 
 class UnfitCell(ValueError):  # noqa: N818 - reads as what it is
     """A cell holds what no record can: too deep, or not valid Unicode."""
+
+
+def kind_of(value: Any) -> str:
+    """Say what a cell holds, without its content.
+
+    >>> kind_of(5), kind_of(["a"]), kind_of({}), kind_of(True), kind_of(None)
+    ('a number', 'a list', 'an object', 'true or false', 'nothing')
+    """
+    names = {
+        int: "a number",
+        float: "a number",
+        bool: "true or false",
+        dict: "an object",
+        type(None): "nothing",
+    }
+    return names.get(type(value), f"a {type(value).__name__}")
 
 
 def labels_of(value: Any, column: str, separator: str, where: str) -> Labels:
