@@ -296,13 +296,22 @@ def test_frames_and_files_give_the_same_figures(files: Path) -> None:
         ((*COMMAND, "none.jsonl"), "none.jsonl: no such file; check --release"),
         (
             (*COMMAND, "synthetic.jsonl"),
-            "set --release-text (generator.text) to its field (known: output)",
+            "set --release-text to its field (known: output)",
         ),
         ((*COMMAND, "held.jsonl", "--pool", "outlier: x"), "not a setting: 'x'"),
         ((*COMMAND, "held.jsonl", "--pool", "outlyer"), "did you mean 'outlier'?"),
-        ((*COMMAND, "held.jsonl", "--text", "body"), "set --text (corpus.text) to the field"),
-        ((*COMMAND, "held.jsonl", "--group", "patient"), "no record has the field 'patient'; set "),
-        ((*COMMAND, "held.jsonl", "--id", "nope"), "no record has the field 'nope'; set "),
+        ((*COMMAND, "held.jsonl", "--text", "body"), "set --text to the field"),
+        ((*COMMAND, "held.jsonl", "--group", "patient"), "the field 'patient'; set --group to"),
+        ((*COMMAND, "held.jsonl", "--id", "nope"), "--members and --holdout: no record has the"),
+        ((*COMMAND, "held.jsonl", "--delta", "1e-5"), "--delta: δ is given without ε; set --epsil"),
+        ((*COMMAND, "held.jsonl", "--epsilon", "0"), ": --epsilon: 0.0: use a number above 0"),
+        (
+            (*COMMAND, "held.jsonl", "--epsilon", "1", "--delta", "2"),
+            ": --delta: 2.0: should be less than 1",
+        ),
+        ((*COMMAND, "held.jsonl", "--unit", "person"), "--unit: no record says whose it is; name "),
+        ((*COMMAND, "held.jsonl", "--unit", "person"), "the field of the person with --group, or"),
+        ((*COMMAND, "held.jsonl", "--encoder", "statik"), "--encoder: unknown encoder 'statik'"),
         (COMMAND[:-1], "Missing option '--release'"),
     ],
 )
@@ -311,6 +320,20 @@ def test_a_mistake_is_one_line(files: Path, words: tuple[str, ...], said: str) -
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1 and said in done.stderr
     assert not (files / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"text": "body"}, r"^members, record 1: no field 'body'; set text to the field of"),
+        ({"group": "patient"}, r"^members and holdout: .* 'patient'; set group to a field"),
+        ({"delta": 1e-5}, r"^delta: δ is given without ε; set epsilon too$"),
+        ({"epsilon": 0}, r"^epsilon: 0: use a number above 0"),
+    ],
+)
+def test_python_mistakes_name_arguments(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        synthleak.check(MEMBERS, HOLDOUT, RELEASE, **arguments)
 
 
 @pytest.mark.parametrize("situation", ["lone", "cohort", "command", "vendor", "check"])

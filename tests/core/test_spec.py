@@ -136,6 +136,7 @@ def problem(path: Path) -> str:
         ("records = 20", 'records = "20"', "game.records: '20': use a number, without"),
         ("seed = 1", "seed = false", "audit.toml, line 1, seed: False: use a number, not"),
         ("epsilon = [inf, 4]", 'epsilon = [inf, "4"]', "generator[0].epsilon: [inf, '4']: use a"),
+        ("epsilon = [inf, 4]", "delta = 2", "generator[0].delta: 2: should be less than 1"),
         ("epsilon = [inf, 4]", 'delta = "1e-5"', "generator[0].delta: '1e-5': use a number"),
         (
             "percentile = 90",

@@ -199,10 +199,12 @@ def spec_error(
 
 def _is_internal(part: str | int) -> bool:
     """Pydantic names the branch of a union it tried; a user never wrote that."""
-    return isinstance(part, str) and ("[" in part or part in _BRANCHES)
+    return isinstance(part, str) and (
+        "[" in part or part.startswith("constrained-") or part in _BRANCHES
+    )
 
 
-_BRANCHES = {"float", "int", "str", "constrained-str", "bool", "EncoderSection"}
+_BRANCHES = {"float", "int", "str", "bool", "EncoderSection"}
 
 
 def _shown(value: Any) -> str:

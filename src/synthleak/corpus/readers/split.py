@@ -76,7 +76,7 @@ class SplitFiles(Reader):
             "members": self._read("members", named),
             "holdout": self._read("holdout", named),
         }
-        named.check("members and holdout")
+        named.check("corpus.members and corpus.holdout")
         for role, records in read.items():
             if len(records) < 2:
                 raise CorpusError(
@@ -113,19 +113,10 @@ class SplitFiles(Reader):
             group=self.group,
             label_separator=self.label_separator,
         )
-        rows = numbered_rows(
-            source, text=self.text, encoding=self.encoding, key=f"--{role} (corpus.{role})"
-        )
-        try:
-            found = (fields.record(named.noted(row), number, where) for number, where, row in rows)
-            return list(within_limits(found, role, f"--{role} (corpus.{role})"))
-        except CorpusError as error:
-            raise CorpusError(error.what, error.where, _both(error.remedy)) from None
-
-
-def _both(remedy: str | None) -> str | None:
-    """Name the option of `check` beside the key of a spec."""
-    return remedy and remedy.replace("set corpus.text to", "set --text (corpus.text) to")
+        key = f"corpus.{role}"
+        rows = numbered_rows(source, text=self.text, encoding=self.encoding, key=key)
+        found = (fields.record(named.noted(row), number, where) for number, where, row in rows)
+        return list(within_limits(found, role, key))
 
 
 def _apart(records: Sequence[Record], asked: set[str]) -> tuple[list[Record], int]:

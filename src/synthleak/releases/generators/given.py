@@ -18,7 +18,7 @@ from synthleak.corpus.sources import MEMORY, Rows, numbered_rows
 from synthleak.releases.generator import StatedGenerator, generators
 from synthleak.releases.release import Request, Synthetic
 
-KEY = "--release (generator.path)"
+KEY = "generator.path"
 
 
 @generators.register("given", version=1)
@@ -71,8 +71,7 @@ class GivenRelease(StatedGenerator):
             raise GeneratorError(
                 f"no field {self.text!r}",
                 where,
-                "set --release-text (generator.text) to its field"
-                f" ({nearest_column(self.text, row)})",
+                f"set generator.text to its field ({nearest_column(self.text, row)})",
             )
         text = row[self.text]
         if not isinstance(text, str):
