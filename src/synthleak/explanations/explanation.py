@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.audit.result import Audit
+from synthleak.audit.sources import AnyAudit, named_audits
 from synthleak.core.cell import Cell, format_epsilon, is_of
 from synthleak.core.errors import UserError
 from synthleak.core.validation import nearest
@@ -31,7 +33,6 @@ from synthleak.report.verdict import deciding_signal
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import ProxyRow
-    from synthleak.audit.result import Audit
     from synthleak.metrics.measurements import Deciding
 
 RELEASES = 3
@@ -93,7 +94,7 @@ class Explanation:
 
 
 def explain(
-    audit: Audit,
+    audit: AnyAudit,
     record: str,
     *,
     pool: str | None = None,
@@ -101,7 +102,11 @@ def explain(
     epsilon: float | None = None,
     include_text: bool = False,
 ) -> Explanation:
-    """Explain the score of a record in one cell: that of the given names, else the strongest."""
+    """Explain the score of a record in one cell: that of the given names, else the strongest.
+
+    `audit` is an opened audit or its run folder.
+    """
+    [(_, audit)] = named_audits(audit)
     cells = _cells_of(audit, record)
     cell = _chosen(audit, cells, pool, generator, epsilon)
     plan = audit.setup.plans[cell.pool]
