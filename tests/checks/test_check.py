@@ -12,6 +12,7 @@ import pytest
 import synthleak
 from support.command_line import synthleak as cli
 from synthleak.checks.check import check_spec
+from synthleak.cli.explain import lines_of
 from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
 from synthleak.core.spec import LoadedSpec, Spec
@@ -49,6 +50,25 @@ def test_copied_members_are_found_and_come_first(audit: synthleak.Audit) -> None
     assert all(
         a.p_value <= b.p_value for a, b in zip(audit.records, audit.records[1:], strict=False)
     )
+
+
+def test_an_explanation_says_member_or_held_out(audit: synthleak.Audit) -> None:
+    for records, role, release in (
+        (MEMBERS, "a member: the release was made from it", "release (with it): score"),
+        (HOLDOUT, "held out: the release was made without it", "release (without it): score"),
+    ):
+        lines = lines_of(synthleak.explain(audit, records[0]["id"]))
+        assert "no ε stated" in lines[0] and lines[1] == role
+        whole = "\n".join(lines)
+        assert release in whole
+        assert "coin" not in whole and "inf" not in whole and "needs releases" not in whole
+
+
+def test_a_recorded_coin_and_a_stated_epsilon_are_named() -> None:
+    audit = checked(random_split=False, coins=True, epsilon=2.0, delta=1e-5)
+    lines = lines_of(synthleak.explain(audit, MEMBERS[0]["id"]))
+    assert "ε = 2" in lines[0]
+    assert lines[1] == "a member: the release was made from it, by its own coin"
 
 
 def test_cells_count_copies_and_named_members(audit: synthleak.Audit) -> None:

@@ -78,7 +78,11 @@ class SignalStory:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a record of a cell scored as it did."""
+    """Why a record of a cell scored as it did.
+
+    In a check, `member` says whether the release was made from it, and `coin` whether a recorded
+    coin decided that.
+    """
 
     record: str
     corpus: str
@@ -90,6 +94,8 @@ class Explanation:
     verdict: str
     decided_by: str | None
     signals: tuple[SignalStory, ...]
+    member: bool | None = None
+    coin: bool = False
     text: str | None = field(default=None, repr=False)
 
 
@@ -122,6 +128,7 @@ def explain(
             rows, audit.measurements[cell].deciding, audit.naming_signal(cell, target)
         )
     ]
+    given = audit.setup.pools[cell.pool].given
     result = next(one for one in audit.cell_results if one.cell == cell)
     return Explanation(
         record=record,
@@ -134,6 +141,8 @@ def explain(
         verdict=str(result.verdict),
         decided_by=deciding_signal(result),
         signals=tuple(stories),
+        member=None if given is None else given.member[target],
+        coin=given is not None and given.coins,
         text="\n".join(item.text for item in _records_of(audit, cell, target))
         if include_text
         else None,
