@@ -11,6 +11,8 @@ import pytest
 
 import synthleak
 from support.command_line import synthleak as cli
+from synthleak.audit.gate import parse_gate
+from synthleak.audit.summary import markdown
 from synthleak.checks.check import check_spec
 from synthleak.cli.explain import lines_of
 from synthleak.core.cell import Cell
@@ -50,6 +52,11 @@ def test_copied_members_are_found_and_come_first(audit: synthleak.Audit) -> None
     assert all(
         a.p_value <= b.p_value for a, b in zip(audit.records, audit.records[1:], strict=False)
     )
+
+
+def test_a_summary_of_one_cell_does_not_speak_of_cells(audit: synthleak.Audit) -> None:
+    page = markdown(audit, parse_gate("auc > 2"))
+    assert "--fail-if does not hold in the one cell." in page
 
 
 def test_an_explanation_says_member_or_held_out(audit: synthleak.Audit) -> None:

@@ -133,6 +133,12 @@ def nearest_column(word: str, columns: Iterable[str]) -> str:
     columns = [str(name) for name in columns]
     if all(_COLUMN.fullmatch(name) for name in columns):
         return nearest(word, columns)
+    if len(columns) == 1 and re.search("[;\t]", columns[0]):
+        return "only one column was found: is the delimiter ';' or a tab? .tsv is read with tabs"
+    if len(columns) == 1:
+        return (
+            "there is one column, whose name is not shown: it may be a record; is there a header?"
+        )
     return (
         f"there are {len(columns)} columns, whose names are not shown: they may be a record;"
         " is there a header?"

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, field_serializer, model_validator
 from synthleak.core.errors import CorpusError
 from synthleak.core.limits import within_limits
 from synthleak.core.text import fold
+from synthleak.core.unit import counted
 from synthleak.core.validation import DataPath, name_of_file
 from synthleak.corpus.corpus import Corpus, Declared, Reader, Record, Role, Split, readers
 from synthleak.corpus.files import Encoding
@@ -80,7 +81,7 @@ class SplitFiles(Reader):
         for role, records in read.items():
             if len(records) < 2:
                 raise CorpusError(
-                    f"{len(records)} record{'s' * (len(records) != 1)}",
+                    counted(len(records), "record"),
                     role,
                     "a check needs two at least, and some hundreds to find anything",
                 )
