@@ -285,6 +285,13 @@ def test_a_named_field_that_no_record_has_is_refused(
     assert len(read(ending, path)) == 2
 
 
+def test_an_empty_name_stands_for_no_field(tmp_path: Path) -> None:
+    path = put(tmp_path / "r.csv", ",text,group,id,labels\n0,a,p,7,x\n1,b,p,8,y\n")
+    found = read("csv", path, group="", id="", labels="")
+    assert [(r.id, r.group, r.labels) for r in found] == [("2", None, ()), ("3", None, ())]
+    assert found[0].meta == {"": "0", "group": "p", "id": "7", "labels": "x"}
+
+
 def test_a_named_field_that_some_record_has_is_read(tmp_path: Path) -> None:
     rows = [{"text": "a"}, {"text": "b", "patient": 7}]
     found = read("jsonl", jsonl(tmp_path / "r.jsonl", rows), group="patient")

@@ -11,7 +11,7 @@ from typing import Literal
 from synthleak.core.errors import UserError
 
 _NAMES = {
-    r"corpus\.(text|id|labels|group|members|holdout|reference|name)": r"\1",
+    r"corpus\.(text|id|labels|group|members|holdout|reference|name|insist)": r"\1",
     r"generator(?:\[\d+\])?\.path": "release",
     r"generator(?:\[\d+\])?\.text": "release_text",
     r"generator(?:\[\d+\])?\.(epsilon|delta)(?:\[\d+\])?": r"\1",

@@ -26,7 +26,7 @@ Numbered = tuple[int, str, Mapping[str, Any]]
 
 
 class FieldReader(Reader):
-    """A reader of rows whose columns the spec may name (docs/method.md §1)."""
+    """A reader of rows whose columns the spec may name (docs/method.md §1); "" names none."""
 
     path: DataPath
     id: str = Field(default="id", description="column of the record's id; the row's number if none")
@@ -67,13 +67,13 @@ class FieldReader(Reader):
             )
         RECORD.check(len(text), "the text", where)
         label_columns = (self.labels,) if isinstance(self.labels, str) else self.labels
-        own = {self.id, self.text, self.group, *label_columns}
+        own = {self.id, self.text, self.group, *label_columns} - {""}
         try:
             return Record(
                 id=self._id(row, number, where),
                 text=_writable(text),
                 labels=self._labels(row, where),
-                group=_name(row.get(self.group)),
+                group=_name(row.get(self.group)) if self.group else None,
                 meta=plain_cell({key: cell for key, cell in row.items() if key not in own}),
             )
         except UnfitCell as error:
@@ -89,7 +89,7 @@ class FieldReader(Reader):
         return row[column]
 
     def _id(self, row: Mapping[str, Any], number: int, where: str) -> str:
-        if self.id not in row:
+        if not self.id or self.id not in row:
             return str(number)
         name = _name(row[self.id])
         if name is None:
@@ -100,7 +100,8 @@ class FieldReader(Reader):
 
     def _labels(self, row: Mapping[str, Any], where: str) -> Labels:
         if isinstance(self.labels, str):
-            return labels_of(row.get(self.labels), self.labels, self.label_separator, where)
+            cell = row.get(self.labels) if self.labels else None
+            return labels_of(cell, self.labels, self.label_separator, where)
         cells = {name: self._cell(row, name, "labels", where) for name in self.labels}
         return tuple(sorted(name for name, cell in cells.items() if is_marked(plain_cell(cell))))
 
@@ -112,7 +113,8 @@ class NamedFields:
         self._missing = {
             role: column
             for role in ("id", "labels", "group")
-            if isinstance(column := getattr(reader, role), str)
+            if (column := getattr(reader, role))
+            and isinstance(column, str)
             and column != type(reader).model_fields[role].default
         }
         self._first: Mapping[str, Any] = {}
