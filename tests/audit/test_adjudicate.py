@@ -147,7 +147,7 @@ def test_a_flagged_cell_is_settled_in_the_same_folder_and_the_results_stay(
     told = Told()
     again = stage.adjudicate(screened, progress=told)
     assert again == found
-    assert told.lines == ["nothing to do: 1 flagged cells are settled"]
+    assert told.lines == ["nothing to do: 1 flagged cell settled before"]
     assert results(screened) == after
     told = Told()
     run(screened / "spec.toml", screened, progress=told)

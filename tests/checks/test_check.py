@@ -11,7 +11,10 @@ import pytest
 
 import synthleak
 from support.command_line import synthleak as cli
+from synthleak.audit.gate import parse_gate
+from synthleak.audit.summary import markdown
 from synthleak.checks.check import check_spec
+from synthleak.cli.explain import lines_of
 from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
 from synthleak.core.spec import LoadedSpec, Spec
@@ -49,6 +52,30 @@ def test_copied_members_are_found_and_come_first(audit: synthleak.Audit) -> None
     assert all(
         a.p_value <= b.p_value for a, b in zip(audit.records, audit.records[1:], strict=False)
     )
+
+
+def test_a_summary_of_one_cell_does_not_speak_of_cells(audit: synthleak.Audit) -> None:
+    page = markdown(audit, parse_gate("auc > 2"))
+    assert "--fail-if does not hold in the one cell." in page
+
+
+def test_an_explanation_says_member_or_held_out(audit: synthleak.Audit) -> None:
+    for records, role, release in (
+        (MEMBERS, "a member: the release was made from it", "release (with it): score"),
+        (HOLDOUT, "held out: the release was made without it", "release (without it): score"),
+    ):
+        lines = lines_of(synthleak.explain(audit, records[0]["id"]))
+        assert "no ε stated" in lines[0] and lines[1] == role
+        whole = "\n".join(lines)
+        assert release in whole
+        assert "coin" not in whole and "inf" not in whole and "needs releases" not in whole
+
+
+def test_a_recorded_coin_and_a_stated_epsilon_are_named() -> None:
+    audit = checked(random_split=False, coins=True, epsilon=2.0, delta=1e-5)
+    lines = lines_of(synthleak.explain(audit, MEMBERS[0]["id"]))
+    assert "ε = 2" in lines[0]
+    assert lines[1] == "a member: the release was made from it, by its own coin"
 
 
 def test_cells_count_copies_and_named_members(audit: synthleak.Audit) -> None:
@@ -301,11 +328,22 @@ def test_frames_and_files_give_the_same_figures(files: Path) -> None:
         ((*COMMAND, "none.jsonl"), "none.jsonl: no such file; check --release"),
         (
             (*COMMAND, "synthetic.jsonl"),
-            "set --release-text (generator.text) to its field (known: output)",
+            "set --release-text to its field (known: output)",
         ),
         ((*COMMAND, "held.jsonl", "--pool", "outlier: x"), "not a setting: 'x'"),
         ((*COMMAND, "held.jsonl", "--pool", "outlyer"), "did you mean 'outlier'?"),
-        ((*COMMAND, "held.jsonl", "--text", "body"), "set --text (corpus.text) to the field"),
+        ((*COMMAND, "held.jsonl", "--text", "body"), "set --text to the field"),
+        ((*COMMAND, "held.jsonl", "--group", "patient"), "the field 'patient'; set --group to"),
+        ((*COMMAND, "held.jsonl", "--id", "nope"), "--members and --holdout: no record has the"),
+        ((*COMMAND, "held.jsonl", "--delta", "1e-5"), "--delta: δ is given without ε; set --epsil"),
+        ((*COMMAND, "held.jsonl", "--epsilon", "0"), ": --epsilon: 0.0: use a number above 0"),
+        (
+            (*COMMAND, "held.jsonl", "--epsilon", "1", "--delta", "2"),
+            ": --delta: 2.0: should be less than 1",
+        ),
+        ((*COMMAND, "held.jsonl", "--unit", "person"), "--unit: no record says whose it is; name "),
+        ((*COMMAND, "held.jsonl", "--unit", "person"), "the field of the person with --group, or"),
+        ((*COMMAND, "held.jsonl", "--encoder", "statik"), "--encoder: unknown encoder 'statik'"),
         (COMMAND[:-1], "Missing option '--release'"),
     ],
 )
@@ -314,6 +352,20 @@ def test_a_mistake_is_one_line(files: Path, words: tuple[str, ...], said: str) -
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1 and said in done.stderr
     assert not (files / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"text": "body"}, r"^members, record 1: no field 'body'; set text to the field of"),
+        ({"group": "patient"}, r"^members and holdout: .* 'patient'; set group to a field"),
+        ({"delta": 1e-5}, r"^delta: δ is given without ε; set epsilon too$"),
+        ({"epsilon": 0}, r"^epsilon: 0: use a number above 0"),
+    ],
+)
+def test_python_mistakes_name_arguments(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        synthleak.check(MEMBERS, HOLDOUT, RELEASE, **arguments)
 
 
 @pytest.mark.parametrize("situation", ["lone", "cohort", "command", "vendor", "check"])

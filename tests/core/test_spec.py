@@ -124,6 +124,27 @@ def problem(path: Path) -> str:
         ('reader = "demo"\nsize = 120', 'reader = "jsonl"', "corpus.path: this key is required"),
         ("[game]", "[game", "not valid TOML"),
         (
+            "instances = 10",
+            'instances = "16"',
+            "audit.toml, line 18, game.instances: '16': use a number, without quotation marks",
+        ),
+        (
+            "instances = 10",
+            "instances = true",
+            "audit.toml, line 18, game.instances: True: use a number, not true or false",
+        ),
+        ("records = 20", 'records = "20"', "game.records: '20': use a number, without"),
+        ("seed = 1", "seed = false", "audit.toml, line 1, seed: False: use a number, not"),
+        ("epsilon = [inf, 4]", 'epsilon = [inf, "4"]', "generator[0].epsilon: [inf, '4']: use a"),
+        ("epsilon = [inf, 4]", "delta = 2", "generator[0].delta: 2: should be less than 1"),
+        ("epsilon = [inf, 4]", 'delta = "1e-5"', "generator[0].delta: '1e-5': use a number"),
+        (
+            "percentile = 90",
+            'percentile = "90"',
+            "audit.toml, line 10, pool[0].percentile: '90': use a number, without quotation marks",
+        ),
+        ("size = 120", "size = true", "audit.toml, line 5, corpus.size: True: use a number, not"),
+        (
             '[[generator]]\nkind = "ngram"\nepsilon = [inf, 4]',
             "",
             "generator: this key is required",

@@ -226,7 +226,9 @@ BAD = [
     ("jsonl", b'["secret"]\n', LINE_1, "found list"),
     ("jsonl", b'{"text": "ok"}\n{"body": "secret"}\n', LINE_2, "corpus.text"),
     ("jsonl", b'{"text": "  ", "id": "7"}\n', LINE_1, "'text'"),
-    ("jsonl", b'{"text": 5}\n', LINE_1, "'text'"),
+    ("jsonl", b'{"text": 5}\n', LINE_1, "'text' holds a number, not a text; write it as a"),
+    ("jsonl", b'{"text": ["secret"]}\n', LINE_1, "'text' holds a list, not a text"),
+    ("jsonl", b'{"text": null}\n', LINE_1, "'text' is empty; drop that record"),
     ("jsonl", b'{"text": "secret", "id": null}\n', LINE_1, "corpus.id"),
     ("jsonl", b'{"text": "secret", "labels": {"a": 1}}\n', LINE_1, "'labels' holds a dict"),
     ("jsonl", b'{"text": "secret", "labels": [{}]}\n', LINE_1, "'labels' holds a list of dict"),
@@ -239,12 +241,14 @@ BAD = [
         "gzip",
     ),
     ("csv", b"text,site\nsecret,A,B\n", LINE_2, "3 cells where the header has 2"),
-    ("csv", b"text,site\nsecret\n", LINE_2, "1 cells where the header has 2"),
+    ("csv", b"text,site\nsecret\n", LINE_2, "1 cell where the header has 2"),
     ("csv", b"text,text\na,b\n", LINE_1, "columns 1 and 2 have the same name"),
     ("csv", b"secret,secret\na,b\n", LINE_1, "columns 1 and 2 have the same name"),
     ("csv", b"7,my secret,A\n8,more,B\n", LINE_2, "there are 3 columns, whose names"),
     ("tsv", b"7\tmy secret\n8\tmore\n", LINE_2, "there are 2 columns, whose names"),
-    ("csv", b"text of my secret\nmore\n", LINE_2, "there are 1 columns, whose names"),
+    ("csv", b"text of my secret\nmore\n", LINE_2, "there is one column, whose name"),
+    ("csv", b"id;text\n1;my secret\n", LINE_2, "only one column was found: is the delimiter ';'"),
+    ("csv", b"id\ttext\n1\tmy secret\n", LINE_2, "or a tab? .tsv is read with tabs"),
     ("csv", b'text\n"secret\n', LINE_2, "CSV"),
     ("csv", b"txet\nsecret\n", LINE_2, "'txet'"),
     ("parquet", b"PAR1 secret", "", "Parquet"),
@@ -263,6 +267,35 @@ def test_bad_input_names_its_place_without_text(
     message = str(caught.value)
     assert said in message
     assert "\n" not in message and "secret" not in message
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("role", ["id", "labels", "group"])
+def test_a_named_field_that_no_record_has_is_refused(
+    tmp_path: Path, ending: str, role: str
+) -> None:
+    path = tmp_path / f"r.{ending}"
+    if ending == "parquet":
+        pq.write_table(pa.Table.from_pylist([{"text": "a"}, {"text": "b"}]), path)
+    else:
+        put(path, {"jsonl": '{"text": "a"}\n{"text": "b"}\n', "csv": "text\na\nb\n"}[ending])
+    said = rf"^.*r\.{ending}: no record has the field 'nope'; set corpus\.{role} .*\(known: text\)$"
+    with pytest.raises(CorpusError, match=said):
+        read(ending, path, **{role: "nope"})
+    assert len(read(ending, path)) == 2
+
+
+def test_an_empty_name_stands_for_no_field(tmp_path: Path) -> None:
+    path = put(tmp_path / "r.csv", ",text,group,id,labels\n0,a,p,7,x\n1,b,p,8,y\n")
+    found = read("csv", path, group="", id="", labels="")
+    assert [(r.id, r.group, r.labels) for r in found] == [("2", None, ()), ("3", None, ())]
+    assert found[0].meta == {"": "0", "group": "p", "id": "7", "labels": "x"}
+
+
+def test_a_named_field_that_some_record_has_is_read(tmp_path: Path) -> None:
+    rows = [{"text": "a"}, {"text": "b", "patient": 7}]
+    found = read("jsonl", jsonl(tmp_path / "r.jsonl", rows), group="patient")
+    assert [record.group for record in found] == [None, "7"]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "tsv", "parquet"])

@@ -137,11 +137,11 @@ def test_the_declaration_is_part_of_what_the_corpus_is() -> None:
 @pytest.mark.parametrize(
     ("changes", "where", "said"),
     [
-        ({"members": Path("none.jsonl")}, "none.jsonl", "--members"),
-        ({"holdout": Rows(({"body": "x"},) * 2)}, "--holdout (corpus.holdout), record 1", "--text"),
+        ({"members": Path("none.jsonl")}, "none.jsonl", "corpus.members"),
+        ({"holdout": Rows(({"body": "x"},) * 2)}, "corpus.holdout, record 1", "corpus.text"),
         ({"holdout": Rows(("one",))}, "holdout", "1 record"),
-        ({"holdout": Rows((3, 4))}, "--holdout (corpus.holdout), record 1", "int"),
-        ({"members": Path("(from memory)")}, "--members (corpus.members)", "synthleak.check"),
+        ({"holdout": Rows((3, 4))}, "corpus.holdout, record 1", "int"),
+        ({"members": Path("(from memory)")}, "corpus.members", "synthleak.check"),
         ({"reference": Rows(("a one", "x"))}, "reference", "1 of 2"),
     ],
 )

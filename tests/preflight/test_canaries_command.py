@@ -98,6 +98,7 @@ def test_too_many_canaries_are_refused_and_nothing_is_written(tmp_path: Path) ->
         ({"fields": {"id": "labels"}}, "two of id, text and labels are the field 'labels'"),
         ({"fields": {"text": "group"}}, "group and text name the same field"),
         ({"fields": {"text": "body"}}, "line 1: no field 'body'; set --text to the field"),
+        ({"fields": {"labels": "nope"}}, "no record has the field 'nope'; set --labels to a field"),
         ({"prefix": float("nan")}, "prefix: nan: should be a finite number"),
     ],
 )

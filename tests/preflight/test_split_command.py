@@ -90,7 +90,7 @@ def test_split_is_never_overwritten(tmp_path: Path) -> None:
 
 
 def test_too_few_records_and_too_large_shares_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="too few"):
+    with pytest.raises(UserError, match="too few records as members: 15;"):
         write_split(data_in(tmp_path, plain(30)), tmp_path / "split")
     with pytest.raises(UserError, match="leave no members"):
         write_split(data_in(tmp_path, plain(60)), tmp_path / "split", holdout=0.6, reference=0.4)
@@ -106,6 +106,11 @@ def test_command_line_names_the_next_step(tmp_path: Path) -> None:
     assert "--holdout s/holdout.jsonl --text body --release SYNTHETIC" in done.stdout
     wrong = synthleak("split", "data.jsonl", "--out", "t", "--text", "words", cwd=tmp_path)
     assert_one_line_mistake(wrong, "words")
+    wrong = synthleak(
+        "split", "data.jsonl", "--out", "t", "--text", "body", "--group", "patient", cwd=tmp_path
+    )
+    assert_one_line_mistake(wrong, "no record has the field 'patient'; set --group", "id, body")
+    assert not (tmp_path / "t").exists()
 
 
 def test_demo_writes_its_records(tmp_path: Path) -> None:

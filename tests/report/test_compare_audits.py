@@ -68,6 +68,9 @@ def test_audits_folders_and_pairs_may_be_mixed(run_audit: Callable[..., Audit]) 
     outcomes = analyse([before, ("new", after.folder.root)], only=["consistency"])
     assert outcomes == analyse([before.folder.root, after], only=["consistency"])
     assert analyse(before, only=["vulnerability"])[0].name == "vulnerability"
+    assert compare(before, ("new", after)) == compare([before, ("new", after)])
+    with pytest.raises(UserError, match="a list is not an audit; give audits, run folders"):
+        compare([before], after)
     with pytest.raises(UserError, match="one audit alone cannot be compared; name two or more"):
         compare([before])
 

@@ -128,6 +128,11 @@ def call(audit: Audit, *words: str) -> Result:
     return CliRunner().invoke(command, [str(audit.folder.root), *words], catch_exceptions=True)
 
 
+def test_a_run_folder_is_explained_as_its_audit(audit: Audit, private: list[Record]) -> None:
+    record, _ = some_record(audit, private)
+    assert explain(str(audit.folder.root), record) == explain(audit, record)
+
+
 def test_no_text_without_the_flag(audit: Audit, private: list[Record]) -> None:
     record, text = some_record(audit, private)
     for words in ([record], [record, "--json"]):

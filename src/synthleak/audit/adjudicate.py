@@ -40,6 +40,7 @@ from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec
 from synthleak.core.spec_sections import GameSection, PoolSection
 from synthleak.core.store import StagedStore
+from synthleak.core.unit import counted
 from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
 from synthleak.plan.cohort import LARGEST_SHARE
@@ -110,7 +111,7 @@ def adjudicate(
     setup = merged_setup(audit, playable, staged)
     kept = _kept(audit, setup)
     if kept is not None:
-        progress.say(f"nothing to do: {len(playable)} flagged cells are settled")
+        progress.say(f"nothing to do: {counted(len(playable), 'flagged cell')} settled before")
         return Adjudication(tuple(flags), tuple(kept))
     check_generators(setup)
     with working_in(audit.folder.root, wait=runtime.wait):

@@ -96,7 +96,9 @@ class RunFolder:
         """Return the spec that this folder belongs to; one that was changed since is refused."""
         manifest = self.manifest()
         if manifest is None:
-            raise UserError("not a run folder", str(self.root), "name one made by `run`")
+            raise UserError(
+                "not a run folder", str(self.root), "name one made by `run`, `check` or `demo`"
+            )
         if self._differs(SPEC, manifest):
             raise StoreError(
                 "the spec is not the one that this folder was made with",

@@ -48,7 +48,7 @@ def removable(out: Place | str) -> list[Removed]:
     """List what a purge of this run folder would remove. Nothing is written."""
     root = _folder(out)
     if RunFolder(root).manifest() is None:
-        raise UserError("not a run folder", str(out), "name one made by `run`")
+        raise UserError("not a run folder", str(out), "name one made by `run`, `check` or `demo`")
     found = []
     for what, where in REMOVED.items():
         path = root / where

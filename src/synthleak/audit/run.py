@@ -40,6 +40,7 @@ from synthleak.core.private_files import Hold, run_private_folder
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, Spec, load_spec
 from synthleak.core.store import StagedStore, damaged_in, discard
+from synthleak.core.unit import counted
 from synthleak.report.html import render
 from synthleak.report.results import Results
 from synthleak.report.tables import result_files
@@ -149,7 +150,7 @@ def make_missing_releases(
         missing = sum(len(unit.sets) for unit in missing_releases(setup))
         whole = sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
         progress.say(f"new: {'; '.join(news)}")
-        progress.say(f"to make: {missing:,} releases; kept: {whole - missing:,}")
+        progress.say(f"to make: {counted(missing, 'release')}; kept: {whole - missing:,}")
     if runtime.workers > 1:
         account_claims(setup)
     made = _make([RELEASES], setup, runtime, progress)

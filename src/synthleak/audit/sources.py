@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 from synthleak.audit.result import Audit
 from synthleak.audit.status import open_finished
@@ -26,6 +27,12 @@ def named_audits(
     """
     listed = [sources] if isinstance(sources, Audit | Path | Url | str) else list(sources)
     pairs = [one if isinstance(one, tuple) else (None, one) for one in listed]
+    for _, one in pairs:
+        if not isinstance(one, Audit | Path | Url | str):
+            raise UserError(
+                f"a {type(one).__name__} is not an audit",
+                remedy="give audits, run folders, or pairs of a name and one of them",
+            )
     audits = [one if isinstance(one, Audit) else open_folder(one) for _, one in pairs]
     folders = [audit.folder.root for audit in audits]
     short = [folder.resolve().name for folder in folders]
@@ -34,13 +41,16 @@ def named_audits(
     return list(zip(names, audits, strict=True))
 
 
-def compare(audits: Sequence[Source]) -> Compared:
+def compare(audits: Sequence[Source] | AnyAudit, *others: Source) -> Compared:
     """Put audits side by side; the first is what the others are compared with.
+
+    They are given as a list, or one by one.
 
     >>> import synthleak
     >>> synthleak.compare(["runs/without-dp", "runs/with-dp"])  # doctest: +SKIP
+    >>> synthleak.compare("runs/without-dp", "runs/with-dp")  # doctest: +SKIP
     """
-    named = named_audits(audits)
+    named = named_audits([cast(Source, audits), *others] if others else audits)
     if len(named) < 2:
         raise UserError("one audit alone cannot be compared", "compare", "name two or more")
     return compare_results([(name, audit.results) for name, audit in named])

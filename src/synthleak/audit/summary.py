@@ -139,7 +139,8 @@ def markdown(audit: Audit, gate: Predicate | None = None) -> str:
     if failed:
         parts.append("\n".join(failed))
     elif gate is not None:
-        parts.append(f"--fail-if holds in none of {len(cases)} cells.")
+        none = f"holds in none of {len(cases)} cells"
+        parts.append(f"--fail-if {none if len(cases) > 1 else 'does not hold in the one cell'}.")
     parts.append(markdown_table(cell_overview(audit.cell_results)))
     remarks = [f"- **{plain(one.name)}**: {plain(one.text)}" for one in audit.remarks]
     if remarks:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from synthleak.checks.arguments import keys_named_as
 from synthleak.core.engine.progress import Progress
 from synthleak.core.errors import UserError
 from synthleak.core.places import Place
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from synthleak.audit.result import Audit
 
 
+@keys_named_as("arguments")
 def check(
     members: Any,
     holdout: Any,
@@ -133,6 +135,8 @@ def check_spec(
     if name is not None:
         corpus["name"] = name
     private = math.isfinite(epsilon)
+    if delta is not None and not private:
+        raise UserError("δ is given without ε", "generator.delta", "set generator.epsilon too")
     several = release if isinstance(release, Mapping) else {_name(release): release}
     return parse_spec(
         {

@@ -124,18 +124,20 @@ def check(
       synthleak check ... --reference other.jsonl --pool all --pool 'outlier: percentile=95'
       synthleak check ... --text body --release-text output --group patient --unit person
     """
+    from synthleak.checks.arguments import keys_named_as
     from synthleak.checks.check import check as audit_release
 
     named = _named(release)
-    audit = audit_release(
-        release=dict(named),
-        out=out or Path("runs") / "-".join(["check", *(name for name, _ in named)]),
-        pool=pool or None,
-        id=id_field,
-        runtime=replace(how.runtime, wait=wait),
-        progress=how.progress,
-        **options,
-    )
+    with keys_named_as("options"):
+        audit = audit_release(
+            release=dict(named),
+            out=out or Path("runs") / "-".join(["check", *(name for name, _ in named)]),
+            pool=pool or None,
+            id=id_field,
+            runtime=replace(how.runtime, wait=wait),
+            progress=how.progress,
+            **options,
+        )
     if how.as_json:
         print_json(_summary(audit))
     elif not how.quiet:

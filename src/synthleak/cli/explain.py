@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from synthleak.cli.options import folder_argument, json_option, trust_option
 from synthleak.cli.output import print_json
 from synthleak.core.errors import UserError
 from synthleak.core.places import Place
+from synthleak.core.unit import counted
 
 if TYPE_CHECKING:
     from synthleak.explanations.explanation import Explanation, Match, ReleaseStory, SignalStory
@@ -63,7 +65,7 @@ def explain(
     if as_json:
         print_json(asdict(found, dict_factory=_without_missing_text))
     else:
-        click.echo("\n".join(_lines(found)))
+        click.echo("\n".join(lines_of(found)))
 
 
 def _parts(cell: str | None) -> tuple[str | None, str | None, float | None]:
@@ -83,28 +85,40 @@ def _without_missing_text(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {key: value for key, value in pairs if not (key == "text" and value is None)}
 
 
-def _lines(found: Explanation) -> list[str]:
+def lines_of(found: Explanation) -> list[str]:
+    """Write an explanation for a terminal."""
+    unstated = found.member is not None and math.isinf(found.epsilon)
+    budget = "no ε stated" if unstated else f"ε = {found.epsilon:g}"
     lines = [
         f"record {found.record}: corpus {found.corpus}, pool {found.pool}, {found.generator},"
-        f" ε = {found.epsilon:g} ({found.verdict})",
-        f"in {found.releases_with} releases by its own coin, compared with"
-        f" {found.releases_without} without it",
+        f" {budget} ({found.verdict})",
+        _membership(found),
     ]
     if found.text is not None:
         lines += ["", f"  {found.text}"]
     for story in found.signals:
-        lines += ["", *_signal(story)]
+        lines += ["", *_signal(story, found.member)]
     return lines
 
 
-def _signal(story: SignalStory) -> list[str]:
+def _membership(found: Explanation) -> str:
+    if found.member is None:
+        return (
+            f"in {counted(found.releases_with, 'release')} by its own coin, compared with"
+            f" {found.releases_without} without it"
+        )
+    role = "a member: the release was made from it"
+    if not found.member:
+        role = "held out: the release was made without it"
+    return role + ", by its own coin" * found.coin
+
+
+def _signal(story: SignalStory, member: bool | None) -> list[str]:
     lines = [
         f"{story.proxy} in {story.scenario} ({story.view}; AUC {story.cell_auc:.3f} over the cell):"
         f" {story.meaning}"
     ]
-    if story.mean_with is None or story.mean_without is None:
-        lines.append("  needs releases with and without this record")
-    else:
+    if story.mean_with is not None and story.mean_without is not None:
         beaten = (
             ""
             if story.record_auc is None
@@ -113,13 +127,15 @@ def _signal(story: SignalStory) -> list[str]:
         lines.append(
             f"  mean score with it {story.mean_with:.4g}, without {story.mean_without:.4g}{beaten}"
         )
+    elif member is None:  # a check has one release, which is with or without the record
+        lines.append("  needs releases with and without this record")
     for release in story.releases:
-        lines += _release(release)
+        lines += _release(release, member)
     return lines
 
 
-def _release(release: ReleaseStory) -> list[str]:
-    held = "with it" if release.held else "without it, the highest"
+def _release(release: ReleaseStory, member: bool | None) -> list[str]:
+    held = "with it" if release.held else "without it" + ", the highest" * (member is None)
     lines = [f"  {release.release} ({held}): score {release.score:.4g}, value {release.value:.4g}"]
     for match in release.matches:
         lines.append(f"    row {match.row}: {release.measure} {match.value:.3f}; {_shared(match)}")

@@ -9,6 +9,7 @@ import click
 
 from synthleak.cli.options import PATH, json_option
 from synthleak.cli.output import check_command, print_json
+from synthleak.core.unit import counted
 
 
 @click.command()
@@ -68,9 +69,9 @@ def split(
     if as_json:
         print_json({**asdict(made), "folder": str(out)})
         return
-    of = f" of {made.groups:,} groups" if made.groups else ""
+    of = f" of {counted(made.groups, 'group')}" if made.groups else ""
     known = f", {made.reference:,} for reference" * bool(made.reference)
-    again = f"; {made.repeated:,} repeated texts were left out" * bool(made.repeated)
+    again = f"; left out: {counted(made.repeated, 'repeated text')}" * bool(made.repeated)
     click.echo(f"{made.members:,} members, {made.holdout:,} held back{known}{of}{again}")
     click.echo(f"make a release from {out / 'members.jsonl'}, then")
     files = ["members", "holdout", *["reference"] * bool(made.reference)]

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -44,10 +43,10 @@ Epsilon = Annotated[float, AfterValidator(_budget)]
 Name = Annotated[str, AfterValidator(_name)]
 
 
-class PluginSection(BaseModel):
+class PluginSection(Frozen):
     """A section whose other keys belong to the plug-in that it names."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -59,7 +58,7 @@ class CorpusSection(PluginSection):
     """`[corpus]`: which records, read by which reader."""
 
     reader: str = Field(description="who reads the records: synthleak list readers")
-    name: Name | None = Field(default=None, description="how tables call it; the file's name")
+    name: Name | None = Field(default=None, description="its name in the tables; the file's name")
     description: str = Field(default="", description="one line on what the records are")
 
 
@@ -91,7 +90,7 @@ class PoolSection(PluginSection):
     An `optional` pool whose rule selects nobody is left out instead of being an error.
     """
 
-    name: Name = Field(description="how tables call it")
+    name: Name = Field(description="its name in the tables")
     rule: str = Field(description="who is selected: synthleak list pools")
     optional: bool = Field(default=False, description="left out where its rule selects nobody")
 
@@ -166,7 +165,7 @@ class GeneratorSection(PluginSection):
     """`[[generator]]`: a generator and the privacy budgets it is audited at (docs/method.md §5)."""
 
     kind: str = Field(description="what makes the releases: synthleak list generators")
-    name: Name = Field(default="", description="how tables call it; its kind")
+    name: Name = Field(default="", description="its name in the tables; its kind")
     epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(listed)] = Field(
         default=(math.inf,), min_length=1, description="privacy budgets; inf: no privacy"
     )

@@ -6,20 +6,20 @@ from typing import Literal
 
 Unit = Literal["record", "person"]
 
-_MANY = {"record": "records", "person": "people"}
+_MANY = {"person": "people"}
 
 
 def noun(unit: str, count: int = 2) -> str:
-    """Return what the targets of an audit are called.
+    """Return what the targets of an audit, or other things, are called.
 
-    >>> noun("record", 1), noun("person", 1), noun("person", 3)
-    ('record', 'person', 'people')
+    >>> noun("record", 1), noun("person", 1), noun("person", 3), noun("release")
+    ('record', 'person', 'people', 'releases')
     """
-    return unit if count == 1 else _MANY[unit]
+    return unit if count == 1 else _MANY.get(unit, f"{unit}s")
 
 
 def counted(count: int, unit: str) -> str:
-    """Return a number of targets in words.
+    """Return a number of targets, or of other things, in words.
 
     >>> counted(1, "record"), counted(1200, "person")
     ('1 record', '1,200 people')

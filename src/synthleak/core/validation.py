@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import difflib
 import errno
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from synthleak.core.errors import SpecError
 from synthleak.core.reading import DEEPEST
@@ -20,6 +28,39 @@ class Frozen(BaseModel):
     """A settings object: checked on construction, never changed after, no unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _plain_numbers(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse a number that is a string or a boolean, where only numbers are meant."""
+        kinds = _kinds(cls.model_fields[str(info.field_name)].annotation)
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if not kinds & {int, float} or type(item) in kinds:
+                continue
+            if isinstance(item, bool):
+                raise ValueError("use a number, not true or false")
+            if isinstance(item, str) and _is_finite(item):
+                raise ValueError("use a number, without quotation marks")
+        return value
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """Return the types and literal values that an annotation allows, inside lists too.
+
+    >>> _kinds(Annotated[list[int] | None, "at least one"]) == {int, type(None)}
+    True
+    """
+    if get_origin(annotation) is Annotated:
+        return _kinds(get_args(annotation)[0])
+    inside = get_args(annotation)
+    return set().union(*map(_kinds, inside)) if inside else {annotation}
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _resolve(path: Path, info: ValidationInfo) -> Path:
@@ -92,6 +133,12 @@ def nearest_column(word: str, columns: Iterable[str]) -> str:
     columns = [str(name) for name in columns]
     if all(_COLUMN.fullmatch(name) for name in columns):
         return nearest(word, columns)
+    if len(columns) == 1 and re.search("[;\t]", columns[0]):
+        return "only one column was found: is the delimiter ';' or a tab? .tsv is read with tabs"
+    if len(columns) == 1:
+        return (
+            "there is one column, whose name is not shown: it may be a record; is there a header?"
+        )
     return (
         f"there are {len(columns)} columns, whose names are not shown: they may be a record;"
         " is there a header?"
@@ -158,10 +205,12 @@ def spec_error(
 
 def _is_internal(part: str | int) -> bool:
     """Pydantic names the branch of a union it tried; a user never wrote that."""
-    return isinstance(part, str) and ("[" in part or part in _BRANCHES)
+    return isinstance(part, str) and (
+        "[" in part or part.startswith("constrained-") or part in _BRANCHES
+    )
 
 
-_BRANCHES = {"float", "int", "str", "constrained-str", "bool", "EncoderSection"}
+_BRANCHES = {"float", "int", "str", "bool", "EncoderSection"}
 
 
 def _shown(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from synthleak.core.errors import CorpusError
 from synthleak.core.limits import RECORD
 from synthleak.core.reading import Boundary
+from synthleak.core.unit import counted
 from synthleak.corpus.files import open_lines
 
 MOST_COLUMNS = 10_000
@@ -74,7 +75,7 @@ def _check_header(header: list[str], path: Path) -> None:
 def _row(header: list[str], row: list[str], where: str) -> dict[str, str]:
     if len(row) != len(header):
         raise CorpusError(
-            f"{len(row)} cells where the header has {len(header)}",
+            f"{counted(len(row), 'cell')} where the header has {len(header)}",
             where,
             "quote cells that hold the delimiter",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, Self
@@ -21,8 +21,12 @@ LARGEST = 2**64
 """Whole numbers from here on are kept as text: a float or a table cannot hold them."""
 
 
+Numbered = tuple[int, str, Mapping[str, Any]]
+"""A row with its number, and where it stands."""
+
+
 class FieldReader(Reader):
-    """A reader of rows whose columns the spec may name (docs/method.md §1)."""
+    """A reader of rows whose columns the spec may name (docs/method.md §1); "" names none."""
 
     path: DataPath
     id: str = Field(default="id", description="column of the record's id; the row's number if none")
@@ -43,20 +47,33 @@ class FieldReader(Reader):
         """Return the file's name without its endings, as a name may be written."""
         return name_of_file(self.path)
 
+    def records(self, rows: Iterable[Numbered]) -> Iterator[Record]:
+        """Make a record of each row; refuse a field that was named and that no row has."""
+        named = NamedFields(self)
+        for number, where, row in rows:
+            yield self.record(named.noted(row), number, where)
+        named.check(str(self.path))
+
     def record(self, row: Mapping[str, Any], number: int, where: str) -> Record:
         """Make a record of a row; what is not id, text, labels or group is kept as meta."""
         text = self._cell(row, self.text, "text", where)
-        if not isinstance(text, str) or not text.strip():
+        if _missing(text) or (isinstance(text, str) and not text.strip()):
             raise CorpusError(f"the field {self.text!r} is empty", where, "drop that record")
+        if not isinstance(text, str):
+            raise CorpusError(
+                f"the field {self.text!r} holds {kind_of(text)}, not a text",
+                where,
+                "write it as a string, or drop that record",
+            )
         RECORD.check(len(text), "the text", where)
         label_columns = (self.labels,) if isinstance(self.labels, str) else self.labels
-        own = {self.id, self.text, self.group, *label_columns}
+        own = {self.id, self.text, self.group, *label_columns} - {""}
         try:
             return Record(
                 id=self._id(row, number, where),
                 text=_writable(text),
                 labels=self._labels(row, where),
-                group=_name(row.get(self.group)),
+                group=_name(row.get(self.group)) if self.group else None,
                 meta=plain_cell({key: cell for key, cell in row.items() if key not in own}),
             )
         except UnfitCell as error:
@@ -72,7 +89,7 @@ class FieldReader(Reader):
         return row[column]
 
     def _id(self, row: Mapping[str, Any], number: int, where: str) -> str:
-        if self.id not in row:
+        if not self.id or self.id not in row:
             return str(number)
         name = _name(row[self.id])
         if name is None:
@@ -83,9 +100,40 @@ class FieldReader(Reader):
 
     def _labels(self, row: Mapping[str, Any], where: str) -> Labels:
         if isinstance(self.labels, str):
-            return labels_of(row.get(self.labels), self.labels, self.label_separator, where)
+            cell = row.get(self.labels) if self.labels else None
+            return labels_of(cell, self.labels, self.label_separator, where)
         cells = {name: self._cell(row, name, "labels", where) for name in self.labels}
         return tuple(sorted(name for name, cell in cells.items() if is_marked(plain_cell(cell))))
+
+
+class NamedFields:
+    """The fields that the user named, other than the defaults, and that no row had so far."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._missing = {
+            role: column
+            for role in ("id", "labels", "group")
+            if (column := getattr(reader, role))
+            and isinstance(column, str)
+            and column != type(reader).model_fields[role].default
+        }
+        self._first: Mapping[str, Any] = {}
+
+    def noted(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return one more row, after a look at its fields."""
+        self._first = self._first or row
+        if self._missing:
+            self._missing = {r: name for r, name in self._missing.items() if name not in row}
+        return row
+
+    def check(self, where: str) -> None:
+        """Refuse a field that no row had, once all are read."""
+        for role, column in self._missing.items() if self._first else ():
+            raise CorpusError(
+                f"no record has the field {column!r}",
+                where,
+                f"set corpus.{role} to a field of the file ({nearest_column(column, self._first)})",
+            )
 
 
 def check_apart(text: str, **others: str | tuple[str, ...]) -> None:
@@ -100,6 +148,22 @@ def check_apart(text: str, **others: str | tuple[str, ...]) -> None:
 
 class UnfitCell(ValueError):  # noqa: N818 - reads as what it is
     """A cell holds what no record can: too deep, or not valid Unicode."""
+
+
+def kind_of(value: Any) -> str:
+    """Say what a cell holds, without its content.
+
+    >>> kind_of(5), kind_of(["a"]), kind_of({}), kind_of(True), kind_of(None)
+    ('a number', 'a list', 'an object', 'true or false', 'nothing')
+    """
+    names = {
+        int: "a number",
+        float: "a number",
+        bool: "true or false",
+        dict: "an object",
+        type(None): "nothing",
+    }
+    return names.get(type(value), f"a {type(value).__name__}")
 
 
 def labels_of(value: Any, column: str, separator: str, where: str) -> Labels:

@@ -17,14 +17,12 @@ from synthleak.corpus.corpus import Record
 from synthleak.corpus.delimited import delimited_rows
 from synthleak.corpus.files import check_regular, open_lines
 from synthleak.corpus.readers.jsonl import json_object
-from synthleak.corpus.rows import FieldReader
+from synthleak.corpus.rows import FieldReader, Numbered
 
 MEMORY = "(from memory)"
 """What a run folder's spec says of records that no file holds."""
 
 Row = Mapping[str, Any]
-Numbered = tuple[int, str, Row]
-"""A row with its number, and where it stands."""
 
 
 @dataclass(frozen=True)

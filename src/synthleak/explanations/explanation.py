@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.audit.result import Audit
+from synthleak.audit.sources import AnyAudit, named_audits
 from synthleak.core.cell import Cell, format_epsilon, is_of
 from synthleak.core.errors import UserError
 from synthleak.core.validation import nearest
@@ -31,7 +33,6 @@ from synthleak.report.verdict import deciding_signal
 
 if TYPE_CHECKING:
     from synthleak.analyses.cells import ProxyRow
-    from synthleak.audit.result import Audit
     from synthleak.metrics.measurements import Deciding
 
 RELEASES = 3
@@ -77,7 +78,11 @@ class SignalStory:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a record of a cell scored as it did."""
+    """Why a record of a cell scored as it did.
+
+    In a check, `member` says whether the release was made from it, and `coin` whether a recorded
+    coin decided that.
+    """
 
     record: str
     corpus: str
@@ -89,11 +94,13 @@ class Explanation:
     verdict: str
     decided_by: str | None
     signals: tuple[SignalStory, ...]
+    member: bool | None = None
+    coin: bool = False
     text: str | None = field(default=None, repr=False)
 
 
 def explain(
-    audit: Audit,
+    audit: AnyAudit,
     record: str,
     *,
     pool: str | None = None,
@@ -101,7 +108,11 @@ def explain(
     epsilon: float | None = None,
     include_text: bool = False,
 ) -> Explanation:
-    """Explain the score of a record in one cell: that of the given names, else the strongest."""
+    """Explain the score of a record in one cell: that of the given names, else the strongest.
+
+    `audit` is an opened audit or its run folder.
+    """
+    [(_, audit)] = named_audits(audit)
     cells = _cells_of(audit, record)
     cell = _chosen(audit, cells, pool, generator, epsilon)
     plan = audit.setup.plans[cell.pool]
@@ -117,6 +128,7 @@ def explain(
             rows, audit.measurements[cell].deciding, audit.naming_signal(cell, target)
         )
     ]
+    given = audit.setup.pools[cell.pool].given
     result = next(one for one in audit.cell_results if one.cell == cell)
     return Explanation(
         record=record,
@@ -129,6 +141,8 @@ def explain(
         verdict=str(result.verdict),
         decided_by=deciding_signal(result),
         signals=tuple(stories),
+        member=None if given is None else given.member[target],
+        coin=given is not None and given.coins,
         text="\n".join(item.text for item in _records_of(audit, cell, target))
         if include_text
         else None,

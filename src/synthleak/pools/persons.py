@@ -63,7 +63,7 @@ def persons_of(corpus: Corpus, max_records: int, seed: int) -> Persons:
         raise PoolError(
             "no record says whose it is",
             "game.unit",
-            'name the field of the person in corpus.group, or use unit = "record"',
+            "name the field of the person with corpus.group, or ask about records",
         )
     places: Iterable[int] = range(len(corpus))
     left_out: frozenset[int] = frozenset()

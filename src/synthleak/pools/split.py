@@ -8,6 +8,7 @@ import numpy as np
 
 from synthleak.core.errors import PoolError
 from synthleak.core.seeds import stream
+from synthleak.core.unit import counted
 from synthleak.corpus.corpus import Corpus, Split
 from synthleak.pools.groups import blocks_of, groups_of
 from synthleak.pools.persons import Persons
@@ -45,7 +46,8 @@ def split(
     ]
     if len(rest) < 4:
         raise PoolError(
-            f"the pool {name!r} of {len(inside)} records leaves {len(rest)} of {len(records)}",
+            f"the pool {name!r} of {counted(len(inside), 'record')} leaves {len(rest)}"
+            f" of {len(records)}",
             remedy="give its rule a smaller size",
         )
     order = stream(seed, "split", name).permutation(len(rest))
@@ -73,7 +75,7 @@ def _split_persons(
     rest = [own for person, own in enumerate(persons.records) if person not in set(asked)]
     if len(rest) < 4:
         raise PoolError(
-            f"the pool {name!r} of {len(asked)} people leaves {len(rest)}"
+            f"the pool {name!r} of {counted(len(asked), 'person')} leaves {len(rest)}"
             f" of {len(persons.records)}",
             remedy="give its rule a smaller size",
         )

@@ -76,8 +76,8 @@ def write_canaries(
         source, train = train.part(sorted(order[:held])), train.part(sorted(order[held:]))
     if len(source.records) < 2 or not train.records:
         raise UserError(
-            f"{len(train.records):,} records to train on and {len(source.records):,} to write"
-            " canaries from are too few",
+            f"too few records: {len(train.records):,} to train on, {len(source.records):,} to write"
+            " canaries from",
             str(auxiliary or data),
             "give some hundred records of each",
         )

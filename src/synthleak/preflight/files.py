@@ -16,6 +16,7 @@ from synthleak.core.registry import Plugin
 from synthleak.core.validation import spec_error
 from synthleak.core.whole_files import cannot_write, whole_folder, write_whole
 from synthleak.corpus.corpus import Record
+from synthleak.corpus.rows import Numbered
 from synthleak.corpus.sources import Fields, numbered_rows
 
 P = TypeVar("P", bound=Plugin)
@@ -39,17 +40,16 @@ def read_source(path: Path, named: Mapping[str, str], option: str) -> Source:
         if [*named.values()].count(field) > 1:
             *most, last = named
             raise UserError(f"two of {', '.join(most)} and {last} are the field {field!r}", option)
-    fields = built(Fields, named)
+    fields = built(Fields, {**named, "path": path})
     rows: list[dict[str, Any]] = []
 
-    def records() -> Iterator[Record]:
+    def noted() -> Iterator[Numbered]:
         for number, where, row in numbered_rows(path, text=fields.text, key=option):
-            record = fields.record(row, number, where)
             rows.append(dict(row))
-            yield record
+            yield number, where, row
 
     try:
-        return Source(rows, list(within_limits(records(), option, str(path))))
+        return Source(rows, list(within_limits(fields.records(noted()), option, str(path))))
     except CorpusError as error:
         remedy = error.remedy and error.remedy.replace("set corpus.", "set --")
         raise CorpusError(error.what, error.where, remedy) from None

@@ -73,7 +73,7 @@ def write_split(
     for name in ("members", "holdout"):
         if len(places[name]) < FEWEST:
             raise UserError(
-                f"{len(places[name]):,} records as {name} are too few",
+                f"too few records as {name}: {len(places[name]):,}",
                 str(data),
                 f"at least {FEWEST} on each side; some hundred are good",
             )

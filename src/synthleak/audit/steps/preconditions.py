@@ -91,22 +91,22 @@ def examine(setup: Setup) -> None:
     if found.withheld == NO_HOLDOUT:
         raise UserError(
             f"{NO_HOLDOUT}, so there is nothing to compare with{odd}",
-            remedy="name records that the generator never saw, or add --insist for figures without"
-            " a verdict",
+            remedy="name records that the generator never saw, or set corpus.insist for figures"
+            " without a verdict",
         )
     if found.withheld == TORN_GROUPS:
         line = next(item.line for item in found.findings if item.kind == TORN)
         raise UserError(
             f"{line}{odd}",
-            remedy="keep whole groups on one side, name no group field if single records were"
-            " drawn at random, or add --insist for figures without a verdict",
+            remedy="keep whole groups on one side, leave corpus.group empty if single records"
+            " were drawn at random, or set corpus.insist for figures without a verdict",
         )
     raise UserError(
         f"{NOT_EXCHANGEABLE}: a classifier that never sees the release tells members from holdout"
         f" (AUC {found.blind.auc:.3f}, chance limit {found.blind.ceiling:.3f},"
         f" p = {found.blind.p:.3f}), and every figure would count that as leakage{odd}",
         remedy="split at random before generating, name the field that keeps records together"
-        " (--group), or add --insist for figures without a verdict",
+        " (corpus.group), or set corpus.insist for figures without a verdict",
     )
 
 

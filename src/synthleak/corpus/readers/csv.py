@@ -32,5 +32,4 @@ class Csv(FieldReader):
             encoding=self.encoding,
             columns=self.columns,
         )
-        for line, row in rows:
-            yield self.record(row, line, f"{self.path}, line {line}")
+        return self.records((line, f"{self.path}, line {line}", row) for line, row in rows)

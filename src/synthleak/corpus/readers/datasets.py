@@ -13,7 +13,7 @@ from synthleak.core.validation import key_path, nearest, valid_name
 from synthleak.corpus.arrow import arrow_rows
 from synthleak.corpus.corpus import Record, readers
 from synthleak.corpus.files import read_json
-from synthleak.corpus.rows import FieldReader
+from synthleak.corpus.rows import FieldReader, Numbered
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -30,6 +30,9 @@ class Datasets(FieldReader):
 
     def read(self) -> Iterator[Record]:
         """Yield a record per row, with class numbers turned into class names."""
+        return self.records(self._rows())
+
+    def _rows(self) -> Iterator[Numbered]:
         folder = self._folder()
         decoders = _class_names(folder)
         number = 0
@@ -39,7 +42,7 @@ class Datasets(FieldReader):
                 where = f"{folder}, row {number}"
                 for column, names in decoders.items():
                     row[column] = _named(row.get(column), names, column, where)
-                yield self.record(row, number, where)
+                yield number, where, row
 
     def _folder(self) -> Path:
         if not self.path.is_dir():

@@ -9,7 +9,7 @@ from synthleak.core.errors import CorpusError
 from synthleak.core.reading import Boundary
 from synthleak.corpus.corpus import Record, readers
 from synthleak.corpus.files import Encoding, open_lines
-from synthleak.corpus.rows import FieldReader
+from synthleak.corpus.rows import FieldReader, Numbered
 
 
 @readers.register("jsonl", version=1)
@@ -20,10 +20,13 @@ class Jsonl(FieldReader):
 
     def read(self) -> Iterator[Record]:
         """Yield a record per line; empty lines are passed over."""
+        return self.records(self._rows())
+
+    def _rows(self) -> Iterator[Numbered]:
         for number, line in open_lines(self.path, encoding=self.encoding):
             if line.strip():
                 where = f"{self.path}, line {number}"
-                yield self.record(json_object(line, where), number, where)
+                yield number, where, json_object(line, where)
 
 
 def json_object(line: str, where: str) -> dict[str, object]:

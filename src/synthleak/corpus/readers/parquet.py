@@ -19,8 +19,9 @@ class Parquet(FieldReader):
         files = sorted(self.path.glob("*.parquet")) if self.path.is_dir() else [self.path]
         if not files:
             raise CorpusError("the folder holds no .parquet file", str(self.path))
-        number = 0
-        for file in files:
-            for row_number, row in enumerate(parquet_rows(file), start=1):
-                number += 1
-                yield self.record(row, number, f"{file}, row {row_number}")
+        rows = (
+            (f"{file}, row {place}", row)
+            for file in files
+            for place, row in enumerate(parquet_rows(file), start=1)
+        )
+        return self.records((number, *found) for number, found in enumerate(rows, start=1))

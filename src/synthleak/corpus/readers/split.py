@@ -12,10 +12,11 @@ from pydantic import ConfigDict, Field, field_serializer, model_validator
 from synthleak.core.errors import CorpusError
 from synthleak.core.limits import within_limits
 from synthleak.core.text import fold
+from synthleak.core.unit import counted
 from synthleak.core.validation import DataPath, name_of_file
 from synthleak.corpus.corpus import Corpus, Declared, Reader, Record, Role, Split, readers
 from synthleak.corpus.files import Encoding
-from synthleak.corpus.rows import check_apart
+from synthleak.corpus.rows import NamedFields, check_apart
 from synthleak.corpus.sources import MEMORY, Fields, Rows, numbered_rows
 
 
@@ -61,8 +62,9 @@ class SplitFiles(Reader):
 
     def read(self) -> Iterator[Record]:
         """Yield members, then holdout, then reference."""
+        named = NamedFields(self)
         for role in ("members", "holdout", "reference"):
-            yield from self._read(role)
+            yield from self._read(role, named)
 
     def whole(self, name: str, description: str) -> Corpus:
         """Return the corpus with the role of every record.
@@ -70,19 +72,21 @@ class SplitFiles(Reader):
         Copies stay: which of them were members was decided record by record, and so it is
         permuted. A reference record whose text stands among the others leaves, on whichever side.
         """
+        named = NamedFields(self)
         read: dict[Role, list[Record]] = {
-            "members": self._read("members"),
-            "holdout": self._read("holdout"),
+            "members": self._read("members", named),
+            "holdout": self._read("holdout", named),
         }
+        named.check("corpus.members and corpus.holdout")
         for role, records in read.items():
             if len(records) < 2:
                 raise CorpusError(
-                    f"{len(records)} record{'s' * (len(records) != 1)}",
+                    counted(len(records), "record"),
                     role,
                     "a check needs two at least, and some hundreds to find anything",
                 )
         asked = {fold(record.text) for records in read.values() for record in records}
-        reference, dropped = _apart(self._read("reference"), asked)
+        reference, dropped = _apart(self._read("reference", named), asked)
         if self.reference is not None and len(reference) < 2:
             raise CorpusError(
                 f"{len(reference)} of {len(reference) + dropped} records are neither among members"
@@ -99,7 +103,7 @@ class SplitFiles(Reader):
             split=Split(roles, self.declared, self.insist, dropped),
         )
 
-    def _read(self, role: Role) -> list[Record]:
+    def _read(self, role: Role, named: NamedFields) -> list[Record]:
         source = getattr(self, role)
         if source is None:
             return []
@@ -110,19 +114,10 @@ class SplitFiles(Reader):
             group=self.group,
             label_separator=self.label_separator,
         )
-        rows = numbered_rows(
-            source, text=self.text, encoding=self.encoding, key=f"--{role} (corpus.{role})"
-        )
-        try:
-            found = (fields.record(row, number, where) for number, where, row in rows)
-            return list(within_limits(found, role, f"--{role} (corpus.{role})"))
-        except CorpusError as error:
-            raise CorpusError(error.what, error.where, _both(error.remedy)) from None
-
-
-def _both(remedy: str | None) -> str | None:
-    """Name the option of `check` beside the key of a spec."""
-    return remedy and remedy.replace("set corpus.text to", "set --text (corpus.text) to")
+        key = f"corpus.{role}"
+        rows = numbered_rows(source, text=self.text, encoding=self.encoding, key=key)
+        found = (fields.record(named.noted(row), number, where) for number, where, row in rows)
+        return list(within_limits(found, role, key))
 
 
 def _apart(records: Sequence[Record], asked: set[str]) -> tuple[list[Record], int]:

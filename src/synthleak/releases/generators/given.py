@@ -13,12 +13,12 @@ from synthleak.core.identity import digest
 from synthleak.core.limits import RECORD, within_limits
 from synthleak.core.validation import DataPath, nearest_column
 from synthleak.corpus.files import Encoding
-from synthleak.corpus.rows import labels_of
+from synthleak.corpus.rows import kind_of, labels_of
 from synthleak.corpus.sources import MEMORY, Rows, numbered_rows
 from synthleak.releases.generator import StatedGenerator, generators
 from synthleak.releases.release import Request, Synthetic
 
-KEY = "--release (generator.path)"
+KEY = "generator.path"
 
 
 @generators.register("given", version=1)
@@ -71,13 +71,14 @@ class GivenRelease(StatedGenerator):
             raise GeneratorError(
                 f"no field {self.text!r}",
                 where,
-                "set --release-text (generator.text) to its field"
-                f" ({nearest_column(self.text, row)})",
+                f"set generator.text to its field ({nearest_column(self.text, row)})",
             )
         text = row[self.text]
         if not isinstance(text, str):
             raise GeneratorError(
-                f"the field {self.text!r} holds a {type(text).__name__}, not a text", where
+                f"the field {self.text!r} holds {kind_of(text)}, not a text",
+                where,
+                "write it as a string, or drop that record",
             )
         RECORD.check(len(text), "the text", where)
         try:
