@@ -82,7 +82,7 @@ def verify(
     except ManifestError:
         return Verification((Finding("manifest", DIFFERS, "manifest.json is damaged"),), draw)
     if manifest is None:
-        raise UserError("not a run folder", str(out), "name one made by `run`")
+        raise UserError("not a run folder", str(out), "name one made by `run`, `check` or `demo`")
     if manifest["findings"] is None:
         raise UserError("the audit is not finished", str(out), "finish it with `run` first")
     found = [_provenance(manifest), _files(folder), _store(folder), *_purged(folder, manifest)]
