@@ -84,6 +84,10 @@ NAMED = "45 of 500 members can be named (expect 1 in 10 to be wrong)"
             f" {DECIDED} {LESS}",
         ),
         (
+            result(Verdict(FOUND), named=0, copies=replace(COPIES, verbatim=(0, 0), near=(1, 0))),
+            f"Leak found. 1 of 500 members is copied almost word for word. {DECIDED} {LESS}",
+        ),
+        (
             result(Verdict(FOUND), named=0),
             f"Leak found. 3 of 500 members are copied word for word. {DECIDED} {LESS}",
         ),

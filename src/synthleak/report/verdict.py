@@ -87,8 +87,9 @@ def _copies_of(result: CellResult, *, whole: bool = False) -> str:
     (count, beside), exact = copies.copied, copies.verbatim[0]
     of = f" of {copies.members:,} members" if whole else ""
     one, many = ("has a record", "have a record") if _of_people(result) else ("is", "are")
-    said = f"{count:,}{of} {one if count == 1 else many} copied word for word"
-    if exact < count:
+    almost = "" if exact else "almost "
+    said = f"{count:,}{of} {one if count == 1 else many} copied {almost}word for word"
+    if 0 < exact < count:
         said += f" or nearly so ({exact:,} word for word)"
     if beside:
         said += f", and so {one if beside == 1 else many} {beside:,} of {copies.holdout:,}"
