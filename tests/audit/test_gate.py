@@ -35,12 +35,14 @@ def test_what_is_not_known_satisfies_nothing() -> None:
 
 def test_leaks_and_broken_claims_have_names() -> None:
     leak = row(p_holm=0.05, verdict="leak found")
-    broken = row(p_holm=0.2, epsilon_lower=3.0, epsilon_claim=1.0)
-    quiet = row(p_holm=0.06, epsilon_lower=0.5, epsilon_claim=1.0)
-    rows = [leak, broken, quiet, row()]
+    broken = row(p_holm=0.2, epsilon_lower=3.0, epsilon_claim=1.0, power_auc=0.7)
+    quiet = row(p_holm=0.06, epsilon_lower=0.5, epsilon_claim=1.0, power_auc=0.7)
+    few = row(p_holm=0.2, verdict="cannot say: too few trials")
+    rows = [leak, broken, quiet, row(), few]
     assert failing(parse_gate("leak_found"), rows) == [leak]
     assert failing(parse_gate("leak_found or claim_broken == true"), rows) == [leak, broken]
-    assert missing(parse_gate("leak_found or claim_broken"), rows) == {"leak_found": 1}
+    assert missing(parse_gate("leak_found or claim_broken"), rows) == {"leak_found": 2}
+    assert failing(parse_gate("leak_found == none"), rows) == [row(), few]
 
 
 def test_missing_figures_are_counted() -> None:

@@ -85,9 +85,13 @@ def _spelled(side: Operand) -> str:
 
 
 def _values(row: CellRow) -> dict[str, Any]:
-    """Return what a condition may name of a row; the marks are None where nothing could be said."""
+    """Return what a condition may name of a row.
+
+    No leak found is None, not false, where none could have been found: without a test, and with too
+    few trials, where no AUC is large enough.
+    """
     found, lower, claim = None, row.epsilon_lower, row.epsilon_claim
-    if row.p_holm is not None:
+    if row.p_holm is not None and (row.p_holm <= LEVEL or row.power_auc is not None):
         found = row.p_holm <= LEVEL
     broken = False if claim is None else None if lower is None else lower > claim
     return {**asdict(row), LEAK: found, BROKEN: broken}
