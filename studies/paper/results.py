@@ -80,6 +80,15 @@ def rows_of(run: Path, table: str) -> list[Row]:
     return rows
 
 
+def by_spec(rows: Iterable[Row]) -> list[Row]:
+    """Sort cells by spec, pool and budget: those of one spec may lie in several folders."""
+    rows = list(rows)
+    order = list(dict.fromkeys((row["run"], row["pool"]) for row in rows))
+    return sorted(
+        rows, key=lambda row: (order.index((row["run"], row["pool"])), -float(row["epsilon"]))
+    )
+
+
 def beside(rows: Iterable[Row]) -> list[Row]:
     """Return our figures, chance's and the paper's, a row per cell and attacker.
 
@@ -187,16 +196,18 @@ def main() -> None:
         if spec_of(run) not in order:
             parser.error(f"{run} is not named after a spec of the study")
     runs = sorted(given.runs, key=lambda run: order.index(spec_of(run)))
-    rows = [row for run in runs for row in rows_of(run, "cells")]
+    rows = by_spec(row for run in runs for row in rows_of(run, "cells"))
     given.to.mkdir(parents=True, exist_ok=True)
     made = beside(rows)
     write(given.to / "beside.csv", made)
-    write(given.to / "utility.csv", [row for run in runs for row in rows_of(run, "utility")])
+    write(given.to / "utility.csv", by_spec(row for run in runs for row in rows_of(run, "utility")))
     (given.to / "beside.md").write_text(page(made), encoding="utf-8")
     for cohort, ending in ((False, ""), (True, "-cohort")):
         some = [str(run) for run in runs if ("-cohort" in run.name) == cohort]
         if some:  # a cell of `lone` and one of `cohort` have the same name: tables of their own
-            only = [word for name in FIGURES for word in ("--only", name)]
+            settled = any((run / "results/adjudication.csv").is_file() for run in map(Path, some))
+            names = (*FIGURES, "merged") if settled else FIGURES
+            only = [word for name in names for word in ("--only", name)]
             for what, options in (("tables", []), ("figures", only)):
                 out = ["--out", str(given.to / f"{what}{ending}"), *options]
                 subprocess.run([sys.executable, "-m", "synthleak", what, *some, *out], check=True)

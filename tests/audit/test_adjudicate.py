@@ -103,6 +103,10 @@ def screened(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base / "run"
 
 
+def manifest_of(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "manifest.json").read_text(encoding="utf-8")))
+
+
 def results(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / "results").iterdir())}
 
@@ -110,7 +114,7 @@ def results(folder: Path) -> dict[str, bytes]:
 def test_a_flagged_cell_is_settled_in_the_same_folder_and_the_results_stay(
     screened: Path,
 ) -> None:
-    before, manifest = results(screened), (screened / "manifest.json").read_bytes()
+    before, manifest = results(screened), manifest_of(screened)
     listed = stage.flagged(screened)
     assert [flag.cell.pool for flag in listed.flags] == ["outlier"]
     assert listed.flags[0].control == "random"
@@ -138,7 +142,14 @@ def test_a_flagged_cell_is_settled_in_the_same_folder_and_the_results_stay(
         "adjudication.json",
         "adjudication.parquet",
     }
-    assert (screened / "manifest.json").read_bytes() == manifest
+    changed = manifest_of(screened)
+    assert changed["hashes"].pop("report.html") != manifest["hashes"].pop("report.html")
+    assert changed.pop("digest") != manifest.pop("digest")
+    assert changed == manifest
+    page = (screened / "report.html").read_text(encoding="utf-8")
+    assert "Adjudication (" in page
+    assert "Difference of AUCs by origin (outlier minus random)" in page
+    assert [r.pool for r in open_run(screened).results.adjudicated] == ["outlier+random"] * 6
     kept = read_parquet(MergedRow, screened / "results" / "adjudication.parquet")
     assert tuple(kept) == found.rows
     about = json.loads(after["adjudication.json"])
@@ -165,6 +176,9 @@ def test_the_commands_list_settle_and_print(screened: Path) -> None:
     printed = runner.invoke(cli, ["tables", str(screened), "--only", "merged", "--only", "rare"])
     assert printed.exit_code == 0, printed.output
     assert "outlier − random" in printed.stdout
+    drawn = runner.invoke(cli, ["figures", str(screened), "--only", "merged", "--list"])
+    assert drawn.exit_code == 0, drawn.output
+    assert "in 3 merged cells" in drawn.stdout
     assert 'rare: needs a pool of the rule "rare"' in printed.stderr
     out = screened.parent / "tables"
     written = runner.invoke(cli, ["tables", str(screened), "--out", str(out), "--format", "latex"])

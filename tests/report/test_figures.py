@@ -14,6 +14,7 @@ import vl_convert
 from synthleak import Audit
 from synthleak.analyses.attributes_combined import CombinedRow
 from synthleak.analyses.consistency import ConsistencyRow
+from synthleak.analyses.dp_removal import RemovalRow
 from synthleak.analyses.merged import MergedRow
 from synthleak.core.cell import is_of
 from synthleak.core.errors import UserError
@@ -23,7 +24,7 @@ from synthleak.report.figures.all_figures import cell_figures, drawn_by
 from synthleak.report.figures.attributes import attributes_figure
 from synthleak.report.figures.figure import Figure, palette, sized
 from synthleak.report.figures.files import Format, all_figures, draw
-from synthleak.report.figures.gaps import merged_figure
+from synthleak.report.figures.gaps import merged_figure, removal_figure
 from synthleak.report.figures.page import runtime_script, runtime_style
 from synthleak.report.figures.proxies import proxies_figure
 from synthleak.report.figures.vulnerability import panels_figure
@@ -202,6 +203,16 @@ def test_merged_figure_marks_differences_outside_the_band() -> None:
     made = merged_figure([inside, outside])
     assert made is not None
     assert [row["k"] for row in rows(made)] == ["inside it", "outside the no-leak band"]
+
+
+def test_budgets_of_a_pool_stand_together_though_two_folders_hold_them() -> None:
+    common: dict[str, Any] = dict.fromkeys(RemovalRow.__dataclass_fields__)
+    common |= {"scenario": "all", "difference": 0.1, "low": 0.0, "high": 0.2}
+    order = [("b", 4.0), ("b", 1.0), ("a", 4.0), ("b", 2.0)]
+    made = removal_figure([RemovalRow(**(common | {"pool": p, "epsilon": e})) for p, e in order])
+    assert made is not None
+    names = [row["c"].split(", ")[2:] for row in rows(made)]
+    assert names == [["b", "ε = 4"], ["b", "ε = 2"], ["b", "ε = 1"], ["a", "ε = 4"]]
 
 
 def test_v_across_generators_is_pooled_over_budgets(audit: Audit) -> None:

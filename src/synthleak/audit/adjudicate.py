@@ -4,7 +4,7 @@ Single pools are cheap to screen, but each is relative to its own non-members. A
 control gap flags is settled by the merged-pool game: the selected pool joined with a random one,
 the same generator and budget, the same store (docs/method.md §10). The results of the audit stay
 as they are: what is added lies in files of its own, which name the results that they were made
-from (design/adjudication.md).
+from (design/adjudication.md), and on the page.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from synthleak.analyses.cell_data import RANDOM, Signal
 from synthleak.analyses.control_gap import GapRow
 from synthleak.analyses.merged import MergedRow, merged_rows
 from synthleak.audit.folder import RESULTS, digest_of_file
-from synthleak.audit.kept_results import results_key
+from synthleak.audit.kept_results import ADJUDICATION, results_key, settled
 from synthleak.audit.result import Audit
 from synthleak.audit.run import make_missing_releases
 from synthleak.audit.setup import Setup, set_up
@@ -47,8 +47,6 @@ from synthleak.plan.cohort import LARGEST_SHARE
 from synthleak.plan.plan import Design, Plan, designs
 from synthleak.report.tables import read_parquet, to_csv, to_parquet
 
-ADJUDICATION = "adjudication"
-"""The files of `results/` that flagged cells leave, once they are settled."""
 ADJUDICATION_VERSION = 1
 
 
@@ -122,6 +120,7 @@ def adjudicate(
         MODELS.make(setup, runtime, progress)
         rows = [row for flag in playable for row in merged_rows_of(setup, flag)]
         _write(audit, setup, playable, rows)
+        audit.write_report()
     return Adjudication(tuple(flags), tuple(rows))
 
 
@@ -258,26 +257,9 @@ def game_of(setup: Setup, cell: Cell) -> tuple[Floats, list[Signal], Design, Pla
     return values, columns, designs.get(plan.design).plugin, plan, setup.spec.game
 
 
-def settled(audit: Audit) -> tuple[str | None, list[MergedRow]]:
-    """Return the key and the rows of flagged cells that were settled; none if results changed."""
-    results, manifest = audit.folder.results, audit.folder.manifest() or {}
-    about, rows = results / f"{ADJUDICATION}.json", results / f"{ADJUDICATION}.parquet"
-    if not about.is_file() or not rows.is_file():
-        return None, []
-    try:
-        content = json.loads(about.read_text(encoding="utf-8"))
-        if content["findings"] != manifest.get("findings"):
-            return None, []
-        if content.get("rows", digest_of_file(rows)) != digest_of_file(rows):
-            return None, []
-        return str(content["key"]), read_parquet(MergedRow, opened(rows))
-    except (ValueError, KeyError, TypeError):
-        return None, []
-
-
 def _kept(audit: Audit, setup: Setup) -> list[MergedRow] | None:
     """Return the rows of these very games, if they were played and written before."""
-    key, rows = settled(audit)
+    key, rows = settled(audit.setup, audit.folder)
     return rows if key is not None and _is_whole(setup) and key == _key(audit, setup) else None
 
 

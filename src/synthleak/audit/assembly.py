@@ -13,7 +13,7 @@ from synthleak.audit.facts import (
     facts_of,
     size_facts,
 )
-from synthleak.audit.kept_results import TABLES
+from synthleak.audit.kept_results import TABLES, settled
 from synthleak.audit.steps.cell_data import pool_facts
 from synthleak.audit.steps.measurements import ROUNDS
 from synthleak.audit.steps.profiles import ATTRIBUTES, draws_sets
@@ -94,6 +94,7 @@ def results_of(audit: Audit) -> Results:
         study=audit.study,
         tables=audit.tables,
         outcomes=tuple(audit.outcomes),
+        adjudicated=tuple(settled(setup, audit.folder)[1]),
         curves={cell: audit.curves(cell) for cell in setup.cells},
         check=check_facts(setup, audit.preconditions, audit.copies, audit.remarks),
         texts={

@@ -9,10 +9,11 @@ from typing import TypeVar
 from synthleak.analyses.analysis import Outcome, Row, analyses
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
 from synthleak.analyses.copies import CopyRow, NearestRow
+from synthleak.analyses.merged import MergedRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.utility import UtilityRow
-from synthleak.audit.folder import RESULTS, RunFolder
+from synthleak.audit.folder import RESULTS, RunFolder, digest_of_file
 from synthleak.audit.setup import Setup, identity_of
 from synthleak.audit.steps.measurements import measurements_key
 from synthleak.audit.steps.prior_attacks import prior_key
@@ -33,6 +34,8 @@ TABLES: dict[str, Row] = {
     "nearest": NearestRow,
 }
 """The tables that audits write beside those of the analyses. Each is an attribute of `Audit`."""
+ADJUDICATION = "adjudication"
+"""The files of `results/` that flagged cells leave, once they are settled."""
 
 
 def results_key(setup: Setup) -> str:
@@ -79,3 +82,19 @@ def kept_outcomes(folder: RunFolder) -> list[Outcome]:
         )
         for name, said in summary["analyses"].items()
     ]
+
+
+def settled(setup: Setup, folder: RunFolder) -> tuple[str | None, list[MergedRow]]:
+    """Return the key and the rows of flagged cells that were settled; none if results changed."""
+    about, rows = (folder.results / f"{ADJUDICATION}.{ending}" for ending in ("json", "parquet"))
+    if not about.is_file() or not rows.is_file():
+        return None, []
+    try:
+        content = json.loads(about.read_text(encoding="utf-8"))
+        if content["findings"] != results_key(setup):
+            return None, []
+        if content.get("rows", digest_of_file(rows)) != digest_of_file(rows):
+            return None, []
+        return str(content["key"]), read_parquet(MergedRow, opened(rows))
+    except (ValueError, KeyError, TypeError):
+        return None, []

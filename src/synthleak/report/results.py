@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from synthleak.analyses.analysis import Outcome, Study
 from synthleak.analyses.cells import CellRow, CellVerdict, power_of
 from synthleak.analyses.copies import Copies
+from synthleak.analyses.merged import MergedRow
 from synthleak.core.cell import Cell, counted_cells
 from synthleak.core.spec_sections import GameSection
 from synthleak.core.verdict import Verdict
@@ -119,7 +120,8 @@ class Results:
     """The results of one audit.
 
     `corpus`, `pools` and `check` are as `summary.json` writes them; `attackers` tells whether two
-    audits have the same ones; `texts` holds the texts of the pools' records by id, `nearest_texts`
+    audits have the same ones; `adjudicated` are the merged games of flagged cells, which no file of
+    the audit itself holds; `texts` holds the texts of the pools' records by id, `nearest_texts`
     those of the rows of the table `nearest`, where they were asked for.
     """
 
@@ -136,6 +138,7 @@ class Results:
     tables: Mapping[str, Table]
     outcomes: tuple[Outcome, ...]
     curves: Mapping[Cell, Curves]
+    adjudicated: tuple[MergedRow, ...] = ()
     check: Mapping[str, Any] | None = None
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     nearest_texts: tuple[str, ...] = field(default=(), repr=False)

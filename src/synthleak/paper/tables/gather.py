@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from synthleak.analyses.analysis import Outcome, Study, Unavailable, analyses, join_studies
-from synthleak.audit.adjudicate import settled
+from synthleak.audit.kept_results import settled
 from synthleak.core.places import opened
 from synthleak.evidence.family import families
 from synthleak.paper.tables.source import Source, corpus_facts, pool_lines
@@ -30,7 +30,7 @@ def source_of(audits: Sequence[Audit]) -> Source:
         rows=_rows(audits, study),
         comparison=study.comparison,
         prior=study.prior,
-        adjudicated=tuple(row for audit in audits for row in settled(audit)[1]),
+        adjudicated=tuple(row for audit in audits for row in settled(audit.setup, audit.folder)[1]),
         families=tuple(entry for entry in families if entry.name in used),
     )
 

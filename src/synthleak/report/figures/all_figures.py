@@ -77,7 +77,7 @@ def study_figures(tables: Mapping[str, Sequence[Any]], drawn: Drawn | None = Non
         budgets_figure(rows("cells")),
         control_gap_figure(rows("control_gap")),
         removal_figure(rows("dp_removal")),
-        merged_figure(rows("merged")),
+        merged_figure([*rows("merged"), *rows("adjudication")]),
         _panels(representative(rows("vulnerability")), drawn),
         attributes_figure(rows("attributes_combined")),
         generators_figure(rows("consistency"), drawn.cell_data if drawn else ()),

@@ -45,7 +45,8 @@ def _tables(audits: Sequence[Results]) -> dict[str, Sequence[Any]]:
     """Return the tables of some audits joined, by name; analyses look at all of them together."""
     study = join_studies([(results.folder, results.study) for results in audits])
     found = {entry.name: entry.plugin.rows(study) for entry in analyses if not entry.plugin.opt_in}
-    return {"cells": study.cells, "comparison": study.comparison, **found}
+    settled = [row for results in audits for row in results.adjudicated]
+    return {"cells": study.cells, "comparison": study.comparison, "adjudication": settled, **found}
 
 
 def _file_name(parts: Sequence[str], taken: dict[str, Figure]) -> str:

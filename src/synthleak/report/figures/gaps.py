@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 from synthleak.analyses.cells import CellRow
 from synthleak.analyses.control_gap import GapRow
@@ -14,6 +14,7 @@ from synthleak.report.figures import figure as fig
 from synthleak.report.figures.figure import Figure, Rows, Spec
 
 WHOLE = "all"
+R = TypeVar("R", GapRow, RemovalRow, MergedRow)
 
 
 def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
@@ -89,7 +90,9 @@ def _budget_layers(order: list[str], pools: list[str]) -> list[Spec]:
 
 def control_gap_figure(rows: Sequence[GapRow]) -> Figure | None:
     """Show how much worse off a selected pool is than its random controls, cell by cell."""
-    shown = [row for row in rows if row.scenario == WHOLE and row.crossfit_gap is not None]
+    shown = _by_budget(
+        row for row in rows if row.scenario == WHOLE and row.crossfit_gap is not None
+    )
     data: Rows = [
         _forest_row(
             row,
@@ -115,7 +118,7 @@ def control_gap_figure(rows: Sequence[GapRow]) -> Figure | None:
 
 def removal_figure(rows: Sequence[RemovalRow]) -> Figure | None:
     """Show how much leakage a budget removes from a selected pool, less its controls."""
-    shown = [row for row in rows if row.scenario == WHOLE and row.difference is not None]
+    shown = _by_budget(row for row in rows if row.scenario == WHOLE and row.difference is not None)
     data: Rows = [
         _forest_row(row, row.difference, _significant(row.p_holm), row.p_holm) for row in shown
     ]
@@ -135,7 +138,7 @@ def removal_figure(rows: Sequence[RemovalRow]) -> Figure | None:
 
 def merged_figure(rows: Sequence[MergedRow]) -> Figure | None:
     """Show whose members stand out in merged pools, against the same non-members."""
-    shown = [row for row in rows if row.measure == "auc"]
+    shown = _by_budget(row for row in rows if row.measure == "auc")
     data: Rows = [
         _forest_row(
             row, row.delta, "outside the no-leak band" if _outside(row) else "inside it", row.p
@@ -155,6 +158,16 @@ def merged_figure(rows: Sequence[MergedRow]) -> Figure | None:
         ),
         axis="difference of AUCs by origin (grey: no leak)",
         kinds=["outside the no-leak band", "inside it"],
+    )
+
+
+def _by_budget(rows: Iterable[R]) -> list[R]:
+    """Keep pools in their order and sort their budgets: those of a study may lie in two folders."""
+    rows = list(rows)
+    pools = list(dict.fromkeys((row.corpus, row.generator, row.pool) for row in rows))
+    return sorted(
+        rows,
+        key=lambda row: (pools.index((row.corpus, row.generator, row.pool)), -row.epsilon),
     )
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import synthleak
+from synthleak.analyses.merged import MergedRow
 from synthleak.core.cell import Cell
 from synthleak.core.verdict import Verdict
 from synthleak.report.figures.all_figures import cell_figures, drawn_by, study_figures
@@ -74,10 +75,13 @@ class Material:
 
 def material_of(results: Results, *, include_text: bool = False, figures: bool = True) -> Material:
     """Gather what a page of an audit shows; the summary as its file holds it."""
-    rows = {name: found for name, (_, found) in results.tables.items()}
+    tables = dict(results.tables)
+    if results.adjudicated:
+        tables["adjudication"] = (MergedRow, results.adjudicated)
+    rows = {name: found for name, (_, found) in tables.items()}
     return Material(
         summary=json.loads(json.dumps(summary(results))),
-        tables=results.tables,
+        tables=tables,
         facts=results.facts,
         verdicts=[one.verdict for one in results.cells],
         headline=headline_sentences(results.cells, declared_of(results)),

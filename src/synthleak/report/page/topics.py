@@ -58,7 +58,7 @@ TOPICS = (
         "Do selected records leak more than random ones?",
         "Selected pool minus random controls of the same size. An interval that excludes 0 after"
         " Holm’s adjustment flags a cell. The two pools are compared with different non-members, so"
-        " check a flagged cell with a merged pool.",
+        " settle a flagged cell by a merged pool (synthleak adjudicate).",
         ("control_gap",),
         ("control_gap",),
         "needs a pool of the rule random that matches the selected one",
@@ -75,10 +75,12 @@ TOPICS = (
         "merged",
         "Merged pools: both kinds of records against the same non-members",
         "Figures within different pools cannot be compared; here both kinds face the same"
-        " non-members. Δ is the first kind minus the second.",
+        " non-members. Δ is the first kind minus the second. One kind may score higher whether"
+        " it is in or out, so only what lies outside the band of redraws without a leak counts;"
+        " own Δ compares each kind with its own non-members, and is 0 where both leak alike.",
+        ("merged", "adjudication"),
         ("merged",),
-        ("merged",),
-        "needs a pool of the rule union",
+        "needs a pool of the rule union, or flagged cells that synthleak adjudicate played",
     ),
     Topic(
         "scaling",
@@ -112,6 +114,11 @@ TOPICS = (
     ),
 )
 KEY = ("pool", "generator", "epsilon", "scenario")
+MERGED = (
+    *KEY,
+    *("measure", "first", "second", "first_value", "second_value", "delta", "low", "high"),
+    *("null_low", "null_high", "p", "own_delta", "own_low", "own_high"),
+)
 COLUMNS: dict[str, tuple[str, ...]] = {
     "vulnerability": (
         *KEY,
@@ -136,11 +143,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("controls", "crossfit_auc", "control_crossfit", "crossfit_gap"),
         *("low", "high", "p_holm", "flagged"),
     ),
-    "merged": (
-        *KEY,
-        *("measure", "first", "second", "first_value", "second_value"),
-        *("delta", "low", "high", "null_low", "null_high", "p"),
-    ),
+    "merged": MERGED,
+    "adjudication": MERGED,
     "consistency": (
         *("across", "pool", "generator", "one", "other", "scenario", "proxy", "records"),
         *("rho", "null_low", "null_high", "p_holm", "turnover", "chance_turnover"),
