@@ -47,6 +47,7 @@ from synthleak.core.identity import digest
 from synthleak.core.places import Place, place
 from synthleak.core.plugins import check_trusted, trusting
 from synthleak.core.store import MemoryStore, StagedStore, Store, damaged_in, name_of
+from synthleak.core.unit import counted
 from synthleak.report.sign_off import signed_hashes
 
 _REMADE = ("pool/", "written/", "plan/")
@@ -203,7 +204,9 @@ def _releases(setup: Setup) -> Finding:
             fits = False
         if not fits or header.claim != generator.claim(request):
             differing.append(f"{title_of(cell)}, {item.name}")
-    return compared("releases", differing, f"claim and shape of {count:,} releases are right")
+    return compared(
+        "releases", differing, f"claim and shape are right, {counted(count, 'release')}"
+    )
 
 
 def _evidence(setup: Setup) -> Finding:

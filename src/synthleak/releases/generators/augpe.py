@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from synthleak.core.runtime import Resources
 from synthleak.releases.claim import GaussianEvent, gaussian_sigma
 from synthleak.releases.generator import generators
 from synthleak.releases.lm.prompting.prompted import Prompted, timed
@@ -158,6 +159,11 @@ class AugPe(Prompted):
     def family(self) -> int:
         """L: a survivor and its variations."""
         return self.variations + 1
+
+    @property
+    def resources(self) -> Resources:
+        """From an address no GPU: the model is elsewhere."""
+        return super().resources if self.address is None else Resources()
 
     @property
     def batch(self) -> int:

@@ -37,7 +37,7 @@ def all_figures(audits: Sequence[Results], only: Sequence[str] = ()) -> dict[str
     names = list(dict.fromkeys(figure.name for figure in found.values()))
     for name in only:
         if name not in names:
-            raise UserError(f"unknown figure {name!r}", "--only", nearest(name, names))
+            raise UserError(f"these audits have no figure {name!r}", "--only", nearest(name, names))
     return {key: figure for key, figure in found.items() if not only or figure.name in only}
 
 

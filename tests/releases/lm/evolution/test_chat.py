@@ -382,6 +382,8 @@ def test_connection_settings_are_not_part_of_identity() -> None:
     assert here.identity() != here.model_copy(update={"model": "n"}).identity()
     assert "backbone" not in here.identity()
     assert here.batch == 1
+    assert not here.resources.gpus  # the model is elsewhere
+    assert AugPe(encoder="hashing").resources.gpus
 
 
 def test_usage_survives_a_server_that_does_not_count() -> None:
