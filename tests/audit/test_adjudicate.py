@@ -17,9 +17,12 @@ from scipy.stats import binom
 from support.specs import tiny_spec
 from synthleak.analyses.merged import MergedRow, merged_rows
 from synthleak.audit import adjudicate as stage
+from synthleak.audit.folder import digest_of_file
 from synthleak.audit.result import open_run
 from synthleak.audit.run import make_missing_releases, run
 from synthleak.audit.setup import set_up
+from synthleak.audit.verification import DIFFERS, UNCHECKED, VERIFIED
+from synthleak.audit.verify import verify
 from synthleak.cli.main import cli
 from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Silent
@@ -29,7 +32,7 @@ from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore, StagedStore
 from synthleak.preflight.export import export_plan
-from synthleak.report.tables import read_parquet
+from synthleak.report.tables import read_parquet, to_csv, to_parquet
 
 UNEVEN = '''
 """Copies some records more often than others."""
@@ -197,6 +200,32 @@ def test_a_damaged_or_outdated_settlement_is_made_anew(screened: Path) -> None:
         stage.adjudicate(screened, progress=told)
         assert about.read_bytes() == whole
         assert not told.lines or not told.lines[0].startswith("nothing to do")
+
+
+def test_verify_plays_merged_games_again(screened: Path) -> None:
+    stage.adjudicate(screened)
+    found = {one.what: one for one in verify(screened).findings}
+    assert found["adjudication"].outcome == VERIFIED
+    assert found["tables"].outcome == VERIFIED  # the page shows what was adjudicated
+
+    kept = {path: path.read_bytes() for path in (screened / "results").glob("adjudication.*")}
+    rows = read_parquet(MergedRow, screened / "results" / "adjudication.parquet")
+    forged = [replace(row, own_delta=0.0) for row in rows]
+    (screened / "results" / "adjudication.csv").write_bytes(to_csv(MergedRow, forged))
+    parquet = screened / "results" / "adjudication.parquet"
+    parquet.write_bytes(to_parquet(MergedRow, forged))
+    about = screened / "results" / "adjudication.json"
+    said = json.loads(about.read_bytes()) | {"rows": digest_of_file(parquet)}
+    about.write_text(json.dumps(said), encoding="utf-8")
+    forgery = {one.what: one for one in verify(screened).findings}
+    assert forgery["adjudication"].outcome == DIFFERS
+    assert forgery["tables"].outcome == DIFFERS
+
+    about.write_bytes(b"{")
+    broken = {one.what: one for one in verify(screened).findings}
+    assert broken["adjudication"].outcome == UNCHECKED
+    for path, data in kept.items():
+        path.write_bytes(data)
 
 
 def test_nothing_flagged_leaves_nothing_and_joins_other_audits_in_tables(

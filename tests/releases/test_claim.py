@@ -26,6 +26,19 @@ def test_the_curve_passes_through_the_claimed_point_and_falls() -> None:
     assert deltas == sorted(deltas, reverse=True)
 
 
+def test_claims_agree_but_for_how_machines_round_the_noise() -> None:
+    def with_noise(factor: float, *more: GaussianEvent) -> Claim:
+        return Claim(1.0, 1e-5, (GaussianEvent("votes", 3.7 * factor, 1.0), *more))
+
+    made = with_noise(1.0)
+    assert made != with_noise(1 + 3e-10)
+    assert made.agrees(with_noise(1 + 3e-10)) and with_noise(1 + 3e-10).agrees(made)
+    assert not made.agrees(with_noise(1.001))
+    assert not made.agrees(with_noise(1.0, GaussianEvent("sums", 3.7, 1.0)))
+    assert not made.agrees(Claim(1.1, 1e-5, made.events))
+    assert not made.agrees(Claim(1.0, 1e-5, (GaussianEvent("sums", 3.7, 1.0),)))
+
+
 def test_replace_by_its_own_sensitivity_is_tighter_than_group_privacy() -> None:
     own, group = claim(replace_sensitivity=math.sqrt(2)), claim()
     assert not own.loose and group.loose

@@ -45,6 +45,7 @@ from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
 from synthleak.plan.cohort import LARGEST_SHARE
 from synthleak.plan.plan import Design, Plan, designs
+from synthleak.report.html import render
 from synthleak.report.tables import read_parquet, to_csv, to_parquet
 
 ADJUDICATION_VERSION = 1
@@ -118,9 +119,8 @@ def adjudicate(
         make_missing_releases(setup, runtime, progress)
         OBSERVATIONS.make(setup, runtime, progress)
         MODELS.make(setup, runtime, progress)
-        rows = [row for flag in playable for row in merged_rows_of(setup, flag)]
+        rows = merged_rows_of(setup, playable)
         _write(audit, setup, playable, rows)
-        audit.write_report()
     return Adjudication(tuple(flags), tuple(rows))
 
 
@@ -239,10 +239,21 @@ def _settings(audit: Audit, flag: Flag) -> dict[str, Any]:
     return settings
 
 
-def merged_rows_of(setup: Setup, flag: Flag) -> list[MergedRow]:
-    """Return what the merged game of a flagged cell gives, the selected pool first."""
-    order = (flag.cell.pool, str(flag.control))
-    return merged_rows(flag.merged, *game_of(setup, flag.merged), order)
+def played_again(audit: Audit, store: StagedStore) -> list[MergedRow]:
+    """Return what the merged games give, from the evidence that the audit's store holds."""
+    flags = [flag for flag in screen(audit) if flag.control is not None]
+    return merged_rows_of(merged_setup(audit, flags, store), flags)
+
+
+def merged_rows_of(setup: Setup, flags: Sequence[Flag]) -> list[MergedRow]:
+    """Return what the merged games of flagged cells give, the selected pool first."""
+    return [
+        row
+        for flag in flags
+        for row in merged_rows(
+            flag.merged, *game_of(setup, flag.merged), (flag.cell.pool, str(flag.control))
+        )
+    ]
 
 
 def game_of(setup: Setup, cell: Cell) -> tuple[Floats, list[Signal], Design, Plan, GameSection]:
@@ -278,10 +289,11 @@ def _key(audit: Audit, setup: Setup) -> str:
 
 
 def _write(audit: Audit, setup: Setup, flags: Sequence[Flag], rows: Sequence[MergedRow]) -> None:
-    """Write the rows, and last the file that says what they are made from and why."""
+    """Write the rows, the page, and last the file that says what they are made from and why."""
     folder = audit.folder
     folder.write(_name("csv"), to_csv(MergedRow, rows))
     folder.write(_name("parquet"), to_parquet(MergedRow, rows))
+    folder.rewrite_report(render(replace(audit.results, adjudicated=tuple(rows))))
     content = {
         "key": _key(audit, setup),
         "rows": digest_of_file(folder.root / _name("parquet")),

@@ -9,11 +9,14 @@ drawn at random, byte by byte. Releases of language models differ between machin
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import synthleak
+from synthleak.analyses.merged import MergedRow
+from synthleak.audit.adjudicate import played_again
 from synthleak.audit.folder import (
     MANIFEST,
     REPORT,
@@ -22,6 +25,7 @@ from synthleak.audit.folder import (
     RunFolder,
     digest_of_file,
 )
+from synthleak.audit.kept_results import ADJUDICATION, settled
 from synthleak.audit.manifest import ManifestError
 from synthleak.audit.replay import replayed
 from synthleak.audit.resolved_spec import changes
@@ -49,6 +53,7 @@ from synthleak.core.plugins import check_trusted, trusting
 from synthleak.core.store import MemoryStore, StagedStore, Store, damaged_in, name_of
 from synthleak.core.unit import counted
 from synthleak.report.sign_off import signed_hashes
+from synthleak.report.tables import to_csv
 
 _REMADE = ("pool/", "written/", "plan/")
 
@@ -107,6 +112,8 @@ def verify(
     found.append(unless_damaged("releases", partial(_releases, setup)))
     found.append(unless_damaged("evidence", partial(_evidence, setup)))
     found.append(unless_damaged("tables", partial(_tables, setup, folder, manifest)))
+    if (folder.results / f"{ADJUDICATION}.json").is_file():
+        found.append(unless_damaged("adjudication", partial(_adjudication, setup, folder)))
     trust = trust_plugins or trusting.get()
     found += replayed(setup, replay, draw, trust) if replay else []
     return Verification(tuple(found), draw)
@@ -202,7 +209,7 @@ def _releases(setup: Setup) -> Finding:
         kept = setup.store.exists(name_of("text", header.text))
         if kept and len(open_release(setup, header.text)) != header.size:
             fits = False
-        if not fits or header.claim != generator.claim(request):
+        if not fits or not header.claim.agrees(generator.claim(request)):
             differing.append(f"{title_of(cell)}, {item.name}")
     return compared(
         "releases", differing, f"claim and shape are right, {counted(count, 'release')}"
@@ -223,7 +230,8 @@ def _tables(setup: Setup, folder: RunFolder, manifest: dict[str, Any]) -> Findin
     Another version may say the same in other words: then the page and the headline may differ.
     """
     same_version = manifest["synthleak"] == synthleak.__version__
-    made = written(Audit(setup, RunFolder(folder.root / "nowhere")).results)
+    again = Audit(setup, RunFolder(folder.root / "nowhere")).results
+    made = written(replace(again, adjudicated=tuple(settled(setup, folder)[1])))
     files = {n: d for n, d in made.items() if same_version or n.startswith(f"{RESULTS}/")}
     said = f"{RESULTS}/summary.json"
     differing = [
@@ -232,6 +240,19 @@ def _tables(setup: Setup, folder: RunFolder, manifest: dict[str, Any]) -> Findin
         if not _holds(folder.root / name, data, but_words=name == said and not same_version)
     ]
     return compared("tables", differing, f"{len(files)} files made again are the same")
+
+
+def _adjudication(setup: Setup, folder: RunFolder) -> Finding:
+    """Play the merged games again on the stored evidence, and compare their rows."""
+    key, rows = settled(setup, folder)
+    if key is None:
+        why = "damaged, or of earlier results, so nothing shows it: adjudicate again"
+        return Finding("adjudication", UNCHECKED, why)
+    again = played_again(Audit(setup, folder), Remaking(folder.store))
+    name = f"{RESULTS}/{ADJUDICATION}.csv"
+    same = again == rows and _holds(folder.root / name, to_csv(MergedRow, again))
+    said = f"{counted(len(again), 'row')} of merged games made again are the same"
+    return compared("adjudication", [] if same else [name], said)
 
 
 def _holds(path: Place, data: bytes, *, but_words: bool = False) -> bool:

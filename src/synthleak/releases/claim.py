@@ -29,6 +29,7 @@ _GROUP_GRID = 3e-3
 """Grid of a group's privacy loss. It errs upwards, by less than 0.001 in ε = 6, and a finer one
 takes half a minute."""
 _LARGEST = 700.0
+_SAME_SIGMA = 1e-6
 """The exponential of more than this overflows."""
 
 
@@ -92,6 +93,15 @@ class Claim:
     def stated(self) -> bool:
         """Whether it is one (ε, δ) point that somebody states and nobody here accounted for."""
         return self.promises and not self.events
+
+    def agrees(self, other: Claim) -> bool:
+        """Say whether both promise the same: σ is found by a search, which machines round apart."""
+        if len(self.events) != len(other.events):
+            return False
+        pairs = list(zip(self.events, other.events, strict=True))
+        near = all(math.isclose(one.sigma, two.sigma, rel_tol=_SAME_SIGMA) for one, two in pairs)
+        alike = tuple(replace(one, sigma=two.sigma) for one, two in pairs)
+        return near and replace(self, events=alike) == other
 
     def delta_at(self, epsilon: float, adjacency: Adjacency = "add") -> float:
         """Return δ(ε) of the accounted events, or what follows from the stated point."""
