@@ -228,6 +228,22 @@ def test_verify_plays_merged_games_again(screened: Path) -> None:
         path.write_bytes(data)
 
 
+def test_an_extended_audit_shows_no_games_that_settled_its_earlier_results(
+    tmp_path: Path,
+) -> None:
+    spec = uneven(tmp_path)
+    folder = tmp_path / "run"
+    run(parse_spec(spec), folder, runtime=Runtime(workers=2))
+    stage.adjudicate(folder, runtime=Runtime(workers=2))
+    assert open_run(folder).results.adjudicated
+    more = {"name": "more", "rule": "random", "size": 8}
+    extended = parse_spec(spec | {"pool": [*POOLS, more]})
+    run(extended, folder, extend=True, runtime=Runtime(workers=2))
+    assert "Adjudication (" not in (folder / "report.html").read_text(encoding="utf-8")
+    assert not open_run(folder).results.adjudicated
+    assert verify(folder).verified
+
+
 def test_nothing_flagged_leaves_nothing_and_joins_other_audits_in_tables(
     tiny: Callable[..., LoadedSpec], screened: Path, tmp_path: Path
 ) -> None:
