@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import binom, norm
 
 from synthleak.metrics.epsilon.claims import comparison_delta
-from synthleak.releases import claim as claims
-from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim, stated_claim
+from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
+from synthleak.releases.noise import gaussian_sigma
 
 
 def claim(**event: float) -> Claim:
@@ -134,11 +134,3 @@ def test_a_stated_point_grows_by_the_formula_of_group_privacy() -> None:
 def test_claims_of_one_record_are_written_as_before() -> None:
     assert "group" not in claim().to_json()
     assert Claim.from_json(claim().for_group(8).to_json()) == claim().for_group(8)
-
-
-def test_noise_found_elsewhere_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_sigmas", {})
-    claims.learn_sigmas({(3.0, 1e-5, 1, 1.0): 0.25})
-    assert gaussian_sigma(3.0, 1e-5) == 0.25
-    assert gaussian_sigma(1.0, 1e-5) > 1
-    assert set(claims.known_sigmas()) == {(3.0, 1e-5, 1, 1.0), (1.0, 1e-5, 1, 1.0)}

@@ -28,8 +28,8 @@ from synthleak.plan.plan import Plan, RecordSet, designs, draw_all
 from synthleak.pools.persons import Persons, persons_of
 from synthleak.pools.pool import Pool
 from synthleak.pools.selection import PoolOrder, select_all, written_in
-from synthleak.releases.claim import known_sigmas, learn_sigmas
 from synthleak.releases.generator import Generator, owners_of
+from synthleak.releases.noise import known_sigmas, learn_sigmas
 from synthleak.releases.release import Public, Request, public_side
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from synthleak.core.runtime import Resources
-from synthleak.releases.claim import GaussianEvent, gaussian_sigma
+from synthleak.releases.claim import GaussianEvent
 from synthleak.releases.generator import generators
 from synthleak.releases.lm.prompting.prompted import Prompted, timed
 from synthleak.releases.lm.prompting.prompts import (
@@ -32,6 +32,7 @@ from synthleak.releases.lm.prompting.prompts import (
     on_one_line,
     usual_lengths,
 )
+from synthleak.releases.noise import gaussian_sigma
 from synthleak.releases.release import Public, Request, Synthetic
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.releases.claim import GaussianEvent, gaussian_sigma
+from synthleak.releases.claim import GaussianEvent
 from synthleak.releases.generator import PersonAccounting, generators
 from synthleak.releases.lm.generator import LanguageModel
+from synthleak.releases.noise import gaussian_sigma
 from synthleak.releases.release import Request, Synthetic
 
 if TYPE_CHECKING:

@@ -17,10 +17,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from synthleak.releases.claim import GaussianEvent, gaussian_sigma, remaining_sigma
+from synthleak.releases.claim import GaussianEvent
 from synthleak.releases.generator import generators
 from synthleak.releases.lm.prompting.prompted import Prompted
 from synthleak.releases.lm.prompting.prompts import RANDOM, STYLES, check_placeholders
+from synthleak.releases.noise import gaussian_sigma, remaining_sigma
 from synthleak.releases.release import Request, Synthetic
 
 

@@ -28,8 +28,9 @@ from pydantic import Field
 
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.releases.claim import GaussianEvent, gaussian_sigma
+from synthleak.releases.claim import GaussianEvent
 from synthleak.releases.generator import PersonAccounting, generators
+from synthleak.releases.noise import gaussian_sigma
 from synthleak.releases.release import Public, Request, Synthetic
 
 ORDERS = 3
