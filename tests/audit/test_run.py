@@ -27,7 +27,7 @@ from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.evidence.table import Evidence
 from synthleak.plan.plan import Baseline
-from synthleak.releases import claim
+from synthleak.releases import noise
 
 Make = Callable[..., LoadedSpec]
 ONE = Runtime(workers=1)
@@ -82,15 +82,15 @@ def test_one_and_two_workers_leave_identical_files(tiny: Make, whole: Path, tmp_
 def test_workers_are_given_the_noise_of_a_claim(
     tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claim, "_sigmas", {})
+    monkeypatch.setattr(noise, "_sigmas", {})
     setup = set_up(tiny(), MemoryStore())
     account_claims(setup)
-    found = claim.known_sigmas()
+    found = noise.known_sigmas()
     assert [asked[0] for asked in found] == [2.0]
     packed = pickle.dumps(setup)
-    monkeypatch.setattr(claim, "_sigmas", {})
+    monkeypatch.setattr(noise, "_sigmas", {})
     pickle.loads(packed)
-    assert claim.known_sigmas() == found
+    assert noise.known_sigmas() == found
 
 
 @pytest.mark.parametrize("table", ["cells", "records", "views"])
