@@ -6,8 +6,10 @@
 
 An archive holds the tables, pools, plans, claims and measurements: what `tables` and `report` read.
 Evidence is left out (1.2 MB a cell, which no compression makes smaller), so statistics cannot be
-computed again from it, nor cells added: make those in a folder of their own. The corpus must lie
-where the spec says: it is read, and must be the same.
+computed again from it, nor cells added: make those in a folder of their own. Of the ranks of all
+scores, those are kept that `tables` redraws, to compare generators. Which these are depends on what
+is compared: keep all runs of one design with one command. The corpus must lie where the spec says:
+it is read, and must be the same.
 """
 
 from __future__ import annotations
@@ -18,29 +20,34 @@ import lzma
 import sys
 import tarfile
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from slice import packed, restricted, spec_of
 
+from synthleak.analyses.analysis import join_studies
+from synthleak.analyses.cell_data import Signal
+from synthleak.analyses.consistency import signals_read
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.kept_results import results_key
+from synthleak.audit.result import Audit
 from synthleak.audit.run import write_report
 from synthleak.audit.setup import set_up
 from synthleak.audit.status import open_finished
+from synthleak.audit.steps.profiles import profile_key
+from synthleak.core.cell import Cell
 from synthleak.core.errors import Damaged, UserError
 from synthleak.core.spec import load_spec
-from synthleak.core.store import StagedStore
+from synthleak.core.store import StagedStore, name_of
+from synthleak.metrics.records.profile import only_signals
 
 HERE = Path(__file__).parent
 ABOUT, RESULTS, STORE = "about.json", "results/", "store/"
 KINDS = ("pool", "plan", "release", "utility", "attributes", "figures", "profile", "meta")
 """What `tables` and `report` read from the store. Canaries, which begin with words of real records,
 are written again from the seed."""
-RANKS = ".npy"
-"""How files of ranks end, which lie among the profiles and which only analyses read."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -53,18 +60,21 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def keep(args: argparse.Namespace) -> None:
-    """Write an archive of every run, named after its folder."""
-    for run in args.runs:
-        data = lzma.compress(packed(dict(contents(run, args.specs))), preset=9)
+    """Write an archive of every run, named after its folder; the runs are compared as one study."""
+    audits = {run: open_finished(run) for run in args.runs}
+    study = join_studies([(str(run), audit.study) for run, audit in audits.items()])
+    wanted = signals_read(study)
+    for run, audit in audits.items():
+        files = dict(contents(run, audit, args.specs)) | dict(ranks(audit, wanted))
+        data = lzma.compress(packed(files), preset=9)
         args.to.mkdir(parents=True, exist_ok=True)
         path = args.to / f"{run.name}.tar.xz"
         path.write_bytes(data)
         print(f"{path}: {len(data) / 2**20:.2f} MiB")
 
 
-def contents(run: Path, specs: Path) -> Iterator[tuple[str, bytes]]:
+def contents(run: Path, audit: Audit, specs: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an archive: which cells it is of, tables, artefacts."""
-    audit = open_finished(run)
     manifest = audit.folder.manifest() or {}
     if not (specs / f"{spec_of(run)}.toml").is_file():
         raise UserError(f"no spec of that name in {specs}", str(run), "name the run after its spec")
@@ -79,8 +89,17 @@ def contents(run: Path, specs: Path) -> Iterator[tuple[str, bytes]]:
         yield RESULTS + path.name, path.read_bytes()
     store = audit.folder.store
     for name in sorted(name for kind in KINDS for name in store.list(f"{kind}/")):
-        if not (name.startswith("profile/") and name.endswith(RANKS)):
+        if Path(name).suffix != Path(name_of("ranks", "")).suffix:
             yield STORE + name, store.get(name)
+
+
+def ranks(audit: Audit, wanted: Mapping[Cell, Sequence[Signal]]) -> Iterator[tuple[str, bytes]]:
+    """Yield the ranks of the signals wanted, of the cells whose ranks are there."""
+    for data in audit.study.cell_data:
+        name = name_of("ranks", profile_key(audit.setup, data.cell))
+        if data.cell in wanted and audit.folder.store.exists(name):
+            places = [data.signals.index(signal) for signal in wanted[data.cell]]
+            yield STORE + name, only_signals(audit.folder.store.get(name), places)
 
 
 def restore(args: argparse.Namespace) -> None:

@@ -183,7 +183,9 @@ def test_equivalent_proxies_form_a_group() -> None:
     cell_data, _ = GROUND.cell("odd", nothing)
     twin = cell_data.scores().copy()
     twin[:, :, 1] = twin[:, :, 0]
-    study = Study((), (), cell_data=(replace(cell_data, load_scores=lambda: twin),))
+    study = Study(
+        (), (), cell_data=(replace(cell_data, load_scores=lambda places: twin[:, :, places]),)
+    )
     groups = {(row.scenario, row.proxy): row for row in proxy_groups(study)}
     assert groups["S1", "containment_max"].group == groups["S1", "jaccard_max"].group
     assert groups["S1", "containment_max"].size == 2

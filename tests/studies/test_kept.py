@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -11,8 +12,11 @@ import pytest
 from support.command_line import synthleak
 from support.scripts import SMALL_STUDY, script
 from synthleak import open_run, run
+from synthleak.analyses.analysis import analyses
+from synthleak.analyses.consistency import signals_read
 from synthleak.audit.run import write_report
 from synthleak.audit.status import open_finished, status
+from synthleak.core.errors import Damaged
 from synthleak.core.runtime import Runtime
 
 
@@ -93,21 +97,66 @@ def test_canaries_are_kept_without_their_words(tmp_path: Path) -> None:
     assert open_finished(again).cells == open_finished(made).cells
 
 
-def test_tables_and_figures_join_kept_runs(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where runs of two generators lie, and the specs of both."""
+    folder = tmp_path_factory.mktemp("two")
     longer = SMALL_STUDY.replace("instances = 6", "instances = 16")
+    longer = longer.replace('["bigram_logprob"]', '["bigram_logprob", "cos"]')
     for kind in ("ngram", "echo"):
-        spec = tmp_path / f"{kind}.toml"
+        spec = folder / f"{kind}.toml"
         spec.write_text(longer.replace('"ngram"', f'"{kind}"').replace("[inf, 2]", "[inf]"))
-        run(spec, tmp_path / kind, runtime=Runtime(workers=1))
-    do("--specs", tmp_path, "keep", tmp_path / "ngram", "--to", tmp_path)
-    do("--specs", tmp_path, "restore", tmp_path / "ngram.tar.xz", "--run", tmp_path / "again")
-    folders = [tmp_path / "again", tmp_path / "echo"]
-    shown = synthleak("tables", *folders, cwd=tmp_path)
-    assert shown.returncode == 0 and "## main" in shown.stdout
-    said = [line for line in shown.stderr.splitlines() if line.startswith("cross_generator")]
-    assert len(said) == 1 and "needs evidence/" in said[0] and "run the audit again" in said[0]
+        run(spec, folder / kind, runtime=Runtime(workers=1))
+    synthleak("analyse", folder / "ngram", "--only", "meta", cwd=folder)
+    return folder
+
+
+def restored(folder: Path, kept: Path, *kinds: str) -> list[Path]:
+    for kind in kinds:
+        archive, again = kept / f"{kind}.tar.xz", kept / "again" / kind
+        do("--specs", folder, "restore", archive, "--run", again)
+    return [kept / "again" / kind for kind in kinds]
+
+
+def test_all_tables_of_joined_runs_are_made_again_from_their_archives(
+    two: Path, tmp_path: Path
+) -> None:
+    kinds = ("ngram", "echo")
+    first = synthleak("tables", *(two / kind for kind in kinds), cwd=two)
+    assert "## cross generator" in first.stdout and "## meta" in first.stdout
+    do("--specs", two, "keep", *(two / kind for kind in kinds), "--to", tmp_path)
+    folders = restored(two, tmp_path, *kinds)
+    second = synthleak("tables", *folders, cwd=tmp_path)
+    assert (second.returncode, second.stdout) == (0, first.stdout)
     drawn = synthleak("figures", *folders, "--only", "budgets", cwd=tmp_path)
     assert drawn.returncode == 0 and (folders[0] / "figures/budgets.svg").is_file()
+
+
+def test_ranks_that_were_left_out_are_never_read(two: Path, tmp_path: Path) -> None:
+    """An archive has the ranks of few proxies. An analysis of all of them says what it needs."""
+    do("--specs", two, "keep", two / "echo", "--to", tmp_path)
+    (echo,) = restored(two, tmp_path, "echo")
+    study = open_finished(echo).study
+    cell = study.cell_data[0]
+    kept = signals_read(study)[cell.cell]
+    assert 1 <= len(kept) <= len(cell.scenarios) < len(cell.signals)
+    assert (cell.scores(kept) == open_finished(two / "echo").study.cell_data[0].scores(kept)).all()
+    with pytest.raises(Damaged):
+        cell.scores()
+    said = analyses.get("proxy_correlations").plugin.outcome_if_kept(study).unavailable
+    assert said is not None and "needs evidence/" in said and "run the audit again" in said
+
+
+def test_runs_of_two_designs_are_kept_apart(
+    two: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their cells have the same names: they are no single study."""
+    other = tmp_path / "ngram+b"
+    shutil.copytree(two / "ngram", other)
+    with pytest.raises(SystemExit) as ended:
+        do("--specs", two, "keep", two / "ngram", other, "--to", tmp_path / "kept")
+    assert ended.value.code == 2 and "is also in" in capsys.readouterr().err
+    assert not (tmp_path / "kept").exists()
 
 
 def test_an_archive_of_another_corpus_is_refused(

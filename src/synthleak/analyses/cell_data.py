@@ -7,7 +7,7 @@ an analysis computes little.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -89,7 +89,7 @@ class CellData:
     signals: tuple[Signal, ...]
     measurements: CellMeasurements
     profile: Profile
-    load_scores: Callable[[], Floats] = field(compare=False, repr=False)
+    load_scores: Callable[[Sequence[int]], Floats] = field(compare=False, repr=False)
     meta: tuple[MetaMeasurements, ...] | None = None
 
     @property
@@ -102,9 +102,13 @@ class CellData:
         """The scenarios, in the order of the measurements' rows."""
         return tuple(dict.fromkeys(signal.scenario for signal in self.signals))
 
-    def scores(self) -> Floats:
-        """Load the normal scores of ranks within the cell, as `[set, target, signal]`."""
-        return self.load_scores()
+    def scores(self, signals: Sequence[Signal] | None = None) -> Floats:
+        """Load the normal scores of ranks within the cell, as `[set, target, signal]`.
+
+        Ask for the signals that are read and no others: a small archive may hold only those.
+        """
+        wanted = self.signals if signals is None else signals
+        return self.load_scores([self.signals.index(signal) for signal in wanted])
 
     def place(self, scenario: str, proxy: str) -> int | None:
         """Return the column of a signal; None if this cell does not have it."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from synthleak.analyses.analysis import Study, Unavailable, analysis
 from synthleak.analyses.cell_data import CANARY, UNION, CellData, Signal
 from synthleak.analyses.chosen import TOO_FEW, Group, by_pool, groups_of
+from synthleak.core.cell import Cell
 from synthleak.core.seeds import stream
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import assignment_of, redraw_assignments
@@ -66,7 +67,7 @@ class ConsistencyRow:
 )
 def consistency(study: Study) -> Sequence[ConsistencyRow]:
     """Whether the same records leak under another generator, budget or scenario."""
-    groups = [group for group in groups_of(study) if group.pool.rule not in (UNION, CANARY)]
+    groups = _compared_groups(study)
     rows = [row for same in by_pool(groups) for row in _pool(same)]
     if not rows:
         raise Unavailable(_missing(groups))
@@ -76,6 +77,20 @@ def consistency(study: Study) -> Sequence[ConsistencyRow]:
         adjusted = holm([row.p_value for row in some])
         tested += [replace(row, p_holm=p) for row, p in zip(some, adjusted, strict=True)]
     return tested
+
+
+def signals_read(study: Study) -> dict[Cell, list[Signal]]:
+    """Return which signals of each cell `consistency` reads: an archive may keep only these."""
+    return {
+        cell.cell: comparison.signals
+        for same in by_pool(_compared_groups(study))
+        for comparison in _comparisons(same)
+        for cell in comparison.group.cells
+    }
+
+
+def _compared_groups(study: Study) -> list[Group]:
+    return [group for group in groups_of(study) if group.pool.rule not in (UNION, CANARY)]
 
 
 def _missing(groups: Sequence[Group]) -> str:
@@ -119,38 +134,66 @@ def _setting(name: str, v: Floats) -> _Setting:
     return _Setting(name, units, top & known, records)
 
 
-def _pool(groups: Sequence[Group]) -> Iterator[ConsistencyRow]:
-    """Yield the comparisons within one pool: all its cells share a plan, and so the redraws."""
-    first = groups[0].cells[0]
-    if np.isfinite(first.profile.v[0]).sum() < FEWEST:
-        return
+@dataclass(frozen=True)
+class _Comparison:
+    """A group and the signal that it chose; `same_proxy` are those of its proxy in all scenarios.
+
+    `signals` are all whose scores are read: these, and the ones that groups before it chose.
+    """
+
+    group: Group
+    chosen: Signal
+    same_proxy: list[Signal]
+    signals: list[Signal]
+
+
+def _comparisons(groups: Sequence[Group]) -> list[_Comparison]:
+    """Return what is compared within one pool; nothing if it is too small or stands alone."""
+    if np.isfinite(groups[0].cells[0].profile.v[0]).sum() < FEWEST:
+        return []
     chosen = [(group, signal) for group in groups if (signal := group.choose()) is not None]
     chosen.sort(key=lambda pair: pair[0].cells[0].generator_kind != FIRST_KIND)
-    by_scenario = {
-        group.generator: [s for s in group.cells[0].signals if s.proxy == signal.proxy]
-        for group, signal in chosen
-    }
-    if len(chosen) < 2 and all(len(signals) < 2 for signals in by_scenario.values()):
+    found: list[_Comparison] = []
+    earlier: list[Signal] = []
+    for group, signal in chosen:
+        same = [s for s in group.cells[0].signals if s.proxy == signal.proxy]
+        found.append(_Comparison(group, signal, same, list(dict.fromkeys([*same, *earlier]))))
+        earlier.append(signal)
+    alone = len(found) < 2 and all(len(item.same_proxy) < 2 for item in found)
+    return [] if alone else found
+
+
+def _pool(groups: Sequence[Group]) -> Iterator[ConsistencyRow]:
+    """Yield the comparisons within one pool: all its cells share a plan, and so the redraws."""
+    compared = _comparisons(groups)
+    if not compared:
         return
-    sides = _assignments(first)
-    scores = {cell.cell: cell.scores() for group in groups for cell in group.cells}
+    sides = _assignments(groups[0].cells[0])
+    scores = {
+        (cell.cell, signal): table
+        for item in compared
+        for cell in item.group.cells
+        for signal, table in zip(
+            item.signals, np.moveaxis(cell.scores(item.signals), 2, 0), strict=True
+        )
+    }
 
     def setting(name: str, cells: Sequence[CellData], signal: Signal) -> _Setting:
-        place = cells[0].signals.index(signal)
-        mean = np.mean([scores[cell.cell][:, :, place] for cell in cells], axis=0)
+        mean = np.mean([scores[cell.cell, signal] for cell in cells], axis=0)
         v = redrawn(mean, sides[:1])
         # The leak is subtracted first: in a redraw it would count as noise.
         without_leak = mean - np.nan_to_num(v) * sides[0].joined
         return _setting(name, np.concatenate([v, redrawn(without_leak, sides[1:])]))
 
-    for (one, signal), (other, _) in combinations(chosen, 2):
-        pair = [setting(group.generator, group.cells, signal) for group in (one, other)]
-        yield _row("generators", one, signal, *pair)
-    for group, signal in chosen:
+    for one, other in combinations(compared, 2):
+        pair = [setting(i.group.generator, i.group.cells, one.chosen) for i in (one, other)]
+        yield _row("generators", one.group, one.chosen, *pair)
+    for item in compared:
+        group, signal = item.group, item.chosen
         budgets = [setting(f"{cell.epsilon:g}", [cell], signal) for cell in group.cells]
         for a, b in combinations(budgets, 2):
             yield _row("budgets", group, signal, a, b)
-        scenarios = [setting(s.scenario, group.cells, s) for s in by_scenario[group.generator]]
+        scenarios = [setting(s.scenario, group.cells, s) for s in item.same_proxy]
         for a, b in combinations(scenarios, 2):
             yield _row("scenarios", group, signal, a, b)
 

@@ -123,7 +123,7 @@ class Ground:
                 spreads=False,
             ),
             profile=made,
-            load_scores=lambda: unpack_scores(packed, self.records),
+            load_scores=lambda places: unpack_scores(packed, self.records, places),
         )
         return cell_data, scores
 

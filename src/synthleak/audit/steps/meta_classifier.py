@@ -25,8 +25,8 @@ def _key(setup: Setup, cell: Cell) -> str:
 def _fuse(setup: Setup, cell: Cell) -> tuple[MetaMeasurements, ...]:
     plan = setup.plans[cell.pool]
     PROFILE.get(setup, cell)
-    scores = normal_scores_of(setup, cell)
-    each = scores.shape[2] // len(plan.baselines)
+    each = len(setup.proxies)
+    scores = normal_scores_of(setup, cell, range(each * len(plan.baselines)))
     return tuple(
         fuse(
             baseline.scenario,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from synthleak.analyses.cell_data import AttributeRow
@@ -78,17 +78,21 @@ def discard_profiles(store: Store, damaged: Iterable[str]) -> None:
             store.discard(name_of("profile", Path(name).stem))
 
 
-def normal_scores_of(setup: Setup, cell: Cell) -> Floats:
-    """Return the normal scores `[set, target, signal]` of a cell whose profile is in the store."""
+def normal_scores_of(setup: Setup, cell: Cell, places: Sequence[int]) -> Floats:
+    """Return the normal scores `[set, target, place]` of a cell whose profile is in the store.
+
+    `places` are those of the signals that are wanted. If their ranks are gone, or were left out of
+    an archive, they are made again from the evidence.
+    """
     targets = len(setup.plans[cell.pool].targets)
     key = profile_key(setup, cell)
     try:
-        return fetch(setup.store, "ranks", key, lambda data: unpack_scores(data, targets))
+        return fetch(setup.store, "ranks", key, lambda data: unpack_scores(data, targets, places))
     except Damaged as error:
         _, ranks = _profile_and_ranks(setup, cell)  # needs the evidence, which may be gone too
         discard(setup.store, error.name)
         setup.store.put(error.name, ranks)
-        return unpack_scores(ranks, targets)
+        return unpack_scores(ranks, targets, places)
 
 
 def _attributes_key(setup: Setup, pool: str) -> str:

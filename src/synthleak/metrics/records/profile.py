@@ -85,9 +85,24 @@ def pack_ranks(ranks: Ranks) -> bytes:
     return buffer.getvalue()
 
 
-def unpack_scores(data: bytes, targets: int) -> Floats:
-    """Return the normal scores `[set, target, signal]` of ranks written by `pack_ranks`."""
-    doubled = np.load(io.BytesIO(data), allow_pickle=False).astype(np.float64)
+def only_signals(data: bytes, places: Sequence[int]) -> bytes:
+    """Return ranks written by `pack_ranks` with those of other signals left out, as zeros."""
+    doubled = np.load(io.BytesIO(data), allow_pickle=False)
+    kept = np.zeros_like(doubled)
+    kept[list(places)] = doubled[list(places)]
+    buffer = io.BytesIO()
+    np.save(buffer, kept)
+    return buffer.getvalue()
+
+
+def unpack_scores(data: bytes, targets: int, places: Sequence[int]) -> Floats:
+    """Return the normal scores `[set, target, place]` of ranks written by `pack_ranks`.
+
+    Signals that were left out cannot be asked for: their scores would be minus infinity.
+    """
+    doubled = np.load(io.BytesIO(data), allow_pickle=False)[list(places)].astype(np.float64)
+    if not doubled.all():  # no rank is 0: `high` counts the score itself
+        raise ValueError("the ranks of some signals were left out")
     return _in_table(doubled, targets)
 
 
