@@ -81,7 +81,7 @@ def partner(run: Path, others: Sequence[Path]) -> Path:
 def both(first: Path, second: Path) -> Iterator[Row]:
     """Yield the rows of the cells that two runs share."""
     one, two = open_finished(first), open_finished(second)
-    if [pool.records for pool in one.study.pools] != [pool.records for pool in two.study.pools]:
+    if not set(two.study.pools) <= set(one.study.pools):
         raise UserError(f"the pools differ from those of {first}", str(second))
     again = {(Cell.of(row), row.scenario): row for row in two.study.cells}
     data = {side.cell: side for side in two.study.cell_data}
