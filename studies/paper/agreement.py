@@ -5,10 +5,10 @@
 Runs are compared in the order given. Pools and coins must be the same; cells are matched by pool
 and ε. A row per cell, attacker and proxy (the best of the first run, then that of the second): the
 best AUC, p-value and verdict of the cell in each, how many releases are the same, and ρ of V(x) of
-the same records between the two. `reliability_…` says how far V agrees with itself within each,
-between halves of its releases; it is empty where a record is in too few. Noise that both share,
-such as coins, makes V agree too. `rho_given_length` is what is left of ρ once the length of the
-records is accounted for: short records may leak more in both.
+the same records between the two. `reliability_…` says how far V would agree with itself in another
+audit (docs/method.md §10.1); it is empty where a record is in too few releases. Noise that both
+share, such as coins, makes V agree too. `rho_given_length` is what is left of ρ once the length of
+the records is accounted for: short records may leak more in both.
 """
 
 from __future__ import annotations
