@@ -2,13 +2,13 @@
 
     agreement.py --first runs/A runs/B --second again/A again/B --to twice.csv
 
-Runs are compared in the order given. Pools and coins must be the same; cells are matched by pool
-and ε. A row per cell, attacker and proxy (the best of the first run, then that of the second): the
-best AUC, p-value and verdict of the cell in each, how many releases are the same, and ρ of V(x) of
-the same records between the two. `reliability_…` says how far V would agree with itself in another
-audit (docs/method.md §10.1); it is empty where a record is in too few releases. Noise that both
-share, such as coins, makes V agree too. `rho_given_length` is what is left of ρ once the length of
-the records is accounted for: short records may leak more in both.
+Runs are compared in the order given. Each must have one generator, and both the same pools, coins
+and proxies; cells are matched by pool and ε. There are three rows per cell and attacker, by whose
+best proxy V(x) is taken: that of the `first` run for both, that of the `second` for both, or each
+run's `own`. `rho` is Spearman's ρ of V of the same records. `rho_given_length` is what is left of
+it once the length of the records is accounted for. `reliability_…` says how far V would agree with
+itself in another audit (docs/method.md §10.1); it is empty where a record is in too few releases.
+Noise that both runs share, such as coins, may make V agree too. AUC is the best of each run.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from synthleak.audit.status import open_finished
 from synthleak.audit.steps.releases import header_of, wanted_sets
 from synthleak.core.errors import UserError
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.records.vulnerability import FEWEST
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,9 @@ class Row:
     verdict_second: str
     releases: int
     same_releases: int
-    best_of: str
-    proxy: str
+    by: str
+    proxy_first: str
+    proxy_second: str
     records: int
     rho: float | None
     rho_given_length: float | None
@@ -82,51 +85,68 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"{given.to}: {len(rows)} rows")
 
 
-def compared(first: Path, second: Path) -> Iterator[Row]:
-    """Yield the rows of the cells that two runs share."""
+def compared(first: Path, second: Path) -> list[Row]:
+    """Return the rows of the cells that two runs share."""
     audits = (open_finished(first), open_finished(second))
+    for path, audit in zip((first, second), audits, strict=True):
+        if len({cell.cell.generator for cell in audit.study.cell_data}) > 1:
+            raise UserError("the run has several generators", str(path), "compare runs of one each")
     cells = [{(c.cell.pool, c.epsilon): c for c in audit.study.cell_data} for audit in audits]
-    best = [{(r.pool, r.epsilon, r.scenario): r for r in audit.study.cells} for audit in audits]
+    shared = [key for key in cells[0] if key in cells[1]]
+    if not shared:
+        raise UserError(f"no cell has a pool and an ε of {first}", str(second))
     lengths = {(a.pool, a.record): a.length for a in audits[0].study.attributes}
-    for key in [key for key in cells[0] if key in cells[1]]:
+    best = [{(r.pool, r.epsilon, r.scenario): r for r in audit.study.cells} for audit in audits]
+    rows: list[Row] = []
+    for key in shared:
         one, two = (side[key] for side in cells)
         if (one.pool, one.plan.fingerprint) != (two.pool, two.plan.fingerprint):
             raise UserError(
                 f"the pool {key[0]!r} has other records or coins than in {first}", str(second)
             )
+        if one.signals != two.signals:
+            raise UserError(f"the run has other proxies than {first}", str(second))
         length = np.array([lengths[key[0], record] for record in one.pool.records])
         made, same = releases(audits, (one, two))
         for scenario in one.scenarios:
-            rows = tuple(side[*key, scenario] for side in best)
-            for name, row in zip(("first", "second"), rows, strict=True):
-                yield Row(
+            top = [side[*key, scenario] for side in best]
+            choices = {"first": (top[0], top[0]), "second": (top[1], top[1]), "own": tuple(top)}
+            rows += [
+                Row(
                     first=first.name,
                     second=second.name,
                     pool=key[0],
                     epsilon=key[1],
                     scenario=scenario,
-                    auc_first=rows[0].auc,
-                    auc_second=rows[1].auc,
-                    p_first=rows[0].p_cell,
-                    p_second=rows[1].p_cell,
-                    verdict_first=rows[0].verdict,
-                    verdict_second=rows[1].verdict,
+                    auc_first=top[0].auc,
+                    auc_second=top[1].auc,
+                    p_first=top[0].p_cell,
+                    p_second=top[1].p_cell,
+                    verdict_first=top[0].verdict,
+                    verdict_second=top[1].verdict,
                     releases=made,
                     same_releases=same,
-                    best_of=name,
-                    **agreement((one, two), row, length),
+                    by=name,
+                    **agreement((one, two), (chosen[0], chosen[1]), length),
                 )
+                for name, chosen in choices.items()
+            ]
+    return rows
 
 
-def agreement(cells: tuple[CellData, CellData], best: CellRow, length: Floats) -> dict[str, object]:
-    """Return how far V by one proxy agrees between two cells, and within each."""
-    places = [cell.place(best.scenario, best.proxy) for cell in cells]
-    v = [cell.profile.v[place] for cell, place in zip(cells, places, strict=True)]
-    within = [
-        float(cell.profile.reliability[place]) for cell, place in zip(cells, places, strict=True)
+def agreement(
+    cells: tuple[CellData, CellData], chosen: tuple[CellRow, CellRow], length: Floats
+) -> dict[str, Any]:
+    """Return how far V agrees between two cells, each by a proxy of its own, and within each."""
+    sides = [
+        (cell.profile, cell.place(row.scenario, row.proxy))
+        for cell, row in zip(cells, chosen, strict=True)
     ]
+    v = [profile.v[place] for profile, place in sides]
+    within = [float(profile.reliability[place]) for profile, place in sides]
     return {
-        "proxy": best.proxy,
+        "proxy_first": chosen[0].proxy,
+        "proxy_second": chosen[1].proxy,
         "records": int(np.isfinite(v).all(axis=0).sum()),
         "rho": correlation(*v),
         "rho_given_length": correlation(*v, length),
@@ -136,23 +156,23 @@ def agreement(cells: tuple[CellData, CellData], best: CellRow, length: Floats) -
 
 
 def correlation(one: Floats, two: Floats, given: Floats | None = None) -> float | None:
-    """Return Spearman's ρ over the records that qualify; None where either does not vary.
+    """Return Spearman's ρ over the records that qualify.
 
-    With `given`, ρ of what is left of both ranks after a straight line in the ranks of that.
+    With `given`, ρ of what is left of both ranks after a straight line in the ranks of that. None
+    if too few records qualify, or if either side does not vary.
     """
     from scipy.stats import rankdata
 
     known = np.isfinite(one) & np.isfinite(two)
-    if known.sum() < 4:
+    if known.sum() < FEWEST:
         return None
     ranks = [rankdata(side[known]) for side in (one, two)]
-    lines = (
-        [np.ones(known.sum())] if given is None else [np.ones(known.sum()), rankdata(given[known])]
-    )
-    line = np.column_stack(lines)
+    line = np.ones((known.sum(), 1))
+    if given is not None:
+        line = np.column_stack([line, rankdata(given[known])])
     left = [side - line @ np.linalg.lstsq(line, side, rcond=None)[0] for side in ranks]
-    lengths = [float(np.linalg.norm(side)) for side in left]
-    return float(left[0] @ left[1] / (lengths[0] * lengths[1])) if min(lengths) > 1e-9 else None
+    norms = [float(np.linalg.norm(side)) for side in left]
+    return float(left[0] @ left[1] / (norms[0] * norms[1])) if min(norms) > 1e-9 else None
 
 
 def releases(audits: tuple[Audit, Audit], cells: tuple[CellData, CellData]) -> tuple[int, int]:

@@ -8,8 +8,9 @@ An archive holds the tables, pools, plans, claims and measurements: what `tables
 Evidence is left out (1.2 MB a cell, which no compression makes smaller), so statistics cannot be
 computed again from it, nor cells added: make those in a folder of their own. Of the ranks of all
 scores, those are kept that `tables` redraws, to compare generators. Which these are depends on what
-is compared: keep all runs of one design with one command. The corpus must lie where the spec says:
-it is read, and must be the same.
+is compared: keep all runs of one design with one command. (A pool of the rule `union` would need
+all of its ranks; the study has none.) The corpus must lie where the spec says: it is read, and must
+be the same.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def contents(run: Path, audit: Audit, specs: Path) -> Iterator[tuple[str, bytes]
         yield RESULTS + path.name, path.read_bytes()
     store = audit.folder.store
     for name in sorted(name for kind in KINDS for name in store.list(f"{kind}/")):
-        if Path(name).suffix != Path(name_of("ranks", "")).suffix:
+        if name != name_of("ranks", Path(name).stem):
             yield STORE + name, store.get(name)
 
 

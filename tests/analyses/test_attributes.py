@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,11 +22,12 @@ from synthleak.analyses.attributes import (
     matrices,
 )
 from synthleak.analyses.attributes_combined import attributes_combined
-from synthleak.analyses.cell_data import ATTRIBUTES
+from synthleak.analyses.cell_data import ATTRIBUTES, CellData
 from synthleak.analyses.chosen import RULES, TOO_FEW, groups_of
-from synthleak.analyses.consistency import consistency
+from synthleak.analyses.consistency import consistency, signals_read
 from synthleak.analyses.record_attributes import nearest_cosine, rare_bigram_density
 from synthleak.analyses.selection_rules import selection_rules
+from synthleak.evidence.observation import Floats
 
 GROUND = Ground(instances=30, records=16)
 LENGTHS = np.arange(16.0)
@@ -183,6 +185,35 @@ def test_same_leaking_records_are_consistent_across_settings() -> None:
     assert between.p_holm is not None and between.p_holm <= 0.05
     for row in rows:
         assert row.p_holm is not None and row.p_holm <= 0.05
+
+
+def test_budgets_of_one_generator_and_scenario_are_compared() -> None:
+    made = Planted(Ground(instances=40, records=16, scenarios=("S1",)))
+    for epsilon in (math.inf, 1.0):
+        made.add("odd", raised(3.0, range(5)), epsilon=epsilon)
+    (row,) = consistency(made.study())
+    assert (row.across, row.one, row.other) == ("budgets", "inf", "1")
+
+
+def test_consistency_reads_no_other_scores_than_it_names() -> None:
+    made = Planted(GROUND).add("odd", growing(1.0), generator="api")
+    made.add("odd", growing(1.0), generator="dpsgd")
+    study = made.study()
+    wanted = signals_read(study)
+
+    def loading(cell: CellData) -> CellData:
+        own = {cell.signals.index(signal) for signal in wanted[cell.cell]}
+        read = cell.load_scores
+
+        def load(places: Sequence[int]) -> Floats:
+            assert set(places) <= own
+            return read(places)
+
+        return replace(cell, load_scores=load)
+
+    narrow = replace(study, cell_data=tuple(loading(cell) for cell in study.cell_data))
+    assert consistency(narrow) == consistency(study)
+    assert all(len(wanted[cell.cell]) < len(cell.signals) for cell in study.cell_data)
 
 
 def test_consistency_uses_the_first_generators_proxy() -> None:

@@ -39,7 +39,7 @@ def test_a_copy_is_the_same_in_every_column(first: Path, tmp_path: Path) -> None
     to = tmp_path / "out/twice.csv"
     agreement("--first", first, "--second", tmp_path / "small", "--to", to)
     rows = rows_of(to)
-    assert len(rows) == 2 * 2 * 3 * 2 and {row["best_of"] for row in rows} == {"first", "second"}
+    assert len(rows) == 2 * 2 * 3 * 3 and {row["by"] for row in rows} == {"first", "second", "own"}
     for row in rows:
         for column in ("auc", "p", "verdict", "reliability"):
             assert row[f"{column}_first"] == row[f"{column}_second"]
@@ -61,18 +61,25 @@ def test_two_generators_are_compared_by_the_proxies_of_both(tmp_path: Path) -> N
     assert {(row["first"], row["second"]) for row in rows} == {("ngram", "echo")}
     assert {row["same_releases"] for row in rows} == {"0"}
     one, two = (open_finished(tmp_path / kind).study for kind in ("ngram", "echo"))
-    row = next(row for row in rows if row["best_of"] == "second" and row["rho"])
-    cell = next(r for r in two.cells if (r.pool, r.scenario) == (row["pool"], row["scenario"]))
-    assert row["proxy"] == cell.proxy and float(row["auc_second"]) == cell.auc
-    v = []
-    for study in (one, two):
-        data = next(d for d in study.cell_data if d.pool.name == row["pool"])
-        place = data.place(row["scenario"], row["proxy"])
-        assert place is not None
-        v.append(data.profile.v[place])
-        name = "first" if study is one else "second"
-        assert float(row[f"reliability_{name}"]) == data.profile.reliability[place]
-    assert float(row["rho"]) == pytest.approx(spearmanr(*v).statistic)
+    for row in rows:
+        best = [
+            next(
+                r.proxy
+                for r in study.cells
+                if (r.pool, r.scenario) == (row["pool"], row["scenario"])
+            )
+            for study in (one, two)
+        ]
+        wanted = {"first": best[:1] * 2, "second": best[1:] * 2, "own": best}[row["by"]]
+        assert [row["proxy_first"], row["proxy_second"]] == wanted
+        v = []
+        for study, name, proxy in zip((one, two), ("first", "second"), wanted, strict=True):
+            data = next(d for d in study.cell_data if d.pool.name == row["pool"])
+            place = data.place(row["scenario"], proxy)
+            assert place is not None
+            v.append(data.profile.v[place])
+            assert float(row[f"reliability_{name}"]) == data.profile.reliability[place]
+        assert float(row["rho"]) == pytest.approx(spearmanr(*v).statistic)
 
 
 def test_only_cells_of_both_runs_are_compared(first: Path, tmp_path: Path) -> None:
@@ -84,17 +91,36 @@ def test_only_cells_of_both_runs_are_compared(first: Path, tmp_path: Path) -> No
     assert {row["epsilon"] for row in rows_of(tmp_path / "twice.csv")} == {"2.0"}
 
 
-def test_other_pools_are_refused(
-    first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("seed = 3", "seed = 4", "other records or coins"),
+        ("[inf, 2]", "[8]", "no cell has a pool and an ε"),
+        ('["bigram_logprob"]', '["cos"]', "other proxies"),
+        ("[evidence]", '[[generator]]\nkind = "echo"\n[evidence]', "several generators"),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_refused(
+    old: str,
+    new: str,
+    why: str,
+    first: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     spec = tmp_path / "small.toml"
-    spec.write_text(SMALL_STUDY.replace("seed = 3", "seed = 4"), encoding="utf-8")
+    spec.write_text(SMALL_STUDY.replace(old, new), encoding="utf-8")
     run(spec, tmp_path / "small", runtime=Runtime(workers=1))
-    for seconds, why in (((tmp_path / "small",), "other records"), ((first, first), "2 second")):
-        with pytest.raises(SystemExit) as ended:
-            agreement("--first", first, "--second", *seconds, "--to", tmp_path / "twice.csv")
-        assert ended.value.code == 2 and why in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        agreement("--first", first, "--second", tmp_path / "small", "--to", tmp_path / "twice.csv")
+    assert ended.value.code == 2 and why in capsys.readouterr().err
     assert not (tmp_path / "twice.csv").exists()
+
+
+def test_every_run_needs_a_partner(first: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        agreement("--first", first, "--second", first, first, "--to", "twice.csv")
+    assert ended.value.code == 2 and "1 first runs, 2 second" in capsys.readouterr().err
 
 
 def test_correlation_is_of_the_records_that_both_know() -> None:

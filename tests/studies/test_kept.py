@@ -91,6 +91,8 @@ def test_canaries_are_kept_without_their_words(tmp_path: Path) -> None:
     run(spec, made, runtime=Runtime(workers=1))
     do("--specs", tmp_path, "keep", made, "--to", tmp_path)
     data = lzma.decompress((tmp_path / "canaries.tar.xz").read_bytes())
+    with tarfile.open(tmp_path / "canaries.tar.xz") as file:
+        assert not [name for name in file.getnames() if name.endswith(".npy")]  # all their ranks
     texts = [record.text for record in open_run(made).setup.corpus.written]
     assert len(texts) == 8 and not any(text.encode() in data for text in texts)
     do("--specs", tmp_path, "restore", tmp_path / "canaries.tar.xz", "--run", again)
@@ -147,10 +149,10 @@ def test_ranks_that_were_left_out_are_never_read(two: Path, tmp_path: Path) -> N
     assert said is not None and "needs evidence/" in said and "run the audit again" in said
 
 
-def test_runs_of_two_designs_are_kept_apart(
+def test_runs_that_hold_the_same_cell_are_kept_apart(
     two: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Their cells have the same names: they are no single study."""
+    """They are no single study; runs of `lone` and of `cohort` are such."""
     other = tmp_path / "ngram+b"
     shutil.copytree(two / "ngram", other)
     with pytest.raises(SystemExit) as ended:

@@ -159,7 +159,9 @@ def _comparisons(groups: Sequence[Group]) -> list[_Comparison]:
         same = [s for s in group.cells[0].signals if s.proxy == signal.proxy]
         found.append(_Comparison(group, signal, same, list(dict.fromkeys([*same, *earlier]))))
         earlier.append(signal)
-    alone = len(found) < 2 and all(len(item.same_proxy) < 2 for item in found)
+    alone = len(found) < 2 and all(
+        len(item.same_proxy) < 2 and len(item.group.cells) < 2 for item in found
+    )
     return [] if alone else found
 
 
