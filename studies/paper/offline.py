@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -95,8 +96,12 @@ def install(args: argparse.Namespace) -> None:
     args.to.mkdir(parents=True, exist_ok=True)
     sys.path = [place for place in sys.path if Path(place) != args.to]
     found = {path.name.partition("-")[0].lower(): path for path in args.carried.glob("wheels/*")}
-    for group in TOGETHER if found else ():
-        wheels = [found[name.replace("-", "_").lower()] for name in group]
+    groups = [[name.replace("-", "_").lower() for name in group] for group in TOGETHER]
+    missing = [name for group in groups for name in group if found and name not in found]
+    if missing:
+        sys.exit(f"offline.py: {args.carried}: {missing[0]} is not among the wheels; collect again")
+    for group in groups if found else ():
+        wheels = [found[name] for name in group]
         if all(is_there(wheel) for wheel in wheels):
             continue
         for wheel in wheels:
@@ -154,7 +159,7 @@ def home(package: str) -> Path:
     return Path(next(iter(found.submodule_search_locations)))
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -168,7 +173,7 @@ def main() -> None:
     there.set_defaults(step=install)
     there.add_argument("carried", type=Path)
     there.add_argument("--to", type=Path, required=True)
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     args.step(args)
 
 
