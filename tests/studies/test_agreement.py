@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from support.scripts import SMALL_STUDY, script
 from synthleak import run
 from synthleak.audit.status import open_finished
 from synthleak.core.runtime import Runtime
+from synthleak.evidence.observation import Floats
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +34,12 @@ def agreement(*words: object) -> None:
 def rows_of(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def given(one: Floats, two: Floats, other: Floats) -> float:
+    """Return the partial rank correlation by its formula."""
+    r = [float(spearmanr(*pair).statistic) for pair in ((one, two), (one, other), (two, other))]
+    return (r[0] - r[1] * r[2]) / math.sqrt((1 - r[1] ** 2) * (1 - r[2] ** 2))
 
 
 def test_a_copy_is_the_same_in_every_column(first: Path, tmp_path: Path) -> None:
@@ -80,6 +88,9 @@ def test_two_generators_are_compared_by_the_proxies_of_both(tmp_path: Path) -> N
             v.append(data.profile.v[place])
             assert float(row[f"reliability_{name}"]) == data.profile.reliability[place]
         assert float(row["rho"]) == pytest.approx(spearmanr(*v).statistic)
+        lengths = {a.record: a.length for a in one.attributes if a.pool == row["pool"]}
+        length = np.array([lengths[record] for record in data.pool.records])
+        assert float(row["rho_given_length"]) == pytest.approx(given(*v, length))
 
 
 def test_only_cells_of_both_runs_are_compared(first: Path, tmp_path: Path) -> None:
@@ -139,6 +150,4 @@ def test_correlation_given_length_is_partial() -> None:
     length = rng.permutation(400).astype(float)
     one, two = (-length + rng.normal(0, 150, 400) for _ in range(2))
     assert correlation(one, two) > 0.3 and abs(correlation(one, two, length)) < 0.1
-    r = [spearmanr(*pair).statistic for pair in ((one, two), (one, length), (two, length))]
-    known = (r[0] - r[1] * r[2]) / np.sqrt((1 - r[1] ** 2) * (1 - r[2] ** 2))
-    assert correlation(one, two, length) == pytest.approx(known)
+    assert correlation(one, two, length) == pytest.approx(given(one, two, length))
