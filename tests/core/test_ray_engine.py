@@ -148,9 +148,11 @@ def test_a_killed_worker_costs_its_unit_only(
     folder.mkdir()
     do(die_at_first, iter(range(8)), runtime, folder, heard)
     assert names(folder) == {str(number) for number in range(8)} and heard.steps == 8
-    assert heard.lines[0] == "units: 1 unit was lost (its worker process died); done again"
-    total = "units: 2 units were lost and done again (its worker process died: 2)"
-    assert heard.lines[-1] == total
+    *said, total = heard.lines
+    assert total == "units: 2 units were lost and done again (its worker process died: 2)"
+    one = "units: 1 unit was lost (its worker process died); done again"
+    both = "units: 2 units were lost (its worker process died); done again"
+    assert said in ([one, one], [both])  # on a busy machine both are noticed at one look
     assert capsys.readouterr().out == ""
 
 
