@@ -103,7 +103,7 @@ def main() -> None:
         "seconds": round(took, 1),
         "cpu_seconds": round(spent.ru_utime + spent.ru_stime, 1),
         "peak_gib": round(peak / 2**30, 2),
-        "neighbours": "exact, by tiles",
+        "neighbours": "of targets exact; of texts among a sample of 4,096",
         "headline": said["headline"],
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit(),

@@ -7,7 +7,6 @@ import math
 import pickle
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -270,10 +269,9 @@ def test_private_text_is_nowhere_in_results_and_report(out: Path) -> None:
     assert not any(record.id in names for record in audit.setup.corpus.records)
 
 
-def test_texts_of_a_large_release_are_compared_once_for_all_workers(
+def test_a_large_release_is_audited_as_a_small_one(
     tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from synthleak.audit.steps import observations
     from synthleak.evidence.fast import neighbours
 
     game = {"instances": 4, "records": 30, "rounds": 4, "candidates": 5, "release_size": 80}
@@ -282,43 +280,6 @@ def test_texts_of_a_large_release_are_compared_once_for_all_workers(
     spec = tiny(game=game, generator=generator, evidence=evidence)
     plain = run(spec, tmp_path / "plain", runtime=ONE)
     monkeypatch.setattr(neighbours, "LARGE", 79)
-    compared: list[str] = []
-    whole = observations.WITHIN.make
-
-    def compare(setup: Any, text: str, *of: Any) -> Any:
-        compared.append(text)
-        return whole(setup, text, *of)
-
-    monkeypatch.setattr(observations, "WITHIN", replace(observations.WITHIN, make=compare))
-    notes = Notes()
-    made = run(spec, tmp_path / "large", runtime=ONE, progress=notes)
-    kept = list((tmp_path / "large/store/neighbours").iterdir())
-    assert len(compared) == len(set(compared)) == len(kept) > 0
-    assert ("texts compared", len(kept)) in notes.stages
-    for before, after in zip(plain.cells, made.cells, strict=True):
+    large = run(spec, tmp_path / "large", runtime=ONE)
+    for before, after in zip(plain.cells, large.cells, strict=True):
         assert after.auc == pytest.approx(before.auc, abs=1e-9)
-
-
-def test_workers_read_the_vectors_of_a_large_release(
-    tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from synthleak.audit.steps import observations
-    from synthleak.evidence.fast import neighbours
-    from synthleak.evidence.fast.pairs import by_length
-
-    monkeypatch.setattr(neighbours, "LARGE", 20)
-    setup = set_up(tiny(evidence={"families": ["cos"]}), MemoryStore())
-    setup = replace(setup, shared=tmp_path)
-    place = next(n for n, item in enumerate(setup.plans["outlier"].sets) if item.form == "raw")
-    text = setup.raw_key(setup.plans["outlier"].sets[place])
-    unit = observations.NeighbourUnit("outlier", text, place)
-    observations.compare_texts(setup, unit, threads=2)
-    made = by_length(observations.open_observation(replace(setup, shared=None), *_of(unit)))
-    monkeypatch.setattr(type(setup), "encode", None)
-    read = by_length(observations.open_observation(setup, *_of(unit)))
-    assert (made.vectors == read.vectors).all()
-    assert (made.order == read.order).all()
-
-
-def _of(unit: Any) -> tuple[str, str, int]:
-    return unit.pool, unit.text, unit.raw

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,25 +9,14 @@ from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.evidence import observation
-from synthleak.evidence.fast import nearest, neighbours, release_neighbours, retrieval, strips
-from synthleak.evidence.fast.extremes import top_mean
+from synthleak.evidence.fast import nearest, neighbours, retrieval
 from synthleak.evidence.fast.outlier_factor import FittedFactor, factor_of_neighbours
 from synthleak.evidence.fast.pairs import (
     Best,
-    by_length,
     dot_products,
-    lowest_cosine,
     product_error,
-    read_by_length,
-    sort_by_length,
     sure_bound,
     unit_vectors,
-    write_by_length,
-)
-from synthleak.evidence.fast.release_neighbours import (
-    ReleaseStatistics,
-    first_of_kind,
-    release_statistics,
 )
 from synthleak.evidence.fast.retrieval import first_ranked, retrieve
 from synthleak.evidence.observation import Observation, Targets
@@ -66,7 +51,6 @@ def test_every_proxy_sees_the_same_in_a_large_observation(
 
     whole = values()
     monkeypatch.setattr(neighbours, "LARGE", 50)
-    monkeypatch.setattr(strips, "STRIP", 45)
     monkeypatch.setattr(nearest, "TILE", 40)
     monkeypatch.setattr(nearest, "_WAITING", 500)
     monkeypatch.setattr(retrieval, "TILE", 60)
@@ -98,26 +82,22 @@ def test_candidates_of_a_large_observation_are_those_of_all(
         assert texts == [[seen.texts[row] for row in line] for line in whole.rows]
 
 
-def compared_by_rows(vectors: np.ndarray, same: float) -> ReleaseStatistics:
-    """Compare every text with all others in one table: the slow way."""
-    n, k = len(vectors), min(20, len(vectors) - 1)
-    lengths = np.linalg.norm(vectors, axis=1)
-    scale = np.maximum(np.outer(lengths, lengths), 1e-300)
-    cosine = np.clip(vectors @ vectors.T / scale, -1, 1)
-    distance = np.linalg.norm(vectors[:, None] - vectors[None], axis=2)
-    first = np.array([not (distance[i, :i] <= same * lengths.max()).any() for i in range(n)])
-    np.fill_diagonal(cosine, -np.inf)
-    np.fill_diagonal(distance, np.inf)
-    nearest_cosine = cosine[np.ix_(first, first)].max(axis=1)
-    nearest_distance = distance[np.ix_(first, first)].min(axis=1)
-    alone = first.sum() < 2
-    neighbours = np.argsort(distance, axis=1, kind="stable")[:, :k]
-    return ReleaseStatistics(
-        cosine_radius=0.0 if alone else float(np.median(1 - nearest_cosine)),
-        distance_radius=0.0 if alone else float(np.median(nearest_distance)),
-        hubness=top_mean(cosine, min(10, n - 1)),
-        factor=factor_of_neighbours(neighbours, np.take_along_axis(distance, neighbours, 1), k),
-    )
+def compared_with_sample(vectors: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, FittedFactor]:
+    """Return hubness and outlier factor, every text compared with those of the sample in a loop."""
+    hubness, near, apart = [], [], []
+    for row, own in enumerate(vectors):
+        others = [other for other in rows if other != row]
+        scale = [np.linalg.norm(own) * np.linalg.norm(vectors[other]) for other in others]
+        cosines = [
+            own @ vectors[other] / by if by else 0.0
+            for other, by in zip(others, scale, strict=True)
+        ]
+        distances = np.array([np.linalg.norm(own - vectors[other]) for other in others])
+        hubness.append(np.mean(sorted(cosines)[-10:]))
+        first = np.argsort(distances, kind="stable")[:20]
+        near.append([others[place] for place in first])
+        apart.append(distances[first])
+    return np.array(hubness), factor_of_neighbours(np.array(near), np.array(apart), 20)
 
 
 def some_vectors(kind: str) -> np.ndarray:
@@ -140,101 +120,40 @@ KINDS = ("plain", "of many lengths", "repeated", "zero", "alike", "all repeated"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("strip", [23, 64, 100, 1000])
-def test_texts_are_compared_as_by_rows(
-    kind: str, strip: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("at_once", [7, 1000])
+def test_texts_of_a_large_observation_meet_its_sample(
+    kind: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strips, "STRIP", strip)
     vectors = some_vectors(kind)
-    slow = compared_by_rows(vectors.astype(np.float64), 1e-5)
-    for waiting in (2**24, 100):
-        monkeypatch.setattr(strips, "_WAITING", waiting)
-        found = release_statistics(vectors, 1e-5)
-        # A radius near 0 is a difference of cosines near 1.
-        assert found.cosine_radius == pytest.approx(slow.cosine_radius, rel=1e-9, abs=1e-15)
-        assert found.distance_radius == pytest.approx(slow.distance_radius, rel=1e-9)
-        assert np.allclose(found.hubness, slow.hubness, rtol=1e-12)
-        assert np.allclose(found.factor.reach, slow.factor.reach, rtol=1e-12)
-        assert np.allclose(found.factor.density, slow.factor.density, rtol=1e-9)
+    monkeypatch.setattr(neighbours, "LARGE", 60)
+    monkeypatch.setattr(neighbours, "SAMPLE", 60)
+    monkeypatch.setattr(neighbours, "_ROWS", at_once)
+    seen = Observation([f"{number:03}" for number in range(len(vectors))], lambda texts: vectors)
+    rows = neighbours.sample_rows(seen)
+    assert len(rows) == len(set(rows.tolist())) == 60
+    hubness, factor = compared_with_sample(vectors.astype(np.float64), rows)
+    drawn = Observation([f"{number:03}" for number in range(60)], lambda texts: vectors[rows])
+    radii = neighbours.cosine_radius, neighbours.distance_radius
+    with monkeypatch.context() as patch:
+        patch.setattr(neighbours, "LARGE", 100)
+        expected = [radius(drawn) for radius in radii]
+    assert np.allclose([radius(seen) for radius in radii], expected, rtol=1e-6, atol=1e-12)
+    assert np.allclose(neighbours.hubness(seen), hubness, atol=1e-9)
+    found = neighbours.fitted_factor(seen, 20)
+    # Distances come from products, which leave equal vectors 1e-7 of their length apart.
+    close = 3e-7 * np.linalg.norm(vectors, axis=1).max()
+    assert np.allclose(found.reach, factor.reach, atol=close)
+    assert np.allclose(1 / found.density, 1 / factor.density, atol=close)
 
 
-def test_threads_change_no_digit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strips, "STRIP", 30)
-    vectors = some_vectors("repeated")
-    one, four = (release_statistics(vectors, 1e-5, threads).to_bytes() for threads in (1, 4))
-    assert one == four
-
-
-def multiplied(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Multiply bytes the slow way."""
-    assert rows.dtype == columns.dtype == np.int8
-    return rows.astype(np.int32) @ columns.astype(np.int32).T
-
-
-def many_dimensions(kind: str) -> np.ndarray:
-    rng = stream("many dimensions", kind)
-    vectors = rng.normal(size=(300, 48))
-    if kind == "duplicates":
-        vectors[40:160] = vectors[rng.integers(0, 8, size=120)]
-    elif kind == "zero":
-        vectors[rng.permutation(300)[:50]] = 0
-    elif kind == "one direction":
-        vectors = 1 + vectors * 1e-3
-    elif kind == "one coordinate":
-        vectors[:, 1:] *= 1e-2
-    elif kind == "clusters":
-        vectors = vectors[rng.integers(0, 12, size=300)] + 0.2 * vectors
-    elif kind == "of many lengths":
-        vectors *= np.exp(rng.normal(size=(300, 1)) * 3)
-    elif kind == "few dimensions":
-        vectors = vectors[:, :5]
-    return vectors.astype(np.float32)
-
-
-@pytest.mark.parametrize("few", [0, 64])
-@pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *("plain", "duplicates", "zero", "one direction", "one coordinate", "clusters"),
-        *("of many lengths", "few dimensions"),
-    ],
-)
-def test_rounded_vectors_change_no_digit(
-    kind: str, threads: int, few: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    vectors = many_dimensions(kind)
-    monkeypatch.setattr(strips, "STRIP", 40)
-    plain = release_statistics(vectors, 1e-5)
-    calls = []
-
-    def product(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        calls.append(len(rows))
-        return multiplied(rows, columns)
-
-    monkeypatch.setattr(release_neighbours, "MANY", 300)
-    monkeypatch.setattr(release_neighbours, "product_of_bytes", lambda _: nullcontext(product))
-    monkeypatch.setattr(strips, "_FEW", few)
-    found = release_statistics(vectors, 1e-5, threads)
-    assert found.to_bytes() == plain.to_bytes()
-    assert bool(calls) == (kind != "few dimensions")
-    slow = compared_by_rows(vectors.astype(np.float64), 1e-5)
-    assert found.cosine_radius == pytest.approx(slow.cosine_radius, rel=1e-9, abs=1e-15)
-    assert found.distance_radius == pytest.approx(slow.distance_radius, rel=1e-9)
-    assert np.allclose(found.hubness, slow.hubness, rtol=1e-12)
-    assert np.allclose(found.factor.reach, slow.factor.reach, rtol=1e-12)
-    assert np.allclose(found.factor.density, slow.factor.density, rtol=1e-9)
-
-
-def test_statistics_are_read_as_they_were_written() -> None:
-    made = release_statistics(some_vectors("plain"), 1e-5)
-    read = ReleaseStatistics.from_bytes(made.to_bytes())
-    assert (read.cosine_radius, read.distance_radius) == (made.cosine_radius, made.distance_radius)
-    assert np.array_equal(read.hubness, made.hubness)
-    assert isinstance(read.factor, FittedFactor)
-    assert read.factor.k == made.factor.k
-    assert np.array_equal(read.factor.reach, made.factor.reach)
-    assert np.array_equal(read.factor.density, made.factor.density)
+def test_a_sample_is_drawn_by_content_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "LARGE", 60)
+    monkeypatch.setattr(neighbours, "SAMPLE", 60)
+    first = Observation(TEXTS, ENCODE)
+    turned = Observation(TEXTS[::-1], ENCODE)
+    other = Observation([*TEXTS, "one more"], ENCODE)
+    rows = [neighbours.sample_rows(seen).tolist() for seen in (first, turned, other)]
+    assert rows[0] == rows[1] != rows[2]
 
 
 def test_a_product_in_single_precision_is_off_by_less_than_its_error() -> None:
@@ -253,18 +172,6 @@ def test_products_of_pairs_are_those_of_all(monkeypatch: pytest.MonkeyPatch) -> 
     whole = left.astype(np.float64) @ right.astype(np.float64).T
     for at in (np.array([], dtype=np.int64), np.array([3, 77, 1999]), np.arange(0, 2000, 3)):
         assert np.allclose(dot_products(left, right, at), whole.reshape(-1)[at], rtol=1e-14)
-
-
-def test_no_vector_within_a_distance_is_below_the_lowest_cosine() -> None:
-    rng = stream("lowest")
-    for _ in range(200):
-        own, others = rng.normal(size=3), rng.normal(size=(400, 3)) * rng.exponential(2)
-        length, lengths = np.linalg.norm(own), np.linalg.norm(others, axis=1)
-        reach = rng.exponential(2)
-        near = np.linalg.norm(others - own, axis=1) < reach
-        bound = lowest_cosine(np.array([length]), lengths, np.array([reach]))[0]
-        cosine = others @ own / (length * lengths)
-        assert (cosine[near] >= bound - 1e-12).all()
 
 
 def test_a_sure_bound_is_reached_by_k() -> None:
@@ -304,30 +211,6 @@ def test_few_targets_are_one_block() -> None:
     assert targets.blocks() == [targets]
 
 
-def test_processes_share_the_vectors_of_a_large_observation(tmp_path: Path) -> None:
-    def refuse(texts: Sequence[str]) -> np.ndarray:
-        raise AssertionError("encoded again")
-
-    made = by_length(Observation(TEXTS, ENCODE))
-    write_by_length(tmp_path / "shared", made)
-    other = Observation(TEXTS, refuse)
-    assert read_by_length(other, tmp_path / "shared")
-    read = by_length(other)
-    for mine, theirs in zip(vars(made).values(), vars(read).values(), strict=True):
-        assert mine.dtype == theirs.dtype and np.array_equal(mine, theirs)
-
-
-def test_vectors_that_were_not_written_whole_are_made_again(tmp_path: Path) -> None:
-    made = by_length(Observation(TEXTS, ENCODE))
-    assert not read_by_length(Observation(TEXTS, ENCODE), tmp_path / "nowhere")
-    write_by_length(tmp_path / "shared", made)
-    file = tmp_path / "shared" / "vectors.npy"
-    file.write_bytes(file.read_bytes()[:-1])
-    assert not read_by_length(Observation(TEXTS, ENCODE), tmp_path / "shared")
-    write_by_length(tmp_path / "no" / "such", made)
-    assert not (tmp_path / "no").exists()
-
-
 def test_what_was_forgotten_is_made_again() -> None:
     targets, seen = Targets(TEXTS[:9], ENCODE), Observation(TEXTS[60:], ENCODE)
     member = chosen_families("all")[0]
@@ -335,26 +218,6 @@ def test_what_was_forgotten_is_made_again() -> None:
     targets.forget()
     seen.forget_targets()
     assert np.array_equal(look(member, targets, seen), before)
-
-
-def test_first_of_kind_is_that_of_all_pairs() -> None:
-    rng = stream("kinds")
-    vectors = rng.normal(size=(120, 6))
-    vectors[50:70] = vectors[10:30]
-    vectors[90] = vectors[3] + 1e-9
-    expected = [
-        not any(np.linalg.norm(vectors[i] - vectors[j]) <= 1e-6 for j in range(i))
-        for i in range(len(vectors))
-    ]
-    texts = sort_by_length(vectors)
-    found = first_of_kind(texts, 1e-6)
-    assert found[np.argsort(texts.order)].tolist() == expected
-
-
-def test_a_release_of_one_text_has_no_radius() -> None:
-    same = np.ones((30, 4))
-    made = release_statistics(same, 1e-5)
-    assert (made.cosine_radius, made.distance_radius) == (0.0, 0.0)
 
 
 def test_first_ranked_is_the_start_of_a_stable_sort() -> None:

@@ -36,7 +36,7 @@ from synthleak.core.cell import counted_cells
 from synthleak.core.engine.progress import Progress, default_progress, duration
 from synthleak.core.errors import Damaged, UserError
 from synthleak.core.places import Place, Url, place
-from synthleak.core.private_files import Hold, run_private_folder
+from synthleak.core.private_files import Hold
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, Spec, load_spec
 from synthleak.core.store import StagedStore, damaged_in, discard
@@ -139,7 +139,7 @@ def _admitted(
     news = folder.admit(setup, extend=extend)  # another run may have begun it meanwhile
     folder.begin(setup, new=news is not None)
     staged.commit()
-    return replace(setup, store=folder.store, shared=run_private_folder()), news or []
+    return replace(setup, store=folder.store), news or []
 
 
 def make_missing_releases(

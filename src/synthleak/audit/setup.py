@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar
 
 from synthleak.audit.inputs import Inputs, Plugins, build_plugins
@@ -52,8 +51,6 @@ class Setup:
     empty: tuple[PoolOrder, ...] = ()
     """Optional pools of the spec whose rules select nobody."""
     only: tuple[Cell, ...] | None = None
-    shared: Path | None = None
-    """A private folder for what workers read and none should make again; it ends with the run."""
     _targets: dict[str, Targets] = field(default_factory=dict, repr=False, init=False)
     _keys: dict[tuple[Cell, str], str] = field(default_factory=dict, repr=False, init=False)
     _last: dict[str, tuple[Any, Any]] = field(default_factory=dict, repr=False, init=False)

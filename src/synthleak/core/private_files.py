@@ -150,11 +150,6 @@ class Hold:
         self._stack.close()
 
 
-def run_private_folder() -> Path | None:
-    """Return the private folder of the run, which its workers on this machine can read."""
-    return _home.get()
-
-
 def private_folder() -> tempfile.TemporaryDirectory[str]:
     """Return a folder for private files, removed on leaving: in the run folder, where one is."""
     home = _home.get()

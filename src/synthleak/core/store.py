@@ -36,7 +36,6 @@ LAYOUT = {
     "vectors": "vectors/{key}.npy",
     "vector_keys": "vectors/{key}.keys",
     "evidence": "evidence/{key}.npy",
-    "neighbours": "neighbours/{key}.npz",
     "figures": "figures/{key}.json",
     "answers": "answers/{key}.json.gz",
     "profile": "profile/{key}.npz",

@@ -9,18 +9,11 @@ import numpy as np
 
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.releases import header_of, open_release
-from synthleak.core.artefact import Artefact
 from synthleak.core.cell import Cell
-from synthleak.core.identity import digest
 from synthleak.core.store import name_of
 from synthleak.evidence.family import Family
-from synthleak.evidence.fast import neighbours
-from synthleak.evidence.fast.pairs import by_length, read_by_length, write_by_length
-from synthleak.evidence.fast.release_neighbours import ReleaseStatistics
 from synthleak.evidence.observation import Observation, Targets, check_values
 from synthleak.evidence.table import evidence_key, look, put_evidence
-
-NEIGHBOURS_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -32,15 +25,6 @@ class ObservationUnit:
     raw: int | None
     families: tuple[str, ...]
     block: int = 0
-
-
-@dataclass(frozen=True)
-class NeighbourUnit:
-    """A large observation whose texts are yet to be compared with one another."""
-
-    pool: str
-    text: str
-    raw: int | None
 
 
 def observations(setup: Setup, cell: Cell) -> list[tuple[str, int | None]]:
@@ -175,80 +159,13 @@ def open_observation(setup: Setup, pool: str, text: str, raw: int | None) -> Obs
         texts = [record.text for record in open_release(setup, text)]
     else:
         texts = setup.raw_texts(setup.plans[pool].sets[raw])
-    observation = Observation(texts, setup.encode)
-    if setup.shared is not None and neighbours.is_large(observation):
-        read_by_length(observation, setup.shared / text)
-    return observation
-
-
-def missing_neighbours(setup: Setup) -> list[NeighbourUnit]:
-    """Return the large observations whose texts were not compared with one another, each once.
-
-    Only those that some embedding family has yet to look at: small ones are compared as they are
-    looked at, by every worker for itself.
-    """
-    large: dict[str, NeighbourUnit] = {}
-    for cell in setup.cells:
-        for position, item in enumerate(setup.plans[cell.pool].sets):
-            raw = item.form == "raw"
-            header = None if raw else header_of(setup, cell, item)
-            if (header.size if header else len(item.records)) <= neighbours.LARGE:
-                continue
-            text = header.text if header else setup.raw_key(item)
-            large.setdefault(text, NeighbourUnit(cell.pool, text, position if raw else None))
-    if not large:
-        return []
-    embedding = {member.name for member in setup.plugins.families if member.view == "embedding"}
-    waiting = {unit.text for unit in missing_evidence(setup) if embedding & {*unit.families}}
-    return [
-        unit
-        for unit in large.values()
-        if unit.text in waiting and not WITHIN.exists(setup, unit.text, unit.pool, unit.raw)
-    ]
-
-
-def _neighbours_key(setup: Setup, text: str, pool: str, raw: int | None, threads: int = 1) -> str:
-    """Leave out where the text lies, and `threads`: the statistics do not depend on them."""
-    return digest("neighbours", NEIGHBOURS_VERSION, setup.plugins.encoder.identity(), text)
-
-
-def _compare(
-    setup: Setup, text: str, pool: str, raw: int | None, threads: int = 1
-) -> ReleaseStatistics:
-    return neighbours.statistics_within(observed(setup, pool, text, raw), threads)
-
-
-WITHIN = Artefact(
-    "neighbours",
-    _neighbours_key,
-    _compare,
-    ReleaseStatistics.to_bytes,
-    ReleaseStatistics.from_bytes,
-)
-"""What the texts of a large observation are to one another: found once, read by all workers."""
-
-
-def compare_texts(setup: Setup, unit: NeighbourUnit, threads: int = 1) -> int:
-    """Compare the texts of a large observation with one another."""
-    WITHIN.get(setup, unit.text, unit.pool, unit.raw, threads)
-    if threads > 1:  # others look at it
-        if setup.shared is not None and setup.shared.is_dir():  # not so on another machine
-            opened = observed(setup, unit.pool, unit.text, unit.raw)
-            write_by_length(setup.shared / unit.text, by_length(opened))
-        setup.forget("observation")
-    return 1
+    return Observation(texts, setup.encode)
 
 
 def look_at(setup: Setup, unit: ObservationUnit) -> int:
     """Let the families of a unit look at its observation."""
     targets = setup.targets(unit.pool).blocks()[unit.block]
     observation = observed(setup, unit.pool, unit.text, unit.raw)
-    if neighbours.is_large(observation) and any(
-        member.view == "embedding" and member.name in unit.families
-        for member in setup.plugins.families
-    ):
-        of = unit.text, unit.pool, unit.raw
-        neighbours.set_statistics(observation, lambda: WITHIN.get(setup, *of))
     for member, key in evidence_keys(setup, targets, unit.text):
         if member.name in unit.families:
             put_evidence(setup.store, key, look(member, targets, observation))

@@ -16,12 +16,10 @@ from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import measurement_needs
 from synthleak.audit.steps.meta_classifier import meta_needs, meta_needs_if_asked
 from synthleak.audit.steps.observations import (
-    compare_texts,
     each_missing_evidence,
     look_at,
     look_with_models,
     missing_models,
-    missing_neighbours,
 )
 from synthleak.audit.steps.prior_attacks import (
     attack_observation,
@@ -47,8 +45,6 @@ class Work:
     missing: Callable[[Setup], Iterable[Any]]
     task: Callable[..., int]
     of: Literal["release", "observation", "model", "cell"]
-    threaded: bool = False
-    """Whether one unit at a time uses all cores: `task` then also takes the number of threads."""
 
     def make(self, setup: Setup, runtime: Runtime, progress: Progress) -> int:
         """Make what is missing, and return how many steps that took."""
@@ -56,11 +52,10 @@ class Work:
         if runtime.engine == "ray":
             return self._make_on_ray(setup, runtime, progress)
         made = 0
-        task = partial(self.task, threads=runtime.workers) if self.threaded else self.task
         for units, workers in self._shares(setup, runtime):
             steps = sum(_steps(unit) for unit in units)
             run_units(
-                task,
+                self.task,
                 setup,
                 units,
                 workers=workers,
@@ -74,7 +69,7 @@ class Work:
     def _shares(self, setup: Setup, runtime: Runtime) -> list[tuple[list[Any], int]]:
         """Return the missing units, those first whose generator wants the machine for itself."""
         units = list(self.missing(setup))
-        if self.threaded or self.of == "model":  # one process uses all cores, or the device
+        if self.of == "model":  # one process uses the device
             return [(units, 1)]
         if self.of != "release":
             return [(units, runtime.workers)]
@@ -90,16 +85,14 @@ class Work:
             steps[self._resources(setup, unit)] += _steps(unit)
         if not steps:
             return 0
-        with ray_cluster.session(runtime) as ray:
-            threads = ray_cluster.threads_of(ray)
-            task = partial(self.task, threads=threads) if self.threaded else self.task
+        with ray_cluster.session(runtime):
             for wanted in sorted(steps, key=lambda one: -one.gpus):
                 on_ray.run_units(
-                    task,
+                    self.task,
                     setup,
                     (one for one in self.missing(setup) if self._resources(setup, one) == wanted),
                     runtime=runtime,
-                    resources=replace(wanted, cpus=threads) if self.threaded else wanted,
+                    resources=wanted,
                     progress=progress,
                     title=self.title,
                     steps=steps[wanted],
@@ -165,12 +158,7 @@ RELEASES = Work("releases", each_missing_release, make_releases, "release")
 OBSERVATIONS = Work("observations", each_missing_evidence, look_at, "observation")
 MODELS = Work("observations by a model", missing_models, look_with_models, "model")
 PRIOR_ATTACKS = Work("prior attacks", each_missing_attack, attack_observation, "observation")
-EVIDENCE = (
-    Work("texts compared", missing_neighbours, compare_texts, "observation", threaded=True),
-    OBSERVATIONS,
-    MODELS,
-    PRIOR_ATTACKS,
-)
+EVIDENCE = (OBSERVATIONS, MODELS, PRIOR_ATTACKS)
 MEASUREMENTS = (
     of_cells("measurements", measurement_needs),
     of_cells("measurements of prior attacks", prior_attack_needs),
@@ -181,5 +169,4 @@ META = of_cells("meta", meta_needs)
 """The meta-classifier, whether or not the spec asks for it."""
 
 AFTER_RELEASES = (OBSERVATIONS, PRIOR_ATTACKS, *MEASUREMENTS, *MORE)
-"""What follows the releases, for an estimate of its cost: observations include the comparison of
-texts, and models are left out."""
+"""What follows the releases, for an estimate of its cost: models are left out."""

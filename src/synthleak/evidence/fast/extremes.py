@@ -11,10 +11,10 @@ import numpy as np
 from synthleak.evidence.fast.ragged import Ints
 from synthleak.evidence.observation import Floats
 
-WIDE = 2**14
+WIDE = 2**12
 """Number of columns from which groups are faster."""
 
-GROUP = 128
+GROUP = 32
 
 NEIGHBOURS = 10
 """Nearest texts that a similarity is the mean of (docs/method.md §6)."""

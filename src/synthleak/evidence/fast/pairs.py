@@ -3,16 +3,13 @@
 A product of unit vectors in single precision takes half the time of one in double precision, and is
 off by less than `product_error`. With that error as a margin it shows which pairs can be among the
 nearest; those few are measured from the encoder's own vectors, so that nothing is approximate.
-Vectors are sorted by length: within a tile of columns lengths are alike, and a bound on a distance
-is a bound on the cosine.
+Vectors are sorted by length: within a tile of columns lengths are alike.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,29 +76,6 @@ def by_length(observation: Observation) -> ByLength:
     return observation.remember("by length", make)
 
 
-def write_by_length(folder: Path, texts: ByLength) -> None:
-    """Write vectors for processes that look at the same texts; without room, each makes its own."""
-    try:
-        folder.mkdir()
-        for name, array in vars(texts).items():
-            np.save(folder / f"{name}.npy", array)
-    except OSError:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def read_by_length(observation: Observation, folder: Path) -> bool:
-    """Let O read its vectors from files, which all processes share; say whether they are there."""
-    try:
-        vectors, lengths, order = (
-            np.load(folder / f"{item.name}.npy", mmap_mode="r").view(np.ndarray)
-            for item in fields(ByLength)
-        )
-    except (OSError, ValueError):
-        return False
-    observation.remember("by length", lambda: ByLength(vectors, lengths, order))
-    return True
-
-
 def sort_by_length(vectors: NDArray[np.floating]) -> ByLength:
     """Put vectors in order of their lengths, equal lengths in their own order."""
     lengths = np.concatenate(
@@ -161,24 +135,6 @@ def cosines_of(products: Floats, left: Floats, right: Floats) -> Floats:
     return np.clip(cosine, -1.0, 1.0)
 
 
-def lowest_cosine(length: Floats, among: Floats, distance: Floats) -> Floats:
-    """Return the least cosine that a vector nearer than `distance` can have.
-
-    `length` are the lengths of the rows; those of the others lie within `among`. A zero vector can
-    be near at any cosine.
-
-    >>> lowest_cosine(np.array([1.0]), np.array([1.0, 1.0]), np.array([1.0]))
-    array([0.5])
-    """
-    low, high = among.min(), among.max()
-    beyond = length**2 - distance**2
-    # (beyond + l²) / 2 l is least where l² = beyond, or at an end of the range.
-    at = np.clip(np.sqrt(np.maximum(beyond, 0.0)), low, high)
-    bottom = 2 * length * at
-    least = np.divide(beyond + at**2, bottom, out=np.full_like(bottom, -2.0), where=bottom > 0)
-    return np.where(np.isfinite(least), least, -2.0)
-
-
 def sure_bound(values: Singles, k: int) -> Singles:
     """Return a number per row that at least k of its values reach: its k-th largest or a bit less.
 
@@ -205,12 +161,6 @@ class Best:
         """The k-th largest of each row; minus infinity if it has fewer."""
         least: Floats = self.values.min(axis=1)
         return least
-
-    def part(self, rows: slice) -> Best:
-        """Return the lists of some rows, which share their memory with all."""
-        part = object.__new__(Best)
-        part.values, part.places = self.values[rows], self.places[rows]
-        return part
 
     def admit(self, rows: Ints, values: Floats, places: Ints) -> None:
         """Take in the values of some rows, in any order; a pair must come once only."""

@@ -17,7 +17,7 @@ MOST = 10.0
 @family(
     "anomaly",
     order=13,
-    version=1,
+    version=2,
     view="embedding",
     scale="ratio",
     proxies={

@@ -12,7 +12,7 @@ from synthleak.evidence.fast.nearest import nearest
 @family(
     "cos",
     order=7,
-    version=2,
+    version=3,
     view="embedding",
     scale="ratio",
     proxies={

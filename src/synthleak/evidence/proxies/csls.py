@@ -12,7 +12,7 @@ from synthleak.evidence.fast.nearest import nearest
 @family(
     "csls",
     order=11,
-    version=1,
+    version=2,
     view="embedding",
     scale="ratio",
     proxies={
