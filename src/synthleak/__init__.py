@@ -13,6 +13,7 @@ Three calls, each returns an `Audit`:
 
 Beside them: `explain` shows why a record was recognised, `compare` puts audits side by side,
 `analyse` joins audits into one study; both take audits, run folders, or pairs of a name and one.
+`commit` fixes the question of an audit before it starts, `verify` checks a finished one.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from synthleak.analyses.cells import CellRow as CellRow
     from synthleak.analyses.cells import ProxyRow as ProxyRow
     from synthleak.analyses.cells import RecordRow as RecordRow
+    from synthleak.audit.commitment import commit as commit
     from synthleak.audit.result import Audit as Audit
     from synthleak.audit.result import open_run as open_run
     from synthleak.audit.run import analyse as analyse
     from synthleak.audit.run import run as run
     from synthleak.audit.sources import compare as compare
+    from synthleak.audit.verify import verify as verify
     from synthleak.checks.check import check as check
     from synthleak.core.cell import Cell as Cell
     from synthleak.core.errors import SynthleakError as SynthleakError
@@ -61,12 +64,14 @@ _HOME = {
     "UserError": "synthleak.core.errors",
     "analyse": "synthleak.audit.run",
     "check": "synthleak.checks.check",
+    "commit": "synthleak.audit.commitment",
     "compare": "synthleak.audit.sources",
     "explain": "synthleak.explanations.explanation",
     "load_spec": "synthleak.core.spec",
     "open_run": "synthleak.audit.result",
     "parse_spec": "synthleak.core.spec",
     "run": "synthleak.audit.run",
+    "verify": "synthleak.audit.verify",
 }
 
 __all__ = sorted(_HOME)  # noqa: PLE0605 - for type checkers, the names are imported above

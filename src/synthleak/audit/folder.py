@@ -39,6 +39,7 @@ RESULTS = "results"
 REPORT = "report.html"
 CONFIDENTIAL = "report-confidential.html"
 SIGN_OFF = "sign-off.html"
+COMMITMENT = "commitment.json"
 ENDINGS = (".csv", ".parquet", ".json")
 """What the files of `results/` end with."""
 

@@ -22,6 +22,7 @@ from synthleak.analyses.prior import (
 from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
 from synthleak.audit.assembly import cell_results_of, evaluated, results_of, study_of, tables_of
+from synthleak.audit.commitment import kept_commitment
 from synthleak.audit.folder import CONFIDENTIAL, REPORT, SIGN_OFF, RunFolder
 from synthleak.audit.kept_results import are_current, kept_outcomes, kept_rows
 from synthleak.audit.remarks import Remark, remarks_on
@@ -137,7 +138,8 @@ class Audit:
         """Write one page to file, and return where: `path`, or `sign-off.html` beside the results.
 
         A name that ends in `.md` gives Markdown. `by` is who signs; the line is left blank
-        otherwise. The page holds no text of a record (docs/sign-off.md).
+        otherwise. The page holds no text of a record (docs/sign-off.md). If the folder keeps a
+        commitment, its hash stands on the page; an audit that is not the committed one is refused.
         """
         target = self.folder.root / SIGN_OFF if path is None else Path(path)
         form = check_sign_off_format(target.name)
@@ -146,6 +148,9 @@ class Audit:
                 "the audit is not finished", str(self.folder.root), "finish it with `run` first"
             )
         provenance = self.folder.provenance()
+        if commitment := kept_commitment(self.folder):
+            commitment.check(self.setup, self.folder)
+            provenance = replace(provenance, committed=commitment.on(self.cells))
         write_place(target, render_sign_off(self.results, provenance, form, by=by))
         return target
 

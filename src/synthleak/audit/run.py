@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcomes_of
-from synthleak.audit.folder import MANIFEST, REPORT, RESULTS, RunFolder
+from synthleak.audit.commitment import read_commitment
+from synthleak.audit.folder import COMMITMENT, MANIFEST, REPORT, RESULTS, RunFolder
 from synthleak.audit.kept_results import are_current, results_key
 from synthleak.audit.result import Audit, open_run
 from synthleak.audit.setup import Setup, draw, read, select
@@ -38,7 +39,7 @@ from synthleak.core.errors import Damaged, UserError
 from synthleak.core.places import Place, Url, place
 from synthleak.core.private_files import Hold
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import LoadedSpec, Spec, load_spec
+from synthleak.core.spec import LoadedSpec, Spec, as_loaded
 from synthleak.core.store import StagedStore, damaged_in, discard
 from synthleak.core.unit import counted
 from synthleak.report.html import render
@@ -56,6 +57,7 @@ def run(
     out: Place | str,
     *,
     extend: bool = False,
+    committed: Path | str | None = None,
     runtime: Runtime | None = None,
     progress: Progress | None = None,
 ) -> Audit:
@@ -63,9 +65,12 @@ def run(
 
     What the folder already holds is not made again. A folder that belongs to another spec is
     refused unless `extend` is set, which says what is new. Stages four to seven put what they make
-    into the store of the folder; a stage asks the store for what it needs.
+    into the store of the folder; a stage asks the store for what it needs. With `committed`, the
+    file of a commitment (docs/sign-off.md), another audit than that one is refused before anything
+    is generated, and the folder keeps the commitment.
     """
-    started, folder, loaded = time.monotonic(), RunFolder(place(out)), _loaded(spec)
+    commitment = None if committed is None else read_commitment(Path(committed))
+    started, folder, loaded = time.monotonic(), RunFolder(place(out)), as_loaded(spec)
     runtime = runtime or Runtime.of(loaded.spec.runtime)
     progress = progress or default_progress()
     with Hold(folder.root, MANIFEST, wait=runtime.wait) as hold:
@@ -75,7 +80,11 @@ def run(
         inputs = read(loaded)  # 1. corpus, with the plug-ins that the spec names
         pools = select(inputs, staged)  # 2. pools: the records that are asked about
         setup = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
+        if commitment is not None:
+            commitment.check(setup, folder)
         setup, news = _admitted(setup, folder, hold, staged, extend)  # nothing was written so far
+        if commitment is not None:
+            folder.write(COMMITMENT, commitment.to_bytes())
         for name in setup.left_out:
             progress.say(f"the pool {name!r} is empty and left out: its rule selects nobody")
         discard_releases(setup, damaged)
@@ -214,12 +223,6 @@ def write_report(
     """
     audit = open_finished(out, but=[REPORT])  # the page itself is written again
     return audit.write_report(path, include_text=include_text)
-
-
-def _loaded(spec: Spec | LoadedSpec | Path | str) -> LoadedSpec:
-    if isinstance(spec, LoadedSpec):
-        return spec
-    return LoadedSpec(spec) if isinstance(spec, Spec) else load_spec(spec)
 
 
 def analyse(

@@ -17,7 +17,14 @@ from typing import Any
 import synthleak
 from synthleak.analyses.merged import MergedRow
 from synthleak.audit.adjudicate import played_again
+from synthleak.audit.commitment import (
+    Commitment,
+    is_commitment_hash,
+    kept_commitment,
+    read_commitment,
+)
 from synthleak.audit.folder import (
+    COMMITMENT,
     MANIFEST,
     REPORT,
     RESULTS,
@@ -73,14 +80,17 @@ def verify(
     replay: int = 0,
     draw: int = 0,
     signed: Path | str | None = None,
+    committed: Path | str | None = None,
     trust_plugins: bool = False,
 ) -> Verification:
     """Check a finished audit and its provenance; make `replay` of its units again. Writes nothing.
 
-    `signed` is a sign-off that was filed: are spec and tables still those that it names? Without
-    it, the one in the folder is compared if it is there. Raises `UserError` if the audit is not
-    finished, if `signed` is not a sign-off, or if its records cannot be read and units are to be
-    made again.
+    `signed` is a sign-off that was filed: are spec and tables still those that it names?
+    `committed` is a commitment that was filed before, its file or its hash: is the audit the
+    committed one, and does its gate hold? A hash is compared with the commitment that the folder
+    keeps. Without either, the one in the folder is compared if it is there. Raises `UserError` if
+    the audit is not finished, if `signed` or `committed` is something else, or if its records
+    cannot be read and units are to be made again or a commitment is to be compared.
     """
     folder = RunFolder(place(out))
     try:
@@ -93,6 +103,8 @@ def verify(
         raise UserError("the audit is not finished", str(out), "finish it with `run` first")
     found = [_provenance(manifest), _files(folder), _store(folder), *_purged(folder, manifest)]
     found += _signed(folder, signed)
+    commitment, said = _commitment(folder, committed)
+    found += said
     try:
         loaded = folder.spec()
     except StoreError as error:
@@ -103,11 +115,13 @@ def verify(
         setup = set_up(loaded, store)
         _check_elsewhere(setup)
     except UserError as error:
-        if replay:
+        if replay or committed:
             raise
         why = f"the records cannot be read ({error}): pools, tables and units are not compared"
         return Verification((*found, Finding("records", UNCHECKED, why)), draw)
     found.append(_identity(setup, manifest))
+    if commitment is not None:
+        found += _as_committed(commitment, Audit(setup, folder))
     found.append(_seeds(store, folder.store, purged="purged" in manifest))
     found.append(unless_damaged("releases", partial(_releases, setup)))
     found.append(unless_damaged("evidence", partial(_evidence, setup)))
@@ -180,11 +194,43 @@ def _signed(folder: RunFolder, page: Path | str | None) -> list[Finding]:
     return [compared("sign-off", fixed, whole)]
 
 
+def _commitment(
+    folder: RunFolder, given: Path | str | None
+) -> tuple[Commitment | None, list[Finding]]:
+    """Return the commitment to compare with: the one given, or the one that the folder keeps."""
+    is_hash = isinstance(given, str) and is_commitment_hash(given)
+    if given is not None and not is_hash:
+        return read_commitment(Path(given)), []
+    try:
+        kept = kept_commitment(folder)
+    except UserError as error:
+        return None, [Finding("commitment", DIFFERS, f"{COMMITMENT}: {error.what}")]
+    if is_hash and kept is None:
+        raise UserError(
+            "the folder keeps no commitment, and a hash alone cannot be compared",
+            str(folder.root),
+            "name the file that `plan commit` wrote",
+        )
+    if kept is not None and is_hash and kept.hash != given:
+        why = f"the folder keeps another commitment, {kept.hash}"
+        return None, [Finding("commitment", DIFFERS, why)]
+    return kept, []
+
+
 def _identity(setup: Setup, manifest: dict[str, Any]) -> Finding:
     same = digest(identity_of(setup)) == manifest["key"]
     whole = f"settings, versions and records are those of the manifest; seed {setup.spec.seed}"
     differing = [] if same else changes(manifest["identity"], setup) or ["the settings"]
     return compared("spec", differing, whole)
+
+
+def _as_committed(commitment: Commitment, audit: Audit) -> list[Finding]:
+    """Compare an audit with its commitment, and say how the gate that was committed ended."""
+    differing = commitment.differences(audit.setup, audit.folder.manifest())
+    found = commitment.on(audit.cells)
+    whole = f"this audit was committed to on {found.at}, as {found.hash}"
+    gate = [] if found.gate is None else [Finding("gate", VERIFIED, found.outcome)]
+    return [compared("commitment", differing, whole), *gate]
 
 
 def _seeds(remade: Remaking, kept: Store, *, purged: bool) -> Finding:

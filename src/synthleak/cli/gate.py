@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,11 @@ import click
 
 from synthleak.cli.options import EXIT_FAILED, FILE
 from synthleak.core.cell import Cell
+from synthleak.core.errors import UserError
 from synthleak.core.places import write_place
 
 if TYPE_CHECKING:
+    from synthleak.audit.commitment import Commitment
     from synthleak.audit.result import Audit
     from synthleak.core.predicate import Predicate
 
@@ -31,6 +33,20 @@ class Gate:
     def is_set(self) -> bool:
         """Whether there is anything to do."""
         return self.condition is not None or self.summary is not None
+
+    def bound_to(self, commitment: Commitment) -> Gate:
+        """Return the gate that was committed to; another one is refused."""
+        from synthleak.audit.gate import parse_gate
+
+        wanted = commitment.gate
+        if self.condition is not None and self.condition.text != wanted:
+            raise UserError(
+                "not the gate that was committed to"
+                + (", which has none" if wanted is None else f": {wanted}"),
+                "--fail-if",
+                "leave --fail-if out: the committed gate is used",
+            )
+        return replace(self, condition=None if wanted is None else parse_gate(wanted))
 
     def apply(self, audit: Audit) -> None:
         """Write the summary; exit 1 if a row satisfies the condition, and say which."""
@@ -59,14 +75,17 @@ def _apply(condition: Predicate, audit: Audit) -> None:
         sys.exit(EXIT_FAILED)
 
 
+fail_if_option = click.option(
+    "--fail-if",
+    metavar="CONDITION",
+    help="Exit 1 if a row of cells.csv satisfies this, such as leak_found.",
+)
+
+
 def gate_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add `--fail-if` and `--summary`, read before any work starts; the command gets a `gate`."""
 
-    @click.option(
-        "--fail-if",
-        metavar="CONDITION",
-        help="Exit 1 if a row of cells.csv satisfies this, such as leak_found.",
-    )
+    @fail_if_option
     @click.option(
         "--summary",
         type=FILE,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from synthleak.cli.gate import fail_if_option
 from synthleak.cli.options import (
     FILE,
     PATH,
@@ -16,7 +17,7 @@ from synthleak.cli.options import (
     stderr_option,
     work_options,
 )
-from synthleak.cli.output import print_json, print_table
+from synthleak.cli.output import print_json, print_prose, print_table
 from synthleak.cli.power import power
 from synthleak.core.errors import UserError
 
@@ -30,6 +31,7 @@ def plan() -> None:
       synthleak plan show audit.toml           pools, sets, what each attacker knows
       synthleak plan cost audit.toml           time, disk and memory, from a timed probe
       synthleak plan power audit.toml          the smallest leak that the design would find
+      synthleak plan commit audit.toml         one hash of the question, to file before it starts
       synthleak plan export audit.toml DIR     training files, for releases made elsewhere
       synthleak plan export audit.toml --kit kit.zip      the same for a vendor, as one file
     """
@@ -125,6 +127,37 @@ def export(spec: Path, folder: Path | None, generator: str | None, kit: Path | N
         f"wrote {done.sets:,} training files to {places}; {done.releases:,} releases are to be"
         f" made, as {tasks} lists them"
     )
+
+
+@plan.command()
+@spec_argument
+@fail_if_option
+@click.option(
+    "--out", type=FILE, help="Where to write it.  [default: SPEC's name with .commitment.json]"
+)
+@json_option
+def commit(spec: Path, fail_if: str | None, out: Path | None, as_json: bool) -> None:
+    """Commit to the audit of SPEC before anything is generated: print one hash to file.
+
+    The hash covers settings, seed, corpus, plug-ins, programs, pools, plan with its coins, and the
+    condition of --fail-if. It can be published: nothing can be guessed from it. Keep the file: the
+    hash can be checked only with it, and whoever has it can try guesses about coins and records.
+
+    \b
+    Examples:
+      synthleak plan commit audit.toml --fail-if 'leak_found or claim_broken'
+      synthleak run audit.toml --out runs/audit --committed audit.commitment.json
+      synthleak verify runs/audit --committed HASH
+    """
+    from synthleak.audit.commitment import commit as commit_to
+
+    file = out or spec.with_suffix(".commitment.json")
+    made = commit_to(spec, file, gate=fail_if)
+    if as_json:
+        print_json({"hash": made.hash, "committed": made.committed.isoformat(), "file": str(file)})
+        return
+    click.echo(made.hash)
+    print_prose(f"File this hash; keep {file}, without which it cannot be checked.")
 
 
 def _size(count: int) -> str:

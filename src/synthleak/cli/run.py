@@ -10,6 +10,7 @@ import click
 
 from synthleak.cli.gate import Gate, gate_options
 from synthleak.cli.options import (
+    FILE,
     How,
     engine_options,
     extend_option,
@@ -34,13 +35,28 @@ BUILT_IN = ("ngram", "echo", "bystander", "constant")
 @spec_argument
 @out_option
 @extend_option
+@click.option(
+    "--committed",
+    metavar="FILE",
+    type=FILE,
+    help="Refuse any other audit than the one that `plan commit` wrote to FILE; use its gate.",
+)
 @gate_options
 @wide_option
 @stderr_option
 @wait_option
 @engine_options
 @work_options
-def run(spec: Path, out: Place, extend: bool, wide: bool, gate: Gate, wait: bool, how: How) -> None:
+def run(
+    spec: Path,
+    out: Place,
+    extend: bool,
+    committed: Path | None,
+    wide: bool,
+    gate: Gate,
+    wait: bool,
+    how: How,
+) -> None:
     """Audit what SPEC describes and leave tables and a report in a run folder.
 
     Work that the folder already holds is not repeated: an interrupted run continues where it
@@ -53,12 +69,21 @@ def run(spec: Path, out: Place, extend: bool, wide: bool, gate: Gate, wait: bool
       synthleak run audit.toml --out runs/audit --fail-if 'leak_found or claim_broken'
       synthleak run audit.toml --out runs/audit --summary audit.xml    JUnit, for CI systems
     """
+    from synthleak.audit.commitment import read_commitment
     from synthleak.audit.run import run as audit_spec
     from synthleak.core.spec import load_spec
 
+    if committed is not None:
+        gate = gate.bound_to(read_commitment(committed))
     loaded = load_spec(spec)
-    runtime = how.runtime_of(loaded.spec.runtime, wait=wait)
-    audit = audit_spec(loaded, out, extend=extend, runtime=runtime, progress=how.progress)
+    audit = audit_spec(
+        loaded,
+        out,
+        extend=extend,
+        committed=committed,
+        runtime=how.runtime_of(loaded.spec.runtime, wait=wait),
+        progress=how.progress,
+    )
     show(audit, how, wide=wide)
     if not how.quiet and not how.as_json:
         _name_built_in(audit)

@@ -31,24 +31,36 @@ from synthleak.core.places import Place
     type=click.Path(path_type=Path),
     help="Compare with a sign-off that was filed. [default: DIR/sign-off.html, if it is there]",
 )
+@click.option(
+    "--committed",
+    metavar="FILE_OR_HASH",
+    help="Compare with what `plan commit` wrote, or printed.  [default: DIR/commitment.json]",
+)
 @trust_option
 @json_option
 def verify(
-    folder: Place, replay: int, draw: int | None, signed: Path | None, as_json: bool
+    folder: Place,
+    replay: int,
+    draw: int | None,
+    signed: Path | None,
+    committed: str | None,
+    as_json: bool,
 ) -> None:
     """Verify the finished audit in DIR: spec, versions, seeds, hashes and tables. Writes nothing.
 
     Files are compared with their hashes; pools and plans are drawn again from the seed, and tables
-    made again from the stored evidence. Spec and tables are compared with the sign-off. With
-    --replay, K units are made again and compared byte by byte. Language models give other bytes on
-    other machines, so only key, claim and shape of their releases are compared. Exit code 0 if
-    nothing differs, 1 if something does, 2 if DIR is not a finished audit.
+    made again from the stored evidence. Spec and tables are compared with the sign-off, settings,
+    records, plan and coins with the commitment, whose gate is applied. With --replay, K units are
+    made again and compared byte by byte. Language models give other bytes on other machines, so
+    only key, claim and shape of their releases are compared. Exit code 0 if nothing differs, 1 if
+    something does, 2 if DIR is not a finished audit.
 
     \b
     Examples:
       synthleak verify runs/audit
       synthleak verify runs/audit --replay 20
       synthleak verify runs/audit --signed filed/2026-11.md
+      synthleak verify runs/audit --committed audit.commitment.json
     """
     import secrets
 
@@ -56,7 +68,7 @@ def verify(
     from synthleak.audit.verify import verify as verify_run
 
     draw = secrets.randbelow(2**31) if draw is None else draw
-    found = verify_run(folder, replay=replay, draw=draw, signed=signed)
+    found = verify_run(folder, replay=replay, draw=draw, signed=signed, committed=committed)
     if as_json:
         print_json({"verified": found.verified, **asdict(found)})
     else:

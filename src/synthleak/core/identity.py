@@ -46,7 +46,12 @@ def digest(*parts: Any) -> str:
     >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     True
     """
+    return sha256_of(*parts)[:KEY_LENGTH]
+
+
+def sha256_of(*parts: Any) -> str:
+    """Return the whole SHA-256 that the key of `parts` is the beginning of."""
     content = json.dumps(
         plain(parts), sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False
     )
-    return hashlib.sha256(content.encode()).hexdigest()[:KEY_LENGTH]
+    return hashlib.sha256(content.encode()).hexdigest()

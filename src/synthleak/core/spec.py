@@ -88,6 +88,13 @@ class LoadedSpec:
             raise point(error, self.path, self._text) from None
 
 
+def as_loaded(spec: Spec | LoadedSpec | Path | str) -> LoadedSpec:
+    """Return a spec with the file it came from, if there is one; a path is read."""
+    if isinstance(spec, LoadedSpec):
+        return spec
+    return LoadedSpec(spec) if isinstance(spec, Spec) else load_spec(spec)
+
+
 def load_spec(path: Path | str) -> LoadedSpec:
     """Read a spec from a TOML file."""
     path = Path(path)

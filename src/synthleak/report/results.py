@@ -97,6 +97,32 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Committed:
+    """The commitment of an audit: its hash, when it was made, and how its gate ended."""
+
+    hash: str
+    at: str
+    gate: str | None
+    failing: int
+    rows: int
+    missing: Mapping[str, int] = field(default_factory=dict)
+    """In how many rows a column of the gate has no value, which satisfies no comparison."""
+
+    @property
+    def outcome(self) -> str:
+        """How the gate ended, for people.
+
+        >>> Committed("…", "2026-11-16", "leak_found", 2, 6, {"leak_found": 1}).outcome
+        'leak_found holds in 2 of 6 rows of results/cells.csv; leak_found has no value in 1 of 6'
+        """
+        if self.gate is None:
+            return "none was committed to"
+        blank = (f"; {n} has no value in {k} of {self.rows}" for n, k in self.missing.items())
+        said = f"{self.gate} holds in {self.failing} of {self.rows} rows of results/cells.csv"
+        return said + "".join(blank)
+
+
+@dataclass(frozen=True)
 class Provenance:
     """Where results come from: the folder's name, who made it when, and the hashes of its files."""
 
@@ -104,6 +130,7 @@ class Provenance:
     version: str
     made: str | None
     hashes: Mapping[str, str | None]
+    committed: Committed | None = None
 
     @property
     def finished(self) -> str:
