@@ -27,13 +27,15 @@ from synthleak.core.places import Place, Url, write_place
 from synthleak.core.plugins import check_trusted
 from synthleak.core.private_files import is_transient
 from synthleak.core.spec import LoadedSpec, load_spec, parse_spec, parse_toml
-from synthleak.core.store import FolderStore, StagedStore
+from synthleak.core.store import FolderStore, StagedStore, dump_names, load_names
 from synthleak.core.toml import dump_toml
 from synthleak.core.url_store import UrlStore
 from synthleak.report.results import Provenance
 
 SPEC = "spec.toml"
 MANIFEST = "manifest.json"
+ARTEFACTS = "artefacts.txt"
+"""The names of all artefacts that the store had when the audit was last finished."""
 STORE = "store"
 RESULTS = "results"
 REPORT = "report.html"
@@ -160,6 +162,27 @@ class RunFolder:
         names = dict.fromkeys([*manifest.get("files", ()), *hashes])
         return [name for name in names if self._differs(name, manifest)]
 
+    def missing(self) -> list[str]:
+        """Return the artefacts that are gone: listed when the audit was finished, and not purged.
+
+        A folder of an earlier version has no list. One that is itself damaged lists nothing: it
+        is among the files that were altered.
+        """
+        try:
+            listed = load_names((self.root / ARTEFACTS).read_bytes())
+        except (OSError, ValueError):
+            return []
+        there = set(self.store.list(""))
+        return [name for name in listed if name not in there]
+
+    def _list_artefacts(self, *, lost: Sequence[str] = (), but: tuple[str, ...] = ()) -> None:
+        """Write down the artefacts that the store has and those that it `lost`, `but` for some."""
+        names = sorted({*self.store.list(""), *lost})
+        data = dump_names(name for name in names if not name.startswith(but))
+        path = self.root / ARTEFACTS
+        if not path.is_file() or path.read_bytes() != data:
+            self.write(ARTEFACTS, data)
+
     def _differs(self, name: str, manifest: Mapping[str, Any]) -> bool:
         found = digest_of_file(self.root / name)
         return found is None or manifest.get("hashes", {}).get(name, found) != found
@@ -211,6 +234,7 @@ class RunFolder:
         before = self.manifest() or {}
         for name, data in files.items():
             self.write(name, data)
+        self._list_artefacts()
         if before.get("findings") != findings:
             for path in self._tables():
                 if f"{RESULTS}/{path.name}" not in files:
@@ -221,7 +245,7 @@ class RunFolder:
             files=sorted(files),
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(seconds, 1),
-            hashes=self._hashes([SPEC, *sorted(files)]),
+            hashes=self._hashes([SPEC, ARTEFACTS, *sorted(files)]),
             **({"purged": before["purged"]} if "purged" in before else {}),
         )
 
@@ -230,9 +254,17 @@ class RunFolder:
         self.write(REPORT, page)
         self._note([REPORT])
 
-    def note_purge(self, removed: Mapping[str, int]) -> None:
-        """Write down what is removed from the folder, and when, before it is."""
+    def note_purge(self, removed: Mapping[str, int], but: tuple[str, ...]) -> None:
+        """Write down what is removed from the folder, and when, before it is.
+
+        Args:
+            removed: how many files of each kind are removed.
+            but: how the names of artefacts begin that no longer count as missing.
+        """
         content = self.manifest() or {}
+        if ARTEFACTS in content.get("hashes", {}):
+            self._list_artefacts(lost=self.missing(), but=but)
+            content["hashes"] |= self._hashes([ARTEFACTS])
         before = content.get("purged", {}).get("removed", {})
         total = {kind: before.get(kind, 0) + removed.get(kind, 0) for kind in {**before, **removed}}
         at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -255,9 +287,14 @@ class RunFolder:
             ) from None
 
     def note_hashes(self) -> None:
-        """Take the files of an audit that was finished by an earlier version as they are."""
+        """Take an audit that nobody altered as it is: also one of an earlier version.
+
+        Its files get their hashes, and artefacts that were made since are listed.
+        """
         manifest = self.manifest() or {}
-        self._note([name for name in manifest["files"] if name not in manifest.get("hashes", {})])
+        self._list_artefacts(lost=self.missing())
+        new = [name for name in manifest["files"] if name not in manifest.get("hashes", {})]
+        self._note([ARTEFACTS, *new])
 
     def provenance(self) -> Provenance:
         """Return who made the results when, and the hashes of the files; the manifest's own too."""

@@ -77,7 +77,8 @@ def purge(out: Place | str, *, wait: bool = False) -> list[Removed]:
     with working_in(root, wait=wait):
         found = [item for item in removable(out) if item.where != PRIVATE]
         if found:
-            RunFolder(root).note_purge({item.what: item.files for item in found})
+            kinds = tuple(f"{where.removeprefix(f'{STORE}/')}/" for where in REMOVED.values())
+            RunFolder(root).note_purge({item.what: item.files for item in found}, kinds)
         try:
             for item in found:
                 path = root / item.where

@@ -15,7 +15,7 @@ import logging
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -152,6 +152,45 @@ def unseal(name: str, written: bytes, *, old: bool = False) -> bytes:
 
 def _digest(name: str, data: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\0" + data).hexdigest().encode()
+
+
+_ARTEFACT = re.compile(
+    "|".join(
+        re.escape(name).replace(r"\{key\}", r"[\w-]{1,64}+(?:/[\w-]{1,64}+)?")
+        for name in LAYOUT.values()
+    ),
+    re.ASCII,
+)
+_LIST = "artefacts"
+
+
+def dump_names(names: Iterable[str]) -> bytes:
+    """Write a list of artefacts, one a line, with a digest of its own.
+
+    >>> load_names(dump_names(["plan/k.json.gz", "pool/k.json"]))
+    ['plan/k.json.gz', 'pool/k.json']
+    """
+    return seal(_LIST, "\n".join(names).encode())
+
+
+def load_names(written: bytes) -> list[str]:
+    """Read a list of artefacts; raise ValueError if it is not as it was written."""
+    try:
+        names = unseal(_LIST, written).decode().splitlines()
+    except Damaged:
+        raise ValueError from None
+    if not all(map(is_artefact, names)):
+        raise ValueError
+    return names
+
+
+def is_artefact(name: str) -> bool:
+    """Say whether a file of a store is called as artefacts are.
+
+    >>> is_artefact("pool/ab12.json"), is_artefact("pool/notes.txt")
+    (True, False)
+    """
+    return _ARTEFACT.fullmatch(name) is not None
 
 
 def damaged_in(store: Store) -> list[str]:
