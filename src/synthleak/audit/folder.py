@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +30,7 @@ from synthleak.core.spec import LoadedSpec, load_spec, parse_spec, parse_toml
 from synthleak.core.store import FolderStore, StagedStore, dump_names, load_names
 from synthleak.core.toml import dump_toml
 from synthleak.core.url_store import UrlStore
+from synthleak.core.whole_files import refuse_links
 from synthleak.report.results import Provenance
 
 SPEC = "spec.toml"
@@ -224,20 +225,29 @@ class RunFolder:
         self._note([SPEC])
 
     def finish(
-        self, setup: Setup, findings: str, files: Mapping[str, bytes], *, seconds: float
+        self,
+        setup: Setup,
+        findings: str,
+        files: Mapping[str, bytes],
+        *,
+        tables: Container[str],
+        seconds: float,
     ) -> None:
         """Replace the results as a whole, and last write the manifest that says so.
 
         Tables that this audit does not have are removed (at a URL, where nothing is deleted, they
-        are emptied): they would be taken for its own.
+        are emptied): they would be taken for its own. These are files that the manifest named, and
+        those that are called as `tables` are; any other file is somebody else's.
         """
         before = self.manifest() or {}
         for name, data in files.items():
             self.write(name, data)
         self._list_artefacts()
         if before.get("findings") != findings:
+            known = before.get("files", ())
             for path in self._tables():
-                if f"{RESULTS}/{path.name}" not in files:
+                name = f"{RESULTS}/{path.name}"
+                if name not in files and (name in known or Path(name).stem in tables):
                     self._remove(path)
         self._write_manifest(
             setup,
@@ -325,6 +335,7 @@ class RunFolder:
         if isinstance(path, Url):
             path.write_bytes(b"")
         else:
+            refuse_links(path.parent, self.root)
             path.unlink(missing_ok=True)
 
     def _hashes(self, names: Sequence[str]) -> dict[str, str | None]:
@@ -353,8 +364,18 @@ class RunFolder:
         sealed = {**content, "digest": own_digest(content)}
         self.write(MANIFEST, json.dumps(sealed, indent=1) + "\n")
 
+    def refuse_links(self) -> None:
+        """Refuse a folder some part of which lies elsewhere, before anything is done in it."""
+        if isinstance(self.root, Path):
+            kinds = [*(self.root / STORE).glob("*"), *(self.root / RESULTS).glob("*")]
+            files = (self.root / name for name in (MANIFEST, SPEC, REPORT, ARTEFACTS))
+            for path in (self.root / STORE, self.root / RESULTS, *kinds, *files):
+                refuse_links(path, self.root)
+
     def write(self, name: str, text: str | bytes) -> None:
         """Write one file of the folder, whole."""
+        if isinstance(self.root, Path):
+            refuse_links(self.root / name, self.root)
         write_place(self.root / name, text if isinstance(text, bytes) else text.encode())
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcomes_of
 from synthleak.audit.folder import MANIFEST, REPORT, RESULTS, STORE, RunFolder
-from synthleak.audit.kept_results import are_current, results_key
+from synthleak.audit.kept_results import are_current, results_key, table_names
 from synthleak.audit.result import Audit, open_run
 from synthleak.audit.setup import Setup, draw, read, select
 from synthleak.audit.sources import AnyAudit, Source, named_audits
@@ -97,9 +97,10 @@ def run(
             results = _results(audit, runtime, progress)  # 8. analyses
             files = written(results)  # 9. report
             stage.advance()
-        folder.finish(setup, key, files, seconds=time.monotonic() - started)
-        took, cells = duration(time.monotonic() - started), counted_cells(setup.cells)
-        progress.say(f"{cells} in {took}: see {folder.root / REPORT} and {folder.root / RESULTS}")
+        took = time.monotonic() - started
+        folder.finish(setup, key, files, tables=table_names(), seconds=took)
+        cells = counted_cells(setup.cells)
+        progress.say(f"{cells} in {duration(took)}: see {folder.root / REPORT} and {folder.root / RESULTS}")
         return audit
 
 
@@ -108,6 +109,7 @@ def check_folder(folder: RunFolder, loaded: LoadedSpec) -> list[str]:
 
     Whatever was altered or lost since it was written is named here, and made again by the run.
     """
+    folder.refuse_links()
     if folder.rebuild(loaded):
         log.warning("%s is damaged: it is rebuilt from the spec", folder.root / MANIFEST)
     if folder.manifest() is None:

@@ -22,7 +22,7 @@ from typing import Protocol, TypeVar
 
 from synthleak.core.errors import Damaged, StoreError
 from synthleak.core.limits import FILE
-from synthleak.core.whole_files import cannot_write, write_whole
+from synthleak.core.whole_files import cannot_write, refuse_links, write_whole
 
 log = logging.getLogger("synthleak.store")
 T = TypeVar("T")
@@ -303,6 +303,7 @@ class FolderStore:
     def put(self, name: str, data: bytes) -> None:
         """Keep `data` under `name`: a reader sees the whole of it or nothing."""
         path = self.root / name
+        refuse_links(path.parent, self.root.parent)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, seal(name, data), durable=name.partition("/")[0] in DURABLE)
