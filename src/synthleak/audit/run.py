@@ -100,7 +100,9 @@ def run(
         took = time.monotonic() - started
         folder.finish(setup, key, files, tables=table_names(), seconds=took)
         cells = counted_cells(setup.cells)
-        progress.say(f"{cells} in {duration(took)}: see {folder.root / REPORT} and {folder.root / RESULTS}")
+        progress.say(
+            f"{cells} in {duration(took)}: see {folder.root / REPORT} and {folder.root / RESULTS}"
+        )
         return audit
 
 

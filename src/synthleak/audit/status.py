@@ -47,6 +47,8 @@ def status(out: Place | str) -> Status:
     if not lost:
         return state
     said = f"missing in the store: {first_of(lost)}; run it again to rebuild what is needed"
+    if not state.finished:
+        said = f"{state.summary}; {said}"
     return replace(state, summary=said, finished=False)
 
 
