@@ -147,6 +147,7 @@ def test_a_flagged_cell_is_settled_in_the_same_folder_and_the_results_stay(
     }
     changed = manifest_of(screened)
     assert changed["hashes"].pop("report.html") != manifest["hashes"].pop("report.html")
+    assert changed["hashes"].pop("artefacts.txt") != manifest["hashes"].pop("artefacts.txt")
     assert changed.pop("digest") != manifest.pop("digest")
     assert changed == manifest
     page = (screened / "report.html").read_text(encoding="utf-8")

@@ -20,8 +20,11 @@ from support.specs import tiny_spec
 from synthleak import open_run, run
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.gate import failing, parse_gate
+from synthleak.audit.purge import purge
 from synthleak.audit.run import NAMED_FILES, write_report
 from synthleak.audit.status import open_finished, status
+from synthleak.audit.verification import DIFFERS
+from synthleak.audit.verify import verify
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
@@ -64,6 +67,7 @@ def out(finished: Path) -> Iterator[Path]:
         if path.is_file() and path not in before:
             path.unlink()
     for path, data in before.items():
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
 
 
@@ -309,7 +313,7 @@ def test_a_folder_of_an_earlier_version_opens_and_gets_hashes(out: Path) -> None
     before = contents(out)
     run(SPEC, out, runtime=ONE)
     manifest = json.loads(path.read_text(encoding="utf-8"))
-    assert set(manifest["hashes"]) == {"spec.toml", *manifest["files"]}
+    assert set(manifest["hashes"]) == {"spec.toml", "artefacts.txt", *manifest["files"]}
     assert contents(out) == before
     assert manifest["synthleak"] == synthleak.__version__
 
@@ -359,3 +363,86 @@ def test_status_writes_nothing(out: Path) -> None:
     before = {p: p.stat().st_mtime_ns for p in out.rglob("*")}
     status(out)
     assert {p: p.stat().st_mtime_ns for p in out.rglob("*")} == before
+
+
+KINDS = sorted(
+    ["attributes", "evidence", "figures", "meta", "plan", "pool", "profile", "release", "text"]
+)
+
+
+def test_every_kind_of_artefact_is_tried(out: Path) -> None:
+    assert sorted(path.name for path in (out / "store").iterdir()) == [*KINDS, "utility"]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "utility"])
+@pytest.mark.parametrize("how_many", ["one", "all"])
+def test_a_lost_artefact_is_named_and_rebuilt(
+    out: Path, kind: str, how_many: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, paths = contents(out), sorted((out / "store" / kind).iterdir())
+    lost = paths if how_many == "all" else paths[-1:]
+    for path in lost:
+        path.unlink()
+    name = f"{kind}/{lost[0].name}"
+    state = status(out)
+    assert not state.finished and f"missing in the store: {name}" in state.summary
+    (said,) = [finding for finding in verify(out).findings if finding.what == "store"]
+    assert said.outcome == DIFFERS and f"{name} is missing" in said.detail
+    if kind == "text":
+        assert open_finished(out).cells  # the results are whole
+    run(SPEC, out, runtime=ONE)
+    assert f"{lost[0]} is missing: it is made again if it is needed" in caplog.messages
+    assert contents(out) == before and status(out).finished
+    assert verify(out).verified
+
+
+def test_a_lost_text_is_noticed_although_the_manifest_is_damaged(out: Path) -> None:
+    before = contents(out)
+    for path in (out / "store/text").iterdir():
+        path.unlink()
+    (out / "manifest.json").write_bytes(b"{}")
+    run(out / "spec.toml", out, runtime=ONE)
+    assert contents(out) == before
+
+
+def test_a_purge_hides_no_loss(out: Path) -> None:
+    lost = sorted((out / "store/evidence").iterdir())[0]
+    lost.unlink()
+    purge(out)
+    assert f"missing in the store: evidence/{lost.name};" in status(out).summary
+
+
+def test_texts_lost_after_a_purge_are_missed(out: Path) -> None:
+    purge(out)
+    assert status(out).finished
+    more = tiny_spec(
+        game={"instances": 4, "records": 30, "rounds": 2, "candidates": 4},
+        generator=[{"kind": "ngram", "epsilon": [float("inf"), 4]}],
+    )
+    run(LoadedSpec(parse_spec(more)), out, extend=True, runtime=ONE)
+    assert status(out).finished and any((out / "store/text").iterdir())
+    for path in (out / "store/text").iterdir():
+        path.unlink()
+    assert "missing in the store: text/" in status(out).summary
+
+
+def test_a_folder_without_a_list_opens_and_gets_one(out: Path) -> None:
+    whole = (out / "artefacts.txt").read_bytes()
+    (out / "artefacts.txt").unlink()
+    rewritten(out / "manifest.json", lambda content: content["hashes"].pop("artefacts.txt"))
+    assert status(out).finished
+    found = verify(out)
+    assert found.verified and "none can be missed" in found.findings[2].detail
+    run(SPEC, out, runtime=ONE)
+    assert (out / "artefacts.txt").read_bytes() == whole and verify(out).verified
+
+
+@pytest.mark.parametrize("change", [b"", b"text/../../x", b"\x1b[2J", b"text/other.jsonl.gz"])
+def test_an_edited_list_of_artefacts_is_written_again(out: Path, change: bytes) -> None:
+    path = out / "artefacts.txt"
+    whole = path.read_bytes()
+    path.write_bytes(change)
+    assert "artefacts.txt" in status(out).summary
+    assert not verify(out).verified
+    run(SPEC, out, runtime=ONE)
+    assert path.read_bytes() == whole and status(out).finished

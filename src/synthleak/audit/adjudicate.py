@@ -303,6 +303,7 @@ def _write(audit: Audit, setup: Setup, flags: Sequence[Flag], rows: Sequence[Mer
         ],
     }
     folder.write(_name("json"), json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    folder.note_hashes()
 
 
 def _plain(cell: Cell) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,13 +27,16 @@ from synthleak.core.places import Place, Url, write_place
 from synthleak.core.plugins import check_trusted
 from synthleak.core.private_files import is_transient
 from synthleak.core.spec import LoadedSpec, load_spec, parse_spec, parse_toml
-from synthleak.core.store import FolderStore, StagedStore
+from synthleak.core.store import FolderStore, StagedStore, dump_names, load_names
 from synthleak.core.toml import dump_toml
 from synthleak.core.url_store import UrlStore
+from synthleak.core.whole_files import refuse_links
 from synthleak.report.results import Provenance
 
 SPEC = "spec.toml"
 MANIFEST = "manifest.json"
+ARTEFACTS = "artefacts.txt"
+"""The names of all artefacts that the store had when the audit was last finished."""
 STORE = "store"
 RESULTS = "results"
 REPORT = "report.html"
@@ -161,6 +164,27 @@ class RunFolder:
         names = dict.fromkeys([*manifest.get("files", ()), *hashes])
         return [name for name in names if self._differs(name, manifest)]
 
+    def missing(self) -> list[str]:
+        """Return the artefacts that are gone: listed when the audit was finished, and not purged.
+
+        A folder of an earlier version has no list. One that is itself damaged lists nothing: it
+        is among the files that were altered.
+        """
+        try:
+            listed = load_names((self.root / ARTEFACTS).read_bytes())
+        except (OSError, ValueError):
+            return []
+        there = set(self.store.list(""))
+        return [name for name in listed if name not in there]
+
+    def _list_artefacts(self, *, lost: Sequence[str] = (), but: tuple[str, ...] = ()) -> None:
+        """Write down the artefacts that the store has and those that it `lost`, `but` for some."""
+        names = sorted({*self.store.list(""), *lost})
+        data = dump_names(name for name in names if not name.startswith(but))
+        path = self.root / ARTEFACTS
+        if not path.is_file() or path.read_bytes() != data:
+            self.write(ARTEFACTS, data)
+
     def _differs(self, name: str, manifest: Mapping[str, Any]) -> bool:
         found = digest_of_file(self.root / name)
         return found is None or manifest.get("hashes", {}).get(name, found) != found
@@ -202,19 +226,29 @@ class RunFolder:
         self._note([SPEC])
 
     def finish(
-        self, setup: Setup, findings: str, files: Mapping[str, bytes], *, seconds: float
+        self,
+        setup: Setup,
+        findings: str,
+        files: Mapping[str, bytes],
+        *,
+        tables: Container[str],
+        seconds: float,
     ) -> None:
         """Replace the results as a whole, and last write the manifest that says so.
 
         Tables that this audit does not have are removed (at a URL, where nothing is deleted, they
-        are emptied): they would be taken for its own.
+        are emptied): they would be taken for its own. These are files that the manifest named, and
+        those that are called as `tables` are; any other file is somebody else's.
         """
         before = self.manifest() or {}
         for name, data in files.items():
             self.write(name, data)
+        self._list_artefacts()
         if before.get("findings") != findings:
+            known = before.get("files", ())
             for path in self._tables():
-                if f"{RESULTS}/{path.name}" not in files:
+                name = f"{RESULTS}/{path.name}"
+                if name not in files and (name in known or Path(name).stem in tables):
                     self._remove(path)
         self._write_manifest(
             setup,
@@ -222,7 +256,7 @@ class RunFolder:
             files=sorted(files),
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(seconds, 1),
-            hashes=self._hashes([SPEC, *sorted(files)]),
+            hashes=self._hashes([SPEC, ARTEFACTS, *sorted(files)]),
             **({"purged": before["purged"]} if "purged" in before else {}),
         )
 
@@ -231,9 +265,17 @@ class RunFolder:
         self.write(REPORT, page)
         self._note([REPORT])
 
-    def note_purge(self, removed: Mapping[str, int]) -> None:
-        """Write down what is removed from the folder, and when, before it is."""
+    def note_purge(self, removed: Mapping[str, int], but: tuple[str, ...]) -> None:
+        """Write down what is removed from the folder, and when, before it is.
+
+        Args:
+            removed: how many files of each kind are removed.
+            but: how the names of artefacts begin that no longer count as missing.
+        """
         content = self.manifest() or {}
+        if ARTEFACTS in content.get("hashes", {}):
+            self._list_artefacts(lost=self.missing(), but=but)
+            content["hashes"] |= self._hashes([ARTEFACTS])
         before = content.get("purged", {}).get("removed", {})
         total = {kind: before.get(kind, 0) + removed.get(kind, 0) for kind in {**before, **removed}}
         at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -256,9 +298,14 @@ class RunFolder:
             ) from None
 
     def note_hashes(self) -> None:
-        """Take the files of an audit that was finished by an earlier version as they are."""
+        """Take an audit that nobody altered as it is: also one of an earlier version.
+
+        Its files get their hashes, and artefacts that were made since are listed.
+        """
         manifest = self.manifest() or {}
-        self._note([name for name in manifest["files"] if name not in manifest.get("hashes", {})])
+        self._list_artefacts(lost=self.missing())
+        new = [name for name in manifest["files"] if name not in manifest.get("hashes", {})]
+        self._note([ARTEFACTS, *new])
 
     def provenance(self) -> Provenance:
         """Return who made the results when, and the hashes of the files; the manifest's own too."""
@@ -289,6 +336,7 @@ class RunFolder:
         if isinstance(path, Url):
             path.write_bytes(b"")
         else:
+            refuse_links(path.parent, self.root)
             path.unlink(missing_ok=True)
 
     def _hashes(self, names: Sequence[str]) -> dict[str, str | None]:
@@ -317,8 +365,18 @@ class RunFolder:
         sealed = {**content, "digest": own_digest(content)}
         self.write(MANIFEST, json.dumps(sealed, indent=1) + "\n")
 
+    def refuse_links(self) -> None:
+        """Refuse a folder some part of which lies elsewhere, before anything is done in it."""
+        if isinstance(self.root, Path):
+            kinds = [*(self.root / STORE).glob("*"), *(self.root / RESULTS).glob("*")]
+            files = (self.root / name for name in (MANIFEST, SPEC, REPORT, ARTEFACTS))
+            for path in (self.root / STORE, self.root / RESULTS, *kinds, *files):
+                refuse_links(path, self.root)
+
     def write(self, name: str, text: str | bytes) -> None:
         """Write one file of the folder, whole."""
+        if isinstance(self.root, Path):
+            refuse_links(self.root / name, self.root)
         write_place(self.root / name, text if isinstance(text, bytes) else text.encode())
 
 

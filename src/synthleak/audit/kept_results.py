@@ -38,6 +38,11 @@ ADJUDICATION = "adjudication"
 """The files of `results/` that flagged cells leave, once they are settled."""
 
 
+def table_names() -> set[str]:
+    """Return what files of `results/` are called, whichever audit writes them."""
+    return {*TABLES, *analyses.names(), ADJUDICATION}
+
+
 def results_key(setup: Setup) -> str:
     """Return the key of the results: of all measurements they are made from, and their format."""
     keys = [measurements_key(setup, cell) for cell in setup.cells]

@@ -7,7 +7,7 @@ and tables follow from evidence, which holds numbers alone (docs/security.md).
 from __future__ import annotations
 
 import os
-import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from synthleak.core.errors import UserError
 from synthleak.core.leases import PRIVATE
 from synthleak.core.places import Place, local
 from synthleak.core.private_files import working_in
-from synthleak.core.whole_files import cannot_write
+from synthleak.core.store import FolderStore, is_artefact
+from synthleak.core.whole_files import cannot_write, refuse_links
 
 REMOVED = {
     "releases": f"{STORE}/text",
@@ -51,12 +52,24 @@ def removable(out: Place | str) -> list[Removed]:
         raise UserError("not a run folder", str(out), "name one made by `run`, `check` or `demo`")
     found = []
     for what, where in REMOVED.items():
-        path = root / where
-        below = (Path(place, name) for place, _, names in os.walk(path) for name in names)
-        sizes = [size for p in (path, *below) if (size := _size(p)) is not None]
+        sizes = [size for path in _files(root, where) if (size := _size(path)) is not None]
         if sizes:
             found.append(Removed(what, where, len(sizes), sum(sizes)))
     return found
+
+
+def _files(root: Path, where: str) -> list[Path]:
+    """Return the files of one kind, and no others that lie beside them; a link is refused."""
+    refuse_links(root / where, root)
+    if where.startswith(f"{STORE}/"):
+        store = FolderStore(root / STORE)
+        paths = [store.root / n for n in store.list(f"{Path(where).name}/") if is_artefact(n)]
+    else:
+        walked = os.walk(root / where)
+        paths = [root / where, *(Path(at, name) for at, _, names in walked for name in names)]
+    for path in paths if where != PRIVATE else ():  # programs may have left links there
+        refuse_links(path, root)
+    return paths
 
 
 def _size(path: Path) -> int | None:
@@ -77,11 +90,16 @@ def purge(out: Place | str, *, wait: bool = False) -> list[Removed]:
     with working_in(root, wait=wait):
         found = [item for item in removable(out) if item.where != PRIVATE]
         if found:
-            RunFolder(root).note_purge({item.what: item.files for item in found})
+            kinds = tuple(f"{where.removeprefix(f'{STORE}/')}/" for where in REMOVED.values())
+            RunFolder(root).note_purge({item.what: item.files for item in found}, kinds)
         try:
             for item in found:
-                path = root / item.where
-                path.unlink() if path.is_file() else shutil.rmtree(path)
+                paths = _files(root, item.where)
+                for path in paths:
+                    path.unlink()
+                for folder in sorted({root / item.where, *(p.parent for p in paths)}, reverse=True):
+                    with suppress(OSError):  # somebody else's files may lie there
+                        folder.rmdir()
         except OSError as error:
             raise cannot_write(root, error) from None
     return [*found, *left]

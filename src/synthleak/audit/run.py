@@ -13,8 +13,8 @@ from pathlib import Path
 
 from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcomes_of
 from synthleak.audit.commitment import read_commitment
-from synthleak.audit.folder import COMMITMENT, MANIFEST, REPORT, RESULTS, RunFolder
-from synthleak.audit.kept_results import are_current, results_key
+from synthleak.audit.folder import COMMITMENT, MANIFEST, REPORT, RESULTS, STORE, RunFolder
+from synthleak.audit.kept_results import are_current, results_key, table_names
 from synthleak.audit.result import Audit, open_run
 from synthleak.audit.setup import Setup, draw, read, select
 from synthleak.audit.sources import AnyAudit, Source, named_audits
@@ -106,33 +106,44 @@ def run(
             results = _results(audit, runtime, progress)  # 8. analyses
             files = written(results)  # 9. report
             stage.advance()
-        folder.finish(setup, key, files, seconds=time.monotonic() - started)
-        took, cells = duration(time.monotonic() - started), counted_cells(setup.cells)
-        progress.say(f"{cells} in {took}: see {folder.root / REPORT} and {folder.root / RESULTS}")
+        took = time.monotonic() - started
+        folder.finish(setup, key, files, tables=table_names(), seconds=took)
+        cells = counted_cells(setup.cells)
+        progress.say(
+            f"{cells} in {duration(took)}: see {folder.root / REPORT} and {folder.root / RESULTS}"
+        )
         return audit
 
 
 def check_folder(folder: RunFolder, loaded: LoadedSpec) -> list[str]:
-    """Compare a folder that holds an audit with its digests; return the damaged artefacts.
+    """Compare a folder that holds an audit with its digests; return artefacts damaged or missing.
 
-    Whatever was altered since it was written is named here, and made again by the run.
+    Whatever was altered or lost since it was written is named here, and made again by the run.
     """
+    folder.refuse_links()
     if folder.rebuild(loaded):
         log.warning("%s is damaged: it is rebuilt from the spec", folder.root / MANIFEST)
     if folder.manifest() is None:
         return []
     altered = folder.altered()
-    for name in altered[:NAMED_FILES]:
-        log.warning("%s was altered or is missing: it is made again", folder.root / name)
-    if len(altered) > NAMED_FILES:
-        log.warning("and %d more files of %s", len(altered) - NAMED_FILES, folder.root)
+    _warn(altered, "%s was altered or is missing: it is made again", "files", folder)
     folder.seal_store()
+    missing = folder.missing()
+    _warn(missing, "%s is missing: it is made again if it is needed", "artefacts", folder)
     if isinstance(folder.root, Url):  # reading all of a bucket costs money; what is read is checked
-        return []
+        return missing
     found = damaged_in(folder.store)
     for name in found:
         discard(folder.store, name)
-    return found
+    return [*found, *missing]
+
+
+def _warn(names: Sequence[str], message: str, what: str, folder: RunFolder) -> None:
+    """Name the first of what was altered or lost, and count the rest."""
+    for name in names[:NAMED_FILES]:
+        log.warning(message, folder.root / (f"{STORE}/{name}" if what == "artefacts" else name))
+    if len(names) > NAMED_FILES:
+        log.warning("and %d more %s of %s", len(names) - NAMED_FILES, what, folder.root)
 
 
 def _admitted(

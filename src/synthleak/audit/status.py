@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from synthleak.audit.kept_results import are_current
 from synthleak.audit.result import Audit, open_run
 from synthleak.audit.steps.observations import all_evidence_keys
 from synthleak.audit.steps.releases import header_of, is_made, wanted_sets
+from synthleak.audit.verification import first_of
 from synthleak.core.errors import UserError
 from synthleak.core.places import Place
 from synthleak.core.store import name_of
@@ -36,8 +37,19 @@ def open_finished(
 
 
 def status(out: Place | str) -> Status:
-    """Say how far the audit of a run folder is, per cell; it may be running. Nothing is written."""
-    return _status(open_run(out, keep=False))
+    """Say how far the audit of a run folder is, per cell; it may be running. Nothing is written.
+
+    What the store has lost since the audit was finished is named: `run` rebuilds it. The results
+    can be read meanwhile.
+    """
+    audit = open_run(out, keep=False)
+    state, lost = _status(audit), audit.folder.missing()
+    if not lost:
+        return state
+    said = f"missing in the store: {first_of(lost)}; run it again to rebuild what is needed"
+    if not state.finished:
+        said = f"{state.summary}; {said}"
+    return replace(state, summary=said, finished=False)
 
 
 def _status(audit: Audit, but: Sequence[str] = ()) -> Status:

@@ -43,8 +43,17 @@ def compared(what: str, differing: Sequence[str], whole: str) -> Finding:
     """Name the first differences, or say what was compared."""
     if not differing:
         return Finding(what, VERIFIED, whole)
-    more = f" and {len(differing) - NAMED:,} more" if len(differing) > NAMED else ""
-    return Finding(what, DIFFERS, f"{', '.join(differing[:NAMED])}{more}")
+    return Finding(what, DIFFERS, first_of(differing))
+
+
+def first_of(names: Sequence[str]) -> str:
+    """Name the first of many, and count the rest.
+
+    >>> first_of(["a", "b"]), first_of(list("abcde"))
+    ('a, b', 'a, b, c and 2 more')
+    """
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
 
 
 def unless_damaged(what: str, compare: Callable[[], Finding]) -> Finding:

@@ -24,6 +24,7 @@ from synthleak.audit.commitment import (
     read_commitment,
 )
 from synthleak.audit.folder import (
+    ARTEFACTS,
     COMMITMENT,
     MANIFEST,
     REPORT,
@@ -160,10 +161,17 @@ def _files(folder: RunFolder) -> Finding:
 
 
 def _store(folder: RunFolder) -> Finding:
-    if not (folder.manifest() or {}).get("sealed"):
+    manifest = folder.manifest() or {}
+    if not manifest.get("sealed"):
         return Finding("store", UNCHECKED, "artefacts have no digests: `run` the audit once")
     count = sum(1 for _ in folder.store.list(""))
-    return compared("store", damaged_in(folder.store), f"{count:,} artefacts match their digests")
+    lost = [f"{name} is missing" for name in folder.missing()]
+    whole = f"{count:,} artefacts match their digests"
+    listed = ARTEFACTS in manifest.get("hashes", {})
+    if not listed:
+        whole += "; none are listed, so that none can be missed: `run` the audit once"
+    found = compared("store", [*damaged_in(folder.store), *lost], whole)
+    return found if listed or found.outcome == DIFFERS else replace(found, outcome=UNCHECKED)
 
 
 def _purged(folder: RunFolder, manifest: dict[str, Any]) -> list[Finding]:

@@ -15,14 +15,14 @@ import logging
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from synthleak.core.errors import Damaged, StoreError
 from synthleak.core.limits import FILE
-from synthleak.core.whole_files import cannot_write, write_whole
+from synthleak.core.whole_files import cannot_write, refuse_links, write_whole
 
 log = logging.getLogger("synthleak.store")
 T = TypeVar("T")
@@ -153,6 +153,45 @@ def _digest(name: str, data: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\0" + data).hexdigest().encode()
 
 
+_ARTEFACT = re.compile(
+    "|".join(
+        re.escape(name).replace(r"\{key\}", r"[\w-]{1,64}+(?:/[\w-]{1,64}+)?")
+        for name in LAYOUT.values()
+    ),
+    re.ASCII,
+)
+_LIST = "artefacts"
+
+
+def dump_names(names: Iterable[str]) -> bytes:
+    """Write a list of artefacts, one a line, with a digest of its own.
+
+    >>> load_names(dump_names(["plan/k.json.gz", "pool/k.json"]))
+    ['plan/k.json.gz', 'pool/k.json']
+    """
+    return seal(_LIST, "\n".join(names).encode())
+
+
+def load_names(written: bytes) -> list[str]:
+    """Read a list of artefacts; raise ValueError if it is not as it was written."""
+    try:
+        names = unseal(_LIST, written).decode().splitlines()
+    except Damaged:
+        raise ValueError from None
+    if not all(map(is_artefact, names)):
+        raise ValueError
+    return names
+
+
+def is_artefact(name: str) -> bool:
+    """Say whether a file of a store is called as artefacts are.
+
+    >>> is_artefact("pool/ab12.json"), is_artefact("pool/notes.txt")
+    (True, False)
+    """
+    return _ARTEFACT.fullmatch(name) is not None
+
+
 def damaged_in(store: Store) -> list[str]:
     """Read the whole store and return the names of artefacts that do not match their digest."""
     found = []
@@ -263,6 +302,7 @@ class FolderStore:
     def put(self, name: str, data: bytes) -> None:
         """Keep `data` under `name`: a reader sees the whole of it or nothing."""
         path = self.root / name
+        refuse_links(path.parent, self.root.parent)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, seal(name, data), durable=name.partition("/")[0] in DURABLE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Generator, Iterator
 
 _TOKEN = re.compile(r"\w+")
 _ENTITY = re.compile(
@@ -10,12 +11,18 @@ _ENTITY = re.compile(
     r"(?<!\S)(?:[a-z]++[.,;:!?]?+(?:\s++|$))++"
     r"|(?P<url>https?://[^\s<>\"']*[^\s<>\"'.,;:!?)\]]|www\.[^\s<>\"']*[^\s<>\"'.,;:!?)\]])"
     # An address starts where its run of letters does: else a script without spaces takes for ever.
-    r"|(?P<email>(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
-    r"|(?P<identifier>\b(?=[\w/-]*\d)(?=[\w/-]*[^\W\d_])\w+(?:[-/]\w+)*\b)"
+    r"|(?P<email>(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]+)+)"
     r"|(?P<number>\d+(?:[.,:/-]\d+)*)"
     r"|(?P<capitals>\b[^\W\d_a-zà-öø-ÿ]{2,}\b)"
     r"|(?P<name>\b[A-ZÀ-ÖØ-Þ][^\W\d_]+(?:\s+[A-ZÀ-ÖØ-Þ][^\W\d_]+)*)"
 )
+_MIXED = re.compile(r"(?<![\w/-])(?=[\w/-]*\d)(?=[\w/-]*[^\W\d_])[\w/-]++")
+"""A run that holds digits and letters. It is looked through once, from where it starts."""
+_DIGIT = re.compile(r"\d")
+_IDENTIFIER = re.compile(r"\b\w++(?:[-/]\w++)*+")
+_TO_LAST_DIGIT, _TO_LAST_LETTER = re.compile(r"[\w/-]*\d"), re.compile(r"[\w/-]*[^\W\d_]")
+_BEFORE_IDENTIFIERS = (None, "url", "email")
+"""What is preferred to an identifier that starts in the same place."""
 
 
 def fold(text: str) -> str:
@@ -60,8 +67,8 @@ def entities(text: str) -> list[str]:
     ['maria olsen', '40', '3/4', 'www.x.org', 'ab-12']
     """
     found = []
-    for match in _ENTITY.finditer(text):
-        if match.lastgroup is None:
+    for match in _spans(text):
+        if match.re is _ENTITY and match.lastgroup is None:
             continue
         span = match.group()
         if match.lastgroup == "name" and _opens_sentence(text, match.start()):
@@ -69,6 +76,46 @@ def entities(text: str) -> list[str]:
         if span:
             found.append(fold(span))
     return found
+
+
+def _spans(text: str) -> Iterator[re.Match[str]]:
+    """Yield entities and runs of plain words one after another, in time linear in the text."""
+    if not _DIGIT.search(text) or not _MIXED.search(text):  # most texts have no identifier
+        yield from _ENTITY.finditer(text)
+        return
+    identifiers = _identifiers(text)
+    next(identifiers)
+    other, identifier, start = _ENTITY.search(text), identifiers.send(0), 0
+    while other or identifier:
+        if other and other.start() < start:
+            other = _ENTITY.search(text, start)
+        elif identifier and identifier.start() < start:
+            identifier = identifiers.send(start)
+        elif identifier is None or (
+            other
+            and (other.start(), other.lastgroup not in _BEFORE_IDENTIFIERS)
+            < (identifier.start(), True)
+        ):
+            assert other is not None
+            yield other
+            start = other.end()
+        else:
+            yield identifier
+            start = identifier.end()
+
+
+def _identifiers(text: str) -> Generator[re.Match[str] | None, int, None]:
+    """Answer with the first identifier from a place on: digits and letters follow in its run."""
+    start = yield None
+    for run in _MIXED.finditer(text):
+        ends = (p.match(text, *run.span()) for p in (_TO_LAST_DIGIT, _TO_LAST_LETTER))
+        last = min(end.end() for end in ends if end)
+        while found := _IDENTIFIER.search(text, max(start, run.start()), run.end()):
+            if found.start() >= last:
+                break
+            start = yield found
+    while True:
+        yield None
 
 
 def _opens_sentence(text: str, start: int) -> bool:

@@ -53,6 +53,26 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         raise
 
 
+def refuse_links(path: Path, below: Path) -> None:
+    """Refuse to write or delete where a link `below` a folder leads elsewhere.
+
+    Args:
+        path: the file or folder that is about to be written or deleted.
+        below: the folder that it belongs to, which may itself be a link.
+
+    Raises:
+        StoreError: if `path`, or a folder between the two, is a link.
+    """
+    while path not in (below, path.parent):
+        if path.is_symlink():
+            raise StoreError(
+                "a link, and what it leads to is not part of the run folder",
+                str(path),
+                "put the files themselves in its place: move the run folder as a whole",
+            )
+        path = path.parent
+
+
 def _check_replaceable(path: Path) -> None:
     """Refuse a device, a pipe or a folder: a file that takes its name would replace it."""
     with suppress(FileNotFoundError):
