@@ -34,7 +34,7 @@ def overlap() -> np.ndarray:
 
 
 def test_verbatim_and_near_copies_with_their_rows() -> None:
-    found = find_copies(TEXTS, RELEASE, overlap(), MEMBER, np.arange(4), stream("c"))
+    found = find_copies(TEXTS, RELEASE, overlap(), MEMBER, [np.arange(4)], stream("c"))
     assert [(c.target, c.row, c.verbatim) for c in found.found] == [
         (0, 2, True),
         (1, 3, False),
@@ -48,7 +48,7 @@ def test_verbatim_and_near_copies_with_their_rows() -> None:
 
 
 def test_without_the_proxy_only_verbatim_copies_are_found() -> None:
-    found = find_copies(TEXTS, RELEASE, None, MEMBER, np.arange(4), stream("c"))
+    found = find_copies(TEXTS, RELEASE, None, MEMBER, [np.arange(4)], stream("c"))
     assert [c.target for c in found.found] == [0, 2] and not found.looked
 
 

@@ -11,7 +11,7 @@ from synthleak.metrics.blind import blind_test
 RECORDS = list(Demo(size=400, seed=2).read())
 TEXTS = [record.text for record in RECORDS]
 LABELS = [record.labels for record in RECORDS]
-APART = range(len(RECORDS))
+APART = [np.arange(len(RECORDS))]
 
 
 def test_random_splits_pass() -> None:
@@ -49,4 +49,38 @@ def test_undeclared_groups_are_caught_and_declared_ones_are_not() -> None:
     texts = [f"{text} signed writer{who}" for text, who in zip(TEXTS, person, strict=True)]
     member = rng.permutation(np.arange(40) < 20)[person]
     assert blind_test(texts, LABELS, member, APART, rng, 199).unfair
-    assert not blind_test(texts, LABELS, member, person.tolist(), rng, 199).unfair
+    assert not blind_test(texts, LABELS, member, [person], rng, 199).unfair
+
+
+def with_halves_swapped(text: str) -> str:
+    words = text.split()
+    return " ".join([*words[len(words) // 2 :], *words[: len(words) // 2]])
+
+
+def test_swapped_halves_are_caught() -> None:
+    """Every word and every letter is the same on both sides: only the order tells them apart."""
+    for draw in range(5):
+        rng = stream("swapped", draw)
+        member = rng.permutation(np.arange(len(TEXTS)) % 2 == 0)
+        texts = [
+            text if was else with_halves_swapped(text)
+            for text, was in zip(TEXTS, member, strict=True)
+        ]
+        assert blind_test(texts, LABELS, member, APART, rng, 199).unfair
+
+
+def test_the_order_of_texts_does_not_change_the_test() -> None:
+    rng = stream("order")
+    member = rng.permutation(np.arange(len(TEXTS)) % 2 == 0)
+    order = rng.permutation(len(TEXTS))
+    fair = blind_test(TEXTS, LABELS, member, APART, stream("same"), 1).words
+    shuffled = [[column[place] for place in order] for column in (TEXTS, LABELS)]
+    assert blind_test(*shuffled, member[order], APART, stream("same"), 1).words == fair
+
+
+def test_of_two_readings_the_larger_p_counts() -> None:
+    rng = stream("persons")
+    person = np.repeat(np.arange(40), 10)
+    texts = [f"{text} signed writer{who}" for text, who in zip(TEXTS, person, strict=True)]
+    member = rng.permutation(np.arange(40) < 20)[person]
+    assert not blind_test(texts, LABELS, member, [person, *APART], rng, 199).unfair

@@ -98,7 +98,7 @@ def resolved(setup: Setup) -> dict[str, Any]:
             or None,
         },
         "prior": [{"kind": attack.kind, **attack.model_dump()} for attack in plugins.attacks],
-        "analyses": {"also": list(spec.analyses.also)},
+        "analyses": {**spec.analyses.model_dump(), "also": list(spec.analyses.also)},
     }
 
 
