@@ -46,6 +46,8 @@ def test_every_table_fits_its_columns() -> None:
     for item in prints.tables:
         assert item.caption
         for part in item.parts:
+            names = [column.name for column in part.columns]
+            assert len(set(names)) == len(names), f"{item.name}: two columns have one heading"
             for block in part.blocks:
                 assert block.rows
                 for row in block.rows:
@@ -62,6 +64,13 @@ def test_csv_has_unique_headings_and_every_row(name: str) -> None:
     assert all(len(row) == len(head) for row in rows)
     filled = sum(cell not in ("", "–") for row in rows for cell in row)
     assert filled >= len(rows) * len(item.parts[0].stubs)
+
+
+def test_control_gap_keeps_the_gap_of_every_pool() -> None:
+    item = made("control_gap")
+    rows = csv.DictReader(io.StringIO(sheet.table(item)))
+    kept = sorted(float(v) for row in rows for k, v in row.items() if k.endswith("gap gap") and v)
+    assert kept == sorted(entry.values["gap"] for entry in entries(item) if "gap" in entry.values)
 
 
 def test_the_proxy_families_are_those_of_the_catalogue() -> None:

@@ -102,14 +102,15 @@ def find_copies(
     release: Sequence[str],
     overlap: Floats | None,
     member: NDArray[np.bool_],
-    block: NDArray[np.integer],
+    readings: Sequence[NDArray[np.integer]],
     rng: np.random.Generator,
     sizes: Sequence[int] | None = None,
 ) -> Copies:
     """Return the copies of targets in a release, in the targets' order.
 
     `overlap` is the proxy jaccard_max of each text; near copies are searched for among texts with a
-    high value. Without it only verbatim copies are found. Where targets are persons, `sizes` says
+    high value. Without it only verbatim copies are found. `readings` number the block of each
+    target, which a split keeps whole: the larger p counts. Where targets are persons, `sizes` says
     how many of the texts are whose; a person is copied if one of them is.
     """
     first: dict[str, int] = {}
@@ -136,8 +137,8 @@ def find_copies(
         holdout=int((~member).sum()),
         verbatim=(int((exact & member).sum()), int((exact & ~member).sum())),
         near=(int((every & ~exact & member).sum()), int((every & ~exact & ~member).sum())),
-        p_verbatim=surplus_p(exact, member, block, rng),
-        p_all=surplus_p(every, member, block, rng),
+        p_verbatim=max(surplus_p(exact, member, block, rng) for block in readings),
+        p_all=max(surplus_p(every, member, block, rng) for block in readings),
         looked=overlap is not None,
     )
 

@@ -110,6 +110,13 @@ def _groups(corpus: Corpus) -> Finding | None:
             groups.torn,
             f"{torn}: their {len(groups.left_out):,} records are left out",
         )
+    if groups.unit == "either":
+        return Finding(
+            "groups on both sides",
+            groups.torn,
+            f"{torn}: a few mistakes, or a split of single records, which would tear as few; both"
+            " are permuted, and the larger p counts",
+        )
     if groups.unit == "record":
         return Finding(
             "groups on both sides",

@@ -223,11 +223,24 @@ class EvidenceSection(Frozen):
 
 
 class AnalysesSection(Frozen):
-    """`[analyses]`: which analyses that take long run with the audit (docs/method.md §10)."""
+    """`[analyses]`: which analyses that take long run with the audit, and how far the verdict's
+    redraws go (docs/method.md §8, §10).
+    """
 
     also: Annotated[tuple[str, ...], BeforeValidator(listed)] = Field(
         default=(), description='analyses that take minutes, such as "meta"'
     )
+    redraws: Annotated[int, Field(ge=0, le=1_000_000)] | Literal["auto"] = Field(
+        default="auto", description="redraws where 2,000 reach their floor; auto: up to 100,000"
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is newer and not used, so that the keys of other audits stay the same."""
+        found: dict[str, Any] = content(self)
+        if self.redraws == "auto":
+            del found["redraws"]
+        return found
 
 
 ENGINES = ("local", "ray")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -26,9 +27,17 @@ from synthleak.metrics.measurements import (
     RecordMeasurements,
     ScenarioMeasurements,
     SignalMeasurements,
+    larger_of,
     passable,
 )
-from synthleak.metrics.null import MinPTest, false_discovery_rates, min_p_test, p_value, upper_point
+from synthleak.metrics.null import (
+    MinPTest,
+    continued_p,
+    false_discovery_rates,
+    min_p_test,
+    p_value,
+    upper_point,
+)
 from synthleak.metrics.records.exposure import member_p_values
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.metrics.selection import choose
@@ -38,8 +47,16 @@ from synthleak.metrics.types import Ints, Rng, Signals
 from synthleak.plan.plan import Plan
 from synthleak.releases.claim import Claim
 
-MEASUREMENTS_VERSION = 2 + STATISTICS_VERSION
+MEASUREMENTS_VERSION = 3 + STATISTICS_VERSION
 REDRAWS = 2000
+FEWEST_FURTHER, MOST_FURTHER = 10_000, 100_000
+"""Redraws where the first ones reach their floor, at least and at most."""
+POSSIBLE = 0.2
+"""More are drawn if p times the number of cells is below this: a verdict could rest on it."""
+NEAR = 10
+"""A p-value is near its floor if fewer than this many redraws for each statistic decide it."""
+CHUNK = 1000
+"""Redraws that are held in memory at a time."""
 CROSSFIT_REDRAWS = 199
 EXPOSURE = "exposure"
 """The random stream by which members are halved, and scored by the other half's signal."""
@@ -56,22 +73,82 @@ def redraws_for(cells: int, statistics: int) -> int:
     return max(REDRAWS, 1000 * math.ceil((100 * cells * statistics + 1) / 1000))
 
 
+@dataclass(frozen=True)
+class Further:
+    """`redraws` that replace the first ones where their p is `near` the floor or below.
+
+    As `near` is fixed in advance, p stays exact (design/nulls.md, "Drawing on").
+    """
+
+    redraws: int
+    near: float
+
+
+def further_redraws(cells: int, statistics: int, redraws: int | None = None) -> Further | None:
+    """Return what is drawn where p is near its floor (docs/method.md §8.3).
+
+    By default there are enough `redraws` that Holm over `cells` can reach 0.001. None where there
+    would be no more than the first ones.
+
+    >>> further_redraws(1, 3)
+    Further(redraws=10000, near=0.015)
+    >>> further_redraws(45, 2), further_redraws(1, 3, redraws=500)
+    (Further(redraws=91000, near=0.002), None)
+    """
+    first = redraws_for(cells, statistics)
+    if redraws is None:
+        redraws = min(max(1000 * (cells * statistics + 1), FEWEST_FURTHER), MOST_FURTHER)
+    near = min(POSSIBLE / cells, NEAR * statistics / first)
+    return Further(redraws, near) if redraws > first else None
+
+
 def measure(
     cell: ScoredCell,
     claim: Claim,
     *,
     redraws: int = REDRAWS,
+    further: Further | None = None,
     crossfit_redraws: int = CROSSFIT_REDRAWS,
     spreads: bool = True,
 ) -> CellMeasurements:
     """Return every measurement of a cell.
 
-    Without `spreads` the deployable AUC has no interval, which saves half of the time.
+    Args:
+        cell: the scores of a cell, with its plan.
+        claim: what its generator promises, which the bound on ε is compared with.
+        redraws: how often coins are drawn again.
+        further: the redraws that p is taken from where the first ones reach their floor.
+        crossfit_redraws: how many of these the deployable figure is compared with.
+        spreads: without them the deployable AUC has no interval, which saves half of the time.
+
+    Returns:
+        All measurements. Where the plan can be read in two ways, p-values and chance limits are the
+        larger ones of both.
     """
+    readings = [
+        _measured(cell, reading, claim, redraws, further, crossfit_redraws, spreads)
+        for reading in cell.plan.readings
+    ]
+    return reduce(larger_of, readings)
+
+
+def _measured(
+    cell: ScoredCell,
+    reading: Plan,
+    claim: Claim,
+    redraws: int,
+    further: Further | None,
+    crossfit_redraws: int,
+    spreads: bool,
+) -> CellMeasurements:
+    """Return the measurements of a cell with the redraws of one reading of its plan."""
     plan, values = cell.plan, cell.values
-    assignments = [cell.observed, *cell.redraws("redraws", redraws)]
+    assignments = [cell.observed, *cell.redraws("redraws", redraws, reading)]
     statistics = cell.comparison.statistics(assignments)
     test = min_p_test(statistics.values)
+    p = None if test is None else test.p
+    if p is not None and further is not None and p <= further.near:
+        p, redraws = _drawn_on(cell, reading, statistics, further.redraws), further.redraws
     fitted = _crossfitted(cell, assignments[: crossfit_redraws + 1], spreads)
     bound = _epsilon(plan, values, claim, cell.stream("epsilon"))
     overall = fitted[-1]
@@ -79,7 +156,7 @@ def measure(
     if cell.within_records:
         records = _records(values, assignments)
     elif cell.design.ranks_members(plan):
-        records = _exposed(values, plan, cell.stream(EXPOSURE))
+        records = _exposed(cell)
     return CellMeasurements(
         rows=tuple(
             _row(cell, table.scenario, assignments, statistics, group, row)
@@ -87,7 +164,7 @@ def measure(
         ),
         statistics=statistics.names,
         signals=_signals(statistics, test),
-        p=None if test is None else test.p,
+        p=p,
         reason=TIED if test is None else TOO_FEW if test.floor > LEVEL else None,
         null=None if test is None else _null(test),
         deciding=None if test is None else _deciding(statistics, test),
@@ -101,6 +178,17 @@ def measure(
         epsilon_claim=None if bound is None else claim.epsilon_at(bound.delta, plan.adjacency),
         records=records,
     )
+
+
+def _drawn_on(cell: ScoredCell, reading: Plan, first: Statistics, count: int) -> float:
+    """Return the p of a cell from `count` further redraws, some at a time."""
+    parts = (
+        cell.comparison.statistics(
+            cell.redraws(f"further redraws from {start}", min(CHUNK, count - start), reading)
+        ).values
+        for start in range(0, count, CHUNK)
+    )
+    return continued_p(first.values, parts)
 
 
 def _signals(statistics: Statistics, test: MinPTest | None) -> tuple[SignalMeasurements, ...]:
@@ -258,9 +346,23 @@ def _counts_every_coin(plan: Plan, targets: int) -> bool:
     return len(plan.coins) == sets * targets and len(plan.coins) > 1
 
 
-def _exposed(values: Floats, plan: Plan, rng: Rng) -> tuple[RecordMeasurements, ...]:
-    group = np.asarray(plan.blocks) if plan.blocks else None
-    return _with_q(*member_p_values(values[0], plan.trials.member, rng, group))
+def _exposed(cell: ScoredCell) -> tuple[RecordMeasurements, ...]:
+    """Name members by their larger p, where the plan can be read in two ways."""
+    readings = [
+        member_p_values(
+            cell.values[0],
+            cell.plan.trials.member,
+            cell.stream(EXPOSURE),
+            np.asarray(reading.blocks) if reading.blocks else None,
+        )
+        for reading in cell.plan.readings
+    ]
+    targets, auc, p = readings[0]
+    for others, _, larger in readings[1:]:
+        place = np.argsort(others)[np.searchsorted(np.sort(others), targets)]
+        p = np.maximum(p, larger[place])
+    order = np.lexsort((targets, -auc, p))
+    return _with_q(targets[order], auc[order], p[order])
 
 
 def _records(values: Floats, assignments: Sequence[Assignment]) -> tuple[RecordMeasurements, ...]:

@@ -160,3 +160,40 @@ class CellMeasurements:
     def named(self) -> int | None:
         """The number of records named at the false-discovery rate; None if none was tested."""
         return sum(row.q <= NAMED for row in self.records) if self.records else None
+
+
+def larger_of(one: CellMeasurements, other: CellMeasurements) -> CellMeasurements:
+    """Return the measurements of a cell that was redrawn in two ways, each with its larger p.
+
+    What does not depend on redraws is that of `one`. Chance limits are the larger ones as well: a
+    value that passes has p ≤ 0.05 in both (docs/method.md §11).
+    """
+
+    def both(estimate: Estimate | None, beside: Estimate | None) -> Any:
+        if estimate is None or beside is None:
+            return estimate
+        ceiling = _larger(estimate.null, beside.null)
+        return replace(estimate, null=ceiling, p=_larger(estimate.p, beside.p))
+
+    base = one if other.p is None or (one.p or 0.0) >= other.p else other
+    return replace(
+        base,
+        rows=tuple(
+            replace(
+                row, **{name: both(getattr(row, name), getattr(peer, name)) for name in ESTIMATES}
+            )
+            for row, peer in zip(one.rows, other.rows, strict=True)
+        ),
+        signals=tuple(
+            replace(signal, ceilings=tuple(map(_larger, signal.ceilings, peer.ceilings)))
+            for signal, peer in zip(one.signals, other.signals, strict=True)
+        ),
+        reason=one.reason or other.reason,
+        crossfit=both(one.crossfit, other.crossfit),
+        crossfit_tpr=both(one.crossfit_tpr, other.crossfit_tpr),
+    )
+
+
+def _larger(one: float | None, other: float | None) -> float | None:
+    """Return the larger of two; None, where one is None, stands for what nothing passes."""
+    return None if one is None or other is None else max(one, other)

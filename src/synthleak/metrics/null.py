@@ -10,8 +10,9 @@ dependence. See design/nulls.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -70,13 +71,7 @@ def min_p_test(values: Floats) -> MinPTest | None:
     count = values.shape[1]
     if count < 2 or not varies.any():
         return None
-    scaled = np.full(values.shape, -np.inf)
-    np.divide(
-        values - centre[:, None],
-        scale[:, None],
-        out=scaled,
-        where=np.broadcast_to(varies[:, None], values.shape),
-    )
+    scaled = _studentised(values, centre, scale)
     largest = scaled.max(axis=2)
     as_large = np.stack([_as_large(row) for row in largest])
     smallest = as_large.min(axis=0)
@@ -91,6 +86,35 @@ def min_p_test(values: Floats) -> MinPTest | None:
         statistic=deciding,
         signal=int(scaled[deciding, 0].argmax()),
     )
+
+
+def continued_p(first: Floats, more: Iterable[Floats]) -> float:
+    """Return the p of a cell from redraws of their own, where the first ones reach their floor.
+
+    Signals are studentised by the first redraws, without the observed assignment: they then are
+    numbers that the further assignments and the observed one know nothing of, and of these no more
+    than T is kept (design/nulls.md, "Drawing on").
+
+    Args:
+        first: `values[statistic, assignment, signal]`, the observed assignment first.
+        more: the values of further redraws, in parts.
+
+    Returns:
+        The share of the observed and the further assignments whose U is as small as the observed.
+    """
+    spread = first[:, 1:].mean(axis=1), first[:, 1:].std(axis=1)
+    parts = [_studentised(values, *spread).max(axis=2) for values in chain([first[:, :1]], more)]
+    rows = np.concatenate(parts, axis=1)
+    smallest = np.stack([_as_large(row) for row in rows]).min(axis=0)
+    return int((smallest <= smallest[0]).sum()) / len(smallest)
+
+
+def _studentised(values: Floats, centre: Floats, scale: Floats) -> Floats:
+    """Return `values[statistic, assignment, signal]` in units of spread; -∞ where there is none."""
+    scaled = np.full(values.shape, -np.inf)
+    varies = np.broadcast_to((scale > SLACK)[:, None], values.shape)
+    np.divide(values - centre[:, None], scale[:, None], out=scaled, where=varies)
+    return scaled
 
 
 def _as_large(largest: Floats) -> Ints:

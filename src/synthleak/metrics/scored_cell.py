@@ -72,10 +72,15 @@ class ScoredCell:
         """Who was a member."""
         return assignment_of(self.plan.trials, self.targets)
 
-    def redraws(self, stream_name: str, count: int) -> list[Assignment]:
-        """Return `count` assignments that were as likely as the observed one."""
-        rng = self.stream(stream_name)
-        return redraw_assignments(self.design, self.plan, self.game, rng, count)
+    def redraws(
+        self, stream_name: str, count: int, reading: Plan | None = None
+    ) -> list[Assignment]:
+        """Return `count` assignments that were as likely as the observed one.
+
+        `reading` is one of the plan's, where it has several; without it, the first.
+        """
+        rng, plan = self.stream(stream_name), reading or self.plan.readings[0]
+        return redraw_assignments(self.design, plan, self.game, rng, count)
 
     def stream(self, *parts: Part) -> Rng:
         """Return one of the cell's random streams."""

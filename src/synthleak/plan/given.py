@@ -59,20 +59,21 @@ class GivenSplit(Design):
             coins=trials if given.coins else None,
             blocks=given.block if len(set(given.block)) < len(given.block) else (),
         )
-        return replace(plan, adjacency="add")
+        return replace(plan, adjacency="add", either=given.either and bool(plan.blocks))
 
     def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
         """Permute who was in, whole groups at a time; or toss every coin again."""
         was = plan.trials.member
         if plan.coins is not None:
             return trials_of(rng.integers(0, 2, size=len(was)).astype(np.bool_))
-        block = np.asarray(plan.blocks) if plan.blocks else np.arange(len(was))
-        return trials_of(permuted(was, block, rng))
+        return trials_of(permuted(was, plan.block_of, rng))
 
     def many_others(self, plan: Plan) -> bool:
         """Say whether 500 records or more are held out, as planned and not as the coins fell."""
         if plan.coins is not None:
             return len(plan.targets) >= 2 * MANY_OTHERS
+        if plan.either:  # no number of held-out records stays the same in redraws of both kinds
+            return False
         held = ~plan.trials.member
         if plan.blocks:  # groups differ in size: a share of the groups, not of the records
             blocks = np.asarray(plan.blocks)
@@ -90,12 +91,18 @@ def permuted(
 ) -> NDArray[np.bool_]:
     """Permute membership; records of one block stay together.
 
+    A block with records on both sides was torn by mistake: its records stay where they are, and the
+    others are exchangeable given that.
+
     >>> permuted(np.array([True, True, False]), np.array([0, 0, 1]), np.random.default_rng(4))
     array([False, False,  True])
     """
-    inside = np.zeros(int(block.max()) + 1, dtype=np.bool_)
-    inside[block[member]] = True
-    redrawn: NDArray[np.bool_] = rng.permutation(inside)[block]
+    count = int(block.max()) + 1
+    inside, outside = (np.bincount(block[side], minlength=count) > 0 for side in (member, ~member))
+    whole = inside != outside
+    drawn = inside.copy()
+    drawn[whole] = rng.permutation(inside[whole])
+    redrawn: NDArray[np.bool_] = np.where(whole[block], drawn[block], member)
     return redrawn
 
 

@@ -11,7 +11,7 @@ import gzip
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
@@ -103,7 +103,8 @@ class Plan:
 
     `coins` are the trials that a bound on ε may count: one for each independent decision about one
     record. A design without such decisions has none. Redraws move targets of one of the `blocks`
-    together; without blocks each target moves alone.
+    together; without blocks each target moves alone. Where `either` may be what was drawn, both are
+    redrawn, and the larger p counts (docs/method.md §11).
     """
 
     pool: str
@@ -118,6 +119,19 @@ class Plan:
     baselines: tuple[Baseline, ...]
     coins: Trials | None = None
     blocks: tuple[int, ...] = ()
+    either: bool = False
+
+    @property
+    def readings(self) -> tuple[Plan, ...]:
+        """The plan for each unit that may have been drawn: one, or whole blocks and targets."""
+        if not self.either:
+            return (self,)
+        return replace(self, either=False), replace(self, either=False, blocks=())
+
+    @property
+    def block_of(self) -> NDArray[np.int64]:
+        """The number of each target's block; its own where it moves alone."""
+        return np.asarray(self.blocks or range(len(self.targets)), dtype=np.int64)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -141,6 +155,8 @@ class Plan:
         }
         if self.blocks:
             content["blocks"] = self.blocks
+        if self.either:
+            content["either"] = True
         return gzip.compress(json.dumps(content).encode(), mtime=0)
 
     @classmethod

@@ -3,7 +3,8 @@
 If whole groups were drawn, the null must permute whole groups. If single records were drawn, it
 must permute single records. Which of the two it was shows in the torn groups, those with records on
 both sides: none, or a few by mistake, in the first case; about as many as chance tears in the
-second. Anything between is a split that nobody can permute.
+second. Where both fit, because chance would tear few, either is permuted and the larger p counts.
+Where neither fits, it is a split that nobody can permute.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ REACH = 3.29
 class Groups:
     """How the groups of a split lie over members and holdout.
 
-    `unit` is what was drawn: whole groups, single records, or None where it cannot be told. Of
-    `several` groups with two or more records `torn` have records on both sides. `left_out` are the
-    positions of the records of torn groups, where whole groups were drawn.
+    `unit` is what was drawn: whole groups, single records, either where both fit, or None where
+    neither does. Of `several` groups with two or more records `torn` have records on both sides.
+    `left_out` are the positions of the records of torn groups, where whole groups were drawn. Where
+    either fits nobody is left out: who is would depend on the split of single records.
     """
 
-    unit: Literal["group", "record"] | None
+    unit: Literal["group", "record", "either"] | None
     several: int
     torn: int
     left_out: frozenset[int] = frozenset()
@@ -46,16 +48,18 @@ def groups_of(corpus: Corpus) -> Groups:
             places.setdefault(group, []).append(place)
     several = [own for own in places.values() if len(own) > 1]
     torn = [own for own in several if len({corpus.split.roles[place] for place in own}) > 1]
-    if len(torn) <= FEW_TORN * len(several):
-        left_out = frozenset(place for own in torn for place in own)
-        return Groups("group", len(several), len(torn), left_out)
-    agrees = _as_by_chance(
+    few = len(torn) <= FEW_TORN * len(several)
+    by_chance = bool(several) and _as_by_chance(
         [len(own) for own in several],
         len(torn),
         len(corpus.split.positions("members")),
         len(corpus.split.positions("members", "holdout")),
     )
-    return Groups("record" if agrees else None, len(several), len(torn))
+    if few and not by_chance:
+        left_out = frozenset(place for own in torn for place in own)
+        return Groups("group", len(several), len(torn), left_out)
+    unit: Literal["record", "either"] = "either" if few else "record"
+    return Groups(unit if by_chance else None, len(several), len(torn))
 
 
 def _as_by_chance(sizes: Sequence[int], torn: int, members: int, records: int) -> bool:
@@ -77,9 +81,9 @@ def _as_by_chance(sizes: Sequence[int], torn: int, members: int, records: int) -
 def blocks_of(corpus: Corpus, targets: Sequence[int]) -> tuple[int, ...]:
     """Number what is permuted: the groups of the targets, or single records.
 
-    A record without a group is its own.
+    A record without a group is its own. Where either was drawn, groups are numbered.
     """
-    whole = groups_of(corpus).unit == "group"
+    whole = groups_of(corpus).unit in ("group", "either")
     names: dict[str | int, int] = {}
     keys: list[str | int] = [
         group if whole and (group := corpus.records[target].group) is not None else target

@@ -69,7 +69,7 @@ def persons_of(corpus: Corpus, max_records: int, seed: int) -> Persons:
     left_out: frozenset[int] = frozenset()
     if corpus.split is not None:
         groups = groups_of(corpus)
-        if groups.unit != "group":
+        if groups.unit != "group" and groups.torn:
             raise PoolError(
                 f"{groups.torn:,} of {groups.several:,} people with several records have them on"
                 " both sides, so nobody was in or out as a whole",

@@ -21,12 +21,14 @@ class Given:
     """What is known of the targets of an existing release (docs/method.md §11).
 
     `member[t]` says whether a target was a member; targets of one `block` (a group) were in or out
-    together; `coins` says that each was in or out by its own fair coin.
+    together; `coins` says that each was in or out by its own fair coin. Where `either` fits, whole
+    blocks were drawn or single targets.
     """
 
     member: tuple[bool, ...]
     block: tuple[int, ...]
     coins: bool
+    either: bool = False
 
 
 Owned = tuple[tuple[int, ...], ...]
@@ -106,6 +108,8 @@ class Pool:
         for name in ("given", "persons", "written"):
             if not fields[name]:
                 del fields[name]
+        if self.given is not None and not self.given.either:
+            del fields["given"]["either"]
         return json.dumps(fields).encode()
 
     @classmethod

@@ -20,7 +20,7 @@ from synthleak.pools.split import split
 
 SHARED = "shared releases"
 """What names the split of pools that share their releases."""
-SPLIT_VERSION = 2
+SPLIT_VERSION = 3
 """Raised when the pools of a given split change: order of targets, groups that are left out."""
 
 PERSONS_VERSION = 1

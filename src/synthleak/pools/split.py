@@ -108,8 +108,8 @@ def _as_given(
     Targets are shuffled before anything is computed: files list members first, so their position
     would tell who was in (docs/method.md §11).
     """
-    left_out = groups_of(corpus).left_out
-    kept = [place for place, target in enumerate(targets) if target not in left_out]
+    groups = groups_of(corpus)
+    kept = [place for place, target in enumerate(targets) if target not in groups.left_out]
     order = [kept[place] for place in stream(seed, "order", name).permutation(len(kept))]
     targets = [targets[place] for place in order]
     origins = tuple(origins[place] for place in order)
@@ -126,7 +126,12 @@ def _as_given(
         origins=origins,
         candidates=tuple(split.positions("members")),
         auxiliary=tuple(_reference(corpus, split, persons)),
-        given=Given(member, blocks_of(corpus, targets), split.declared == "coins"),
+        given=Given(
+            member,
+            blocks_of(corpus, targets),
+            split.declared == "coins",
+            groups.unit == "either" and persons is None,
+        ),
         persons=None
         if persons is None
         else PersonRecords(tuple(persons.records[persons.owner[t]] for t in targets), (), ()),

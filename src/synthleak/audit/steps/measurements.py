@@ -23,7 +23,13 @@ from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
 from synthleak.metrics.comparison import statistics_of
 from synthleak.metrics.curves import CURVES_VERSION, Curves, trace
-from synthleak.metrics.measure import MEASUREMENTS_VERSION, measure, redraws_for
+from synthleak.metrics.measure import (
+    MEASUREMENTS_VERSION,
+    Further,
+    further_redraws,
+    measure,
+    redraws_for,
+)
 from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.rounds import RoundMeasurements, round_measurements
 from synthleak.metrics.scored_cell import ScoredCell
@@ -32,9 +38,19 @@ from synthleak.plan.plan import designs
 
 def redraws_of(setup: Setup, pool: str) -> int:
     """Return how many redraws the measurements of a pool's cells need."""
+    return redraws_for(len(setup.cells), _statistics(setup, pool))
+
+
+def further_of(setup: Setup, pool: str) -> Further | None:
+    """Return what is drawn of a pool's cells where these redraws reach their floor."""
+    asked = setup.spec.analyses.redraws
+    count = None if asked == "auto" else asked
+    return further_redraws(len(setup.cells), _statistics(setup, pool), count)
+
+
+def _statistics(setup: Setup, pool: str) -> int:
     plan = setup.plans[pool]
-    names = statistics_of(designs.get(plan.design).plugin, plan)
-    return redraws_for(len(setup.cells), len(names))
+    return len(statistics_of(designs.get(plan.design).plugin, plan))
 
 
 def measurements_key(setup: Setup, cell: Cell) -> str:
@@ -49,6 +65,7 @@ def measurements_key(setup: Setup, cell: Cell) -> str:
         redraws_of(setup, cell.pool),
         claim_of(setup, cell).to_json(),
         [all_evidence_keys(setup, cell.pool, text) for text, _ in observations(setup, cell)],
+        *([] if (asked := setup.spec.analyses.redraws) == "auto" else [asked]),
     )
 
 
@@ -75,7 +92,10 @@ def scored_cell(setup: Setup, cell: Cell) -> ScoredCell:
 def _measure(setup: Setup, cell: Cell) -> CellMeasurements:
     ROUNDS.get(setup, cell)  # stored now, while the scores are in memory
     return measure(
-        scored_cell(setup, cell), held_claim(setup, cell), redraws=redraws_of(setup, cell.pool)
+        scored_cell(setup, cell),
+        held_claim(setup, cell),
+        redraws=redraws_of(setup, cell.pool),
+        further=further_of(setup, cell.pool),
     )
 
 

@@ -25,7 +25,7 @@ from synthleak.corpus.corpus import Declared
 from synthleak.metrics.blind import BlindTest, blind_test
 from synthleak.pools.groups import blocks_of, groups_of
 
-VERSION = 3
+VERSION = 4
 NOT_EXCHANGEABLE = "the split is not exchangeable"
 NO_HOLDOUT = "every record of the holdout is among the members"
 TORN_GROUPS = "too many groups have records on both sides"
@@ -57,16 +57,19 @@ def _key(setup: Setup) -> str:
 def _look(setup: Setup) -> Preconditions:
     corpus, split = setup.corpus, setup.corpus.split
     assert split is not None
-    left_out = groups_of(corpus).left_out
-    asked = [p for p in split.positions("members", "holdout") if p not in left_out]
+    groups = groups_of(corpus)
+    asked = [p for p in split.positions("members", "holdout") if p not in groups.left_out]
     records = setup.records(asked)
+    readings = [np.asarray(blocks_of(corpus, asked))]
+    if groups.unit == "either":
+        readings.append(np.arange(len(asked)))
     return Preconditions(
         findings=tuple(file_findings(corpus, split, setup.plugins.encoder.kind)),
         blind=blind_test(
             [record.text for record in records],
             [record.labels for record in records],
             np.array([split.roles[place] == "members" for place in asked]),
-            blocks_of(corpus, asked),
+            readings,
             stream(setup.spec.seed, "blind", corpus.name),
         ),
         declared=split.declared,
@@ -133,7 +136,7 @@ def _find_copies(setup: Setup, cell: Cell) -> Copies:
         [record.text for record in open_release(setup, released_text(setup, cell))],
         overlap,
         plan.trials.member,
-        np.asarray(plan.blocks) if plan.blocks else np.arange(len(plan.targets)),
+        [reading.block_of for reading in plan.readings],
         stream(setup.spec.seed, "copies", cell.pool, cell.generator),
         None if pool.persons is None else pool.sizes,
     )

@@ -51,10 +51,10 @@ def _part(
     lines = _lines(source, rows, kinds)
     shared = _share_controls(rows)
     columns = [
-        lay.Column(head, f"ε = {format_epsilon(epsilon)}")
+        column
         for epsilon in budgets
         for place, kind in enumerate(kinds)
-        for head in (*([] if shared and place else ["Control"]), _title(kind), "Gap")
+        for column in _columns(f"ε = {format_epsilon(epsilon)}", _title(kind), shared, place == 0)
     ]
     scenarios = sorted({row.scenario for row in rows}, key=lambda name: (name == WHOLE, name))
     found = {(row.corpus, row.pool, row.epsilon, row.scenario): row for row in rows}
@@ -72,6 +72,13 @@ def _part(
     caption = lay.words(f"{generator}, ε = {', '.join(format_epsilon(e) for e in budgets)}.")
     block = [lay.Block(line_rows)]
     return lay.Part(("Dataset", "Cal."), columns, block, caption, name=generator)
+
+
+def _columns(group: str, title: str, shared: bool, first: bool) -> list[lay.Column]:
+    """Return control, selected pool and gap; where no group stands above, gaps name their pool."""
+    control = lay.Column("Control", group, plain="" if shared else f"{group} {title} control")
+    gap = lay.Column("Gap", group, plain=f"{group} {title} gap")
+    return [*[control] * (first or not shared), lay.Column(title, group), gap]
 
 
 def _share_controls(rows: Sequence[GapRow]) -> bool:
