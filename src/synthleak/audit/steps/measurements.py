@@ -34,7 +34,7 @@ def redraws_of(setup: Setup, pool: str) -> int:
     """Return how many redraws the measurements of a pool's cells need."""
     plan = setup.plans[pool]
     names = statistics_of(designs.get(plan.design).plugin, plan)
-    return redraws_for(len(setup.cells), len(names))
+    return redraws_for(len(setup.cells) * setup.spec.game.number_of_looks, len(names))
 
 
 def measurements_key(setup: Setup, cell: Cell) -> str:
@@ -43,8 +43,8 @@ def measurements_key(setup: Setup, cell: Cell) -> str:
     return digest(
         "figures",
         MEASUREMENTS_VERSION,
-        setup.plan_identity(cell.pool),
-        setup.spec.game.model_dump(),
+        setup.plan_identity(cell),
+        setup.game_of(cell).model_dump(),
         setup.stream_name("figures", cell),
         redraws_of(setup, cell.pool),
         claim_of(setup, cell).to_json(),
@@ -62,12 +62,12 @@ def _rounds_key(setup: Setup, cell: Cell) -> str:
 
 def scored_cell(setup: Setup, cell: Cell) -> ScoredCell:
     """Return what a cell's measurements are made from."""
-    plan = setup.plans[cell.pool]
+    plan = setup.plan_of(cell)
     return ScoredCell(
         scores_of(setup, cell),
         designs.get(plan.design).plugin,
         plan,
-        setup.spec.game,
+        setup.game_of(cell),
         setup.stream_name("figures", cell),
     )
 
@@ -84,7 +84,7 @@ def _trace(setup: Setup, cell: Cell) -> Curves:
 
 
 def _rounds(setup: Setup, cell: Cell) -> list[RoundMeasurements]:
-    trials = setup.plans[cell.pool].trials
+    trials = setup.plan_of(cell).trials
     return [round_measurements(table, trials) for table in scores_of(setup, cell)]
 
 

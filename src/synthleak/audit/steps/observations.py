@@ -49,7 +49,7 @@ def observations(setup: Setup, cell: Cell) -> list[tuple[str, int | None]]:
         (setup.raw_key(item), position)
         if item.form == "raw"
         else (header_of(setup, cell, item).text, None)
-        for position, item in enumerate(setup.plans[cell.pool].sets)
+        for position, item in setup.sets_of(cell)
     ]
 
 
@@ -189,7 +189,7 @@ def missing_neighbours(setup: Setup) -> list[NeighbourUnit]:
     """
     large: dict[str, NeighbourUnit] = {}
     for cell in setup.cells:
-        for position, item in enumerate(setup.plans[cell.pool].sets):
+        for position, item in setup.sets_of(cell):
             raw = item.form == "raw"
             header = None if raw else header_of(setup, cell, item)
             if (header.size if header else len(item.records)) <= neighbours.LARGE:
