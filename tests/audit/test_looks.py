@@ -228,7 +228,7 @@ def test_a_cell_that_is_added_later_is_counted_and_said(tmp_path: Path, looks: l
     assert added in manifest(out)["looks"][-1]["cells"]
     page = (out / "report.html").read_text(encoding="utf-8")
     assert f"after results of other cells had been seen: {added}" in page
-    assert "counts all 2 cells" in page
+    assert "adjustment is over 2 cells" in page
     assert len(one.setup.cells) == 1 and {r.cells for r in both.cell_results} == {2}
     assert {one.outcome for one in verify(out).findings} == {"verified"}
     run(spec(game=game, generator=[ECHO]), out, extend=True, runtime=ONE)

@@ -11,6 +11,7 @@ from itertools import groupby
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import MEASUREMENTS
+from synthleak.core.cell import counted_cells
 
 
 def note_looks(setup: Setup, folder: RunFolder) -> None:
@@ -45,7 +46,7 @@ def said_of_history(setup: Setup, folder: RunFolder) -> tuple[str, ...]:
         if added:
             said.append(
                 f"Added on {at[:10]}, after results of other cells had been seen:"
-                f" {'; '.join(added)}. Holm’s adjustment counts all {len(present)} cells."
+                f" {'; '.join(added)}. Holm’s adjustment is over {counted_cells(present)}."
             )
     gone = [name for name in first if name not in present]
     if gone:
