@@ -96,7 +96,6 @@ def run(
             setup, made = _make_looks(setup, folder, how, progress, news)  # 4. releases
             made += _make(EVIDENCE, setup, how, progress)  # 5. evidence: proxies, prior attacks
             made += _make(MEASUREMENTS, setup, how, progress)  # 6. calibration, 7. metrics
-            note_looks(setup, folder)
             made += _make(MORE, setup, how, progress)  # 7. meta-classifier if asked for, utility
         audit, key = Audit(setup, folder), results_key(setup)
         if not made and not damaged and are_current(setup, folder):
@@ -105,6 +104,7 @@ def run(
                 f"nothing to do: {folder.root} is up to date ({counted_cells(setup.cells)})"
             )
             return audit
+        note_looks(setup, folder)
         with progress.stage(PAGE, 1) as stage:
             results = _results(audit, runtime, progress)  # 8. analyses
             files = written(results)  # 9. report
