@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from synthleak.core.cell import Cell, CellColumns
+from synthleak.core.spec_sections import GameSection
 from synthleak.core.verdict import LEVEL, Verdict, judge_cell
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.estimate import Estimate
@@ -100,6 +101,9 @@ class CellRow(CellColumns):
     named: int | None = None
     unit: str = "record"
     epsilon_claim_record: float | None = None
+    look: int = 1
+    looks: int = 1
+    instances: int = 1
 
 
 @dataclass(frozen=True)
@@ -160,11 +164,14 @@ def judge(cells: Sequence[CellMeasurements]) -> list[CellVerdict]:
     ]
 
 
-def power_of(cell: CellMeasurements, row: ScenarioMeasurements, cells: int) -> float | None:
-    """Return the smallest AUC of a row's proxy that is found 4 times in 5, Holm over `cells`."""
+def power_of(cell: CellMeasurements, row: ScenarioMeasurements, tests: int) -> float | None:
+    """Return the smallest AUC of a row's proxy that is found 4 times in 5.
+
+    `tests` is what the level is shared by: the cells of Holm, times the looks.
+    """
     if cell.null is None:
         return None
-    return smallest_found(row.centre, row.scale, cell.null.critical(LEVEL / cells))
+    return smallest_found(row.centre, row.scale, cell.null.critical(LEVEL / tests))
 
 
 def evaluate(
@@ -178,12 +185,15 @@ def evaluate(
     copies: Copies | None = None,
     unit: str = "record",
     claim_as_stated: float | None = None,
+    game: GameSection | None = None,
 ) -> tuple[list[CellRow], list[ProxyRow]]:
     """Write the measurements of a cell as rows; Holm adjusts for `cells` cells.
 
     `copies` are those in the release of a check; a game has none. Where targets are persons and the
-    claim is about records, `claim_as_stated` is its ε for one record.
+    claim is about records, `claim_as_stated` is its ε for one record. `game` is that of the cell,
+    as far as its look.
     """
+    looks = 1 if game is None else game.number_of_looks
     signals = iter(measured.signals)
     details = [
         _proxy_row(cell, row.scenario, proxy, next(signals), measured.statistics, means, column)
@@ -193,9 +203,14 @@ def evaluate(
     deciding = None if measured.deciding is None else details[measured.deciding.signal]
     rows = [
         replace(
-            _cell_row(details[row.signal], plan, measured, row, judged, cells, deciding, copies),
+            _cell_row(
+                details[row.signal], plan, measured, row, judged, cells * looks, deciding, copies
+            ),
             unit=unit,
             epsilon_claim_record=claim_as_stated,
+            look=1 if game is None or looks == 1 else len(game.blocks),
+            looks=looks,
+            instances=int(plan.trials.set.max()) + 1,
         )
         for row in measured.rows
     ]
@@ -248,7 +263,7 @@ def _cell_row(
     measured: CellMeasurements,
     row: ScenarioMeasurements,
     judged: CellVerdict,
-    cells: int,
+    tests: int,
     deciding: ProxyRow | None,
     copies: Copies | None,
 ) -> CellRow:
@@ -278,7 +293,7 @@ def _cell_row(
         crossfit_high=fitted.high,
         crossfit_tpr=rate.value if row.crossfit_tpr else None,
         crossfit_p=fitted.p,
-        power_auc=power_of(measured, row, cells),
+        power_auc=power_of(measured, row, tests),
         epsilon_lower=bound.lower if bound else None,
         epsilon_max=bound.largest if bound else None,
         epsilon_claim=measured.epsilon_claim,

@@ -195,8 +195,8 @@ def merged_setup(audit: Audit, flags: Sequence[Flag], store: StagedStore) -> Set
         for name, flag in merged.items()
         if name not in taken
     ]
-    # A merged pool has a game of its own, also where the pools of the audit share theirs.
-    game = loaded.spec.game.model_copy(update={"share_releases": False})
+    # A merged pool has a game of its own, played to its end, also where the audit shares releases.
+    game = loaded.spec.game.model_copy(update={"share_releases": False, "looks": ()})
     pools = (*loaded.spec.pool, *sections)
     spec = loaded.spec.model_copy(update={"pool": pools, "game": game})
     try:
@@ -258,7 +258,7 @@ def merged_rows_of(setup: Setup, flags: Sequence[Flag]) -> list[MergedRow]:
 
 def game_of(setup: Setup, cell: Cell) -> tuple[Floats, list[Signal], Design, Plan, GameSection]:
     """Return the scores of a cell, what each column is, and the game that they come from."""
-    plan, tables = setup.plans[cell.pool], scores_of(setup, cell)
+    plan, tables = setup.plan_of(cell), scores_of(setup, cell)
     columns = [
         Signal(table.scenario, proxy.name, proxy.view)
         for table in tables

@@ -13,6 +13,7 @@ from synthleak.audit.facts import (
     facts_of,
     size_facts,
 )
+from synthleak.audit.history import said_of_history
 from synthleak.audit.kept_results import TABLES, settled
 from synthleak.audit.steps.cell_data import pool_facts
 from synthleak.audit.steps.measurements import ROUNDS
@@ -34,13 +35,14 @@ def evaluated(audit: Audit) -> tuple[list[CellRow], list[ProxyRow]]:
             cell,
             setup.proxies,
             ROUNDS.get(setup, cell),
-            setup.plans[cell.pool],
+            setup.plan_of(cell),
             measured,
             audit.verdicts[cell],
             len(audit.measurements),
             audit.copies_in(cell),
             setup.spec.game.unit,
             _claim_for_a_record(audit, cell),
+            setup.game_of(cell),
         )
         rows += some
         details += more
@@ -52,7 +54,7 @@ def _claim_for_a_record(audit: Audit, cell: Cell) -> float | None:
     claim, bound = audit.claim(cell), audit.measurements[cell].epsilon
     if not audit.setup.spec.game.persons or claim.unit == "person" or bound is None:
         return None
-    return claim.epsilon_at(bound.delta, audit.setup.plans[cell.pool].adjacency)
+    return claim.epsilon_at(bound.delta, audit.setup.plan_of(cell).adjacency)
 
 
 def study_of(audit: Audit) -> Study:
@@ -96,6 +98,7 @@ def results_of(audit: Audit) -> Results:
         outcomes=tuple(audit.outcomes),
         adjudicated=tuple(settled(setup, audit.folder)[1]),
         curves={cell: audit.curves(cell) for cell in setup.cells},
+        history=said_of_history(setup, audit.folder),
         check=check_facts(setup, audit.preconditions, audit.copies, audit.remarks),
         texts={
             name: "\n".join(record.text for record in setup.records(pool.records_of(target)))
@@ -120,6 +123,7 @@ def cell_results_of(audit: Audit) -> tuple[CellResult, ...]:
             counted=not given and audit.setup.spec.game.adjacency == "add",
             copies=audit.copies_in(cell),
             canaries=bool(audit.setup.pools[cell.pool].written),
+            planned=audit.setup.spec.game.instances,
         )
         for cell, measured in audit.measurements.items()
     )

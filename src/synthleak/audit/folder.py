@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import synthleak
-from synthleak.audit.manifest import ManifestError, is_whole, own_digest, release_of
+from synthleak.audit.manifest import Look, ManifestError, is_whole, own_digest, release_of
 from synthleak.audit.resolved_spec import changes, resolved
 from synthleak.audit.setup import Setup, identity_of, set_up
 from synthleak.core.errors import Damaged, StoreError, UserError
@@ -209,7 +209,42 @@ class RunFolder:
                 str(self.root),
                 "add --extend to go on in it, or choose another folder",
             )
+        self._check_looks(before["identity"].get("game", {}), setup.spec.game.model_dump())
         return news
+
+    def _check_looks(self, was: Mapping[str, Any], game: Mapping[str, Any]) -> None:
+        """Refuse another number of instances once results were looked at (docs/method.md §8.12)."""
+        looks, now = self.looks(), game["instances"]
+        same = was.get("instances") == now and was.get("looks") == game.get("looks")
+        if looks and not same:
+            seen = max(look.instances for look in looks)
+            raise StoreError(
+                f"results were looked at after {seen} instances; more need `looks` declared before"
+                " the start",
+                str(self.root),
+                "choose another folder, and declare there all numbers of instances that you will"
+                f" look at, such as looks = [{seen}] with instances = {max(now, 2 * seen)}",
+            )
+
+    def looks(self) -> list[Look]:
+        """Return every look at results that the manifest knows of.
+
+        A folder of an earlier version has noted none: its results were looked at once.
+        """
+        content = self.manifest() or {}
+        if "looks" in content:
+            return [Look.model_validate(look) for look in content["looks"]]
+        if content.get("findings") is None:
+            return []
+        instances = content["identity"].get("game", {}).get("instances", 1)
+        return [Look(instances=instances, at=content.get("made", ""), cells=[])]
+
+    def note_look(self, instances: int, cells: Sequence[str], without_p: Sequence[str]) -> None:
+        """Write down that cells were looked at: their names, and nothing that was found."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        look = Look(instances=instances, at=at, cells=[*cells], without_p=[*without_p])
+        content = self.manifest() or {}
+        self._put_manifest({**content, "looks": _dumped([*self.looks(), look])})
 
     def begin(self, setup: Setup, *, new: bool) -> None:
         """Say whose folder this is, before anything else is put into it.
@@ -218,7 +253,7 @@ class RunFolder:
         follow, because the disk was full or the machine stopped, it is written the next time.
         """
         if new:
-            self._write_manifest(setup, findings=None, files=[])
+            self._write_manifest(setup, findings=None, files=[], looks=_dumped(self.looks()))
         text = dump_toml(resolved(setup)).encode()
         path = self.root / SPEC
         if not path.is_file() or path.read_bytes() != text:
@@ -254,6 +289,7 @@ class RunFolder:
             setup,
             findings=findings,
             files=sorted(files),
+            looks=_dumped(self.looks()),
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(seconds, 1),
             hashes=self._hashes([SPEC, ARTEFACTS, *sorted(files)]),
@@ -378,6 +414,10 @@ class RunFolder:
         if isinstance(self.root, Path):
             refuse_links(self.root / name, self.root)
         write_place(self.root / name, text if isinstance(text, bytes) else text.encode())
+
+
+def _dumped(looks: Sequence[Look]) -> list[dict[str, Any]]:
+    return [look.model_dump(exclude_defaults=True) for look in looks]
 
 
 def digest_of_file(path: Place) -> str | None:

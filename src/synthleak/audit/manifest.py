@@ -32,6 +32,18 @@ class _Purged(BaseModel):
     removed: dict[str, int]
 
 
+class Look(BaseModel):
+    """A look at results: after how many instances, when, and at which cells.
+
+    `without_p` are cells that were measured and have no p-value.
+    """
+
+    instances: int
+    at: str
+    cells: list[str]
+    without_p: list[str] = []
+
+
 class _Shape(BaseModel):
     """What a manifest holds; those of earlier versions have no hashes and no digest."""
 
@@ -42,6 +54,7 @@ class _Shape(BaseModel):
     identity: dict[str, Any]
     hashes: dict[_Name, str | None] = {}
     purged: _Purged | None = None
+    looks: list[Look] = []
     made: str = ""
     sealed: bool = False
     digest: str | None = None

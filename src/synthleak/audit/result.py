@@ -29,6 +29,7 @@ from synthleak.audit.remarks import Remark, remarks_on
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.steps.cell_data import cell_data_of
 from synthleak.audit.steps.exposed import EXPOSED, exposed_rows
+from synthleak.audit.steps.looks import at_present_look
 from synthleak.audit.steps.measurements import CURVES, MEASUREMENTS
 from synthleak.audit.steps.nearest import NEAREST, nearest_texts
 from synthleak.audit.steps.preconditions import COPIES, Preconditions, copy_rows, preconditions_of
@@ -350,4 +351,4 @@ def open_run(out: Place | str, *, keep: bool = True, trust_plugins: bool = False
     loaded = folder.spec()
     check_trusted(loaded.spec.plugins, folder.root, trust=trust_plugins)
     store = folder.store if keep else StagedStore(folder.store)
-    return Audit(set_up(loaded, store), folder)
+    return Audit(at_present_look(set_up(loaded, store)), folder)

@@ -14,6 +14,7 @@ from pathlib import Path
 from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcomes_of
 from synthleak.audit.commitment import read_commitment
 from synthleak.audit.folder import COMMITMENT, MANIFEST, REPORT, RESULTS, STORE, RunFolder
+from synthleak.audit.history import note_looks
 from synthleak.audit.kept_results import are_current, results_key, table_names
 from synthleak.audit.result import Audit, open_run
 from synthleak.audit.setup import Setup, draw, read, select
@@ -21,6 +22,7 @@ from synthleak.audit.sources import AnyAudit, Source, named_audits
 from synthleak.audit.status import open_finished
 from synthleak.audit.steps.forecast import REPORT as PAGE
 from synthleak.audit.steps.forecast import expected_stages
+from synthleak.audit.steps.looks import at_next_look, at_present_look, is_decided, said_of_look
 from synthleak.audit.steps.observations import check_models, missing_evidence, missing_models
 from synthleak.audit.steps.preconditions import examine
 from synthleak.audit.steps.profiles import discard_profiles
@@ -32,7 +34,16 @@ from synthleak.audit.steps.releases import (
     missing_releases,
     wanted_sets,
 )
-from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS, META, MORE, RELEASES, Work, at_work
+from synthleak.audit.steps.work import (
+    EVIDENCE,
+    MEASUREMENTS,
+    META,
+    MORE,
+    RELEASES,
+    TO_DECIDE,
+    Work,
+    at_work,
+)
 from synthleak.core.cell import counted_cells
 from synthleak.core.engine.progress import Progress, default_progress, duration
 from synthleak.core.errors import Damaged, UserError
@@ -91,7 +102,7 @@ def run(
         discard_profiles(setup.store, damaged)
         with at_work(setup, runtime) as how:
             progress.expect(expected_stages(setup, how))
-            made = make_missing_releases(setup, how, progress, news)  # 4. releases
+            setup, made = _make_looks(setup, folder, how, progress, news)  # 4. releases
             made += _make(EVIDENCE, setup, how, progress)  # 5. evidence: proxies, prior attacks
             made += _make(MEASUREMENTS, setup, how, progress)  # 6. calibration, 7. metrics
             made += _make(MORE, setup, how, progress)  # 7. meta-classifier if asked for, utility
@@ -102,6 +113,7 @@ def run(
                 f"nothing to do: {folder.root} is up to date ({counted_cells(setup.cells)})"
             )
             return audit
+        note_looks(setup, folder)
         with progress.stage(PAGE, 1) as stage:
             results = _results(audit, runtime, progress)  # 8. analyses
             files = written(results)  # 9. report
@@ -153,6 +165,7 @@ def _admitted(
     setup.plugins.encoder.check()
     check_models(setup)
     news = folder.admit(setup, extend=extend)
+    setup = at_present_look(setup)
     check_generators(setup)
     examine(setup)
     hold.take()
@@ -176,6 +189,27 @@ def make_missing_releases(
     made = _make([RELEASES], setup, runtime, progress)
     check_awaited(setup)
     return made
+
+
+def _make_looks(
+    setup: Setup, folder: RunFolder, runtime: Runtime, progress: Progress, news: Sequence[str]
+) -> tuple[Setup, int]:
+    """Make the releases that the first look needs; then those of the cells that go on from it.
+
+    Returns the setup at the look where each cell ended. Without declared looks there is one.
+    """
+    made = 0
+    while True:
+        made += make_missing_releases(setup, runtime, progress, news)
+        if not setup.reached:
+            return setup, made
+        made += _make(TO_DECIDE, setup, runtime, progress)
+        note_looks(setup, folder)
+        further = at_next_look(setup)
+        if further is None:
+            return setup, made
+        progress.say(said_of_look(setup, further))
+        setup, news = further, ()
 
 
 def _results(audit: Audit, runtime: Runtime, progress: Progress) -> Results:
@@ -257,7 +291,8 @@ def analyse(
     studies, asked = [], [*also]
     for _, audit in named_audits(audits, open_run):
         folder, setup = str(audit.folder.root), audit.setup
-        if missing_releases(setup) or missing_evidence(setup) or missing_models(setup):
+        whole = not (missing_releases(setup) or missing_evidence(setup) or missing_models(setup))
+        if not whole or not is_decided(setup):
             raise UserError("the audit is not finished", folder, "finish it with `run` first")
         wanted = {*only, *also} if only else {*also, *audit.setup.spec.analyses.also}
         works = (*MEASUREMENTS, META) if META.title in wanted else MEASUREMENTS

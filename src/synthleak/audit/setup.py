@@ -16,7 +16,7 @@ from synthleak.core.identity import digest
 from synthleak.core.plugins import PluginFile, read_files, use_files
 from synthleak.core.seeds import derive
 from synthleak.core.spec import LoadedSpec, Spec
-from synthleak.core.spec_sections import GeneratorSection
+from synthleak.core.spec_sections import GameSection, GeneratorSection
 from synthleak.core.store import Store
 from synthleak.corpus.corpus import Corpus, Record, assemble
 from synthleak.encoders.encoder import Vectors, encode_once
@@ -51,9 +51,12 @@ class Setup:
     empty: tuple[PoolOrder, ...] = ()
     """Optional pools of the spec whose rules select nobody."""
     only: tuple[Cell, ...] | None = None
+    reached: Mapping[Cell, int] = field(default_factory=dict)
+    """The instances at the look that a cell has come to; all of them where none are declared."""
     _targets: dict[str, Targets] = field(default_factory=dict, repr=False, init=False)
     _keys: dict[tuple[Cell, str], str] = field(default_factory=dict, repr=False, init=False)
     _last: dict[str, tuple[Any, Any]] = field(default_factory=dict, repr=False, init=False)
+    _plans: dict[tuple[str, int], Plan] = field(default_factory=dict, repr=False, init=False)
 
     def __repr__(self) -> str:
         return f"<Setup of {self.corpus!r}, {counted_cells(self.cells)}>"
@@ -199,9 +202,39 @@ class Setup:
         """Drop the last of a kind."""
         self._last.pop(kind, None)
 
-    def plan_identity(self, pool: str) -> list[Any]:
-        """Return what a key says of a pool's plan."""
-        plan = self.plans[pool]
+    def at(self, reached: Mapping[Cell, int]) -> Setup:
+        """Return the setup with cells at other looks."""
+        other = replace(self, reached=reached)
+        for cache in ("_targets", "_keys", "_plans"):
+            getattr(other, cache).update(getattr(self, cache))
+        return other
+
+    def plan_of(self, cell: Cell) -> Plan:
+        """Return the plan of a cell's pool, as far as the cell's look (docs/method.md §4.6)."""
+        plan = self.plans[cell.pool]
+        if cell not in self.reached:
+            return plan
+        key = (cell.pool, self.reached[cell])
+        if key not in self._plans:
+            self._plans[key] = plan.first(self.reached[cell])
+        return self._plans[key]
+
+    def game_of(self, cell: Cell) -> GameSection:
+        """Return the game of a cell, as far as the cell's look."""
+        game = self.spec.game
+        if cell not in self.reached:
+            return game
+        return game.model_copy(update={"instances": self.reached[cell]})
+
+    def sets_of(self, cell: Cell) -> list[tuple[int, RecordSet]]:
+        """Return the sets of a cell as far as its look, with their positions in the whole plan."""
+        kept = {item.name for item in self.plan_of(cell).sets}
+        sets = enumerate(self.plans[cell.pool].sets)
+        return [(position, item) for position, item in sets if item.name in kept]
+
+    def plan_identity(self, cell: Cell) -> list[Any]:
+        """Return what a key says of a cell's plan."""
+        plan = self.plan_of(cell)
         return [designs.get(plan.design).version, plan.fingerprint]
 
     def stream_name(self, title: str, cell: Cell) -> StreamName:

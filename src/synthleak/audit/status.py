@@ -8,6 +8,7 @@ from typing import Any
 
 from synthleak.audit.kept_results import are_current
 from synthleak.audit.result import Audit, open_run
+from synthleak.audit.steps.looks import is_decided
 from synthleak.audit.steps.observations import all_evidence_keys
 from synthleak.audit.steps.releases import header_of, is_made, wanted_sets
 from synthleak.audit.verification import first_of
@@ -55,7 +56,7 @@ def status(out: Place | str) -> Status:
 def _status(audit: Audit, but: Sequence[str] = ()) -> Status:
     setup, rows = audit.setup, []
     for cell in setup.cells:
-        sets = wanted_sets(setup, cell)
+        sets, game = wanted_sets(setup, cell), setup.game_of(cell)
         there = [s for _, s in sets if is_made(setup, cell, s)]
         looked = sum(
             all(
@@ -72,6 +73,7 @@ def _status(audit: Audit, but: Sequence[str] = ()) -> Status:
                 "releases": len(there),
                 "looked_at": looked,
                 "of": len(sets),
+                **({"look": f"{len(game.blocks)} of {len(game.looks)}"} if game.looks else {}),
             }
         )
     whole = all(row["looked_at"] == row["of"] for row in rows)
@@ -79,7 +81,7 @@ def _status(audit: Audit, but: Sequence[str] = ()) -> Status:
     made = whole or all(row["releases"] == row["of"] for row in rows)
     done = made and are_current(setup, audit.folder, but)
     altered = [name for name in audit.folder.altered() if name not in but]
-    if not whole:
+    if not whole or not is_decided(setup):
         unfinished = "not finished"
     elif altered:
         unfinished = f"results are not written or were altered since ({', '.join(altered)})"

@@ -42,7 +42,7 @@ def cell_overview(results: Sequence[CellResult]) -> list[dict[str, Any]]:
 
 def _overview_row(one: CellResult) -> dict[str, Any]:
     named, rate = one.measurements.named, one.measurements.crossfit_tpr
-    fitted = one.deployable
+    fitted, row = one.deployable, one.rows[0]
     return {
         "pool": one.cell.pool,
         "generator": one.cell.generator,
@@ -54,6 +54,7 @@ def _overview_row(one: CellResult) -> dict[str, Any]:
         "AUC": None if fitted is None else fitted.value,
         "chance limit": None if fitted is None else fitted.null,
         "p": one.judged.p_holm,
+        "releases": f"{row.instances} of {one.planned}" if row.looks > 1 else None,
     }
 
 

@@ -33,6 +33,7 @@ from synthleak.audit.folder import (
     RunFolder,
     digest_of_file,
 )
+from synthleak.audit.history import said_of_history
 from synthleak.audit.kept_results import ADJUDICATION, settled
 from synthleak.audit.manifest import ManifestError
 from synthleak.audit.replay import replayed
@@ -40,6 +41,7 @@ from synthleak.audit.resolved_spec import changes
 from synthleak.audit.result import Audit
 from synthleak.audit.run import written
 from synthleak.audit.setup import Setup, identity_of, set_up
+from synthleak.audit.steps.looks import at_present_look
 from synthleak.audit.steps.observations import missing_evidence, missing_models
 from synthleak.audit.steps.releases import header_of, open_release
 from synthleak.audit.verification import (
@@ -113,7 +115,7 @@ def verify(
     check_trusted(loaded.spec.plugins, folder.root, trust=trust_plugins)
     store = Remaking(folder.store)
     try:
-        setup = set_up(loaded, store)
+        setup = at_present_look(set_up(loaded, store))
         _check_elsewhere(setup)
     except UserError as error:
         if replay or committed:
@@ -285,7 +287,13 @@ def _tables(setup: Setup, folder: RunFolder, manifest: dict[str, Any]) -> Findin
     """
     same_version = manifest["synthleak"] == synthleak.__version__
     again = Audit(setup, RunFolder(folder.root / "nowhere")).results
-    made = written(replace(again, adjudicated=tuple(settled(setup, folder)[1])))
+    made = written(
+        replace(
+            again,
+            adjudicated=tuple(settled(setup, folder)[1]),
+            history=said_of_history(setup, folder),
+        )
+    )
     files = {n: d for n, d in made.items() if same_version or n.startswith(f"{RESULTS}/")}
     said = f"{RESULTS}/summary.json"
     differing = [

@@ -91,6 +91,10 @@ def cost(spec: Path, how: How) -> None:
         ]
     )
     print_table([{"stage": name, "time": duration(took)} for name, took in found.stages.items()])
+    if found.looks:
+        rows = [{**look, "seconds": duration(look["seconds"])} for look in found.looks]
+        rows = [{"time" if key == "seconds" else key: row[key] for key in row} for row in rows]
+        print_table(rows, title="if a leak is found in every cell at this look")
     for note in found.notes:
         click.echo(f"note: {note}")
 

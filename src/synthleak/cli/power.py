@@ -27,7 +27,8 @@ def power(spec: Path, auc: float | None, power: float, quiet: bool, as_json: boo
     known size are planted: an AUC raised in one signal, or members that are copied. Each row shows
     the chance limit of an AUC, the smallest AUC and the smallest share of copied members (records,
     in a cohort) that are found with the power asked for, and the largest ε that the design could
-    show.
+    show. Where looks are declared ([game] looks), it also shows how many instances are played on
+    average, at most, until leaks of AUC 0.7, 0.6 and 0.55 (or --auc) are found.
 
     \b
     Examples:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -38,6 +39,13 @@ def _name(value: str) -> str:
         raise ValueError("use letters, digits, '.', '_', '+' and '-', with no space")
     return value
 
+
+def _rising(numbers: tuple[int, ...]) -> bool:
+    return all(one < other for one, other in pairwise(numbers))
+
+
+MOST_LOOKS = 10
+"""Looks at most: each more leaves less of the level for all others."""
 
 Epsilon = Annotated[float, AfterValidator(_budget)]
 Name = Annotated[str, AfterValidator(_name)]
@@ -120,6 +128,26 @@ class GameSection(Frozen):
     share_releases: bool = Field(
         default=False, description="cohort: all pools share one set of releases"
     )
+    looks: tuple[Annotated[int, Field(ge=2)], ...] = Field(
+        default=(),
+        max_length=MOST_LOOKS,
+        description="instances at which results are looked at; the last is `instances`",
+    )
+
+    @property
+    def number_of_looks(self) -> int:
+        """How often results are looked at: every level is divided by it (docs/method.md §8.12)."""
+        return max(1, len(self.looks))
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """The instances between one look and the next; coins are tossed block by block.
+
+        >>> GameSection(instances=50, looks=(10, 24)).blocks, GameSection(instances=8).blocks
+        ((10, 14, 26), (8,))
+        """
+        ends = [*(look for look in self.looks if look < self.instances), self.instances]
+        return tuple(end - start for start, end in pairwise([0, *ends]))
 
     @property
     def persons(self) -> bool:
@@ -136,6 +164,29 @@ class GameSection(Frozen):
             )
         return self
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_last_look(cls, value: Any) -> Any:
+        """Add `instances` to the looks; a single look is what every audit has."""
+        if not isinstance(value, Mapping) or not isinstance(value.get("looks"), list | tuple):
+            return value
+        last = value.get("instances", cls.model_fields["instances"].default)
+        looks = [*value["looks"], *[last] * (last not in value["looks"])]
+        return {**value, "looks": looks if len(looks) > 1 else ()}
+
+    @model_validator(mode="after")
+    def _of_looks(self) -> GameSection:
+        if self.looks and (self.looks[-1] != self.instances or not _rising(self.looks)):
+            above = [look for look in self.looks if look > self.instances]
+            raise SpecError(
+                f"a look at {above[0]} instances, and there are {self.instances}"
+                if above
+                else "looks do not rise",
+                "game.looks",
+                f"name rising numbers up to instances = {self.instances}",
+            )
+        return self
+
     @model_serializer(mode="wrap")
     def _as_written(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what is newer and not used, so that the keys of other audits stay the same."""
@@ -144,6 +195,9 @@ class GameSection(Frozen):
             del found["unit"], found["max_records"]
         if not self.share_releases:
             del found["share_releases"]
+        found["looks"] = list(self.looks)
+        if not self.looks:
+            del found["looks"]
         return found
 
     @field_validator("records", "release_size")

@@ -115,7 +115,7 @@ def explain(
     [(_, audit)] = named_audits(audit)
     cells = _cells_of(audit, record)
     cell = _chosen(audit, cells, pool, generator, epsilon)
-    plan = audit.setup.plans[cell.pool]
+    plan = audit.setup.plan_of(cell)
     target = audit.setup.target_names(cell.pool).index(record)
     rows = [row for row in audit.proxies if is_of(row, cell)]
     sets, targets = int(plan.trials.set.max()) + 1, len(plan.targets)
@@ -277,7 +277,7 @@ def _release(
     include_text: bool,
 ) -> ReleaseStory:
     setup = audit.setup
-    plan = setup.plans[cell.pool]
+    plan = setup.plan_of(cell)
     texts = [item.text for item in audit.release(cell, place)]
     observation = Observation(texts, setup.encode)
 

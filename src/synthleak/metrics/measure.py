@@ -113,6 +113,9 @@ def measure(
 ) -> CellMeasurements:
     """Return every measurement of a cell.
 
+    Where several looks are declared, every level is divided by their number and every p-value
+    multiplied by it, so that what is said holds for all looks together (docs/method.md §8.12).
+
     Args:
         cell: the scores of a cell, with its plan.
         claim: what its generator promises, which the bound on ε is compared with.
@@ -143,6 +146,7 @@ def _measured(
 ) -> CellMeasurements:
     """Return the measurements of a cell with the redraws of one reading of its plan."""
     plan, values = cell.plan, cell.values
+    looks, level = cell.game.number_of_looks, LEVEL / cell.game.number_of_looks
     assignments = [cell.observed, *cell.redraws("redraws", redraws, reading)]
     statistics = cell.comparison.statistics(assignments)
     test = min_p_test(statistics.values)
@@ -150,11 +154,11 @@ def _measured(
     if p is not None and further is not None and p <= further.near:
         p, redraws = _drawn_on(cell, reading, statistics, further.redraws), further.redraws
     fitted = _crossfitted(cell, assignments[: crossfit_redraws + 1], spreads)
-    bound = _epsilon(plan, values, claim, cell.stream("epsilon"))
+    bound = _epsilon(plan, values, claim, cell.stream("epsilon"), level)
     overall = fitted[-1]
     records: tuple[RecordMeasurements, ...] = ()
     if cell.within_records:
-        records = _records(values, assignments)
+        records = _records(values, assignments, looks)
     elif cell.design.ranks_members(plan):
         records = _exposed(cell)
     return CellMeasurements(
@@ -163,11 +167,11 @@ def _measured(
             for table, group, row in zip(cell.scores, cell.groups[:-1], fitted[:-1], strict=True)
         ),
         statistics=statistics.names,
-        signals=_signals(statistics, test),
-        p=p,
-        reason=TIED if test is None else TOO_FEW if test.floor > LEVEL else None,
+        signals=_signals(statistics, test, level),
+        p=None if p is None else over_looks(p, looks),
+        reason=TIED if test is None else TOO_FEW if test.floor > level else None,
         null=None if test is None else _null(test),
-        deciding=None if test is None else _deciding(statistics, test),
+        deciding=None if test is None else _deciding(statistics, test, level),
         redraws=redraws,
         crossfit=overall.auc,
         crossfit_tpr=overall.tpr,
@@ -191,9 +195,16 @@ def _drawn_on(cell: ScoredCell, reading: Plan, first: Statistics, count: int) ->
     return continued_p(first.values, parts)
 
 
-def _signals(statistics: Statistics, test: MinPTest | None) -> tuple[SignalMeasurements, ...]:
+def over_looks(p: float, looks: int) -> float:
+    """Return a p-value that holds whichever of `looks` looks it is taken at (Bonferroni)."""
+    return min(1.0, p * looks)
+
+
+def _signals(
+    statistics: Statistics, test: MinPTest | None, level: float
+) -> tuple[SignalMeasurements, ...]:
     observed = statistics.values[:, 0]
-    ceilings = np.full_like(observed, np.inf) if test is None else test.ceilings()
+    ceilings = np.full_like(observed, np.inf) if test is None else test.ceilings(level)
     return tuple(
         SignalMeasurements(tuple(values), tuple(passable(limit) for limit in limits))
         for values, limits in zip(observed.T.tolist(), ceilings.T.tolist(), strict=True)
@@ -211,13 +222,13 @@ def _null(test: MinPTest) -> Null:
     )
 
 
-def _deciding(statistics: Statistics, test: MinPTest) -> Deciding:
+def _deciding(statistics: Statistics, test: MinPTest, level: float) -> Deciding:
     place = test.statistic, test.signal
     return Deciding(
         statistic=statistics.names[test.statistic],
         signal=test.signal,
         value=float(statistics.values[test.statistic, 0, test.signal]),
-        ceiling=passable(float(test.ceilings()[place])),
+        ceiling=passable(float(test.ceilings(level)[place])),
     )
 
 
@@ -230,6 +241,7 @@ def _row(
     fitted: _Fitted,
 ) -> ScenarioMeasurements:
     auc, observed, comparison = statistics.auc, cell.observed, cell.comparison
+    looks, level = cell.game.number_of_looks, LEVEL / cell.game.number_of_looks
     chosen = choose(comparison.ranks, assignments, auc, group)
     signal = int(chosen.signal[0])
     within = min_p_test(statistics.values[:, :, group])
@@ -244,13 +256,13 @@ def _row(
             value=value,
             low=low,
             high=high,
-            null=known(upper_point(chosen.level[1:])),
-            p=None if within is None else within.p,
+            null=known(upper_point(chosen.level[1:], level)),
+            p=None if within is None else over_looks(within.p, looks),
             n=observed.trials,
             method=f"{many}; interval as if the proxy had been fixed in advance",
         ),
-        tpr=_with_null(chosen.tpr, observed, f"TPR at 5% FPR of the {many}"),
-        pooled=_with_null(chosen.pooled, observed, f"all coins together, {many}"),
+        tpr=_with_null(chosen.tpr, level, observed, f"TPR at 5% FPR of the {many}"),
+        pooled=_with_null(chosen.pooled, level, observed, f"all coins together, {many}"),
         crossfit=fitted.auc,
         crossfit_tpr=fitted.tpr,
         records_low=fitted.records[0],
@@ -260,10 +272,10 @@ def _row(
     )
 
 
-def _with_null(values: Floats, observed: Assignment, method: str) -> Estimate:
+def _with_null(values: Floats, level: float, observed: Assignment, method: str) -> Estimate:
     return Estimate(
         value=float(values[0]),
-        null=known(upper_point(values[1:])),
+        null=known(upper_point(values[1:], level)),
         n=observed.trials,
         method=method,
     )
@@ -283,6 +295,7 @@ def _crossfitted(
 ) -> list[_Fitted]:
     """Return the deployable measurements of each scenario, and of all signals together."""
     comparison, observed, groups = cell.comparison, cell.observed, cell.groups
+    looks, level = cell.game.number_of_looks, LEVEL / cell.game.number_of_looks
     made = comparison.deployable(assignments, groups, cell.stream("crossfit"))
     if made is None:
         return [_Fitted()] * len(groups)
@@ -306,17 +319,19 @@ def _crossfitted(
             value=value,
             low=pool[0],
             high=pool[1],
-            null=known(upper_point(aucs[1:])),
-            p=p_value(value, aucs[1:]),
+            null=known(upper_point(aucs[1:], level)),
+            p=over_looks(p_value(value, aucs[1:]), looks),
             n=observed.trials,
             method=method,
         )
-        tpr = _with_null(rates, observed, "TPR at 5% FPR within held-out folds")
+        tpr = _with_null(rates, level, observed, "TPR at 5% FPR within held-out folds")
         rows.append(_Fitted(auc, tpr, records))
     return rows
 
 
-def _epsilon(plan: Plan, values: Floats, claim: Claim, rng: Rng) -> EpsilonBound | None:
+def _epsilon(
+    plan: Plan, values: Floats, claim: Claim, rng: Rng, alpha: float
+) -> EpsilonBound | None:
     """Bound ε on the plan's coins: one per instance, or one for every record in every instance."""
     coins = plan.coins
     if coins is None:
@@ -324,19 +339,19 @@ def _epsilon(plan: Plan, values: Floats, claim: Claim, rng: Rng) -> EpsilonBound
     sets, targets, _ = values.shape
     if _counts_every_coin(plan, targets):
         delta = comparison_delta(claim, plan.adjacency, plan.nominal, len(coins))
-        return cohort_epsilon(values, coins.member.reshape(sets, targets), delta, rng)
+        return cohort_epsilon(values, coins.member.reshape(sets, targets), delta, rng, alpha)
     delta = comparison_delta(claim, plan.adjacency, plan.nominal, None)
-    return lone_epsilon(values[coins.set, coins.target], coins.member, delta, rng)
+    return lone_epsilon(values[coins.set, coins.target], coins.member, delta, rng, alpha)
 
 
-def largest_epsilon(plan: Plan, sets: int, delta: float) -> float | None:
-    """Return the largest ε that a plan with `sets` instances could show."""
+def largest_epsilon(plan: Plan, sets: int, delta: float, alpha: float = LEVEL) -> float | None:
+    """Return the largest ε that a plan with `sets` instances could show at level `alpha`."""
     if plan.coins is None:
         return None
     targets = len(plan.targets)
     if _counts_every_coin(plan, targets):
-        return largest_one_run((sets, targets), audit_delta(delta, sets * targets))
-    return largest_lone(sets // 2, sets - sets // 2, delta)
+        return largest_one_run((sets, targets), audit_delta(delta, sets * targets), alpha)
+    return largest_lone(sets // 2, sets - sets // 2, delta, alpha)
 
 
 def _counts_every_coin(plan: Plan, targets: int) -> bool:
@@ -365,8 +380,11 @@ def _exposed(cell: ScoredCell) -> tuple[RecordMeasurements, ...]:
     return _with_q(targets[order], auc[order], p[order])
 
 
-def _records(values: Floats, assignments: Sequence[Assignment]) -> tuple[RecordMeasurements, ...]:
-    return _with_q(np.arange(values.shape[1]), *record_p_values(values, assignments))
+def _records(
+    values: Floats, assignments: Sequence[Assignment], looks: int
+) -> tuple[RecordMeasurements, ...]:
+    auc, p = record_p_values(values, assignments)
+    return _with_q(np.arange(values.shape[1]), auc, np.minimum(1.0, looks * p))
 
 
 def _with_q(targets: Ints, auc: Floats, p: Floats) -> tuple[RecordMeasurements, ...]:

@@ -10,7 +10,7 @@ all. The smallest share of copied members that is found is also searched for by 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,6 +107,23 @@ class PlantedLeaks:
             return int(self._values.shape[1])
         return int(np.median([len(assignment.members) for assignment in self._assignments]))
 
+    def chance(self, level: float) -> tuple[float, float, float]:
+        """Return m, s and q of an average signal's AUC: chance passes m + q·s at this level."""
+        assert self.test is not None
+        auc = self.statistics.auc
+        varying = auc.std(axis=0) > 1e-9
+        centre, scale = float(auc[:, varying].mean()), float(auc.std(axis=0)[varying].mean())
+        return centre, scale, float(self.test.critical(level)[0])
+
+    def expected_power(self, auc: float, level: float) -> float:
+        """Return how often a signal of this AUC passes m + q·s, with a standard error of s."""
+        from scipy.stats import norm
+
+        if self.test is None or self.test.floor > level:
+            return 0.0
+        centre, scale, critical = self.chance(level)
+        return float(norm.cdf((auc - centre) / scale - critical))
+
     def power_for_auc(self, auc: float, level: float, trials: int = PLANTED) -> float:
         """Return the share of trials that find members raised to this AUC in one signal."""
         shifts: dict[int, float] = {}
@@ -191,6 +208,11 @@ def _raised(scores: Floats, assignment: Assignment, shift: float) -> Floats:
     return planted
 
 
+def redraws_at(level: float, statistics: int) -> int:
+    """Return how many redraws a test at this level needs."""
+    return max(REDRAWS, math.ceil(2 * statistics / level))
+
+
 def estimate_power(
     values: Floats,
     design: Design,
@@ -203,16 +225,12 @@ def estimate_power(
     confirm: bool = True,
 ) -> PowerEstimate:
     """Return what a design finds, from scores without a leak: `values[set, target, signal]`."""
-    statistics = len(statistics_of(design, plan))
-    redraws = max(REDRAWS, math.ceil(2 * statistics / level))
+    redraws = redraws_at(level, len(statistics_of(design, plan)))
     leaks = PlantedLeaks(values, design, plan, game, rng, redraws)
     instances, signals = len(values), values.shape[2]
     if leaks.test is None or leaks.test.floor > level:
         return PowerEstimate(instances, signals, None, None)
-    auc = leaks.statistics.auc
-    varying = auc.std(axis=0) > 1e-9
-    centre, scale = float(auc[:, varying].mean()), float(auc.std(axis=0)[varying].mean())
-    critical = float(leaks.test.critical(level)[0])
+    centre, scale, critical = leaks.chance(level)
     found = smallest_found(centre, scale, critical, power)
     return PowerEstimate(
         instances,
@@ -234,6 +252,22 @@ def _smallest_share(leaks: PlantedLeaks, level: float, power: float) -> float | 
         reached = leaks.power_for_copies(middle, level, SEARCHING) >= power
         low, high = (low, middle) if reached else (middle, high)
     return high / leaks.members
+
+
+def instances_until_found(powers: Mapping[int, float], last: int) -> float:
+    """Return how many instances are played on average at most, from the power at earlier looks.
+
+    Of leaks that are found at some look a part was found before, so that no more go on from a look
+    than are missed at the best of the looks so far.
+
+    >>> instances_until_found({10: 0.5, 50: 0.9}, 100)
+    35.0
+    """
+    played, missed, before = 0.0, 1.0, 0
+    for look in (*powers, last):
+        played += missed * (look - before)
+        missed, before = min(missed, 1 - powers.get(look, 0.0)), look
+    return round(played, 9)
 
 
 def instances_needed(

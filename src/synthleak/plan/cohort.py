@@ -40,6 +40,8 @@ Coins = NDArray[np.bool_]
 class Cohort(Design):
     """A fair coin for every pool record in every instance: each release tests the whole pool."""
 
+    in_blocks = True
+
     def draw(self, pool: Pool, game: GameSection, seed: int) -> Plan:
         """Draw backgrounds, partners, references and seeds; then toss a coin per record."""
         size = game_size(pool, game)

@@ -42,6 +42,8 @@ class Coins:
 class Lone(Design):
     """One designated target per instance, present in half of them: the paper's game."""
 
+    in_blocks = True
+
     def draw(self, pool: Pool, game: GameSection, seed: int) -> Plan:
         """Draw backgrounds, fillers, references and seeds; then toss the coins."""
         _check_playable(pool, game)
@@ -72,11 +74,22 @@ class Lone(Design):
 def toss(origins: Sequence[str], game: GameSection, rng: np.random.Generator) -> Coins:
     """Toss the coins of one game, independently of everything else.
 
-    Every record is designated as equally often as can be over all instances, not within the
+    Between two looks the coins are those of a game of its own, so that the first blocks can be
+    redrawn without the later ones (docs/method.md §4.6).
+    """
+    blocks = [_toss_block(origins, game, n, rng) for n in game.blocks]
+    return Coins(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
+
+
+def _toss_block(
+    origins: Sequence[str], game: GameSection, n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
+    """Toss the coins of n instances: designated targets, members, candidates.
+
+    Every record is designated as equally often as can be over these instances, not within the
     positives; in a merged pool the origins share the designations evenly. Members are uniform over
     subsets of half the instances.
     """
-    n = game.instances
     target = _designate(origins, n, rng)
     member = np.zeros(n, dtype=np.bool_)
     member[rng.permutation(n)[: n // 2]] = True
@@ -84,7 +97,7 @@ def toss(origins: Sequence[str], game: GameSection, rng: np.random.Generator) ->
     shortlist = np.argsort(rng.random((n, others)), axis=1)[:, : min(game.candidates, others)]
     shortlist += shortlist >= target[:, None]  # positions among the others become pool positions
     pick = rng.integers(shortlist.shape[1], size=(n, game.rounds))
-    return Coins(target, member, np.take_along_axis(shortlist, pick, axis=1))
+    return target, member, np.take_along_axis(shortlist, pick, axis=1)
 
 
 def trials_of(coins: Coins) -> Trials:
@@ -112,6 +125,13 @@ def _check_playable(pool: Pool, game: GameSection) -> None:
             f"{game.instances} instances cannot be halved",
             "game.instances",
             "use an even number: half are with the target, half without",
+        )
+    odd = [look for look in game.looks if look % 2]
+    if odd:
+        raise PlanError(
+            f"a look at {odd[0]} instances, which cannot be halved",
+            "game.looks",
+            "use even numbers: half of the instances are with the target, half without",
         )
     if len(pool.targets) < 2:
         raise PlanError(

@@ -133,6 +133,20 @@ class Plan:
         """The number of each target's block; its own where it moves alone."""
         return np.asarray(self.blocks or range(len(self.targets)), dtype=np.int64)
 
+    def first(self, instances: int) -> Plan:
+        """Return the game of the first instances, with all references (docs/method.md §4.6)."""
+        played = int(self.trials.set.max()) + 1
+        if instances >= played:
+            return self
+        kept = [place for place in range(len(self.sets)) if not instances <= place < played]
+        return replace(
+            self,
+            sets=tuple(self.sets[place] for place in kept),
+            trials=self.trials.take(self.trials.set < instances),
+            baselines=tuple(Baseline(b.scenario, b.uses[:, kept]) for b in self.baselines),
+            coins=None if self.coins is None else self.coins.take(self.coins.set < instances),
+        )
+
     @cached_property
     def fingerprint(self) -> str:
         """The content hash of the plan."""
@@ -225,6 +239,8 @@ class Design(ABC):
     """
 
     given: ClassVar[bool] = False
+    in_blocks: ClassVar[bool] = False
+    """Whether coins are tossed apart for each of `game.blocks`, which looks need."""
 
     @abstractmethod
     def draw(self, pool: Pool, game: GameSection, seed: int) -> Plan:
@@ -319,5 +335,11 @@ def _playable(pool: Pool, game: GameSection) -> Entry[Design]:
             f"{game.design!r} draws private sets, and this corpus brings its own",
             "game.design",
             'use "given" with the reader "split"',
+        )
+    if game.looks and not entry.plugin.in_blocks:
+        raise PlanError(
+            f"{game.design!r} cannot be looked at before its end",
+            "game.looks",
+            'use design = "cohort" or "lone", or leave looks out',
         )
     return entry

@@ -25,7 +25,14 @@ from synthleak.audit.run import written
 from synthleak.audit.setup import Setup, set_up, without_models
 from synthleak.audit.steps.measurements import redraws_of
 from synthleak.audit.steps.releases import missing_releases, naming, wanted_sets
-from synthleak.audit.steps.work import AFTER_RELEASES, Work
+from synthleak.audit.steps.work import (
+    AFTER_RELEASES,
+    MEASUREMENTS,
+    OBSERVATIONS,
+    PRIOR_ATTACKS,
+    RELEASES,
+    Work,
+)
 from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress, default_progress
@@ -55,6 +62,9 @@ BLOCK = 4096
 """The least space in bytes that a file takes on most disks."""
 
 MOST_PROBE_WORKERS = 4
+PER_RELEASE = (RELEASES.title, OBSERVATIONS.title, PRIOR_ATTACKS.title)
+"""The stages that take as long as there are releases."""
+MEASURED = MEASUREMENTS[0].title
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +80,8 @@ class Cost:
     memory_bytes: int
     gpu_hours: float
     probe_seconds: float
+    looks: list[dict[str, Any]] = field(default_factory=list)
+    """For every declared look: releases and seconds of an audit all of whose cells end there."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -89,6 +101,8 @@ def estimate(
         ready = time.perf_counter() - began
         trial = _Trial(setup, runtime.workers, progress)
         stages = {"start": _start(), "set up": ready, **trial.stages(home)}
+        if looks := setup.spec.game.looks:
+            stages[MEASURED] *= sum(looks) / looks[-1]
         notes = read_notes(store)
         worker = max((note.peak_bytes for note in notes), default=0)
         return Cost(
@@ -101,8 +115,24 @@ def estimate(
             memory_bytes=peak_memory() + (worker * runtime.workers if runtime.workers > 1 else 0),
             gpu_hours=stages["releases"] / 3600 if any(note.gpu for note in notes) else 0.0,
             probe_seconds=time.perf_counter() - began,
+            looks=_looks(setup, stages),
             notes=trial.remarks() + _left_out(loaded),
         )
+
+
+def _looks(setup: Setup, stages: dict[str, float]) -> list[dict[str, Any]]:
+    """Return what an audit costs whose cells are all found at one of the declared looks.
+
+    Releases and what looks at them cost in proportion; a cell is measured at every look so far.
+    """
+    whole, looks, rows = count_releases(setup), setup.spec.game.looks, []
+    for number, look in enumerate(looks, start=1):
+        releases = count_releases(setup.at(dict.fromkeys(setup.cells, look)))
+        shares = dict.fromkeys(PER_RELEASE, releases / whole)
+        shares[MEASURED] = sum(looks[:number]) / sum(looks)
+        took = sum(seconds * shares.get(name, 1.0) for name, seconds in stages.items())
+        rows.append({"look": number, "instances": look, "releases": releases, "seconds": took})
+    return rows
 
 
 def _left_out(loaded: LoadedSpec) -> list[str]:

@@ -9,6 +9,7 @@ observed.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,24 +22,31 @@ from synthleak.audit.steps.scores import scores_of
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GeneratorSection
+from synthleak.core.spec_sections import GameSection, GeneratorSection
 from synthleak.core.store import MemoryStore
 from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.comparison import statistics_of
 from synthleak.metrics.measure import largest_epsilon
 from synthleak.metrics.power import (
     LARGEST_PLAYED,
     POWER,
+    PlantedLeaks,
     PowerEstimate,
     estimate_power,
     instances_needed,
+    instances_until_found,
+    redraws_at,
 )
-from synthleak.plan.plan import Baseline, Plan, designs
+from synthleak.metrics.types import Rng
+from synthleak.plan.plan import Design, Plan, designs
 from synthleak.releases.generator import generators
 
 Row = dict[str, Any]
 PLAYED = 100
 """Instances that are scored; a larger design resamples its scores from them."""
+LEAKS = (0.7, 0.6, 0.55)
+"""AUCs for which the instances until they are found are shown, where looks are declared."""
 
 
 def power_table(
@@ -46,14 +54,15 @@ def power_table(
 ) -> list[Row]:
     """Return, per pool, the smallest leaks that the design finds with this probability.
 
-    With `auc`, also about how many instances would find a leak of that size.
+    With `auc`, also about how many instances would find a leak of that size. Where looks are
+    declared, also how many instances are played on average until leaks of some sizes are found.
     """
     return [_row(setup, name, progress, auc, power) for name in setup.plans]
 
 
 def scores_without_leak(setup: Setup, pool: str, progress: Progress) -> Floats:
     """Return the scores `[set, target, signal]` of a pool whose releases do not depend on it."""
-    plan = _shortened(setup.plans[pool])
+    plan = setup.plans[pool].first(PLAYED)
     section, generator = setup.plugins.generators[0]
     if not designs.get(plan.design).plugin.given:
         section = GeneratorSection(kind="bystander", name="bystander", epsilon=(math.inf,))
@@ -78,49 +87,52 @@ def scores_without_leak(setup: Setup, pool: str, progress: Progress) -> Floats:
         title=f"observations of {pool}",
         steps=len(units),
     )
-    sets = min(int(plan.trials.set.max()) + 1, PLAYED)
+    sets = int(plan.trials.set.max()) + 1
     tables = scores_of(setup, setup.cells[0])
     return np.concatenate([table.values[:sets] for table in tables], axis=2)
 
 
-def _shortened(plan: Plan) -> Plan:
-    """Return a plan with the first hundred instances and all references."""
-    sets = int(plan.trials.set.max()) + 1
-    kept = [place for place in range(len(plan.sets)) if place < PLAYED or place >= sets]
-    return replace(
-        plan,
-        sets=tuple(plan.sets[place] for place in kept),
-        baselines=tuple(Baseline(b.scenario, b.uses[:, kept]) for b in plan.baselines),
-    )
-
-
 def _row(setup: Setup, name: str, progress: Progress, auc: float | None, power: float) -> Row:
     plan, game, cells = setup.plans[name], setup.spec.game, len(setup.cells)
+    level = LEVEL / game.number_of_looks
     design = designs.get(plan.design).plugin
     scores = scores_without_leak(setup, name, progress)
 
     def estimated(instances: int, level: float, confirm: bool) -> PowerEstimate:
         rng = stream(setup.spec.seed, "power", name, instances)
-        values = scores
-        if instances != len(scores):
-            values = scores[rng.integers(len(scores), size=instances)]
         return estimate_power(
-            values,
-            design,
-            replace(plan, trials=design.redraw(plan, game_of(instances), rng)),
-            game_of(instances),
+            *played(instances, rng),
             rng,
             level=level,
             power=power,
             confirm=confirm,
         )
 
-    def game_of(instances: int) -> Any:
-        return game.model_copy(update={"instances": instances})
+    def played(instances: int, rng: Rng) -> tuple[Floats, Design, Plan, GameSection]:
+        """Return scores of so many instances, and the game that they come from."""
+        values = scores
+        if instances != len(scores):
+            values = scores[rng.integers(len(scores), size=instances)]
+        part = game.model_copy(update={"instances": instances})
+        return values, design, replace(plan, trials=design.redraw(plan, part, rng)), part
+
+    def until_found(sizes: Sequence[float]) -> Row:
+        """Return the instances that are played on average until leaks of these AUCs are found."""
+        powers: dict[float, dict[int, float]] = {size: {} for size in sizes}
+        redraws = redraws_at(level / cells, len(statistics_of(design, plan)))
+        for look in game.looks[:-1]:
+            rng = stream(setup.spec.seed, "power", name, "look", look)
+            leaks = PlantedLeaks(*played(look, rng), rng, redraws)
+            for size in sizes:
+                powers[size][look] = leaks.expected_power(size, level / cells)
+        return {
+            f"instances until {size:g}": instances_until_found(powers[size], instances)
+            for size in sizes
+        }
 
     instances = int(plan.trials.set.max()) + 1
     simulated = min(instances, LARGEST_PLAYED)
-    alone = estimated(simulated, LEVEL, True)
+    alone = estimated(simulated, level, True)
     row: Row = {
         "pool": name,
         "design": plan.design,
@@ -131,14 +143,16 @@ def _row(setup: Setup, name: str, progress: Progress, auc: float | None, power: 
         "smallest AUC": alone.auc,
         "planted and found": alone.confirmed,
         "smallest share copied": alone.copied,
-        "largest ε": largest_epsilon(plan, instances, 1 / plan.nominal**2),
+        "largest ε": largest_epsilon(plan, instances, 1 / plan.nominal**2, level),
     }
     if cells > 1:
-        row[f"smallest AUC of {cells} cells"] = estimated(simulated, LEVEL / cells, False).auc
+        row[f"smallest AUC of {cells} cells"] = estimated(simulated, level / cells, False).auc
     if auc is not None:
         row[f"instances for {auc:g}"] = (
             None
             if design.given
-            else instances_needed(lambda n: estimated(n, LEVEL / cells, False), auc, instances)
+            else instances_needed(lambda n: estimated(n, level / cells, False), auc, instances)
         )
+    if game.looks:
+        row |= until_found(LEAKS if auc is None else [auc])
     return row

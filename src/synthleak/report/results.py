@@ -36,7 +36,8 @@ class CellResult:
 
     `cells` is how many cells Holm adjusts for; `counted` says that an instance without the target
     has a record less. `copies` are those in the release of a check; a game has none. `canaries`
-    says that its targets were written for the test.
+    says that its targets were written for the test. `planned` are the instances of the whole game,
+    of which a cell that was found at an early look has played some.
     """
 
     cell: Cell
@@ -49,6 +50,7 @@ class CellResult:
     counted: bool
     copies: Copies | None = None
     canaries: bool = False
+    planned: int = 1
 
     @property
     def name(self) -> str:
@@ -68,7 +70,8 @@ class CellResult:
     @property
     def powers(self) -> list[float | None]:
         """The smallest AUC that would be found, attacker by attacker."""
-        return [power_of(self.measurements, row, self.cells) for row in self.measurements.rows]
+        tests = self.cells * self.rows[0].looks
+        return [power_of(self.measurements, row, tests) for row in self.measurements.rows]
 
     @property
     def power(self) -> float | None:
@@ -149,7 +152,8 @@ class Results:
     `corpus`, `pools` and `check` are as `summary.json` writes them; `attackers` tells whether two
     audits have the same ones; `adjudicated` are the merged games of flagged cells, which no file of
     the audit itself holds; `texts` holds the texts of the pools' records by id, `nearest_texts`
-    those of the rows of the table `nearest`, where they were asked for.
+    those of the rows of the table `nearest`, where they were asked for. `history` says which cells
+    were added or left out after results had been looked at.
     """
 
     folder: str
@@ -167,6 +171,7 @@ class Results:
     curves: Mapping[Cell, Curves]
     adjudicated: tuple[MergedRow, ...] = ()
     check: Mapping[str, Any] | None = None
+    history: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     nearest_texts: tuple[str, ...] = field(default=(), repr=False)
 

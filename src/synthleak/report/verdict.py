@@ -40,9 +40,24 @@ def details(result: CellResult) -> list[str]:
     if verdict.kind == CANNOT_SAY:
         return _there(_copied(result))
     if verdict.leaks:
-        said = _there(_people(result), _decided_by(result), _gain(result))
+        said = _there(_look(result), _people(result), _decided_by(result), _gain(result))
         return said + [COUNTED] * result.counted + [NOBODY] * result.canaries
-    return [*_there(_copied(result)), _missed([result]), *_there(_gain(result)), NO_PROOF]
+    said = [*_there(_look(result), _copied(result)), _missed([result])]
+    return [*said, *_there(_gain(result)), NO_PROOF]
+
+
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+
+
+def _look(result: CellResult) -> str | None:
+    """Say at which of several looks a leak was found, or that none found one."""
+    row = result.rows[0]
+    if row.looks == 1:
+        return None
+    if not result.verdict.leaks:
+        return f"{row.look} looks, the last after {row.instances} releases, found nothing."
+    ordinal = ORDINALS[row.look - 1] if row.look < row.looks else "last"
+    return f"Found at the {ordinal} look, after {row.instances} of {result.planned} releases."
 
 
 def _missed(results: Sequence[CellResult]) -> str:

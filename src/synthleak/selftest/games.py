@@ -48,6 +48,11 @@ class Game:
         """How many private records a release is made of."""
         return RECORDS[self.design]
 
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """At how many instances results are looked at before the end."""
+        return ()
+
     def setup(self, seed: int) -> Setup:
         """Set up the game with a corpus, a pool and coins of this seed."""
         budget = {"epsilon": self.epsilon} if math.isfinite(self.epsilon) else {}
@@ -59,6 +64,7 @@ class Game:
             "game": {
                 "design": self.design,
                 "instances": INSTANCES,
+                "looks": list(self.looks),
                 "records": self.records,
                 "rounds": 10,
                 "candidates": 10,
@@ -76,6 +82,15 @@ class Game:
         section, _ = setup.plugins.generators[0]
         chosen = ((section, self.instead(setup)),)
         return replace(setup, plugins=replace(setup.plugins, generators=chosen))
+
+
+class LookedGame(Game):
+    """A game that ends at the first of three declared looks that finds a leak."""
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """At how many instances results are looked at before the end."""
+        return (8, 14)
 
 
 class PartialEcho(Echo):

@@ -13,6 +13,7 @@ from synthleak.audit.steps.observations import (
 )
 from synthleak.audit.steps.releases import claim_of, held_claim, make_releases, missing_releases
 from synthleak.audit.steps.scores import scores_of
+from synthleak.core.verdict import LEVEL
 from synthleak.evidence.persons import person_name
 from synthleak.metrics.measure import measure
 from synthleak.metrics.measurements import CellMeasurements
@@ -26,15 +27,20 @@ from synthleak.selftest.rows import COPIED, CROSSFIT_REDRAWS, RATE, REDRAWS, Out
 def audit(row: Row, seed: int) -> Outcome:
     """Go through all stages once, with records and chance of this seed."""
     setup = row.audit.setup(seed)
-    scored = play(setup, row.name)
-    (cell,), scores = setup.cells, scored.scores
-    figures = measure(
-        scored,
-        (claim_of if row.audit.as_stated else held_claim)(setup, cell),
-        redraws=REDRAWS,
-        crossfit_redraws=CROSSFIT_REDRAWS,
-        spreads=False,
-    )
+    (cell,), claim = setup.cells, claim_of if row.audit.as_stated else held_claim
+    for instances in setup.spec.game.looks or (setup.spec.game.instances,):
+        setup = setup.at({cell: instances})
+        scored = play(setup, row.name)
+        figures = measure(
+            scored,
+            claim(setup, cell),
+            redraws=REDRAWS,
+            crossfit_redraws=CROSSFIT_REDRAWS,
+            spreads=False,
+        )
+        if figures.p is not None and figures.p <= LEVEL:
+            break
+    scores = scored.scores
     names = [proxy.name for proxy in scores[0].proxies]
     copied = person_name(COPIED) if setup.spec.game.persons else COPIED
     place = names.index(copied) if copied in names else None
@@ -61,9 +67,9 @@ def play(setup: Setup, name: str) -> ScoredCell:
     for models in missing_models(setup):
         look_with_models(setup, models)
     (cell,) = setup.cells
-    plan = setup.plans[cell.pool]
+    plan = setup.plan_of(cell)
     design, parts = designs.get(plan.design).plugin, (setup.spec.seed, "selftest", name)
-    return ScoredCell(scores_of(setup, cell), design, plan, setup.spec.game, parts)
+    return ScoredCell(scores_of(setup, cell), design, plan, setup.game_of(cell), parts)
 
 
 def _finite(value: float | None) -> bool:

@@ -19,7 +19,7 @@ from synthleak.selftest.checks import (
     repeated_texts_with_coins,
     several_records_each,
 )
-from synthleak.selftest.games import ByHash, Game, PartialEcho, half_of, targets_of
+from synthleak.selftest.games import ByHash, Game, LookedGame, PartialEcho, half_of, targets_of
 from synthleak.selftest.language_model import LanguageModelGame
 from synthleak.selftest.persons import EACH, TOLD, PersonGame, Told, half_of_people
 
@@ -207,6 +207,10 @@ ROWS = [
     *_checks(),
     *_persons(),
     *_language_model(),
+    *(
+        Row(f"bystander, three looks, {design}", "null", LookedGame(design, "bystander"))
+        for design in ("lone", "cohort")
+    ),
 ]
 """New rows go to the end: an outcome is kept under the number of its row."""
 

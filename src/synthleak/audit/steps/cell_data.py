@@ -14,14 +14,14 @@ from synthleak.core.cell import Cell
 
 def cell_data_of(setup: Setup, cell: Cell) -> CellData:
     """Return a cell as it was played: what analyses look at beside the tables."""
-    plan = setup.plans[cell.pool]
+    plan = setup.plan_of(cell)
     return CellData(
         cell=cell,
         pool=pool_facts(setup, cell.pool),
         seed=setup.spec.seed,
         generator_kind=setup.generator_of(cell)[1].kind,
         plan=plan,
-        game=setup.spec.game,
+        game=setup.game_of(cell),
         signals=tuple(
             Signal(baseline.scenario, proxy.name, proxy.view)
             for baseline in plan.baselines

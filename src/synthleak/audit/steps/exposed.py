@@ -41,7 +41,7 @@ def _key(setup: Setup, cell: Cell) -> str:
 
 
 def _look(setup: Setup, cell: Cell) -> Exposed:
-    scored, plan = scored_cell(setup, cell), setup.plans[cell.pool]
+    scored, plan = scored_cell(setup, cell), setup.plan_of(cell)
     group = np.asarray(plan.blocks) if plan.blocks else None
     member = plan.trials.member
     signals = naming_signals(scored.values[0], member, scored.stream(EXPOSURE), group)

@@ -54,7 +54,7 @@ def expected_stages(setup: Setup, runtime: Runtime) -> dict[str, float]:
 
 def _observing(setup: Setup, cell: Cell) -> float:
     """Estimate the seconds that 32 proxies, or two prior attacks, take for a cell's releases."""
-    plan, records = setup.plans[cell.pool], setup.corpus.records
+    plan, records = setup.plan_of(cell), setup.corpus.records
     characters = sum(len(record.text) for record in records) / len(records) * plan.release_size
     each = 2e-6 * characters * (1 + len(plan.targets) / 40)
     return each * len(plan.sets)

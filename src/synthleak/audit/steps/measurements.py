@@ -38,14 +38,19 @@ from synthleak.plan.plan import designs
 
 def redraws_of(setup: Setup, pool: str) -> int:
     """Return how many redraws the measurements of a pool's cells need."""
-    return redraws_for(len(setup.cells), _statistics(setup, pool))
+    return redraws_for(_tests(setup), _statistics(setup, pool))
 
 
 def further_of(setup: Setup, pool: str) -> Further | None:
     """Return what is drawn of a pool's cells where these redraws reach their floor."""
     asked = setup.spec.analyses.redraws
     count = None if asked == "auto" else asked
-    return further_redraws(len(setup.cells), _statistics(setup, pool), count)
+    return further_redraws(_tests(setup), _statistics(setup, pool), count)
+
+
+def _tests(setup: Setup) -> int:
+    """Return what the level is shared by: the cells, at every look."""
+    return len(setup.cells) * setup.spec.game.number_of_looks
 
 
 def _statistics(setup: Setup, pool: str) -> int:
@@ -59,8 +64,8 @@ def measurements_key(setup: Setup, cell: Cell) -> str:
     return digest(
         "figures",
         MEASUREMENTS_VERSION,
-        setup.plan_identity(cell.pool),
-        setup.spec.game.model_dump(),
+        setup.plan_identity(cell),
+        setup.game_of(cell).model_dump(),
         setup.stream_name("figures", cell),
         redraws_of(setup, cell.pool),
         claim_of(setup, cell).to_json(),
@@ -79,12 +84,12 @@ def _rounds_key(setup: Setup, cell: Cell) -> str:
 
 def scored_cell(setup: Setup, cell: Cell) -> ScoredCell:
     """Return what a cell's measurements are made from."""
-    plan = setup.plans[cell.pool]
+    plan = setup.plan_of(cell)
     return ScoredCell(
         scores_of(setup, cell),
         designs.get(plan.design).plugin,
         plan,
-        setup.spec.game,
+        setup.game_of(cell),
         setup.stream_name("figures", cell),
     )
 
@@ -104,7 +109,7 @@ def _trace(setup: Setup, cell: Cell) -> Curves:
 
 
 def _rounds(setup: Setup, cell: Cell) -> list[RoundMeasurements]:
-    trials = setup.plans[cell.pool].trials
+    trials = setup.plan_of(cell).trials
     return [round_measurements(table, trials) for table in scores_of(setup, cell)]
 
 

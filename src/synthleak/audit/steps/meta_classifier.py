@@ -23,7 +23,7 @@ def _key(setup: Setup, cell: Cell) -> str:
 
 
 def _fuse(setup: Setup, cell: Cell) -> tuple[MetaMeasurements, ...]:
-    plan = setup.plans[cell.pool]
+    plan = setup.plan_of(cell)
     PROFILE.get(setup, cell)
     each = len(setup.proxies)
     scores = normal_scores_of(setup, cell, range(each * len(plan.baselines)))

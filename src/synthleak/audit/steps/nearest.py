@@ -31,7 +31,7 @@ def _key(setup: Setup, cell: Cell) -> str:
 def _look(setup: Setup, cell: Cell) -> list[NearestRow]:
     named = [row.target for row in MEASUREMENTS.get(setup, cell).records if row.q <= NAMED]
     plan, pool, names = (
-        setup.plans[cell.pool],
+        setup.plan_of(cell),
         setup.pools[cell.pool],
         setup.target_names(cell.pool),
     )
@@ -72,7 +72,7 @@ def _nearest(found: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, fl
 
 def _releases(setup: Setup, cell: Cell, named: Sequence[int]) -> dict[int, int]:
     """Return the set whose release is looked at for each named target."""
-    trials, deciding = setup.plans[cell.pool].trials, MEASUREMENTS.get(setup, cell).deciding
+    trials, deciding = setup.plan_of(cell).trials, MEASUREMENTS.get(setup, cell).deciding
     held = {target: trials.set[(trials.target == target) & trials.member] for target in named}
     if all(len(sets) == 1 for sets in held.values()) or deciding is None:
         return {target: int(sets[0]) for target, sets in held.items()}
@@ -81,7 +81,7 @@ def _releases(setup: Setup, cell: Cell, named: Sequence[int]) -> dict[int, int]:
 
 
 def _release(setup: Setup, cell: Cell, place: int) -> Sequence[Synthetic]:
-    return open_release(setup, header_of(setup, cell, setup.plans[cell.pool].sets[place]).text)
+    return open_release(setup, header_of(setup, cell, setup.plan_of(cell).sets[place]).text)
 
 
 NEAREST = Artefact("figures", _key, _look, *as_json(list[NearestRow]))

@@ -33,7 +33,7 @@ def observations(setup: Setup, cell: Cell) -> list[tuple[str, int | None]]:
         (setup.raw_key(item), position)
         if item.form == "raw"
         else (header_of(setup, cell, item).text, None)
-        for position, item in enumerate(setup.plans[cell.pool].sets)
+        for position, item in setup.sets_of(cell)
     ]
 
 

@@ -23,6 +23,7 @@ from synthleak.evidence.observation import Floats, TextSet
 from synthleak.evidence.persons import by_person, person_arms
 from synthleak.evidence.table import get_evidence, put_evidence
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
+from synthleak.metrics.measure import over_looks
 from synthleak.metrics.statistics.table import STATISTICS_VERSION
 from synthleak.plan.plan import Plan, designs
 
@@ -59,7 +60,7 @@ def reference_positions(plan: Plan, position: int) -> tuple[int, ...]:
 
 def _attack_units(setup: Setup, cell: Cell) -> Iterator[tuple[int, AttackUnit]]:
     """Yield every set that some attack looks at, as units of all the attacks that do."""
-    plan = setup.plans[cell.pool]
+    plan = setup.plan_of(cell)
     scored = int(plan.trials.set.max()) + 1
     there = observations(setup, cell)
     for position, (text, raw) in enumerate(there):
@@ -128,7 +129,7 @@ def _references(setup: Setup, unit: AttackUnit) -> TextSet:
 
 def attacks_on(setup: Setup, cell: Cell) -> list[Attack]:
     """Return the attacks that some attacker of the plan can mount: DOMIAS needs a reference."""
-    scenarios = {baseline.scenario for baseline in setup.plans[cell.pool].baselines}
+    scenarios = {baseline.scenario for baseline in setup.plan_of(cell).baselines}
     return [
         attack
         for attack in setup.plugins.attacks
@@ -152,8 +153,8 @@ def prior_key(setup: Setup, cell: Cell, attack: Attack) -> str:
         "rivals",
         VERSION,
         attack.identity(),
-        setup.plan_identity(cell.pool),
-        setup.spec.game.model_dump(),
+        setup.plan_identity(cell),
+        setup.game_of(cell).model_dump(),
         setup.stream_name("rivals", cell),
         redraws_of(setup, cell.pool),
         [key for _, key in _keys(setup, cell, attack)],
@@ -162,7 +163,7 @@ def prior_key(setup: Setup, cell: Cell, attack: Attack) -> str:
 
 def seen_by(setup: Setup, cell: Cell, attack: Attack) -> Floats:
     """Return `[set, target, column]`: what an attack saw on the sets of a cell."""
-    plan = setup.plans[cell.pool]
+    plan = setup.plan_of(cell)
     pool = setup.pools[cell.pool]
     values = np.zeros((len(plan.sets), len(pool.asked), attack.columns))
     done = [0] * len(plan.sets)
@@ -174,21 +175,23 @@ def seen_by(setup: Setup, cell: Cell, attack: Attack) -> Floats:
 
 
 def _measure(setup: Setup, cell: Cell, attack: Attack) -> AttackMeasurements:
-    plan = setup.plans[cell.pool]
+    plan = setup.plan_of(cell)
     values = seen_by(setup, cell, attack)
     arms = person_arms(attack.arms) if setup.spec.game.persons else attack.arms
     design = designs.get(plan.design).plugin
-    return measure_attack(attack, values, design, plan, _assignments(setup, cell), arms)
+    found = measure_attack(attack, values, design, plan, _assignments(setup, cell), arms)
+    looks = setup.spec.game.number_of_looks
+    return replace(found, p=None if found.p is None else over_looks(found.p, looks))
 
 
 def _assignments(setup: Setup, cell: Cell) -> list[Assignment]:
     """Return the assignment that was played, and the redraws that all attacks on a cell share."""
-    plan = setup.plans[cell.pool]
+    plan = setup.plan_of(cell)
 
     def draw() -> list[Assignment]:
         rng, redraws = stream(*setup.stream_name("rivals", cell)), redraws_of(setup, cell.pool)
         design = designs.get(plan.design).plugin
-        drawn = redraw_assignments(design, plan, setup.spec.game, rng, redraws)
+        drawn = redraw_assignments(design, plan, setup.game_of(cell), rng, redraws)
         return [assignment_of(plan.trials, len(plan.targets)), *drawn]
 
     return setup.last("redraws", cell, draw)

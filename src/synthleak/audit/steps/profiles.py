@@ -43,8 +43,8 @@ def profile_key(setup: Setup, cell: Cell) -> str:
     return digest(
         "profile",
         PROFILE_VERSION,
-        setup.plan_identity(cell.pool),
-        setup.spec.game.model_dump(),
+        setup.plan_identity(cell),
+        setup.game_of(cell).model_dump(),
         shared_name(setup, cell),
         [all_evidence_keys(setup, cell.pool, text) for text, _ in observations(setup, cell)],
     )
@@ -58,13 +58,13 @@ def _profile(setup: Setup, cell: Cell) -> Profile:
 
 
 def _profile_and_ranks(setup: Setup, cell: Cell) -> tuple[Profile, bytes]:
-    plan = setup.plans[cell.pool]
+    plan = setup.plan_of(cell)
     made, ranks = profile(
         ScoredCell(
             scores_of(setup, cell),
             designs.get(plan.design).plugin,
             plan,
-            setup.spec.game,
+            setup.game_of(cell),
             shared_name(setup, cell),
         )
     )
@@ -84,7 +84,7 @@ def normal_scores_of(setup: Setup, cell: Cell, places: Sequence[int]) -> Floats:
     `places` are those of the signals that are wanted. If their ranks are gone, or were left out of
     an archive, they are made again from the evidence.
     """
-    targets = len(setup.plans[cell.pool].targets)
+    targets = len(setup.plan_of(cell).targets)
     key = profile_key(setup, cell)
     try:
         return fetch(setup.store, "ranks", key, lambda data: unpack_scores(data, targets, places))

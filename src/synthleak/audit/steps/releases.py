@@ -27,9 +27,8 @@ class ReleaseUnit:
 
 
 def wanted_sets(setup: Setup, cell: Cell) -> list[tuple[int, RecordSet]]:
-    """Return the sets of a cell's plan that a generator makes releases from."""
-    plan = setup.plans[cell.pool]
-    return [(i, item) for i, item in enumerate(plan.sets) if item.form == "release"]
+    """Return the sets of a cell's plan that a generator makes releases from, up to its look."""
+    return [(i, item) for i, item in setup.sets_of(cell) if item.form == "release"]
 
 
 def release_name(setup: Setup, cell: Cell, record_set: RecordSet) -> str:

@@ -48,6 +48,6 @@ def scores_of(setup: Setup, cell: Cell) -> list[Scores]:
     """
 
     def make() -> list[Scores]:
-        return calibrate(evidence_of(setup, cell), setup.plans[cell.pool].baselines)
+        return calibrate(evidence_of(setup, cell), setup.plan_of(cell).baselines)
 
     return setup.last("scores", cell, make)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Literal
 
 from synthleak.audit.setup import Setup
+from synthleak.audit.steps.looks import needs_at_look
 from synthleak.audit.steps.measurements import measurement_needs
 from synthleak.audit.steps.meta_classifier import meta_needs, meta_needs_if_asked
 from synthleak.audit.steps.observations import (
@@ -158,11 +159,14 @@ RELEASES = Work("releases", each_missing_release, make_releases, "release")
 OBSERVATIONS = Work("observations", each_missing_evidence, look_at, "observation")
 MODELS = Work("observations by a model", missing_models, look_with_models, "model")
 PRIOR_ATTACKS = Work("prior attacks", each_missing_attack, attack_observation, "observation")
-EVIDENCE = (OBSERVATIONS, MODELS, PRIOR_ATTACKS)
+PROXIES = (OBSERVATIONS, MODELS)
+EVIDENCE = (*PROXIES, PRIOR_ATTACKS)
 MEASUREMENTS = (
     of_cells("measurements", measurement_needs),
     of_cells("measurements of prior attacks", prior_attack_needs),
 )
+TO_DECIDE = (*PROXIES, of_cells("measurements", needs_at_look))
+"""What a look needs beside the releases."""
 MORE = (of_cells("meta", meta_needs_if_asked), of_cells("utility", utility_needs))
 """What some analyses and tables need beside the measurements."""
 META = of_cells("meta", meta_needs)

@@ -49,14 +49,16 @@ def clopper_pearson(hits: int, trials: int, alpha: float) -> tuple[float, float]
     return low, high
 
 
-def epsilon_of_counts(found: int, members: int, alarms: int, others: int, delta: float) -> float:
+def epsilon_of_counts(
+    found: int, members: int, alarms: int, others: int, delta: float, alpha: float = ALPHA
+) -> float:
     """Return the lower bound on ε from these counts, with confidence 1 − α.
 
     >>> [round(epsilon_of_counts(n, n, 0, n, 0.0), 2) for n in (50, 25)]
     [2.57, 1.84]
     """
-    tpr = clopper_pearson(found, members, ALPHA / 2)[0]
-    fpr = clopper_pearson(alarms, others, ALPHA / 2)[1]
+    tpr = clopper_pearson(found, members, alpha / 2)[0]
+    fpr = clopper_pearson(alarms, others, alpha / 2)[1]
     return _bound(tpr, fpr, delta)
 
 
@@ -68,7 +70,9 @@ def _log_ratio(above: float, below: float) -> float:
     return math.log(above / below) if above > 0 else -math.inf
 
 
-def lone_epsilon(scores: Floats, member: Bools, delta: float, rng: Rng) -> EpsilonBound:
+def lone_epsilon(
+    scores: Floats, member: Bools, delta: float, rng: Rng, alpha: float = ALPHA
+) -> EpsilonBound:
     """Bound ε from `scores[instance, signal]` of each instance's designated target.
 
     Signal and threshold are chosen on a reserved 40% of instances, stratified by membership; the
@@ -93,12 +97,13 @@ def lone_epsilon(scores: Floats, member: Bools, delta: float, rng: Rng) -> Epsil
         int((passed & ~truth).sum()),
         counts[1],
         delta,
+        alpha,
     )
-    largest = largest_lone(int(member.sum()), int((~member).sum()), delta)
+    largest = largest_lone(int(member.sum()), int((~member).sum()), delta, alpha)
     return EpsilonBound(lower, largest, delta, sum(counts), method)
 
 
-def largest_lone(members: int, others: int, delta: float) -> float | None:
+def largest_lone(members: int, others: int, delta: float, alpha: float = ALPHA) -> float | None:
     """Return the largest bound that `members` and `others` can give; None if they are too few.
 
     >>> [round(largest_lone(n, n, 0.0), 2) for n in (50, 10)]
@@ -107,7 +112,7 @@ def largest_lone(members: int, others: int, delta: float) -> float | None:
     counts = [side - round(RESERVED * side) for side in (members, others)]
     if min(*counts, members - counts[0], others - counts[1]) < 1:
         return None
-    return epsilon_of_counts(counts[0], counts[0], 0, counts[1], delta)
+    return epsilon_of_counts(counts[0], counts[0], 0, counts[1], delta, alpha)
 
 
 def _best_rule(scores: Floats, member: Bools, delta: float) -> tuple[int, float]:

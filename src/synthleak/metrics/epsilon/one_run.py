@@ -43,14 +43,16 @@ def one_run_p_value(coins: int, guesses: int, right: int, epsilon: float, delta:
     return min(1.0, tail + 2 * coins * delta * steepest)
 
 
-def one_run_epsilon(coins: int, guesses: int, right: int, delta: float) -> float:
+def one_run_epsilon(
+    coins: int, guesses: int, right: int, delta: float, alpha: float = ALPHA
+) -> float:
     """Return the largest ε that `right` of `guesses` refute at level α, or 0."""
-    if guesses == 0 or one_run_p_value(coins, guesses, right, 0.0, delta) > ALPHA:
+    if guesses == 0 or one_run_p_value(coins, guesses, right, 0.0, delta) > alpha:
         return 0.0
     low, high = 0.0, LARGEST
     for _ in range(50):
         middle = (low + high) / 2
-        refuted = one_run_p_value(coins, guesses, right, middle, delta) <= ALPHA
+        refuted = one_run_p_value(coins, guesses, right, middle, delta) <= alpha
         low, high = (middle, high) if refuted else (low, middle)
     return low
 
@@ -60,7 +62,9 @@ def audit_delta(claimed: float, coins: int) -> float:
     return min(claimed, 1 / (100 * coins))
 
 
-def cohort_epsilon(values: Floats, coins: Bools, delta: float, rng: Rng) -> EpsilonBound:
+def cohort_epsilon(
+    values: Floats, coins: Bools, delta: float, rng: Rng, alpha: float = ALPHA
+) -> EpsilonBound:
     """Bound ε from `values[instance, target, signal]` and `coins[instance, target]`.
 
     On half of the instances (of the records, if there is one instance) the signal, the scale and
@@ -77,21 +81,21 @@ def cohort_epsilon(values: Floats, coins: Bools, delta: float, rng: Rng) -> Epsi
     right = int((guess == np.where(coins[~reserved], 1, -1)).sum())
     guessed = int((guess != 0).sum())
     return EpsilonBound(
-        lower=one_run_epsilon(coins.size, guessed, right, delta),
-        largest=largest_one_run(coins.shape, delta),
+        lower=one_run_epsilon(coins.size, guessed, right, delta, alpha),
+        largest=largest_one_run(coins.shape, delta, alpha),
         delta=delta,
         trials=counted,
         method=METHOD,
     )
 
 
-def largest_one_run(shape: tuple[int, ...], delta: float) -> float | None:
+def largest_one_run(shape: tuple[int, ...], delta: float, alpha: float = ALPHA) -> float | None:
     """Return the bound that coins `[instance, target]` give if all guesses are right."""
     instances, targets = shape
     counted = (instances - instances // 2) * targets if instances > 1 else targets - targets // 2
     if min(counted, instances * targets - counted) < 1:
         return None
-    return one_run_epsilon(instances * targets, counted, counted, delta)
+    return one_run_epsilon(instances * targets, counted, counted, delta, alpha)
 
 
 def _reserved(shape: tuple[int, ...], rng: Rng) -> Bools:

@@ -32,7 +32,7 @@ class Material:
     `headline` is that of the summary, by sentences. `statistics` names those that the cells were
     tested with. `unavailable` says for an analysis without rows what it needs. `texts` holds the
     texts of the pools' records by id, `nearest_texts` those of the rows of `nearest`; both are
-    empty unless they were asked for.
+    empty unless they were asked for. `history` says what was added or left out after a look.
     """
 
     summary: Mapping[str, Any]
@@ -45,6 +45,7 @@ class Material:
     figures: Sequence[Figure] = ()
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     nearest_texts: Sequence[str] = field(default=(), repr=False)
+    history: Sequence[str] = ()
     version: str = synthleak.__version__
 
     def rows(self, table: str) -> Sequence[Any]:
@@ -97,4 +98,5 @@ def material_of(results: Results, *, include_text: bool = False, figures: bool =
         else (),
         texts=results.texts if include_text else {},
         nearest_texts=results.nearest_texts if include_text else (),
+        history=results.history,
     )

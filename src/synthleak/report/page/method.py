@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
         if given
         else "redraws of the coins by the plan’s own sampler ({} redraws for p)"
     )
-    parts = "records" if given else "instances"
+    parts, looks = "records" if given else "instances", material.summary["game"].get("looks", [])
     exact = (
         "members and holdout were split at random"
         if given
@@ -46,8 +46,9 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
         Caveat(
             "Chance limit",
             Markup(
-                f"95% of chance results are below it: the same search on {drawn}, with the choice"
-                f" repeated in each. Exact whatever the proxies are, because {exact}."
+                f"{100 - 5 / max(1, len(looks)):.4g}% of chance results are below it: the same"
+                f" search on {drawn}, with the choice repeated in each. Exact whatever the proxies"
+                f" are, because {exact}."
             ).format(redraws),
         ),
         Caveat(
@@ -73,6 +74,7 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
             " false-positive rates) of a cell; Holm’s adjustment is over all cells. Only"
             " p (Holm) ≤ 0.05 says “leak found”.",
         ),
+        *_looks(looks),
         Caveat(
             "Power",
             "The smallest AUC of one signal that would be found four times in five. Smaller leaks"
@@ -96,6 +98,23 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
             )
         )
     return said
+
+
+def _looks(looks: Sequence[int]) -> list[Caveat]:
+    """Say what several declared looks do to the figures (docs/method.md §8.12)."""
+    if not looks:
+        return []
+    named = f"{', '.join(map(str, looks[:-1]))} and {looks[-1]}"
+    return [
+        Caveat(
+            "Looks",
+            f"Results were looked at after {named} instances, as declared before the start. A cell"
+            " that was found made no more releases. Every p is that of the look times"
+            f" {len(looks)}, and limits and bounds hold at a level of 5%/{len(looks)}: so an audit"
+            " as a whole still raises a false alarm in at most 5 of 100 cases. Intervals are those"
+            " of one look; after an early finding the AUC is on average too high.",
+        )
+    ]
 
 
 def caveats(material: Material, numbers: Numbers) -> list[Caveat]:
@@ -135,6 +154,7 @@ def limits(material: Material, numbers: Numbers) -> list[Caveat]:
         *_differing_encoders(material),
         *_expressible(material, numbers),
         *_degenerate(material),
+        *(Caveat("Another look", line) for line in material.history),
     ]
 
 
