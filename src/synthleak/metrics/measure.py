@@ -16,8 +16,8 @@ from synthleak.core.verdict import LEVEL, TIED, TOO_FEW
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.epsilon.bounds import EpsilonBound, gdp_mu, largest_lone, lone_epsilon
-from synthleak.metrics.epsilon.claims import comparison_delta
-from synthleak.metrics.epsilon.one_run import audit_delta, cohort_epsilon, largest_one_run
+from synthleak.metrics.epsilon.claims import Promise, promise_of
+from synthleak.metrics.epsilon.one_run import cohort_epsilon, largest_one_run
 from synthleak.metrics.estimate import Estimate, interval, known
 from synthleak.metrics.measurements import (
     CellMeasurements,
@@ -38,7 +38,7 @@ from synthleak.metrics.types import Ints, Rng, Signals
 from synthleak.plan.plan import Plan
 from synthleak.releases.claim import Claim
 
-MEASUREMENTS_VERSION = 2 + STATISTICS_VERSION
+MEASUREMENTS_VERSION = 3 + STATISTICS_VERSION
 REDRAWS = 2000
 CROSSFIT_REDRAWS = 199
 EXPOSURE = "exposure"
@@ -73,7 +73,7 @@ def measure(
     statistics = cell.comparison.statistics(assignments)
     test = min_p_test(statistics.values)
     fitted = _crossfitted(cell, assignments[: crossfit_redraws + 1], spreads)
-    bound = _epsilon(plan, values, claim, cell.stream("epsilon"))
+    bound = _epsilon(cell, claim)
     overall = fitted[-1]
     records: tuple[RecordMeasurements, ...] = ()
     if cell.within_records:
@@ -228,27 +228,30 @@ def _crossfitted(
     return rows
 
 
-def _epsilon(plan: Plan, values: Floats, claim: Claim, rng: Rng) -> EpsilonBound | None:
-    """Bound ε on the plan's coins: one per instance, or one for every record in every instance."""
-    coins = plan.coins
+def _epsilon(cell: ScoredCell, claim: Claim) -> EpsilonBound | None:
+    """Test the claim on the plan's coins: one per instance, or one for every record in each."""
+    plan, values, coins = cell.plan, cell.values, cell.plan.coins
     if coins is None:
         return None
+    promise = promise_of(claim, plan.adjacency, plan.nominal)
+    order, rng = cell.by_content("epsilon")
     sets, targets, _ = values.shape
     if _counts_every_coin(plan, targets):
-        delta = comparison_delta(claim, plan.adjacency, plan.nominal, len(coins))
-        return cohort_epsilon(values, coins.member.reshape(sets, targets), delta, rng)
-    delta = comparison_delta(claim, plan.adjacency, plan.nominal, None)
-    return lone_epsilon(values[coins.set, coins.target], coins.member, delta, rng)
+        return cohort_epsilon(values, coins.member.reshape(sets, targets), promise, order, rng)
+    return lone_epsilon(values[coins.set, coins.target], coins.member, promise, rng)
 
 
 def largest_epsilon(plan: Plan, sets: int, delta: float) -> float | None:
-    """Return the largest ε that a plan with `sets` instances could show."""
+    """Return the largest ε of a Gaussian claim that a plan with `sets` instances could contradict.
+
+    A claim that is one stated point can be contradicted up to a smaller ε.
+    """
     if plan.coins is None:
         return None
-    targets = len(plan.targets)
+    targets, promise = len(plan.targets), Promise(delta, gaussian=True)
     if _counts_every_coin(plan, targets):
-        return largest_one_run((sets, targets), audit_delta(delta, sets * targets))
-    return largest_lone(sets // 2, sets - sets // 2, delta)
+        return largest_one_run((sets, targets), promise)
+    return largest_lone(sets // 2, sets - sets // 2, promise)
 
 
 def _counts_every_coin(plan: Plan, targets: int) -> bool:

@@ -160,7 +160,7 @@ def _overview(results: Sequence[CellResult]) -> list[str]:
         kind: [one for one in results if one.verdict.kind == kind]
         for kind in (FOUND, NONE_FOUND, CANNOT_SAY)
     }
-    broken = [one.name for one in results if one.verdict.bound is not None]
+    broken = [one.name for one in results if one.verdict.contradiction is not None]
     whole, parts, told = counted_cells(results), [], set()
     if broken:
         parts.append(f"CLAIM BROKEN in {counted_cells(broken)}: {'; '.join(broken)}.")

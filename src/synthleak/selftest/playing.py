@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from synthleak.audit.setup import Setup
+from synthleak.audit.steps.measurements import contents_of
 from synthleak.audit.steps.observations import (
     look_at,
     look_with_models,
@@ -46,8 +45,7 @@ def audit(row: Row, seed: int) -> Outcome:
         auc=None if place is None else figures.signals[place].auc,
         tpr=None if place is None else float(rounds.tpr[place]),
         width=(first.high or 0.0) - (first.low or 0.0),
-        epsilon_lower=figures.epsilon.lower if figures.epsilon else None,
-        epsilon_claim=figures.epsilon_claim if _finite(figures.epsilon_claim) else None,
+        claim_p=figures.epsilon.p if figures.epsilon else None,
         **_named(setup, figures),
     )
 
@@ -63,11 +61,8 @@ def play(setup: Setup, name: str) -> ScoredCell:
     (cell,) = setup.cells
     plan = setup.plans[cell.pool]
     design, parts = designs.get(plan.design).plugin, (setup.spec.seed, "selftest", name)
-    return ScoredCell(scores_of(setup, cell), design, plan, setup.spec.game, parts)
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
+    contents = contents_of(setup, cell.pool)
+    return ScoredCell(scores_of(setup, cell), design, plan, setup.spec.game, parts, contents)
 
 
 def _named(setup: Setup, figures: CellMeasurements) -> dict[str, int]:

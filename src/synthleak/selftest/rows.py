@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from synthleak.core.errors import MissingExtra
+from synthleak.core.verdict import LEVEL
 from synthleak.releases.lm.backbone import require_llm
 from synthleak.selftest.checks import (
     EMBEDDED,
@@ -220,16 +221,11 @@ class Outcome:
     auc: float | None
     tpr: float | None
     width: float
-    epsilon_lower: float | None
-    epsilon_claim: float | None
+    claim_p: float | None
     named: int
     wrong: int
 
     @property
     def broken(self) -> bool:
-        """Whether the bound on ε exceeds the claim."""
-        return (
-            self.epsilon_lower is not None
-            and self.epsilon_claim is not None
-            and self.epsilon_lower > self.epsilon_claim
-        )
+        """Whether the claim is contradicted."""
+        return self.claim_p is not None and self.claim_p <= LEVEL
