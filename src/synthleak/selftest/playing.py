@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import contents_of
 from synthleak.audit.steps.observations import (
@@ -15,14 +17,29 @@ from synthleak.audit.steps.scores import scores_of
 from synthleak.evidence.persons import person_name
 from synthleak.metrics.measure import measure
 from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.null import holm
 from synthleak.metrics.rounds import round_measurements
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import designs
+from synthleak.selftest.checks import Check
 from synthleak.selftest.games import ByHash, PartialEcho
 from synthleak.selftest.rows import COPIED, CROSSFIT_REDRAWS, RATE, REDRAWS, Outcome, Row
 
 
 def audit(row: Row, seed: int) -> Outcome:
+    """Go through all stages once, or once for each of the row's cells and seeds."""
+    if row.seeds > 1 and isinstance(row.audit, Check):
+        tried = [replace(row, audit=replace(row.audit, draws=draws)) for draws in range(row.seeds)]
+        outcomes = [_audit(one, seed) for one in tried]
+        p_values = [one.claim_p for one in outcomes]
+    else:
+        outcomes = [_audit(row, row.cells * seed + number) for number in range(row.cells)]
+        p_values = holm([one.claim_p for one in outcomes])
+    known = [p for p in p_values if p is not None]
+    return replace(outcomes[0], claim_p=min(known, default=None))
+
+
+def _audit(row: Row, seed: int) -> Outcome:
     """Go through all stages once, with records and chance of this seed."""
     setup = row.audit.setup(seed)
     scored = play(setup, row.name)

@@ -31,6 +31,7 @@ FIRST_SEED = 10_000
 COPIED = "containment_max"
 COPIED_RECORDS = 0.2
 """How often an echo copies a record of a person: with four of them 59% of people are copied."""
+CELLS, SEEDS = 5, 5
 RATE = 0.1
 """The false-discovery rate at which records are named."""
 
@@ -42,7 +43,8 @@ class Row:
     """One kind of audit, repeated, and the limit that its outcomes are held to.
 
     `p` is how often `echo` copies a record; `needs` raises `MissingExtra` where the row cannot be
-    played.
+    played. `cells` checks are one audit, whose claims are adjusted together; of `seeds` that are
+    tried on one check the smallest p of its claim is taken.
     """
 
     name: str
@@ -50,6 +52,8 @@ class Row:
     audit: Game | Check
     p: float = 0.0
     needs: Callable[[], object] | None = None
+    cells: int = 1
+    seeds: int = 1
 
     @property
     def missing(self) -> str | None:
@@ -193,6 +197,13 @@ def _language_model() -> Iterator[Row]:
     )
 
 
+def _claims() -> Iterator[Row]:
+    """Honest claims in audits of several cells, and where the best of several seeds is taken."""
+    honest = Check(randomised_response, "coins", epsilon=EPSILON)
+    yield Row(f"honest randomised response in {CELLS} cells, check", "claim", honest, cells=CELLS)
+    yield Row(f"honest randomised response, best of {SEEDS} seeds", "claim", honest, seeds=SEEDS)
+
+
 def _of_people(files: Callable[[int], Files]) -> Check:
     return Check(files, unit="person")
 
@@ -208,6 +219,7 @@ ROWS = [
     *_checks(),
     *_persons(),
     *_language_model(),
+    *_claims(),
 ]
 """New rows go to the end: an outcome is kept under the number of its row."""
 
