@@ -407,7 +407,9 @@ def test_a_wrong_mechanism_is_named_in_one_line(
 
 def test_a_mechanism_must_keep_the_epsilon_that_is_stated(make: Make) -> None:
     generator = make(private=True, mechanism={"mu": 3.0})
-    with pytest.raises(GeneratorError, match=r"has ε = .* more than epsilon = 1.*set epsilon"):
+    with pytest.raises(
+        GeneratorError, match=r"has ε = .* more than epsilon = 1.*set generator.epsilon"
+    ):
         generator.claim(tiny_request(epsilon=1.0))
     with pytest.raises(SpecError, match="private = true is not"):
         make(mechanism={"mu": 3.0})

@@ -251,7 +251,7 @@ class StatedGenerator(Generator):
                 f"the stated mechanism has ε = {accounted:.3g} at δ = {request.delta:.2g}, more"
                 f" than epsilon = {request.epsilon:g}",
                 "generator.mechanism",
-                f"set epsilon = {accounted:.3g}, or correct the mechanism",
+                f"set generator.epsilon to {accounted:.3g}, or correct the mechanism",
             )
         return replace(claim, unit=self.unit)
 

@@ -107,7 +107,7 @@ def lone_p_values(members: int, others: int, curve: TradeOff) -> Floats:
     whatever x is, or the curve is not refuted: p = 2 min over x of max(a(x), b(x)).
 
     >>> table = lone_p_values(30, 30, TradeOff(((1.0, 0.0),)))
-    >>> bool(table[30, 0] < 1e-4), float(table[10, 10])
+    >>> bool(table[30, 0] < 1e-3), float(table[10, 10])
     (True, 1.0)
     """
     from scipy.stats import binom

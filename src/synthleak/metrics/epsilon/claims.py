@@ -60,6 +60,9 @@ class TradeOff:
         >>> round(TradeOff(((math.log(3), 0.1),)).fpr(0.25), 6)
         0.05
         """
+        if len(self.points) == 1:
+            (epsilon, delta), growth = self.points[0], math.exp(self.points[0][0])
+            return max(0.0, (tpr - delta) / growth, 1 - delta - (1 - tpr) * growth)
         slopes, at_zero = self._steepest
         cell = int(math.sqrt(min(tpr, 1.0)) * _CELLS)
         return max(0.0, slopes[cell] * tpr + at_zero[cell])
