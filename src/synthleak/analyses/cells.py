@@ -149,7 +149,7 @@ class CellVerdict:
 def judge(cells: Sequence[CellMeasurements]) -> list[CellVerdict]:
     """Adjust p over cells by Holm, that of claims over the cells that make one; judge each cell."""
     adjusted = holm([cell.p for cell in cells])
-    claims = holm([cell.epsilon and cell.epsilon.p for cell in cells])
+    claims = holm([None if cell.epsilon is None else cell.epsilon.p for cell in cells])
     return [
         CellVerdict(
             p,
@@ -158,7 +158,7 @@ def judge(cells: Sequence[CellMeasurements]) -> list[CellVerdict]:
                 cell.reason,
                 claim,
                 cell.epsilon_claim,
-                cell.epsilon and cell.epsilon.lower,
+                None if cell.epsilon is None else cell.epsilon.lower,
             ),
             claim,
         )

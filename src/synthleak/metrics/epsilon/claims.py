@@ -44,7 +44,8 @@ class TradeOff:
         [0.1, 0.25, 1.0]
         """
         slope, at_zero = self._lines.T[:, :, None]
-        return np.clip((slope * fpr + at_zero).min(axis=0), 0.0, 1.0)
+        tightest: Floats = (slope * fpr + at_zero).min(axis=0)
+        return np.clip(tightest, 0.0, 1.0)
 
     @cached_property
     def _steepest(self) -> tuple[list[float], list[float]]:
@@ -61,7 +62,8 @@ class TradeOff:
         0.05
         """
         if len(self.points) == 1:
-            (epsilon, delta), growth = self.points[0], math.exp(self.points[0][0])
+            epsilon, delta = self.points[0]
+            growth = math.exp(epsilon)
             return max(0.0, (tpr - delta) / growth, 1 - delta - (1 - tpr) * growth)
         slopes, at_zero = self._steepest
         cell = int(math.sqrt(min(tpr, 1.0)) * _CELLS)

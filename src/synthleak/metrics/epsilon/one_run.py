@@ -9,6 +9,7 @@ instances (docs/method.md §8.9; design/epsilon.md).
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -61,9 +62,9 @@ def one_run_p_value(coins: int, guesses: int, right: int, curve: TradeOff) -> fl
         return 1.0
     for _ in range(30):
         middle = (low + high) / 2
-        beyond = refuted(2.0**middle, coins, guesses, right, curve)
+        beyond = refuted(math.exp2(middle), coins, guesses, right, curve)
         low, high = (low, middle) if beyond else (middle, high)
-    return 2.0**high
+    return math.exp2(high)
 
 
 def one_run_epsilon(coins: int, guesses: int, right: int, delta: float) -> float:
