@@ -34,8 +34,7 @@ QUIET = Outcome(
     auc=0.5,
     tpr=0.1,
     width=0.3,
-    epsilon_lower=0.0,
-    epsilon_claim=1.0,
+    claim_p=0.6,
     named=0,
     wrong=0,
 )
@@ -77,22 +76,22 @@ def test_false_alarms_pass_up_to_the_binomial_limit_and_fail_above() -> None:
     # An alarm of the deployable figure alone counts as well.
     assert not check(row, [replace(QUIET, crossfit_p=0.05)] * 50, CHANCE).passed
     # And so does a bound above what was claimed.
-    assert not check(row, [replace(QUIET, epsilon_lower=1.5)] * 50, CHANCE).passed
+    assert not check(row, [replace(QUIET, claim_p=0.01)] * 50, CHANCE).passed
 
 
 def test_a_bound_above_its_claim_counts_against_the_auditor() -> None:
     row = row_of("ngram ε = 1, cohort")
-    broken = replace(QUIET, epsilon_lower=1.5)
+    broken = replace(QUIET, claim_p=0.01)
     assert check(row, [broken] * 3 + [QUIET] * 97, CHANCE).passed
     assert not check(row, [broken] * 30 + [QUIET] * 70, CHANCE).passed
-    assert check(row, [replace(broken, epsilon_claim=None)] * 50, CHANCE).passed
+    assert check(row, [replace(broken, claim_p=None)] * 50, CHANCE).passed
 
 
 def test_leaks_and_claims_that_are_too_small_must_be_found() -> None:
     leak, small = (
         row_of(name) for name in ("deterministic, lone", f"{RESPONSE} 1, not 1.73, check")
     )
-    broken = replace(QUIET, epsilon_lower=1.5)
+    broken = replace(QUIET, claim_p=0.01)
     for row, found in ((leak, LEAKING), (small, broken)):
         assert check(row, [found] * 51 + [QUIET] * 49, ()).passed
         assert not check(row, [found] * 50 + [QUIET] * 50, ()).passed
@@ -122,9 +121,9 @@ def test_audits_go_all_the_way_and_repeat() -> None:
     one = audit(row, 3)
     assert one == audit(row, 3)
     assert one.auc == one.tpr == 1.0 and one.p == 0.005
-    assert one.named == 20 and one.epsilon_lower is not None and one.epsilon_lower > 1
+    assert one.named == 20 and one.claim_p is None
     quiet = audit(row_of("ngram ε = 1, lone"), 3)
-    assert quiet.epsilon_claim == pytest.approx(1.0, abs=1e-3)
+    assert quiet.claim_p is not None and not quiet.broken
     half = audit(row_of(HALF), 4)
     assert half.named - half.wrong >= 8
 
@@ -230,8 +229,7 @@ def test_randomised_response_has_the_epsilon_that_it_is_said_to_have() -> None:
 
 def test_a_check_compares_the_claim_as_it_is_stated() -> None:
     small = audit(row_of(f"{RESPONSE} 1, not 1.73, check"), 3)
-    assert small.epsilon_claim == pytest.approx(1.0) and small.p == pytest.approx(0.02, abs=0.02)
-    assert small.broken and small.epsilon_lower is not None and small.epsilon_lower < 1.73
+    assert small.broken and small.p == pytest.approx(0.02, abs=0.02)
 
 
 def test_a_selftest_in_small(monkeypatch: pytest.MonkeyPatch) -> None:

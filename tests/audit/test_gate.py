@@ -35,8 +35,8 @@ def test_what_is_not_known_satisfies_nothing() -> None:
 
 def test_leaks_and_broken_claims_have_names() -> None:
     leak = row(p_holm=0.05, verdict="leak found")
-    broken = row(p_holm=0.2, epsilon_lower=3.0, epsilon_claim=1.0, power_auc=0.7)
-    quiet = row(p_holm=0.06, epsilon_lower=0.5, epsilon_claim=1.0, power_auc=0.7)
+    broken = row(p_holm=0.2, claim_p_holm=0.05, epsilon_claim=1.0, power_auc=0.7)
+    quiet = row(p_holm=0.06, claim_p_holm=0.06, epsilon_claim=1.0, power_auc=0.7)
     few = row(p_holm=0.2, verdict="cannot say: too few trials")
     rows = [leak, broken, quiet, row(), few]
     assert failing(parse_gate("leak_found"), rows) == [leak]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from synthleak.metrics.epsilon.claims import comparison_delta
+from synthleak.metrics.epsilon.claims import promise_of
 from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
 from synthleak.releases.noise import gaussian_sigma
 
@@ -127,7 +127,7 @@ def test_a_stated_point_grows_by_the_formula_of_group_privacy() -> None:
     growth = (math.exp(8 * 0.5) - 1) / (math.exp(0.5) - 1)
     assert made.for_group(8).point("add") == pytest.approx((4.0, growth * 1e-6))
     assert made.for_group(4).point("replace") == pytest.approx((4.0, growth * 1e-6))
-    assert comparison_delta(made.for_group(8), "add", 500, 100) == pytest.approx(growth * 1e-6)
+    assert promise_of(made.for_group(8), "add", 500).delta == pytest.approx(growth * 1e-6)
     assert no_claim().for_group(8).epsilon_at(1e-5) == math.inf
 
 

@@ -21,9 +21,11 @@ import pytest
 from support.shuffle_program import AWK, SHUFFLE
 from synthleak.core.errors import GeneratorError, SpecError, StoreError
 from synthleak.core.text import fold
+from synthleak.releases.claim import Claim, GaussianEvent
 from synthleak.releases.exchange import dump_training
 from synthleak.releases.generator import generators
 from synthleak.releases.generators.command import SHOW_STDERR, Command
+from synthleak.releases.noise import gaussian_delta, gaussian_mu
 from synthleak.testing import check_generator, tiny_request
 
 Make = Callable[..., Command]
@@ -360,3 +362,54 @@ def test_a_stated_point_is_as_tight_as_randomised_response(make: Make) -> None:
     p = math.exp(1.5) / (1 + math.exp(1.5))
     for epsilon in (0.0, 0.4, 1.0, 1.5, 3.0):
         assert claim.delta_at(epsilon) == pytest.approx(max(0.0, p - math.exp(epsilon) * (1 - p)))
+
+
+def test_a_stated_mechanism_is_accounted(make: Make) -> None:
+    """The Gaussian mechanism has a closed form; DP-SGD is what the accountant says of it."""
+    delta = tiny_request().delta
+    exact = gaussian_mu(4.0, delta)
+    claim = make(private=True, mechanism={"mu": exact}).claim(tiny_request(epsilon=4.0))
+    assert claim.promises and not claim.stated and "accounted here" in claim.accountant
+    assert claim.epsilon_at(delta) == pytest.approx(4.0, rel=1e-3)
+    assert claim.delta_at(1.0) == pytest.approx(gaussian_delta(exact, 1.0), rel=1e-2)
+    steps = {"sigma": 1.1, "rate": 0.03, "steps": 300}
+    sgd = make(private=True, mechanism=steps).claim(tiny_request(epsilon=50.0))
+    event = GaussianEvent("step", 1.1, 1.0, 2.0, 300, 0.03)
+    assert sgd.epsilon_at(1e-5) == Claim(4.0, 1e-5, (event,)).epsilon_at(1e-5)
+    both = make(private=True, mechanism=[steps, {"mu": 0.5}]).claim(tiny_request(epsilon=50.0))
+    assert both.epsilon_at(1e-5) > sgd.epsilon_at(1e-5)
+    assert not make(private=True, mechanism=steps).claim(tiny_request()).promises
+
+
+def test_a_mechanism_enters_the_key_and_nothing_does_without_one(make: Make) -> None:
+    plain, stated = make(private=True), make(private=True, mechanism={"mu": 1.0})
+    assert "mechanism" not in plain.identity() and plain.identity() != stated.identity()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "said"),
+    [
+        ({"mu": 1.0, "sigma": 2.0}, "write mu, or sigma with rate and steps"),
+        ({"rate": 0.1}, "write mu, or sigma with rate and steps"),
+        ({"mu": 1.0, "steps": 5}, "mu is that of all steps"),
+        ({"sigma": -1.0}, "sigma"),
+        ({"sigma": 1.0, "rate": 1.5}, "rate"),
+        ({"sigma": 1.0, "q": 0.1}, "q"),
+    ],
+)
+def test_a_wrong_mechanism_is_named_in_one_line(
+    make: Make, mechanism: dict[str, float], said: str
+) -> None:
+    with pytest.raises(SpecError, match="mechanism") as caught:
+        make(private=True, mechanism=mechanism)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_mechanism_must_keep_the_epsilon_that_is_stated(make: Make) -> None:
+    generator = make(private=True, mechanism={"mu": 3.0})
+    with pytest.raises(
+        GeneratorError, match=r"has ε = .* more than epsilon = 1.*set generator.epsilon"
+    ):
+        generator.claim(tiny_request(epsilon=1.0))
+    with pytest.raises(SpecError, match="private = true is not"):
+        make(mechanism={"mu": 3.0})

@@ -35,7 +35,7 @@ def text_of(content: str) -> str:
 
 def test_a_decision_is_shown_by_its_worst_pool(material: Material) -> None:
     none, found = Verdict(NONE_FOUND), Verdict(FOUND)
-    broken = Verdict(NONE_FOUND, bound=(3.0, 2.0))
+    broken = Verdict(NONE_FOUND, contradiction=(0.01, 2.0, 3.0))
     assert [(c.pool, c.epsilon) for c in material.cells] == [
         ("outlier", float("inf")),
         ("outlier", 2.0),
@@ -57,7 +57,10 @@ def test_a_decision_is_shown_by_its_worst_pool(material: Material) -> None:
     ("verdict", "answers"),
     [
         (Verdict(FOUND), ("No, not as anonymous data.",) * 2),
-        (Verdict(FOUND, bound=(3.0, 2.0)), ("No. The promised ε does not hold.",) * 2),
+        (
+            Verdict(FOUND, contradiction=(0.01, 2.0, 3.0)),
+            ("No. The promised ε does not hold.",) * 2,
+        ),
         (Verdict(CANNOT_SAY, "tied"), ("Undecided: this audit cannot tell.",) * 2),
         (
             Verdict(NONE_FOUND),
@@ -81,9 +84,10 @@ def test_promise_bound_and_adjacency_stand_in_the_row(audit: Audit, material: Ma
     shown = text_of(page(material).decode())
     row = next(row for row in audit.cells if row.epsilon == 2.0)
     assert row.adjacency == "replace" and row.epsilon_claim is not None
-    assert row.epsilon_max is not None and row.epsilon_claim > row.epsilon_max
+    assert row.epsilon_max is not None and row.claim_p_holm is not None
     assert f"ε = 2 promised , which allows {row.epsilon_claim:.3f} for replacing a record" in shown
-    assert f"can show at most ε = {row.epsilon_max:.3f} , too little to test the promise" in shown
+    untested = " , too little to test the promise" * (row.epsilon_max < row.epsilon_claim)
+    assert f"can contradict claims up to ε = {row.epsilon_max:.3f}{untested}" in shown
     assert "here one is replaced by another, which is both" in shown
 
 
@@ -259,7 +263,9 @@ def test_next_steps_fit_the_verdict(material: Material) -> None:
 
     assert steps(Verdict(FOUND)).startswith("Treat releases with a leak")
     assert "what could be missed" in steps(Verdict(NONE_FOUND))
-    assert steps(Verdict(FOUND, bound=(3.0, 2.0))).startswith("Withdraw the promised ε")
+    assert steps(Verdict(FOUND, contradiction=(0.01, 2.0, 3.0))).startswith(
+        "Withdraw the promised ε"
+    )
     assert "Audit again with" not in steps(Verdict(NONE_FOUND))
     facts = dataclasses.replace(material.facts, differing_encoders={"augpe": "static"})
     material = dataclasses.replace(material, facts=facts)

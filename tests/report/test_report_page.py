@@ -86,7 +86,7 @@ def test_records_stand_beside_the_verdict_on_their_cell(audit: Audit, text: str)
 def test_records_of_a_broken_claim_with_a_leak_are_shown_first(audit: Audit) -> None:
     material = material_of(audit.results)
     verdicts = [Verdict(NONE_FOUND) for _ in material.cells]
-    verdicts[-1] = Verdict(FOUND, bound=(3.2, 2.0))
+    verdicts[-1] = Verdict(FOUND, contradiction=(0.01, 2.0, 3.2))
     made = record_sheet(dataclasses.replace(material, verdicts=verdicts))
     assert made is not None
     said = next(column for column in made["columns"] if column["field"] == VERDICT)
@@ -240,7 +240,7 @@ def test_the_page_never_calls_a_release_safe(audit: Audit, text: str) -> None:
         (Verdict(FOUND), -0.01, "0"),
         (Verdict(NONE_FOUND), 0.2, "near"),
         (Verdict(NONE_FOUND), -0.2, "0"),
-        (Verdict(FOUND, bound=(3.2, 1.0)), 0.2, "3"),
+        (Verdict(FOUND, contradiction=(0.01, 1.0, 3.2)), 0.2, "3"),
         (Verdict(CANNOT_SAY, "no test could be made"), 0.2, "unknown"),
         (Verdict(FOUND), None, "unknown"),
     ],

@@ -102,9 +102,9 @@ NAMED = "45 of 500 members can be named (expect 1 in 10 to be wrong)"
             f" others are taken for members. {DECIDED}",
         ),
         (
-            result(Verdict(FOUND, bound=(3.2, 1.0)), named=0, copies=None),
-            "CLAIM BROKEN (ε ≥ 3.20 where 1.00 was claimed); leak found. No single record can be"
-            f" named. {DECIDED} {LESS}",
+            result(Verdict(FOUND, contradiction=(0.004, 1.0, 3.2)), named=0, copies=None),
+            "CLAIM BROKEN (ε ≥ 3.20 where 1.00 was claimed, p = 0.004); leak found. No single"
+            f" record can be named. {DECIDED} {LESS}",
         ),
         (
             result(Verdict(NONE_FOUND)),

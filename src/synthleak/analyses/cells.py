@@ -104,6 +104,8 @@ class CellRow(CellColumns):
     look: int = 1
     looks: int = 1
     instances: int = 1
+    claim_p: float | None = None
+    claim_p_holm: float | None = None
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,11 @@ class RecordRow(CellColumns):
 
 @dataclass(frozen=True)
 class CellVerdict:
-    """The verdict on a whole cell, with the p-value that it rests on."""
+    """The verdict on a whole cell, with the p-values that it rests on."""
 
     p_holm: float | None
     verdict: Verdict
+    claim_p_holm: float | None = None
 
     @property
     def words(self) -> str:
@@ -148,19 +151,22 @@ class CellVerdict:
 
 
 def judge(cells: Sequence[CellMeasurements]) -> list[CellVerdict]:
-    """Adjust p over cells by Holm, and judge every cell."""
+    """Adjust p over cells by Holm, that of claims over the cells that make one; judge each cell."""
     adjusted = holm([cell.p for cell in cells])
+    claims = holm([None if cell.epsilon is None else cell.epsilon.p for cell in cells])
     return [
         CellVerdict(
             p,
             judge_cell(
                 p,
                 cell.reason,
-                None if cell.epsilon is None else cell.epsilon.lower,
+                claim,
                 cell.epsilon_claim,
+                None if cell.epsilon is None else cell.epsilon.lower,
             ),
+            claim,
         )
-        for p, cell in zip(adjusted, cells, strict=True)
+        for p, claim, cell in zip(adjusted, claims, cells, strict=True)
     ]
 
 
@@ -316,4 +322,6 @@ def _cell_row(
         copied_holdout=holdout,
         copied_p=copies.p_all if copies else None,
         named=measured.named,
+        claim_p=bound.p if bound else None,
+        claim_p_holm=judged.claim_p_holm,
     )

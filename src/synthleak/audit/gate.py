@@ -90,10 +90,12 @@ def _values(row: CellRow) -> dict[str, Any]:
     No leak found is None, not false, where none could have been found: without a test, and with too
     few trials, where no AUC is large enough.
     """
-    found, lower, claim = None, row.epsilon_lower, row.epsilon_claim
+    found = None
     if row.p_holm is not None and (row.p_holm <= LEVEL or row.power_auc is not None):
         found = row.p_holm <= LEVEL
-    broken = False if claim is None else None if lower is None else lower > claim
+    broken = None if row.claim_p_holm is None else row.claim_p_holm <= LEVEL
+    if row.epsilon_claim is None or math.isinf(row.epsilon_claim):
+        broken = False  # nothing is promised
     return {**asdict(row), LEAK: found, BROKEN: broken}
 
 

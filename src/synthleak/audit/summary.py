@@ -93,7 +93,7 @@ def _case(one: CellResult, gate: Predicate | None, held: Sequence[CellRow]) -> _
     failed = skipped = None
     if gate is not None:
         failed = f"--fail-if holds in {', '.join(rows)}" if rows else None
-    elif one.verdict.leaks or one.verdict.bound is not None:
+    elif one.verdict.leaks or one.verdict.contradiction is not None:
         failed = str(one.verdict)
     elif one.verdict.kind == CANNOT_SAY:
         skipped = str(one.verdict)

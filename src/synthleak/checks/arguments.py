@@ -14,7 +14,7 @@ _NAMES = {
     r"corpus\.(text|id|labels|group|members|holdout|reference|name|insist)": r"\1",
     r"generator(?:\[\d+\])?\.path": "release",
     r"generator(?:\[\d+\])?\.text": "release_text",
-    r"generator(?:\[\d+\])?\.(epsilon|delta)(?:\[\d+\])?": r"\1",
+    r"generator(?:\[\d+\])?\.(epsilon|delta|mechanism)(?:\[\d+\])?": r"\1",
     r"game\.(unit|max_records)": r"\1",
     r"encoders\.(?:pools|evidence)(?:\.kind)?": "encoder",
     r"pool\[\d+\]\.rule": "pool",

@@ -46,6 +46,7 @@ def check(
     max_records: int | None = None,
     epsilon: float = math.inf,
     delta: float | None = None,
+    mechanism: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
     encoder: str | Mapping[str, Any] = "static",
     seed: int = 0,
     name: str | None = None,
@@ -60,9 +61,11 @@ def check(
     be a dict of several by name. `random_split` declares that members and holdout are a uniform
     random split, groups intact, made before the release; `coins` that each record had a fair coin
     of its own, recorded, which allows a bound on ε. With `unit="person"` it asks about whole
-    groups, with at most `max_records` (10) records each (docs/method.md §15). Raises `UserError`
-    where a classifier that never sees the release tells members from holdout, unless you `insist`
-    on figures.
+    groups, with at most `max_records` (10) records each (docs/method.md §15). `epsilon` and
+    `delta` are what the release claims, and `mechanism` what adds its noise, such as `{"mu": 1.0}`
+    or `{"sigma": 1.1, "rate": 0.01, "steps": 900}`: the claim is then a whole curve. Raises
+    `UserError` where a classifier that never sees the release tells members from holdout, unless
+    you `insist` on figures.
 
     Without `out` nothing is kept beyond the life of what is returned.
 
@@ -84,6 +87,7 @@ def check(
         release_text=release_text or text,
         epsilon=epsilon,
         delta=delta,
+        mechanism=mechanism,
         encoder=encoder,
         seed=seed,
         name=name,
@@ -120,6 +124,7 @@ def check_spec(
     name: str | None,
     unit: Unit = "record",
     max_records: int | None = None,
+    mechanism: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
 ) -> Spec:
     """Return the spec of a check: what `synthleak init --for check` writes, filled in."""
     corpus: dict[str, Any] = {
@@ -137,6 +142,16 @@ def check_spec(
     private = math.isfinite(epsilon)
     if delta is not None and not private:
         raise UserError("δ is given without ε", "generator.delta", "set generator.epsilon too")
+    events = [
+        _settings(one, f"--mechanism {one!r}", "key=value; key=value")
+        if isinstance(one, str)
+        else dict(one)
+        for one in ([mechanism] if isinstance(mechanism, str | Mapping) else mechanism)
+    ]
+    if events and not private:
+        raise UserError(
+            "a mechanism is stated without ε", "generator.mechanism", "set generator.epsilon too"
+        )
     several = release if isinstance(release, Mapping) else {_name(release): release}
     return parse_spec(
         {
@@ -159,6 +174,7 @@ def check_spec(
                     "epsilon": [epsilon],
                     **({"private": True} if private else {}),
                     **({} if delta is None else {"delta": delta}),
+                    **({"mechanism": events} if events else {}),
                 }
                 for title, item in several.items()
             ],
@@ -189,18 +205,22 @@ def pools_of(pool: str | Sequence[str] | None) -> list[dict[str, Any]]:
         rule, _, rest = item.partition(":")
         taken = sum(other["rule"] == rule.strip() for other in made)
         title = rule.strip() + (f"-{taken + 1}" if taken else "")
-        made.append({"name": title, "rule": rule.strip(), **_settings(rest, item)})
+        made.append(
+            {
+                "name": title,
+                "rule": rule.strip(),
+                **_settings(rest, f"--pool {item!r}", "rule: key=value; key=value"),
+            }
+        )
     return made
 
 
-def _settings(written: str, whole: str) -> dict[str, Any]:
+def _settings(written: str, where: str, form: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for part in filter(None, (piece.strip() for piece in written.split(";"))):
         key, equals, value = part.partition("=")
         if not equals:
-            raise UserError(
-                f"not a setting: {part!r}", f"--pool {whole!r}", "write rule: key=value; key=value"
-            )
+            raise UserError(f"not a setting: {part!r}", where, f"write {form}")
         try:
             found[key.strip()] = tomllib.loads(f"value = {value.strip()}")["value"]
         except (ValueError, RecursionError):

@@ -84,6 +84,12 @@ SHOWN = 10
 )
 @click.option("--epsilon", type=float, default=math.inf, help="The ε that the release claims.")
 @click.option("--delta", type=float, help="The δ that it claims.")
+@click.option(
+    "--mechanism",
+    multiple=True,
+    metavar="SETTINGS",
+    help="What adds its noise: 'mu=1', or 'sigma=1.1; rate=0.01; steps=900'.",
+)
 @click.option("--encoder", default="static", show_default=True, help="See: synthleak list encoders")
 @click.option("--seed", type=int, default=0, show_default=True, help="Names all random draws.")
 @click.option("--extend", is_flag=True, help="Continue in a folder whose files have changed.")
@@ -141,7 +147,7 @@ def check(
     if how.as_json:
         print_json(_summary(audit))
     elif not how.quiet:
-        show(audit, how, wide=wide)
+        show(audit, how, wide=wide, also=_claim_lines(audit))
         _show_copies(audit, include_text or show_text)
         for remark in audit.remarks:
             print_prose(f"{remark.name}: {remark.text}")
@@ -155,6 +161,15 @@ def _named(paths: tuple[Path, ...]) -> list[tuple[str, Path]]:
         if names.count(name) > 1:
             raise UserError(f"two releases are called {name!r}", "--release", "rename one file")
     return list(zip(names, paths, strict=True))
+
+
+def _claim_lines(audit: Audit) -> list[str]:
+    """Return what the coins say of ε, with the name of each cell where there are several."""
+    from synthleak.report.verdict import claim_line
+
+    cells = audit.cell_results
+    named = [(f"{one.name}: " if len(cells) > 1 else "", claim_line(one)) for one in cells]
+    return [name + line for name, line in named if line]
 
 
 def _show_copies(audit: Audit, with_text: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,14 +91,15 @@ def run(
     gate.apply(audit)
 
 
-def show(audit: Audit, how: How, *, wide: bool = False) -> None:
-    """Print the verdict, then the cells of an audit, each number with its chance limit."""
+def show(audit: Audit, how: How, *, wide: bool = False, also: Sequence[str] = ()) -> None:
+    """Print the verdict and `also` these lines, then the cells, each number with its limit."""
     from synthleak.audit.summary import cell_overview
 
     if how.as_json:
         print_table([asdict(row) for row in audit.cells], as_json=True)
     elif not how.quiet:
-        print_prose(audit.headline)
+        for line in (audit.headline, *also):
+            print_prose(line)
         click.echo()
         if wide:
             print_table([asdict(row) for row in audit.cells], wide=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -17,8 +17,8 @@ from synthleak.core.verdict import LEVEL, TIED, TOO_FEW
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment
 from synthleak.metrics.epsilon.bounds import EpsilonBound, gdp_mu, largest_lone, lone_epsilon
-from synthleak.metrics.epsilon.claims import comparison_delta
-from synthleak.metrics.epsilon.one_run import audit_delta, cohort_epsilon, largest_one_run
+from synthleak.metrics.epsilon.claims import Promise, promise_of
+from synthleak.metrics.epsilon.one_run import cohort_epsilon, largest_one_run
 from synthleak.metrics.estimate import Estimate, interval, known
 from synthleak.metrics.measurements import (
     CellMeasurements,
@@ -43,7 +43,7 @@ from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.metrics.selection import choose
 from synthleak.metrics.statistics.table import STATISTICS_VERSION, Statistics
 from synthleak.metrics.statistics.within_records import record_p_values
-from synthleak.metrics.types import Ints, Rng, Signals
+from synthleak.metrics.types import Ints, Signals
 from synthleak.plan.plan import Plan
 from synthleak.releases.claim import Claim
 
@@ -154,7 +154,7 @@ def _measured(
     if p is not None and further is not None and p <= further.near:
         p, redraws = _drawn_on(cell, reading, statistics, further.redraws), further.redraws
     fitted = _crossfitted(cell, assignments[: crossfit_redraws + 1], spreads)
-    bound = _epsilon(plan, values, claim, cell.stream("epsilon"), level)
+    bound = _epsilon(cell, claim)
     overall = fitted[-1]
     records: tuple[RecordMeasurements, ...] = ()
     if cell.within_records:
@@ -329,29 +329,35 @@ def _crossfitted(
     return rows
 
 
-def _epsilon(
-    plan: Plan, values: Floats, claim: Claim, rng: Rng, alpha: float
-) -> EpsilonBound | None:
-    """Bound ε on the plan's coins: one per instance, or one for every record in every instance."""
-    coins = plan.coins
+def _epsilon(cell: ScoredCell, claim: Claim) -> EpsilonBound | None:
+    """Test the claim on the plan's coins: one per instance, or one for every record in each."""
+    plan, values, coins = cell.plan, cell.values, cell.plan.coins
+    looks = cell.game.number_of_looks
     if coins is None:
         return None
+    promise = promise_of(claim, plan.adjacency, plan.nominal)
+    order, rng = cell.by_content("epsilon")
     sets, targets, _ = values.shape
     if _counts_every_coin(plan, targets):
-        delta = comparison_delta(claim, plan.adjacency, plan.nominal, len(coins))
-        return cohort_epsilon(values, coins.member.reshape(sets, targets), delta, rng, alpha)
-    delta = comparison_delta(claim, plan.adjacency, plan.nominal, None)
-    return lone_epsilon(values[coins.set, coins.target], coins.member, delta, rng, alpha)
+        member = coins.member.reshape(sets, targets)
+        bound = cohort_epsilon(values, member, promise, order, rng, LEVEL / looks)
+    else:
+        scores = values[coins.set, coins.target]
+        bound = lone_epsilon(scores, coins.member, promise, rng, LEVEL / looks)
+    return bound if bound.p is None else replace(bound, p=over_looks(bound.p, looks))
 
 
 def largest_epsilon(plan: Plan, sets: int, delta: float, alpha: float = LEVEL) -> float | None:
-    """Return the largest ε that a plan with `sets` instances could show at level `alpha`."""
+    """Return the largest ε of a Gaussian claim that a plan with `sets` instances could contradict.
+
+    A claim that is one stated point can be contradicted up to a smaller ε.
+    """
     if plan.coins is None:
         return None
-    targets = len(plan.targets)
+    targets, promise = len(plan.targets), Promise(delta, gaussian=True)
     if _counts_every_coin(plan, targets):
-        return largest_one_run((sets, targets), audit_delta(delta, sets * targets), alpha)
-    return largest_lone(sets // 2, sets - sets // 2, delta, alpha)
+        return largest_one_run((sets, targets), promise, alpha)
+    return largest_lone(sets // 2, sets - sets // 2, promise, alpha)
 
 
 def _counts_every_coin(plan: Plan, targets: int) -> bool:

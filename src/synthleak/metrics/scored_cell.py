@@ -14,12 +14,13 @@ from functools import cached_property
 import numpy as np
 
 from synthleak.calibration import Scores
+from synthleak.core.identity import digest
 from synthleak.core.seeds import Part, stream
 from synthleak.core.spec_sections import GameSection
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
 from synthleak.metrics.comparison import Comparison, comparison_of
-from synthleak.metrics.types import Groups, Rng
+from synthleak.metrics.types import Groups, Ints, Rng
 from synthleak.plan.plan import Design, Plan
 
 
@@ -27,7 +28,8 @@ from synthleak.plan.plan import Design, Plan
 class ScoredCell:
     """One cell: calibrated scores per scenario, plan and design.
 
-    `name` (the seed, then the cell's name) names its random streams.
+    `name` (the seed, then the cell's name) names its random streams. `contents` are hashes of the
+    targets' content: what they decide cannot be tried again with another seed.
     """
 
     scores: Sequence[Scores]
@@ -35,6 +37,7 @@ class ScoredCell:
     plan: Plan
     game: GameSection
     name: Sequence[Part]
+    contents: tuple[str, ...] = ()
 
     @property
     def targets(self) -> int:
@@ -85,3 +88,13 @@ class ScoredCell:
     def stream(self, *parts: Part) -> Rng:
         """Return one of the cell's random streams."""
         return stream(*self.name, *parts)
+
+    def by_content(self, use: str) -> tuple[Ints, Rng]:
+        """Return the rank of each target by its content, and a random stream of all contents.
+
+        Both are the same whatever the seed, the coins and the order of the targets.
+        """
+        contents = self.contents or tuple(map(str, self.plan.targets))
+        ranks = np.empty(len(contents), dtype=np.int64)
+        ranks[np.argsort(np.asarray(contents), kind="stable")] = np.arange(len(contents))
+        return ranks, stream(use, digest(sorted(contents)))

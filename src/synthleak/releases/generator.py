@@ -6,14 +6,16 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
+from synthleak.core.errors import GeneratorError
 from synthleak.core.identity import digest
 from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.core.runtime import FLEET, Resources
 from synthleak.core.unit import Unit
+from synthleak.core.validation import Frozen, listed
 from synthleak.corpus.corpus import Record
 from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
 from synthleak.releases.release import Request, Synthetic
@@ -180,11 +182,56 @@ def bounded_contributions(
     ]
 
 
+class StatedEvent(Frozen):
+    """A mechanism as a program states it: Gaussian with `mu`, or `steps` sums with noise `sigma`.
+
+    Each record is in a sum with probability `rate`; σ is in units of what one record adds at most.
+    DP-SGD has all three.
+    """
+
+    mu: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    sigma: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    rate: float = Field(default=1.0, gt=0, le=1)
+    steps: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _one_noise(self) -> StatedEvent:
+        if (self.mu is None) == (self.sigma is None):
+            raise ValueError("write mu, or sigma with rate and steps")
+        if self.mu is not None and (self.rate, self.steps) != (1.0, 1):
+            raise ValueError("mu is that of all steps: leave rate and steps out, or write sigma")
+        return self
+
+    @property
+    def event(self) -> GaussianEvent:
+        """The noised sums, for the accountant; a replaced record moves a sum by 2 at most."""
+        sigma = self.sigma if self.mu is None else 1 / self.mu
+        assert sigma is not None
+        what = "Gaussian noise" if self.mu else "noised sum"
+        return GaussianEvent(what, sigma, 1.0, 2.0, self.steps, self.rate)
+
+
+ROUNDED = 1.01
+"""By how much a stated ε may be rounded down."""
+
+
 class StatedGenerator(Generator):
-    """A generator whose ε is stated by whoever made its releases, and taken at their word."""
+    """A generator whose ε is stated by whoever made its releases, and taken at their word.
+
+    With a stated `mechanism` the claim is its whole curve, accounted here, and not one point.
+    """
 
     private: bool = False
     unit: Unit = Field(default="record", description="what the stated epsilon protects")
+    mechanism: Annotated[tuple[StatedEvent, ...], BeforeValidator(listed)] = Field(
+        default=(), description="what adds the noise: mu, or sigma, rate and steps; one or several"
+    )
+
+    @model_validator(mode="after")
+    def _private_mechanism(self) -> Self:
+        if self.mechanism and not self.private:
+            raise ValueError("a mechanism is stated, but private = true is not")
+        return self
 
     @property
     def private_by_design(self) -> bool:
@@ -195,19 +242,44 @@ class StatedGenerator(Generator):
         """Take whoever made the release at their word."""
         if math.isinf(request.epsilon):
             return no_claim()
-        return replace(stated_claim(request.epsilon, request.delta), unit=self.unit)
+        if not self.mechanism:
+            return replace(stated_claim(request.epsilon, request.delta), unit=self.unit)
+        claim = accounted_claim(self.mechanism, request.epsilon, request.delta)
+        accounted = claim.epsilon_at(request.delta)
+        if accounted > ROUNDED * request.epsilon:
+            raise GeneratorError(
+                f"the stated mechanism has ε = {accounted:.3g} at δ = {request.delta:.2g}, more"
+                f" than epsilon = {request.epsilon:g}",
+                "generator.mechanism",
+                f"set generator.epsilon to {accounted:.3g}, or correct the mechanism",
+            )
+        return replace(claim, unit=self.unit)
 
     def identity(self) -> dict[str, Any]:
         """Leave the unit out for records, so that the keys of such releases stay the same."""
         found = super().identity()
         if found.get("unit") == "record":
             del found["unit"]
+        if not self.mechanism:
+            del found["mechanism"]
         return found
 
     @property
     def stated(self) -> dict[str, Any]:
         """What its maker states of a release: part of its key."""
-        return {"private": self.private} | ({} if self.unit == "record" else {"unit": self.unit})
+        stated: dict[str, Any] = {"private": self.private}
+        if self.unit != "record":
+            stated["unit"] = self.unit
+        if self.mechanism:
+            stated["mechanism"] = [event.model_dump() for event in self.mechanism]
+        return stated
+
+
+def accounted_claim(mechanism: Sequence[StatedEvent], epsilon: float, delta: float) -> Claim:
+    """Return the claim of a stated mechanism: taken at its word, and accounted here."""
+    events = tuple(one.event for one in mechanism)
+    accountant = "stated by the program, accounted here by dp-accounting PLD"
+    return Claim(epsilon, delta, events, accountant=accountant)
 
 
 generators: PluginRegistry[Generator] = PluginRegistry("generator", "synthleak.releases.generators")

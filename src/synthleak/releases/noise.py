@@ -61,7 +61,7 @@ def remaining_sigma(epsilon: float, delta: float, spent: float, count: int) -> f
 
     try:
         # Gaussians compose by their squares: the accountant is asked near the answer only.
-        near = math.sqrt(count / (_gaussian_mu(epsilon, delta) ** 2 - spent**-2))
+        near = math.sqrt(count / (gaussian_mu(epsilon, delta) ** 2 - spent**-2))
         bracket = dp_accounting.ExplicitBracketInterval(0.97 * near, 1.03 * near)
         return float(
             dp_accounting.calibrate_dp_mechanism(PLDAccountant, events, epsilon, delta, bracket)
@@ -73,16 +73,23 @@ def remaining_sigma(epsilon: float, delta: float, spent: float, count: int) -> f
         ) from None
 
 
-def _gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return μ of the Gaussian that is exactly (ε, δ): Balle and Wang 2018, theorem 8."""
-    from scipy.optimize import brentq
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Return δ(ε) of a Gaussian mechanism with means μ apart: Balle and Wang 2018, theorem 8.
+
+    >>> round(gaussian_delta(1.0, 0.0), 4), round(gaussian_delta(1.0, 1.0), 4)
+    (0.3829, 0.1269)
+    """
     from scipy.special import log_ndtr, ndtr
 
-    def over(mu: float) -> float:
-        rest = math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu)))
-        return float(ndtr(mu / 2 - epsilon / mu)) - rest - delta
+    rest = math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu)))
+    return max(0.0, float(ndtr(mu / 2 - epsilon / mu)) - rest)
 
-    return float(brentq(over, 1e-6, 100 + 2 * epsilon))
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return μ of the Gaussian mechanism that is exactly (ε, δ)."""
+    from scipy.optimize import brentq
+
+    return float(brentq(lambda mu: gaussian_delta(mu, epsilon) - delta, 1e-13, 100 + 2 * epsilon))
 
 
 def event_of(sigma: float, rate: float, group: int = 1) -> Any:

@@ -112,6 +112,26 @@ def _copies_of(result: CellResult, *, whole: bool = False) -> str:
     return said
 
 
+def claim_line(result: CellResult) -> str | None:
+    """Say in one line what was measured of ε, what was claimed, and what the test could show.
+
+    Args:
+        result: A cell; one without a bound on ε has no such line.
+    """
+    bound, claimed = result.measurements.epsilon, result.measurements.epsilon_claim
+    if bound is None or bound.lower is None or bound.largest is None:
+        return None
+    said = f"ε ≥ {bound.lower:.2f} measured"
+    could = f"this test could have shown {bound.largest:.2f}"
+    if bound.p is None or claimed is None:
+        return f"{said}, none claimed; {could}."
+    said += f", {claimed:.3g} claimed: "
+    if result.verdict.contradiction is None:
+        return f"{said}not contradicted; {could}."
+    curve = "" if bound.lower > claimed else " by its whole curve"
+    return f"{said}contradicted{curve} (p = {result.judged.claim_p_holm:.2g})."
+
+
 def _of_people(result: CellResult) -> bool:
     return bool(result.rows[0].unit == "person")
 
@@ -175,7 +195,7 @@ def _overview(results: Sequence[CellResult]) -> list[str]:
         kind: [one for one in results if one.verdict.kind == kind]
         for kind in (FOUND, NONE_FOUND, CANNOT_SAY)
     }
-    broken = [one.name for one in results if one.verdict.bound is not None]
+    broken = [one.name for one in results if one.verdict.contradiction is not None]
     whole, parts, told = counted_cells(results), [], set()
     if broken:
         parts.append(f"CLAIM BROKEN in {counted_cells(broken)}: {'; '.join(broken)}.")

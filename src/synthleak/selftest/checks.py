@@ -47,7 +47,10 @@ class Files:
 
 @dataclass(frozen=True)
 class Check:
-    """One check: files made from a seed, what is declared of them, and what is claimed."""
+    """One check: files made from a seed, what is declared of them, and what is claimed.
+
+    `draws` is the seed of the check itself, if it is not that of the files.
+    """
 
     files: Callable[[int], Files]
     declared: str = "random"
@@ -55,6 +58,7 @@ class Check:
     families: tuple[str, ...] = FAMILIES
     unit: str = "record"
     as_stated: bool = False
+    draws: int | None = None
 
     def setup(self, seed: int) -> Setup:
         """Set up the check with records and a release of this seed."""
@@ -69,7 +73,7 @@ class Check:
         if files.reference:
             corpus["reference"] = Rows(tuple(files.reference))
         spec = {
-            "seed": seed,
+            "seed": seed if self.draws is None else self.draws,
             "corpus": corpus,
             "encoders": {"pools": "hashing", "evidence": "hashing"},
             "pool": [{"name": "pool", "rule": "all"}],

@@ -77,12 +77,12 @@ def _null(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> J
 
 def _claim(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
     broken = sum(outcome.broken for outcome in outcomes)
-    return _at_most("bound above claim", broken, len(outcomes))
+    return _at_most("claim broken", broken, len(outcomes))
 
 
 def _exceeded(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
     broken = sum(outcome.broken for outcome in outcomes)
-    return _at_least("bound above claim", broken, len(outcomes))
+    return _at_least("claim broken", broken, len(outcomes))
 
 
 def _found(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:

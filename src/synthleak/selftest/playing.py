@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 
 from synthleak.audit.setup import Setup
+from synthleak.audit.steps.measurements import contents_of
 from synthleak.audit.steps.observations import (
     look_at,
     look_with_models,
@@ -17,14 +18,29 @@ from synthleak.core.verdict import LEVEL
 from synthleak.evidence.persons import person_name
 from synthleak.metrics.measure import measure
 from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.null import holm
 from synthleak.metrics.rounds import round_measurements
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import designs
+from synthleak.selftest.checks import Check
 from synthleak.selftest.games import ByHash, PartialEcho
 from synthleak.selftest.rows import COPIED, CROSSFIT_REDRAWS, RATE, REDRAWS, Outcome, Row
 
 
 def audit(row: Row, seed: int) -> Outcome:
+    """Go through all stages once, or once for each of the row's cells and seeds."""
+    if row.seeds > 1 and isinstance(row.audit, Check):
+        tried = [replace(row, audit=replace(row.audit, draws=draws)) for draws in range(row.seeds)]
+        outcomes = [_audit(one, seed) for one in tried]
+        p_values = [one.claim_p for one in outcomes]
+    else:
+        outcomes = [_audit(row, row.cells * seed + number) for number in range(row.cells)]
+        p_values = holm([one.claim_p for one in outcomes])
+    known = [p for p in p_values if p is not None]
+    return replace(outcomes[0], claim_p=min(known, default=None))
+
+
+def _audit(row: Row, seed: int) -> Outcome:
     """Go through all stages once, with records and chance of this seed."""
     setup = row.audit.setup(seed)
     (cell,), claim = setup.cells, claim_of if row.audit.as_stated else held_claim
@@ -52,8 +68,7 @@ def audit(row: Row, seed: int) -> Outcome:
         auc=None if place is None else figures.signals[place].auc,
         tpr=None if place is None else float(rounds.tpr[place]),
         width=(first.high or 0.0) - (first.low or 0.0),
-        epsilon_lower=figures.epsilon.lower if figures.epsilon else None,
-        epsilon_claim=figures.epsilon_claim if _finite(figures.epsilon_claim) else None,
+        claim_p=figures.epsilon.p if figures.epsilon else None,
         **_named(setup, figures),
     )
 
@@ -69,11 +84,8 @@ def play(setup: Setup, name: str) -> ScoredCell:
     (cell,) = setup.cells
     plan = setup.plan_of(cell)
     design, parts = designs.get(plan.design).plugin, (setup.spec.seed, "selftest", name)
-    return ScoredCell(scores_of(setup, cell), design, plan, setup.game_of(cell), parts)
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
+    contents, game = contents_of(setup, cell.pool), setup.game_of(cell)
+    return ScoredCell(scores_of(setup, cell), design, plan, game, parts, contents)
 
 
 def _named(setup: Setup, figures: CellMeasurements) -> dict[str, int]:

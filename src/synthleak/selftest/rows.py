@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from synthleak.core.errors import MissingExtra
+from synthleak.core.verdict import LEVEL
 from synthleak.releases.lm.backbone import require_llm
 from synthleak.selftest.checks import (
     EMBEDDED,
@@ -30,6 +31,7 @@ FIRST_SEED = 10_000
 COPIED = "containment_max"
 COPIED_RECORDS = 0.2
 """How often an echo copies a record of a person: with four of them 59% of people are copied."""
+CELLS, SEEDS = 5, 5
 RATE = 0.1
 """The false-discovery rate at which records are named."""
 
@@ -41,7 +43,8 @@ class Row:
     """One kind of audit, repeated, and the limit that its outcomes are held to.
 
     `p` is how often `echo` copies a record; `needs` raises `MissingExtra` where the row cannot be
-    played.
+    played. `cells` checks are one audit, whose claims are adjusted together; of `seeds` that are
+    tried on one check the smallest p of its claim is taken.
     """
 
     name: str
@@ -49,6 +52,8 @@ class Row:
     audit: Game | Check
     p: float = 0.0
     needs: Callable[[], object] | None = None
+    cells: int = 1
+    seeds: int = 1
 
     @property
     def missing(self) -> str | None:
@@ -192,6 +197,13 @@ def _language_model() -> Iterator[Row]:
     )
 
 
+def _claims() -> Iterator[Row]:
+    """Honest claims in audits of several cells, and where the best of several seeds is taken."""
+    honest = Check(randomised_response, "coins", epsilon=EPSILON)
+    yield Row(f"honest randomised response in {CELLS} cells, check", "claim", honest, cells=CELLS)
+    yield Row(f"honest randomised response, best of {SEEDS} seeds", "claim", honest, seeds=SEEDS)
+
+
 def _of_people(files: Callable[[int], Files]) -> Check:
     return Check(files, unit="person")
 
@@ -211,6 +223,7 @@ ROWS = [
         Row(f"bystander, three looks, {design}", "null", LookedGame(design, "bystander"))
         for design in ("lone", "cohort")
     ),
+    *_claims(),
 ]
 """New rows go to the end: an outcome is kept under the number of its row."""
 
@@ -224,16 +237,11 @@ class Outcome:
     auc: float | None
     tpr: float | None
     width: float
-    epsilon_lower: float | None
-    epsilon_claim: float | None
+    claim_p: float | None
     named: int
     wrong: int
 
     @property
     def broken(self) -> bool:
-        """Whether the bound on ε exceeds the claim."""
-        return (
-            self.epsilon_lower is not None
-            and self.epsilon_claim is not None
-            and self.epsilon_lower > self.epsilon_claim
-        )
+        """Whether the claim is contradicted."""
+        return self.claim_p is not None and self.claim_p <= LEVEL

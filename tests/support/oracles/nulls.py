@@ -73,12 +73,24 @@ def lone_outcomes(
                 yield list(targets), [i in joined for i in range(instances)], list(candidates)
 
 
-def one_run_p(coins: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """β + 2mδα, term by term, in exact fractions of a binomial."""
-    from math import comb, exp
+def one_run_p(coins: int, guesses: int, right: int, points: Sequence[tuple[float, float]]) -> float:
+    """The largest P[N ≥ right] over all distributions of N that the points (ε, δ) allow.
 
-    q = exp(epsilon) / (1 + exp(epsilon))
-    mass = [comb(guesses, k) * q**k * (1 - q) ** (guesses - k) for k in range(guesses + 1)]
-    tail_mass = sum(mass[right:])
-    slopes = [sum(mass[right - i : right]) / i for i in range(1, right + 1)]
-    return min(1.0, tail_mass + 2 * coins * delta * max(slopes, default=0.0))
+    A linear programme over the probabilities of 0 to `guesses` right guesses. Point by point: a
+    right guess among i or more, against a wrong one among i − 1 or more.
+    """
+    from math import exp
+
+    from scipy.optimize import linprog
+
+    numbers = np.arange(guesses + 1)
+    rows, limits = [], []
+    for epsilon, delta in points:
+        for i in range(1, guesses + 1):
+            hits = np.where(numbers >= i, numbers / coins, 0.0)
+            misses = np.where(numbers >= i - 1, (guesses - numbers) / coins, 0.0)
+            rows += [hits - exp(epsilon) * misses, hits - exp(-epsilon) * misses]
+            limits += [delta, 1 - exp(-epsilon) * (1 - delta)]
+    wanted = -(numbers >= right).astype(float)
+    solved = linprog(wanted, rows, limits, np.ones((1, guesses + 1)), [1.0])
+    return float(-solved.fun)

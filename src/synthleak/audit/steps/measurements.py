@@ -91,6 +91,18 @@ def scored_cell(setup: Setup, cell: Cell) -> ScoredCell:
         plan,
         setup.game_of(cell),
         setup.stream_name("figures", cell),
+        contents_of(setup, cell.pool),
+    )
+
+
+def contents_of(setup: Setup, name: str) -> tuple[str, ...]:
+    """Return a hash of the text of each target of a pool, with that of its id behind it."""
+    pool = setup.pools[name]
+    owned = [setup.records(pool.records_of(target)) for target in range(len(pool.targets))]
+    return tuple(
+        digest("content", sorted(record.text for record in records))
+        + digest("content", sorted(record.id for record in records))
+        for records in owned
     )
 
 

@@ -14,7 +14,7 @@ from synthleak.core.identity import digest
 from synthleak.core.store import discard, fetch, name_of
 from synthleak.plan.plan import RecordSet
 from synthleak.releases.claim import Claim
-from synthleak.releases.generator import AccountedGenerator
+from synthleak.releases.generator import AccountedGenerator, StatedGenerator
 from synthleak.releases.release import Header, Synthetic, different_texts, dump_texts, load_texts
 
 
@@ -132,7 +132,7 @@ def account_claims(setup: Setup) -> None:
     """Account for the noise of releases that are to be made, here: each worker would for itself."""
     for cell, position in {unit.cell: unit.sets[0] for unit in missing_releases(setup)}.items():
         _, generator = setup.generator_of(cell)
-        if isinstance(generator, AccountedGenerator):
+        if isinstance(generator, AccountedGenerator | StatedGenerator):
             with naming(cell.generator):
                 generator.claim(setup.request(cell, setup.plans[cell.pool].sets[position]))
 

@@ -1,1 +1,1 @@
-"""Lower bounds on ε and the claims that they are compared with (docs/method.md §8)."""
+"""Tests of privacy claims by their whole curve, and lower bounds on ε (docs/method.md §8.9)."""

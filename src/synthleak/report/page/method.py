@@ -85,8 +85,9 @@ def intervals(material: Material, numbers: Numbers) -> list[Caveat]:
         said.append(
             Caveat(
                 "Lower bound on ε",
-                "Holds with 95% confidence for the mechanism as played here; 0 says nothing. The"
-                " largest bound that the design could have shown stands beside it.",
+                "Holds with 95% confidence for the mechanism as played here; 0 says nothing. A"
+                " claim is not compared with it but tested by its whole curve; the largest ε whose"
+                " claim the design could have contradicted stands beside it.",
             )
         )
     if lone:

@@ -247,8 +247,8 @@ def _next(material: Material, said: Sequence[Said]) -> list[str]:
 
 NEXT: dict[str, tuple[str, ...]] = {
     BROKEN: (
-        "Withdraw the promised ε where it is broken. An intact mechanism gives such a bound in at"
-        " most 5 of 100 tests: look for noise that is reused, a normaliser or class sizes taken"
+        "Withdraw the promised ε where it is broken. Of 100 audits of intact mechanisms at most 5"
+        " say so: look for noise that is reused, a normaliser or class sizes taken"
         " from the private data, or shuffled batches accounted as Poisson sampling. Repeat the"
         " audit with another seed to confirm.",
     ),
