@@ -79,7 +79,7 @@ def measure(
     if cell.within_records:
         records = _records(values, assignments)
     elif cell.design.ranks_members(plan):
-        records = _exposed(values, plan, cell.stream(EXPOSURE))
+        records = _exposed(cell)
     return CellMeasurements(
         rows=tuple(
             _row(cell, table.scenario, assignments, statistics, group, row)
@@ -258,16 +258,16 @@ def _counts_every_coin(plan: Plan, targets: int) -> bool:
     return len(plan.coins) == sets * targets and len(plan.coins) > 1
 
 
-def _exposed(values: Floats, plan: Plan, rng: Rng) -> tuple[RecordMeasurements, ...]:
-    group = np.asarray(plan.blocks) if plan.blocks else None
-    return _with_q(*member_p_values(values[0], plan.trials.member, rng, group))
+def _exposed(cell: ScoredCell) -> tuple[RecordMeasurements, ...]:
+    plan, rng = cell.plan, cell.stream(EXPOSURE)
+    return _rows(*member_p_values(cell.values[0], plan.trials.member, rng, cell.drawn, cell.words))
 
 
 def _records(values: Floats, assignments: Sequence[Assignment]) -> tuple[RecordMeasurements, ...]:
-    return _with_q(np.arange(values.shape[1]), *record_p_values(values, assignments))
+    auc, p = record_p_values(values, assignments)
+    return _rows(np.arange(values.shape[1]), auc, p, false_discovery_rates(p))
 
 
-def _with_q(targets: Ints, auc: Floats, p: Floats) -> tuple[RecordMeasurements, ...]:
-    columns = (targets, auc, p, false_discovery_rates(p))
-    rows = zip(*(column.tolist() for column in columns), strict=True)
+def _rows(targets: Ints, *columns: Floats) -> tuple[RecordMeasurements, ...]:
+    rows = zip(*(column.tolist() for column in (targets, *columns)), strict=True)
     return tuple(RecordMeasurements(*row) for row in rows)

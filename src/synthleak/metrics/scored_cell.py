@@ -19,7 +19,7 @@ from synthleak.core.spec_sections import GameSection
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
 from synthleak.metrics.comparison import Comparison, comparison_of
-from synthleak.metrics.types import Groups, Rng
+from synthleak.metrics.types import Groups, Ints, Rng
 from synthleak.plan.plan import Design, Plan
 
 
@@ -27,7 +27,8 @@ from synthleak.plan.plan import Design, Plan
 class ScoredCell:
     """One cell: calibrated scores per scenario, plan and design.
 
-    `name` (the seed, then the cell's name) names its random streams.
+    `name` (the seed, then the cell's name) names its random streams. `words` is the length of each
+    target; members of a check are compared with records that are about as long.
     """
 
     scores: Sequence[Scores]
@@ -35,6 +36,12 @@ class ScoredCell:
     plan: Plan
     game: GameSection
     name: Sequence[Part]
+    words: Ints | None = None
+
+    @property
+    def drawn(self) -> Ints | None:
+        """What was drawn as a whole, per target; None where each target was drawn alone."""
+        return np.asarray(self.plan.blocks) if self.plan.blocks else None
 
     @property
     def targets(self) -> int:

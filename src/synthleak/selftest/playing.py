@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from synthleak.audit.setup import Setup
+from synthleak.audit.steps.measurements import lengths_of
 from synthleak.audit.steps.observations import (
     look_at,
     look_with_models,
@@ -20,7 +21,7 @@ from synthleak.metrics.rounds import round_measurements
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import designs
 from synthleak.selftest.games import ByHash, PartialEcho
-from synthleak.selftest.rows import COPIED, CROSSFIT_REDRAWS, RATE, REDRAWS, Outcome, Row
+from synthleak.selftest.rows import COPIED, CROSSFIT_REDRAWS, REDRAWS, Outcome, Row
 
 
 def audit(row: Row, seed: int) -> Outcome:
@@ -63,7 +64,8 @@ def play(setup: Setup, name: str) -> ScoredCell:
     (cell,) = setup.cells
     plan = setup.plans[cell.pool]
     design, parts = designs.get(plan.design).plugin, (setup.spec.seed, "selftest", name)
-    return ScoredCell(scores_of(setup, cell), design, plan, setup.spec.game, parts)
+    scores, words = scores_of(setup, cell), lengths_of(setup, cell.pool)
+    return ScoredCell(scores, design, plan, setup.spec.game, parts, words)
 
 
 def _finite(value: float | None) -> bool:
@@ -75,5 +77,5 @@ def _named(setup: Setup, figures: CellMeasurements) -> dict[str, int]:
     _, generator = setup.plugins.generators[0]
     spared = generator.spared if isinstance(generator, PartialEcho | ByHash) else ()
     targets = setup.records(setup.pools["pool"].targets)
-    named = [targets[row.target].id for row in figures.records if row.q <= RATE]
+    named = [targets[row.target].id for row in figures.records if row.named]
     return {"named": len(named), "wrong": sum(name in spared for name in named)}
