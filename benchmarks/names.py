@@ -184,10 +184,16 @@ def garbled(text: str, other: str, draw: random.Random) -> str:
 
 
 def check(members: Sequence[str], holdout: Sequence[str], release: Sequence[str]) -> Any:
-    sides = (("m", members), ("h", holdout))
-    rows = [[{"id": f"{side}{n}", "text": t} for n, t in enumerate(texts)] for side, texts in sides]
-    quiet = synthleak.Runtime(workers=1)
-    return synthleak.check(*rows, list(release), random_split=True, runtime=quiet)
+    def rows(side: str, texts: Sequence[str]) -> list[dict[str, str]]:
+        return [{"id": f"{side}{n}", "text": text} for n, text in enumerate(texts)]
+
+    return synthleak.check(
+        rows("m", members),
+        rows("h", holdout),
+        list(release),
+        random_split=True,
+        runtime=synthleak.Runtime(workers=1),
+    )
 
 
 def dialogues(path: Path, seeds: int) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from synthleak.selftest.checks import (
     EPSILON,
     Check,
     Files,
+    one_large_person,
     one_torn_group,
     randomised_response,
     repeated_texts,
@@ -33,7 +34,7 @@ COPIED_RECORDS = 0.2
 RATE = 0.1
 """The false-discovery rate at which records are named."""
 
-Limit = Literal["null", "echo", "claim", "named", "found", "exceeded"]
+Limit = Literal["null", "echo", "claim", "named", "found", "exceeded", "nobody"]
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,7 @@ ROWS = [
     *_checks(),
     *_persons(),
     *_language_model(),
+    Row("one person with a fifth of the records, check", "nobody", Check(one_large_person)),
 ]
 """New rows go to the end: an outcome is kept under the number of its row."""
 
