@@ -40,6 +40,7 @@ QUIET = Outcome(
 )
 LEAKING = replace(QUIET, p=0.005, crossfit_p=0.05)
 CHANCE = [QUIET] * 40
+LARGE_PERSON = "one person with a fifth of the records, check"
 HALF = "echo of half the pool p = 1, cohort"
 RESPONSE = "randomised response claims"
 
@@ -50,17 +51,18 @@ def row_of(name: str) -> Row:
 
 def test_every_promise_is_tested_in_every_design_it_is_made_for() -> None:
     names = [row.name for row in ROWS]
-    assert len(set(names)) == len(names) == 41
+    assert len(set(names)) == len(names)
     assert all("people" in name for name in names[25:37])
     assert all("lm alone" in name for name in names[37:39])
-    assert all("three looks" in name for name in names[39:])
+    assert all("three looks" in name for name in names[39:41])
     for design in ("lone", "cohort"):
         own = [row for row in ROWS[:25] if row.design == design and isinstance(row.audit, Game)]
         generators = {row.audit.generator for row in own if isinstance(row.audit, Game)}
         assert {"constant", "bystander", "echo", "ngram"} <= generators
         assert {"null", "echo", "claim", "found"} <= {row.limit for row in own}
     checks = [row for row in ROWS if row.design == "given"]
-    assert [row.limit for row in checks] == ["null"] * 4 + ["claim", "exceeded"] + ["null"] * 2
+    limits = ["null"] * 4 + ["claim", "exceeded"] + ["null"] * 2 + ["nobody"]
+    assert [row.limit for row in checks] == limits
     persons = [row for row in ROWS if isinstance(row.audit, PersonGame)]
     assert {row.audit.adjacency for row in persons} == {"add", "replace"}
     assert {row.limit for row in persons} == {"null", "echo", "named", "claim", "exceeded"}
@@ -114,6 +116,22 @@ def test_named_records_are_held_to_the_rate_and_must_be_named() -> None:
     assert check(row, [replace(QUIET, named=10, wrong=0)] * 30, CHANCE).passed
     assert not check(row, [replace(QUIET, named=10, wrong=3)] * 30, CHANCE).passed
     assert not check(row, [QUIET] * 30, CHANCE).passed
+
+
+def test_wrong_names_pass_up_to_the_false_discovery_rate() -> None:
+    row, limit = row_of(LARGE_PERSON), binomial_limit(100, 0.1)
+    for named, passed in ((limit, True), (limit + 1, False)):
+        wrong = [replace(QUIET, named=85, wrong=85)] * named
+        assert check(row, wrong + [QUIET] * (100 - named), CHANCE).passed is passed
+
+
+def test_one_person_with_a_fifth_of_the_records_is_not_named() -> None:
+    setup = row_of(LARGE_PERSON).audit.setup(10_001)
+    blocks = setup.plans["pool"].blocks
+    inside = setup.plans["pool"].trials.member
+    large = max(set(blocks), key=blocks.count)
+    assert blocks.count(large) == 81 and inside[blocks.index(large)]
+    assert audit(row_of(LARGE_PERSON), 10_001).named == 0  # counted by records: 83
 
 
 def test_audits_go_all_the_way_and_repeat() -> None:

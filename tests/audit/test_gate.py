@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from synthleak.analyses.cells import CellRow
-from synthleak.audit.gate import failing, missing, parse_gate
+from synthleak.audit.gate import clauses, failing, missing, parse_gate
 from synthleak.core.errors import UserError
 
 
@@ -27,6 +27,22 @@ def test_copies_and_named_records_are_columns() -> None:
     copied = row(copied_members=3, named=45)
     for text in ("copied_members > 0", "named > 40 and copied_p == none"):
         assert failing(parse_gate(text), [copied, row(copied_members=0), row()]) == [copied]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("leak_found or copied_p <= 0.05", "copied_p = 0.0031 <= 0.05"),
+        ("copied_members > 0", "copied_members = 3 > 0"),
+        ("leak_found == none or 0.05 >= copied_p", "leak_found == none; 0.05 >= copied_p = 0.0031"),
+        ("named > 0 and copied_p < 1 or copied_members in [2, 3]", "copied_members = 3 in [2, 3]"),
+        ("not (copied_p > 0.05)", "not ( copied_p > 0.05 )"),
+    ],
+)
+def test_clauses_that_hold_are_told_with_their_values(text: str, said: str) -> None:
+    copied = row(copied_members=3, copied_p=0.00312, named=0)
+    assert failing(parse_gate(text), [copied]) == [copied]
+    assert clauses(parse_gate(text), copied) == said
 
 
 def test_what_is_not_known_satisfies_nothing() -> None:

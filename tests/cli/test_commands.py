@@ -87,7 +87,7 @@ def test_summary_follows_the_gate(finished: Path) -> None:
         audit = open_run(finished / "run")
         (failure,) = ElementTree.parse("gate.xml").getroot().iter("failure")
         page, passed = (Path(name).read_text(encoding="utf-8") for name in ("gate.md", "passed.md"))
-    assert failure.get("message") == "--fail-if holds in S1, S2, S3"
+    assert failure.get("message") == "--fail-if holds in S1, S2, S3: epsilon = 2 == 2"
     assert "- failed: ngram at ε = 2, pool outlier: --fail-if holds in S1, S2, S3" in page
     assert "failed:" not in passed and "--fail-if holds in none of 2 cells." in passed
     assert audit.headline.replace("_", "\\_") in page

@@ -209,7 +209,7 @@ def test_a_check_leaves_out_what_it_has_no_data_for(checked_page: str) -> None:
 def test_a_check_lists_copies_and_named_members_first(checked: Audit, checked_page: str) -> None:
     order = [checked_page.index(part) for part in ("<h3>Copies", "<h3>Members", 'id="cells"')]
     assert order == sorted(order)
-    assert unpacked(checked_page)["sheet-records"]["named"] is True
+    assert unpacked(checked_page)["sheet-records"]["chosen"] == {"named": "yes"}
     assert "Remove the synthetic rows listed under" in checked_page
     results = Results(checked.folder.results)
     found = numbers(checked_page)

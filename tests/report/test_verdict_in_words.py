@@ -25,8 +25,8 @@ COPIES = Copies(
     holdout=480,
     verbatim=(3, 0),
     near=(0, 0),
-    p_verbatim=0.1,
-    p_all=0.1,
+    p_verbatim=0.01,
+    p_all=0.01,
     looked=True,
 )
 
@@ -111,6 +111,16 @@ NAMED = "45 of 500 members can be named (expect 1 in 10 to be wrong)"
             "None found at this power. 3 of 500 members are copied word for word. A single signal's"
             f" AUC below 0.66 would often be missed. {FIXED} reaches AUC 0.54 (chance limit 0.54)."
             " This does not prove that nothing leaks.",
+        ),
+        (
+            result(
+                Verdict(NONE_FOUND),
+                deployable=None,
+                copies=replace(COPIES, verbatim=(3, 2), p_all=0.5),
+            ),
+            "None found at this power. 3 of 500 members are copied word for word, and so are 2 of"
+            " 480 held-out records, which chance alone could give. A single signal's AUC below 0.66"
+            " would often be missed. This does not prove that nothing leaks.",
         ),
         (
             result(Verdict(NONE_FOUND), power=None, deployable=None, copies=None),

@@ -106,6 +106,8 @@ class CellRow(CellColumns):
     instances: int = 1
     claim_p: float | None = None
     claim_p_holm: float | None = None
+    verbatim_members: int | None = None
+    verbatim_holdout: int | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ class RecordRow(CellColumns):
     `v` is empty where the record was in no release, or in all; `v_rank` counts from the largest.
     In a check `proxy` is the signal that scores the record, and `nearest_row` the most similar
     row of the release, from 1, with its Jaccard `similarity` (character 5-grams). `copies` counts
-    the records of the target that stand there. Where the audit asks about persons, `record` is one.
+    the records of the target that stand there. `named` is "yes" where the record is named. Where
+    the audit asks about persons, `record` is one.
     """
 
     record: str
@@ -134,6 +137,7 @@ class RecordRow(CellColumns):
     nearest_row: int | None = None
     similarity: float | None = None
     copies: int | None = None
+    named: str = ""
 
 
 @dataclass(frozen=True)
@@ -277,6 +281,7 @@ def _cell_row(
     fitted, rate = row.crossfit or nothing, row.crossfit_tpr or nothing
     bound = measured.epsilon
     members, holdout = copies.copied if copies else (None, None)
+    exact_members, exact_holdout = copies.verbatim if copies else (None, None)
     return CellRow(
         **Cell.of(best).columns,
         scenario=best.scenario,
@@ -324,4 +329,6 @@ def _cell_row(
         named=measured.named,
         claim_p=bound.p if bound else None,
         claim_p_holm=judged.claim_p_holm,
+        verbatim_members=exact_members,
+        verbatim_holdout=exact_holdout,
     )

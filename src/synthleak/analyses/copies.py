@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from synthleak.core.cell import CellColumns
 from synthleak.core.text import fold
+from synthleak.core.verdict import LEVEL
 from synthleak.evidence.fast.grams import distinct_grams
 from synthleak.evidence.fast.overlap import shared_grams
 from synthleak.evidence.fast.retrieval import retrieve
@@ -95,6 +96,16 @@ class Copies:
     def copied(self) -> tuple[int, int]:
         """How many members and how many holdout records are copied, verbatim or nearly."""
         return self.verbatim[0] + self.near[0], self.verbatim[1] + self.near[1]
+
+    @property
+    def exceed(self) -> bool:
+        """Whether members are copied more than a random split would explain."""
+        return exceeds_chance(self.p_all)
+
+
+def exceeds_chance(copied_p: float | None) -> bool:
+    """Say whether the p-value of a surplus of copied members shows that the release copies them."""
+    return copied_p is not None and copied_p <= LEVEL
 
 
 def find_copies(

@@ -104,6 +104,16 @@ def failing(gate: Predicate, rows: Sequence[CellRow]) -> list[CellRow]:
     return [row for row in rows if gate(_values(row))]
 
 
+def clauses(gate: Predicate, row: CellRow) -> str:
+    """Return by which clauses a row satisfies the condition, with their values.
+
+    >>> gate = parse_gate("leak_found or copied_p <= 0.05")
+    >>> gate.test({"leak_found": None, "copied_p": 0.003})
+    ['copied_p = 0.003 <= 0.05']
+    """
+    return "; ".join(gate.test(_values(row)))
+
+
 def missing(gate: Predicate, rows: Sequence[CellRow]) -> dict[str, int]:
     """Count the rows that have no value in a column of the condition, column by column."""
     known = [_values(row) for row in rows]

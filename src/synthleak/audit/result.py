@@ -28,9 +28,9 @@ from synthleak.audit.kept_results import are_current, kept_outcomes, kept_rows
 from synthleak.audit.remarks import Remark, remarks_on
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.steps.cell_data import cell_data_of
-from synthleak.audit.steps.exposed import EXPOSED, exposed_rows
+from synthleak.audit.steps.exposed import EXPOSED, exposed_rows, measured_with_copies
 from synthleak.audit.steps.looks import at_present_look
-from synthleak.audit.steps.measurements import CURVES, MEASUREMENTS
+from synthleak.audit.steps.measurements import CURVES
 from synthleak.audit.steps.nearest import NEAREST, nearest_texts
 from synthleak.audit.steps.preconditions import COPIES, Preconditions, copy_rows, preconditions_of
 from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on
@@ -46,7 +46,6 @@ from synthleak.core.plugins import check_trusted
 from synthleak.core.store import StagedStore
 from synthleak.core.threads import single_threaded
 from synthleak.core.validation import nearest
-from synthleak.core.verdict import NAMED
 from synthleak.evidence.table import Evidence
 from synthleak.metrics.curves import Curves
 from synthleak.metrics.measurements import CellMeasurements
@@ -95,11 +94,12 @@ class Audit:
 
     @property
     def named(self) -> list[RecordRow]:
-        """The records that some cell names, a row per cell: q ≤ 0.1 in `results/records.csv`.
+        """The records that some cell names, a row per cell: `named` in `results/records.csv`.
 
-        On average a tenth of them at most is wrong (docs/method.md §8).
+        Of those with q ≤ 0.1 a tenth at most is wrong on average; a member of a check is also named
+        by a copy of it (docs/method.md §11).
         """
-        return [row for row in self.records if row.q_value is not None and row.q_value <= NAMED]
+        return [row for row in self.records if row.named]
 
     def to_pandas(self, table: str = "cells") -> Any:
         """Return a table of `results/` as a pandas frame, by its name there."""
@@ -190,7 +190,7 @@ class Audit:
     @cached_property
     def measurements(self) -> dict[Cell, CellMeasurements]:
         """Every measurement of every cell, with its null."""
-        found = {cell: MEASUREMENTS.get(self.setup, cell) for cell in self.setup.cells}
+        found = {cell: measured_with_copies(self.setup, cell) for cell in self.setup.cells}
         if self.withheld is None:
             return found
         return {cell: measured.without_tests(self.withheld) for cell, measured in found.items()}

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from synthleak.analyses.cells import CellRow
 from synthleak.audit.folder import REPORT
-from synthleak.audit.gate import failing
+from synthleak.audit.gate import clauses, failing
 from synthleak.audit.result import Audit
 from synthleak.core.cell import format_epsilon, is_of
 from synthleak.core.errors import UserError
@@ -89,10 +89,12 @@ def _cases(audit: Audit, gate: Predicate | None) -> list[_Case]:
 
 
 def _case(one: CellResult, gate: Predicate | None, held: Sequence[CellRow]) -> _Case:
-    rows = [row.scenario for row in held if is_of(row, one.cell)]
+    rows = [row for row in held if is_of(row, one.cell)]
     failed = skipped = None
     if gate is not None:
-        failed = f"--fail-if holds in {', '.join(rows)}" if rows else None
+        why = dict.fromkeys(clauses(gate, row) for row in rows)
+        scenarios = ", ".join(row.scenario for row in rows)
+        failed = f"--fail-if holds in {scenarios}: {'; '.join(why)}" if rows else None
     elif one.verdict.leaks or one.verdict.contradiction is not None:
         failed = str(one.verdict)
     elif one.verdict.kind == CANNOT_SAY:

@@ -59,7 +59,7 @@ class Gate:
 
 
 def _apply(condition: Predicate, audit: Audit) -> None:
-    from synthleak.audit.gate import failing, missing
+    from synthleak.audit.gate import clauses, failing, missing
 
     failed, rows = failing(condition, audit.cells), len(audit.cells)
     for name, count in missing(condition, audit.cells).items():
@@ -70,7 +70,8 @@ def _apply(condition: Predicate, audit: Audit) -> None:
         )
     for row in failed:
         name = Cell.of(row).title(given=row.design == "given")
-        click.echo(f"synthleak: --fail-if holds in {name}, {row.scenario}", err=True)
+        why = clauses(condition, row)
+        click.echo(f"synthleak: --fail-if holds in {name}, {row.scenario}: {why}: fails", err=True)
     if failed:
         sys.exit(EXIT_FAILED)
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 Row = Mapping[str, Any]
-Test = Callable[[Row], bool]
+Test = Callable[[Row], list[str]]
+"""Returns the clauses by which a row satisfies a predicate, with their values; none if it fails."""
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -55,6 +56,19 @@ class Operand:
         """Return its value in a row."""
         return self.value if self.name is None else row.get(self.name)
 
+    def shown(self, row: Row) -> str:
+        """Write it with its value in a row.
+
+        >>> Operand("copied_p").shown({"copied_p": 0.00312345}), Operand(None, 0.05).shown({})
+        ('copied_p = 0.0031', '0.05')
+        """
+        value = self.of(row)
+        if value is None:
+            return self.name or "none"
+        if self.name is None:
+            return f"{value:g}" if isinstance(value, float) else repr(value)
+        return f"{self.name} = {value:{'.2g' if isinstance(value, float) else ''}}"
+
 
 @dataclass(frozen=True)
 class Predicate:
@@ -68,7 +82,7 @@ class Predicate:
 
     def __call__(self, row: Row) -> bool:
         """Say whether the row satisfies the predicate."""
-        return self.test(row)
+        return bool(self.test(row))
 
 
 def parse_predicate(text: str) -> Predicate:
@@ -124,13 +138,18 @@ class _Reader:
         tests = [self._both()]
         while self._take("or"):
             tests.append(self._both())
-        return tests[0] if len(tests) == 1 else lambda row: any(test(row) for test in tests)
+        return lambda row: [clause for test in tests for clause in test(row)]
 
     def _both(self) -> Test:
         tests = [self._turned()]
         while self._take("and"):
             tests.append(self._turned())
-        return tests[0] if len(tests) == 1 else lambda row: all(test(row) for test in tests)
+
+        def both(row: Row) -> list[str]:
+            held = [test(row) for test in tests]
+            return [clause for clauses in held for clause in clauses] if all(held) else []
+
+        return both
 
     def _turned(self) -> Test:
         self._depth += 1
@@ -138,8 +157,12 @@ class _Reader:
             raise ValueError(f"parentheses and nots are nested more than {_DEEPEST} deep")
         try:
             if self._take("not"):
+                start = self._place
                 test = self._turned()
-                return lambda row: not test(row)
+                denied = "not " + " ".join(
+                    token.text for token in self._tokens[start : self._place]
+                )
+                return lambda row: [] if test(row) else [denied]
             if self._take("("):
                 test = self.either()
                 self._need(")")
@@ -156,15 +179,23 @@ class _Reader:
             right = self._operand()
             self.comparisons.append((left, right))
             order = _ORDER[sign.text]
-            return lambda row: _compare(left, order, right, row)
+            return lambda row: (
+                [f"{left.shown(row)} {sign.text} {right.shown(row)}"]
+                if _compare(left, order, right, row)
+                else []
+            )
         outside = self._take("not")
         if outside or self._in_follows():
             self._need("in")
             members = self._list()
             self.comparisons += [(left, member) for member in members]
-            return lambda row: _within(left, members, row, outside)
+            listed = ", ".join(member.shown({}) for member in members)
+            within = f"{'not ' * outside}in [{listed}]"
+            return lambda row: (
+                [f"{left.shown(row)} {within}"] if _within(left, members, row, outside) else []
+            )
         self.comparisons.append((left, None))
-        return lambda row: is_marked(left.of(row))
+        return lambda row: [str(left.name or left.value)] if is_marked(left.of(row)) else []
 
     def _in_follows(self) -> bool:
         return self.here is not None and self.here.kind == "name" and self.here.text == "in"

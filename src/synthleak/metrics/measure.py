@@ -368,32 +368,33 @@ def _counts_every_coin(plan: Plan, targets: int) -> bool:
 
 
 def _exposed(cell: ScoredCell) -> tuple[RecordMeasurements, ...]:
-    """Name members by their larger p, where the plan can be read in two ways."""
+    """Name members; by their larger p and q, where the plan can be read in two ways."""
     readings = [
         member_p_values(
             cell.values[0],
             cell.plan.trials.member,
             cell.stream(EXPOSURE),
             np.asarray(reading.blocks) if reading.blocks else None,
+            cell.words,
         )
         for reading in cell.plan.readings
     ]
-    targets, auc, p = readings[0]
-    for others, _, larger in readings[1:]:
+    targets, share, p, q = readings[0]
+    for others, _, larger_p, larger_q in readings[1:]:
         place = np.argsort(others)[np.searchsorted(np.sort(others), targets)]
-        p = np.maximum(p, larger[place])
-    order = np.lexsort((targets, -auc, p))
-    return _with_q(targets[order], auc[order], p[order])
+        p, q = np.maximum(p, larger_p[place]), np.maximum(q, larger_q[place])
+    order = np.lexsort((targets, -share, p, q))
+    return _rows(targets[order], share[order], p[order], q[order])
 
 
 def _records(
     values: Floats, assignments: Sequence[Assignment], looks: int
 ) -> tuple[RecordMeasurements, ...]:
     auc, p = record_p_values(values, assignments)
-    return _with_q(np.arange(values.shape[1]), auc, np.minimum(1.0, looks * p))
+    p = np.minimum(1.0, looks * p)
+    return _rows(np.arange(values.shape[1]), auc, p, false_discovery_rates(p))
 
 
-def _with_q(targets: Ints, auc: Floats, p: Floats) -> tuple[RecordMeasurements, ...]:
-    columns = (targets, auc, p, false_discovery_rates(p))
-    rows = zip(*(column.tolist() for column in columns), strict=True)
+def _rows(targets: Ints, *columns: Floats) -> tuple[RecordMeasurements, ...]:
+    rows = zip(*(column.tolist() for column in (targets, *columns)), strict=True)
     return tuple(RecordMeasurements(*row) for row in rows)

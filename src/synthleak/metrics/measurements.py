@@ -99,13 +99,20 @@ class RecordMeasurements:
     """One record of a pool, compared over its releases with and without it.
 
     Where there is one release, the record is a member, and `auc` is the share of the holdout that
-    it outscores.
+    it outscores; `copied` says that the release holds it word for word, and copies more members
+    than a random split would (docs/method.md §11).
     """
 
     target: int
     auc: float
     p: float
     q: float
+    copied: bool = False
+
+    @property
+    def named(self) -> bool:
+        """Whether the record is named: by its false-discovery rate, or by its copy."""
+        return self.q <= NAMED or self.copied
 
 
 @dataclass(frozen=True)
@@ -158,8 +165,8 @@ class CellMeasurements:
 
     @property
     def named(self) -> int | None:
-        """The number of records named at the false-discovery rate; None if none was tested."""
-        return sum(row.q <= NAMED for row in self.records) if self.records else None
+        """The number of records that are named; None if none was tested."""
+        return sum(row.named for row in self.records) if self.records else None
 
 
 def larger_of(one: CellMeasurements, other: CellMeasurements) -> CellMeasurements:

@@ -175,12 +175,18 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def false_discovery_rates(p_values: Floats) -> Floats:
+def false_discovery_rates(p_values: Floats, tests: int | None = None) -> Floats:
     """Return the smallest false-discovery rate at which each is named (Benjamini, Hochberg 1995).
+
+    `tests` counts all tests where those that are not among `p_values` have a p-value of 1.
 
     >>> false_discovery_rates(np.array([0.01, 0.5, 0.02])).tolist()
     [0.03, 0.5, 0.03]
+    >>> false_discovery_rates(np.array([0.01]), tests=20).tolist()
+    [0.2]
     """
-    from scipy.stats import false_discovery_control
-
-    return np.asarray(false_discovery_control(p_values), dtype=np.float64)
+    order = np.argsort(p_values)
+    rates = p_values[order] * (tests or len(p_values)) / np.arange(1, len(p_values) + 1)
+    found = np.empty(len(p_values))
+    found[order] = np.minimum(np.minimum.accumulate(rates[::-1])[::-1], 1.0)
+    return found

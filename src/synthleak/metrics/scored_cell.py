@@ -29,7 +29,8 @@ class ScoredCell:
     """One cell: calibrated scores per scenario, plan and design.
 
     `name` (the seed, then the cell's name) names its random streams. `contents` are hashes of the
-    targets' content: what they decide cannot be tried again with another seed.
+    targets' content: what they decide cannot be tried again with another seed. `words` is the
+    length of each target; members of a check are compared with records that are about as long.
     """
 
     scores: Sequence[Scores]
@@ -38,6 +39,12 @@ class ScoredCell:
     game: GameSection
     name: Sequence[Part]
     contents: tuple[str, ...] = ()
+    words: Ints | None = None
+
+    @property
+    def drawn(self) -> Ints | None:
+        """What was drawn as a whole, per target; None where each target was drawn alone."""
+        return np.asarray(self.plan.blocks) if self.plan.blocks else None
 
     @property
     def targets(self) -> int:

@@ -109,7 +109,7 @@ def _copies_of(result: CellResult, *, whole: bool = False) -> str:
     if beside:
         said += f", and so {one if beside == 1 else many} {beside:,} of {copies.holdout:,}"
         said += f" held-out {noun(result.rows[0].unit)}"
-    return said
+    return said if copies.exceed else f"{said}, which chance alone could give"
 
 
 def claim_line(result: CellResult) -> str | None:
@@ -214,7 +214,8 @@ def _overview(results: Sequence[CellResult]) -> list[str]:
     if kinds[CANNOT_SAY]:
         reason = kinds[CANNOT_SAY][0].verdict.reason
         parts.append(f"Nothing can be said of {counted_cells(kinds[CANNOT_SAY])}: {reason}.")
-    also = [one.name for one in results if one.name not in told and _copies_of(one)]
+    copying = [one.name for one in results if one.copies is not None and one.copies.exceed]
+    also = [name for name in copying if name not in told]
     if also:
         parts.append(f"Members are also copied, word for word or nearly, in {'; '.join(also)}.")
     return parts

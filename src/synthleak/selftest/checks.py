@@ -27,6 +27,8 @@ PERSONS, EACH = 60, 8
 SHARING = 0.6
 """How many of a person's records hold the words that they share: an ICC of 0.5 in the evidence."""
 TORN_PERSONS, TORN_EACH = 30, 16
+LARGE, SINGLE = 80, 320
+"""Records of one person with a fifth of them all, and those of people with one each."""
 COINS, EPSILON, DELTA = 800, 1.73, 1e-9
 REFERENCE, OTHERS = 60, 60
 """Records that S2 knows, and texts of a release that nobody else holds."""
@@ -123,6 +125,24 @@ def one_torn_group(seed: int) -> Files:
     first, *others = made.holdout
     torn = {**first, "group": made.members[0]["group"]}
     return Files(made.members, [torn, *others], made.release)
+
+
+def one_large_person(seed: int) -> Files:
+    """Give one person a fifth of the records, alike, and write the release in their words.
+
+    Who was in is drawn person by person and apart from the release.
+    """
+    rng = stream(seed, "large person")
+    shared, *texts = _texts(1 + LARGE + SINGLE + OTHERS, seed, rng)
+    rows = [
+        {"text": f"{shared} {text}" if place < LARGE else text, "group": str(max(place, LARGE))}
+        for place, text in enumerate(texts[: LARGE + SINGLE])
+    ]
+    persons = rng.permutation(np.arange(SINGLE) % 2 == 0)
+    released = texts[LARGE + SINGLE :]
+    own = [f"{shared} {text}" for text in released[: OTHERS // 3]]
+    inside = np.concatenate([np.repeat(persons[0], LARGE), persons])
+    return _split(rows, inside, [*own, *released[OTHERS // 3 :]])
 
 
 def randomised_response(seed: int) -> Files:

@@ -45,19 +45,19 @@ def _small(p: float | None) -> bool:
 Judged = tuple[str, float, str, bool]
 
 
-def binomial_limit(audits: int) -> int:
-    """Return how many of `audits` may fail before the rate is significantly above 5%.
+def binomial_limit(audits: int, rate: float = LEVEL) -> int:
+    """Return how many of `audits` may fail before that is significantly above the rate.
 
-    >>> binomial_limit(400), binomial_limit(20)
-    (35, 5)
+    >>> binomial_limit(400), binomial_limit(20), binomial_limit(400, 0.1)
+    (35, 5, 59)
     """
     from scipy.stats import binom
 
-    return int(binom.ppf(0.999, audits, LEVEL))
+    return int(binom.ppf(0.999, audits, rate))
 
 
-def _at_most(title: str, worst: int, audits: int) -> Judged:
-    limit = binomial_limit(audits)
+def _at_most(title: str, worst: int, audits: int, rate: float = LEVEL) -> Judged:
+    limit = binomial_limit(audits, rate)
     return title, worst / audits, f"≤ {limit / audits:.3f}", worst <= limit
 
 
@@ -132,6 +132,12 @@ def _discoveries(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome
     )
 
 
+def _nobody(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
+    """Count audits with a name where nobody leaks: there every name is a false discovery."""
+    named = sum(outcome.named > 0 for outcome in outcomes)
+    return _at_most("audits with a wrong name", named, len(outcomes), RATE)
+
+
 _CHECKS = {
     "null": _null,
     "claim": _claim,
@@ -139,4 +145,5 @@ _CHECKS = {
     "found": _found,
     "echo": _echo,
     "named": _discoveries,
+    "nobody": _nobody,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from synthleak.audit.setup import Setup
-from synthleak.audit.steps.measurements import contents_of
+from synthleak.audit.steps.measurements import contents_of, lengths_of
 from synthleak.audit.steps.observations import (
     look_at,
     look_with_models,
@@ -24,7 +24,7 @@ from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import designs
 from synthleak.selftest.checks import Check
 from synthleak.selftest.games import ByHash, PartialEcho
-from synthleak.selftest.rows import COPIED, CROSSFIT_REDRAWS, RATE, REDRAWS, Outcome, Row
+from synthleak.selftest.rows import COPIED, CROSSFIT_REDRAWS, REDRAWS, Outcome, Row
 
 
 def audit(row: Row, seed: int) -> Outcome:
@@ -84,8 +84,9 @@ def play(setup: Setup, name: str) -> ScoredCell:
     (cell,) = setup.cells
     plan = setup.plan_of(cell)
     design, parts = designs.get(plan.design).plugin, (setup.spec.seed, "selftest", name)
-    contents, game = contents_of(setup, cell.pool), setup.game_of(cell)
-    return ScoredCell(scores_of(setup, cell), design, plan, game, parts, contents)
+    contents, words = contents_of(setup, cell.pool), lengths_of(setup, cell.pool)
+    game = setup.game_of(cell)
+    return ScoredCell(scores_of(setup, cell), design, plan, game, parts, contents, words)
 
 
 def _named(setup: Setup, figures: CellMeasurements) -> dict[str, int]:
@@ -93,5 +94,5 @@ def _named(setup: Setup, figures: CellMeasurements) -> dict[str, int]:
     _, generator = setup.plugins.generators[0]
     spared = generator.spared if isinstance(generator, PartialEcho | ByHash) else ()
     targets = setup.records(setup.pools["pool"].targets)
-    named = [targets[row.target].id for row in figures.records if row.q <= RATE]
+    named = [targets[row.target].id for row in figures.records if row.named]
     return {"named": len(named), "wrong": sum(name in spared for name in named)}

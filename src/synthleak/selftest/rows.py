@@ -14,6 +14,7 @@ from synthleak.selftest.checks import (
     EPSILON,
     Check,
     Files,
+    one_large_person,
     one_torn_group,
     randomised_response,
     repeated_texts,
@@ -35,7 +36,7 @@ CELLS, SEEDS = 5, 5
 RATE = 0.1
 """The false-discovery rate at which records are named."""
 
-Limit = Literal["null", "echo", "claim", "named", "found", "exceeded"]
+Limit = Literal["null", "echo", "claim", "named", "found", "exceeded", "nobody"]
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,7 @@ ROWS = [
         for design in ("lone", "cohort")
     ),
     *_claims(),
+    Row("one person with a fifth of the records, check", "nobody", Check(one_large_person)),
 ]
 """New rows go to the end: an outcome is kept under the number of its row."""
 

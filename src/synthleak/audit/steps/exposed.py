@@ -7,14 +7,14 @@ one it was, and which row of the release is most similar to the record, is what 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from synthleak.analyses.cells import RecordRow
 from synthleak.analyses.copies import nearest_rows
 from synthleak.audit.setup import Setup
-from synthleak.audit.steps.measurements import measurements_key, scored_cell
+from synthleak.audit.steps.measurements import MEASUREMENTS, measurements_key, scored_cell
 from synthleak.audit.steps.preconditions import COPIES, released_text
 from synthleak.audit.steps.releases import open_release
 from synthleak.core.artefact import Artefact, as_json
@@ -24,6 +24,7 @@ from synthleak.metrics.measure import EXPOSURE
 from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.records.exposure import naming_signals
 from synthleak.metrics.statistics.table import tenth
+from synthleak.metrics.types import Ints
 
 VERSION = 1
 
@@ -41,12 +42,10 @@ def _key(setup: Setup, cell: Cell) -> str:
 
 
 def _look(setup: Setup, cell: Cell) -> Exposed:
-    scored, plan = scored_cell(setup, cell), setup.plan_of(cell)
-    group = np.asarray(plan.blocks) if plan.blocks else None
-    member = plan.trials.member
-    signals = naming_signals(scored.values[0], member, scored.stream(EXPOSURE), group)
-    pool = setup.pools[cell.pool]
-    owner = np.repeat(np.arange(len(member)), pool.sizes)
+    scored, pool = scored_cell(setup, cell), setup.pools[cell.pool]
+    member, rng = scored.plan.trials.member, scored.stream(EXPOSURE)
+    signals = naming_signals(scored.values[0], member, rng, scored.drawn, scored.words)
+    owner = _owners(setup, cell)
     places = np.flatnonzero(member[owner]).tolist()
     texts = [record.text for record in setup.records([pool.asked[place] for place in places])]
     release = [record.text for record in open_release(setup, released_text(setup, cell))]
@@ -67,11 +66,31 @@ EXPOSED = Artefact("figures", _key, _look, *as_json(Exposed))
 """What is known of each member of a check beside its p-value."""
 
 
+def _owners(setup: Setup, cell: Cell) -> Ints:
+    """Return the target that each of a pool's records belongs to."""
+    sizes = setup.pools[cell.pool].sizes
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
 def _copied(setup: Setup, cell: Cell) -> Counter[int]:
     """Count the records of each target that the release repeats, word for word or nearly."""
-    sizes = setup.pools[cell.pool].sizes
-    owner = np.repeat(np.arange(len(sizes)), sizes).tolist()
+    owner = _owners(setup, cell).tolist()
     return Counter(owner[copy.target] for copy in COPIES.get(setup, cell).found)
+
+
+def measured_with_copies(setup: Setup, cell: Cell) -> CellMeasurements:
+    """Return the measurements of a cell; members of a check are also named by their copies.
+
+    A copy identifies its record only where the release copies more members than the holdout
+    explains: common phrases are copied from both sides (docs/method.md §11).
+    """
+    measured = MEASUREMENTS.get(setup, cell)
+    if setup.corpus.split is None or not (copies := COPIES.get(setup, cell)).exceed:
+        return measured
+    owner = _owners(setup, cell).tolist()
+    exact = {owner[copy.target] for copy in copies.found if copy.verbatim}
+    rows = (replace(row, copied=row.target in exact) for row in measured.records)
+    return replace(measured, records=tuple(rows))
 
 
 def exposed_rows(setup: Setup, cell: Cell, figures: CellMeasurements) -> list[RecordRow]:
@@ -98,6 +117,7 @@ def exposed_rows(setup: Setup, cell: Cell, figures: CellMeasurements) -> list[Re
                 nearest_row=nearest,
                 similarity=similarity,
                 copies=copied.get(row.target, 0),
+                named="yes" if row.named else "",
             )
         )
     return rows

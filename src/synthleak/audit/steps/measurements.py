@@ -21,6 +21,8 @@ from synthleak.audit.steps.scores import scores_of
 from synthleak.core.artefact import Artefact, Need, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
+from synthleak.core.text import tokens
+from synthleak.evidence.persons import starts_of
 from synthleak.metrics.comparison import statistics_of
 from synthleak.metrics.curves import CURVES_VERSION, Curves, trace
 from synthleak.metrics.measure import (
@@ -31,8 +33,10 @@ from synthleak.metrics.measure import (
     redraws_for,
 )
 from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.records.exposure import NAMING_VERSION
 from synthleak.metrics.rounds import RoundMeasurements, round_measurements
 from synthleak.metrics.scored_cell import ScoredCell
+from synthleak.metrics.types import Ints
 from synthleak.plan.plan import designs
 
 
@@ -71,6 +75,7 @@ def measurements_key(setup: Setup, cell: Cell) -> str:
         claim_of(setup, cell).to_json(),
         [all_evidence_keys(setup, cell.pool, text) for text, _ in observations(setup, cell)],
         *([] if (asked := setup.spec.analyses.redraws) == "auto" else [asked]),
+        *([] if setup.corpus.split is None else [NAMING_VERSION]),
     )
 
 
@@ -92,6 +97,7 @@ def scored_cell(setup: Setup, cell: Cell) -> ScoredCell:
         setup.game_of(cell),
         setup.stream_name("figures", cell),
         contents_of(setup, cell.pool),
+        lengths_of(setup, cell.pool),
     )
 
 
@@ -104,6 +110,15 @@ def contents_of(setup: Setup, name: str) -> tuple[str, ...]:
         + digest("content", sorted(record.id for record in records))
         for records in owned
     )
+
+
+def lengths_of(setup: Setup, pool: str) -> Ints | None:
+    """Return the number of words of each target of a check; None in a game, which needs none."""
+    if setup.corpus.split is None:
+        return None
+    targets = setup.pools[pool]
+    words = [len(tokens(record.text)) for record in setup.records(targets.asked)]
+    return np.add.reduceat(words, starts_of(targets.sizes))
 
 
 def _measure(setup: Setup, cell: Cell) -> CellMeasurements:

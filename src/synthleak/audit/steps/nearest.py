@@ -10,12 +10,13 @@ from collections.abc import Sequence
 
 from synthleak.analyses.copies import NearestRow, nearest_rows
 from synthleak.audit.setup import Setup
+from synthleak.audit.steps.exposed import measured_with_copies
 from synthleak.audit.steps.measurements import MEASUREMENTS, measurements_key, scored_cell
+from synthleak.audit.steps.preconditions import COPIES
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
 from synthleak.core.artefact import Artefact, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.identity import digest
-from synthleak.core.verdict import NAMED
 from synthleak.releases.release import Synthetic
 
 VERSION = 1
@@ -25,11 +26,12 @@ COUNT = 3
 
 def _key(setup: Setup, cell: Cell) -> str:
     texts = [header_of(setup, cell, item).text for _, item in wanted_sets(setup, cell)]
-    return digest("nearest", VERSION, measurements_key(setup, cell), texts)
+    copies = [] if setup.corpus.split is None else [COPIES.key(setup, cell)]
+    return digest("nearest", VERSION, measurements_key(setup, cell), texts, *copies)
 
 
 def _look(setup: Setup, cell: Cell) -> list[NearestRow]:
-    named = [row.target for row in MEASUREMENTS.get(setup, cell).records if row.q <= NAMED]
+    named = [row.target for row in measured_with_copies(setup, cell).records if row.named]
     plan, pool, names = (
         setup.plan_of(cell),
         setup.pools[cell.pool],

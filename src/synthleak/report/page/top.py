@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from synthleak.analyses.cell_data import CANARY, RANDOM
+from synthleak.analyses.copies import exceeds_chance
 from synthleak.analyses.gaps import WHOLE
 from synthleak.core.cell import format_epsilon
 from synthleak.core.verdict import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND
@@ -33,7 +34,8 @@ class Decision:
     shown, `power` the one with the largest AUC that could be missed; `records` counts the records
     that could be named. `dots` are the paths of a hundred dots by kind. Cells of canaries are
     `written`: they are nobody's and have a row of their own. A leak is `weak` if no record can be
-    named and no more are recognised than by chance: only all records together show it.
+    named and no more are recognised than by chance: only all records together show it. `copies`
+    says that members are copied more than by chance.
     """
 
     said: Said
@@ -47,6 +49,7 @@ class Decision:
     dots: Mapping[str, str]
     written: bool = False
     weak: bool = False
+    copies: bool = False
 
 
 def top(material: Material, said: Sequence[Said]) -> dict[str, Any]:
@@ -87,6 +90,7 @@ def decisions(material: Material, said: Sequence[Said]) -> list[Decision]:
                 dots=_dots_of(material.summary["cells"][shown.place]["crossfit_tpr"]),
                 written=written,
                 weak=_is_weak(material, shown, places[0]),
+                copies=_copies_exceed(material, shown),
             )
         )
     return made
@@ -98,9 +102,14 @@ def _is_weak(material: Material, shown: Said, place: int) -> bool:
         material.rows("cells")[place],
         material.summary["cells"][shown.place]["crossfit_tpr"],
     )
-    if shown.kind != FOUND or row.named != 0 or row.copied_members or rate is None:
+    if shown.kind != FOUND or row.named != 0 or exceeds_chance(row.copied_p) or rate is None:
         return False
     return rate["null"] is not None and rate["value"] <= rate["null"]
+
+
+def _copies_exceed(material: Material, shown: Said) -> bool:
+    """Say whether the release of a cell copies more members than chance would."""
+    return exceeds_chance(material.rows("cells")[material.places("cells")[shown.cell][0]].copied_p)
 
 
 def _is_written(material: Material, one: Said) -> bool:
@@ -174,8 +183,7 @@ def _advice(material: Material, shown: Said) -> str:
     """Answer whether to publish."""
     cell = material.summary["cells"][shown.place]
     if shown.kind == NONE_FOUND:
-        copied = material.rows("cells")[material.places("cells")[shown.cell][0]].copied_members
-        if copied:
+        if _copies_exceed(material, shown):
             return "Not yet: remove the rows that copy members, and check again."
         claim = cell["claim"]
         if claim["epsilon"] == "inf" or claim["void"]:
@@ -240,7 +248,7 @@ def _next(material: Material, said: Sequence[Said]) -> list[str]:
             ]
         return [*steps, *[CANARIES_LEAK] * bool(written)]
     steps = [step for kind in ORDER if kind in kinds for step in AFTER_CHECK[kind]]
-    if material.rows("nearest") or material.rows("copies"):
+    if material.rows("nearest") or any(_copies_exceed(material, one) for one in said):
         steps.insert(kinds.isdisjoint({NONE_FOUND, CANNOT_SAY}), REMOVE)
     return steps
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from synthleak.core.cell import Cell
-from synthleak.core.verdict import FOUND, NAMED, WORDS
+from synthleak.core.verdict import FOUND, WORDS
 from synthleak.report.page.material import Material
 from synthleak.report.page.names import verdicts
 from synthleak.report.page.sheets import Column, sheet, telling
@@ -19,6 +19,7 @@ COLUMNS = (
     Column("auc", "AUC", "figure", "of releases with it against those without; check: of holdout"),
     Column("p_value", "p", "chance"),
     Column("q_value", "q", "chance", "false-discovery rate at which it would be named"),
+    Column("named", "Named", "words", "q ≤ 0.1; in a check also by a copy, word for word"),
     Column("pool", "Pool"),
     Column("generator", "Generator"),
     Column("epsilon", "ε", "budget"),
@@ -58,7 +59,8 @@ def record_sheet(material: Material) -> dict[str, Any] | None:
         made["columns"].append(said)
         if WORDS[FOUND] in said["words"]:
             made["chosen"] = {VERDICT: WORDS[FOUND]}
-    made["named"] = bool(named(material))
+    if named(material):
+        made.setdefault("chosen", {})["named"] = "yes"
     if material.texts:
         ids = made["columns"][0]["words"]
         made["texts"] = [material.texts.get(word, "") for word in ids]
@@ -98,9 +100,6 @@ def _verdicts(material: Material) -> dict[str, Any]:
 
 
 def named(material: Material) -> int | None:
-    """Count the different records that some cell names at the false-discovery rate `NAMED`.
-
-    None where no record was tested by itself.
-    """
+    """Count the different records that some cell names; None if no record was tested by itself."""
     tested = [row for row in material.rows("records") if row.q_value is not None]
-    return len({row.record for row in tested if row.q_value <= NAMED}) if tested else None
+    return len({row.record for row in tested if row.named}) if tested else None

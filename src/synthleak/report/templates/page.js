@@ -71,7 +71,6 @@
         if (column.field in chosen) this.filters.set(column, column.words.indexOf(chosen[column.field]));
       }
       this.search = "";
-      this.named = content.named === true;
       this.opened = new Set();
       this.leaf = 0;
       this.sorted = this.first();
@@ -115,11 +114,6 @@
         const few = column.words || (column.how === "budget" ? this.distinct(column) : null);
         if (!few || few.length < 2 || few.length > 30 || column.field === "record") continue;
         bar.append(made("label", {}, column.title + " ", this.choice(column, few)));
-      }
-      if (this.columns.some((column) => column.field === "q_value")) {
-        const box = made("input", { type: "checkbox", checked: this.named });
-        box.addEventListener("change", () => { this.named = box.checked; this.leaf = 0; this.update(); });
-        bar.append(made("label", {}, box, " named only (q ≤ 0.1)"));
       }
       this.head = made("tr");
       this.columns.forEach((column, place) => this.head.append(this.heading(column, place)));
@@ -174,12 +168,10 @@
         values: column.values,
         found: column.words.map((word) => word.toLowerCase().includes(wanted)),
       }));
-      const q = this.named ? this.columns.find((column) => column.field === "q_value").sign : null;
       const filters = [...this.filters];
       const rows = new Uint32Array(this.end - this.start);
       let count = 0;
       for (let row = this.start; row < this.end; row += 1) {
-        if (q && !(q[row] <= 0.1)) continue;
         if (filters.some(([column, value]) => column.values[row] !== value)) continue;
         if (wanted !== "" && !hits.some((hit) => hit.found[hit.values[row]])) continue;
         rows[count] = row;
