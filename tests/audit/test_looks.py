@@ -13,12 +13,16 @@ from support.scripts import BENCHMARKS, script
 from support.specs import tiny_spec
 from synthleak.audit.result import open_run
 from synthleak.audit.run import run
+from synthleak.audit.setup import set_up
 from synthleak.audit.status import status
 from synthleak.audit.verify import verify
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import StoreError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.core.store import MemoryStore
+from synthleak.preflight.cost import estimate
+from synthleak.preflight.power import power_table
 
 ONE = Runtime(workers=1)
 
@@ -264,3 +268,23 @@ def test_five_undeclared_looks_raise_false_alarms_and_declared_ones_do_not(
 )
 def test_holm_at_every_look(p: list[list[float]], found: list[int]) -> None:
     assert script("looks", BENCHMARKS).found_at(np.array(p), 2).tolist() == found
+
+
+def test_what_looks_save_is_shown_before_the_start() -> None:
+    setup = set_up(spec(generator=[BYSTANDER]), MemoryStore())
+    (row,) = power_table(setup, Silent())
+    strong, middle, weak = (row[f"instances until {auc}"] for auc in ("0.7", "0.6", "0.55"))
+    assert 4 <= strong < middle < weak <= 12
+    (alone,) = power_table(
+        set_up(spec(generator=[BYSTANDER], game={**GAME, "looks": []}), MemoryStore()), Silent()
+    )
+    assert alone["smallest AUC"] < row["smallest AUC"]
+    assert not any("until" in name for name in alone)
+    cost = estimate(spec(generator=[BYSTANDER]), ONE, Silent())
+    assert [(look["instances"], look["releases"]) for look in cost.looks] == [
+        (4, 4),
+        (8, 8),
+        (12, 12),
+    ]
+    times = [look["seconds"] for look in cost.looks]
+    assert times == sorted(times) and times[-1] == pytest.approx(cost.wall_seconds)

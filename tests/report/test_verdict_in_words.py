@@ -41,6 +41,9 @@ def result(
         deciding_scenario="S1",
         deciding_ceiling=0.25,
         unit=more.pop("unit", "record"),
+        look=more.pop("look", 1),
+        looks=more.pop("looks", 1),
+        instances=10,
     )
     named = more.pop("named", 45)
     measured = SimpleNamespace(named=named, records=[None] * 500, crossfit_tpr=RATE)
@@ -54,6 +57,7 @@ def result(
         "counted": False,
         "copies": COPIES,
         "canaries": False,
+        "planned": 100,
         "measurements": measured,
         "judged": SimpleNamespace(p_holm=0.002),
     }
@@ -180,3 +184,16 @@ def test_people_are_called_people() -> None:
     assert "No single person can be named." in sentence(
         result(Verdict(FOUND), unit="person", copies=None, named=0)
     )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "look", "said"),
+    [
+        (FOUND, 1, "Found at the first look, after 10 of 100 releases."),
+        (FOUND, 4, "Found at the last look, after 10 of 100 releases."),
+        (NONE_FOUND, 4, "4 looks, the last after 10 releases, found nothing."),
+    ],
+)
+def test_the_look_that_decided_is_said(verdict: Any, look: int, said: str) -> None:
+    assert said in sentence(result(Verdict(verdict), look=look, looks=4))
+    assert "look" not in sentence(result(Verdict(verdict)))
