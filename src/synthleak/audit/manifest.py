@@ -42,6 +42,7 @@ class _Shape(BaseModel):
     identity: dict[str, Any]
     hashes: dict[_Name, str | None] = {}
     purged: _Purged | None = None
+    text_pages: list[_Name] = []
     made: str = ""
     sealed: bool = False
     digest: str | None = None
