@@ -346,7 +346,7 @@ class RunFolder:
         if isinstance(path, Url):
             path.write_bytes(b"")
         else:
-            refuse_links(path.parent, self.root)
+            refuse_links(path.parent, path.parent.parent)
             path.unlink(missing_ok=True)
 
     def _hashes(self, names: Sequence[str]) -> dict[str, str | None]:
