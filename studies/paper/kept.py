@@ -4,9 +4,12 @@
     kept.py restore results/runs/goemotions-dpsgd.tar.xz --run RUN
     synthleak tables RUN && synthleak report RUN
 
-An archive holds the tables, pools, plans, claims and measurements: what `tables` and `report` read.
-Evidence is left out (1.2 MB a cell, which no compression makes smaller), so statistics cannot be
-computed again from it, nor cells added: make those in a folder of their own. Of the ranks of all
+An archive holds pools, plans, claims and measurements: what `tables` and `report` read. What was
+measured is named by its cell, and not by a key that changes with the version of a statistic: an
+archive opens under later versions too, its figures as they were measured, and what was not measured
+then stays empty. Evidence is left out (1.2 MB a cell, which no compression makes smaller), so
+statistics cannot be computed again from it, nor cells added: make those in a folder of their own.
+Of the ranks of all
 scores, those are kept that `tables` redraws, to compare generators. Which these are depends on what
 is compared: keep all runs of one design with one command. (A pool of the rule `union` would need
 all of its ranks; the study has none.) The corpus must lie where the spec says: it is read, and must
@@ -26,28 +29,39 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slice import packed, restricted, spec_of
+from slice import packed, restricted, spec_of, title
 
-from synthleak.analyses.analysis import join_studies
+from synthleak.analyses.analysis import Analysis, Outcome, analyses, join_studies
 from synthleak.analyses.cell_data import Signal
 from synthleak.analyses.consistency import signals_read
-from synthleak.audit.folder import RunFolder
-from synthleak.audit.kept_results import results_key
+from synthleak.audit.folder import REPORT, RESULTS, RunFolder
+from synthleak.audit.kept_results import ADJUDICATION, kept_rows, results_key, table_names
 from synthleak.audit.result import Audit
-from synthleak.audit.run import write_report
-from synthleak.audit.setup import set_up
+from synthleak.audit.run import written
+from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.status import open_finished
-from synthleak.audit.steps.profiles import profile_key
+from synthleak.audit.steps.measurements import CURVES, MEASUREMENTS, ROUNDS
+from synthleak.audit.steps.meta_classifier import META
+from synthleak.audit.steps.nearest import NEAREST
+from synthleak.audit.steps.prior_attacks import prior_attack_needs
+from synthleak.audit.steps.profiles import PROFILE, profile_key
+from synthleak.core.artefact import Need
 from synthleak.core.cell import Cell
 from synthleak.core.errors import Damaged, UserError
+from synthleak.core.places import opened, write_place
+from synthleak.core.registry import Entry
 from synthleak.core.spec import load_spec
 from synthleak.core.store import StagedStore, name_of
 from synthleak.metrics.records.profile import only_signals
+from synthleak.report.tables import has_columns
 
 HERE = Path(__file__).parent
-ABOUT, RESULTS, STORE = "about.json", "results/", "store/"
-KINDS = ("pool", "plan", "release", "utility", "attributes", "figures", "profile", "meta")
-"""What `tables` and `report` read from the store. Canaries, which begin with words of real records,
+ABOUT, CELLS, STORE, TABLES = "about.json", "cells/", "store/", "results/"
+OF_SCORES = ("consistency", "proxy_correlations", "proxy_groups")
+"""Analyses that read scores, which are not kept: their tables are, beside those of merged games."""
+RANKS = "ranks"
+KINDS = ("pool", "plan", "release", "utility", "attributes")
+"""Artefacts that are kept under their own keys. Canaries, which begin with words of real records,
 are written again from the seed."""
 
 
@@ -75,7 +89,7 @@ def keep(args: argparse.Namespace) -> None:
 
 
 def contents(run: Path, audit: Audit, specs: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an archive: which cells it is of, tables, artefacts."""
+    """Yield the files of an archive: which cells it is of, artefacts, what was measured."""
     manifest = audit.folder.manifest() or {}
     if not (specs / f"{spec_of(run)}.toml").is_file():
         raise UserError(f"no spec of that name in {specs}", str(run), "name the run after its spec")
@@ -83,15 +97,34 @@ def contents(run: Path, audit: Audit, specs: Path) -> Iterator[tuple[str, bytes]
         "spec": spec_of(run),
         "pools": list(audit.setup.pools),
         "epsilon": sorted({str(cell.epsilon) for cell in audit.setup.cells}),
-        **{key: manifest[key] for key in ("synthleak", "findings", "made", "seconds")},
+        **{key: manifest[key] for key in ("synthleak", "made", "seconds")},
     }
     yield ABOUT, json.dumps(about, indent=1).encode()
     for path in sorted((run / RESULTS).iterdir()):
-        yield RESULTS + path.name, path.read_bytes()
+        if path.stem == ADJUDICATION or (path.stem in OF_SCORES and path.suffix == ".parquet"):
+            yield TABLES + path.name, path.read_bytes()
     store = audit.folder.store
     for name in sorted(name for kind in KINDS for name in store.list(f"{kind}/")):
-        if name != name_of("ranks", Path(name).stem):
-            yield STORE + name, store.get(name)
+        yield STORE + name, store.get(name)
+    for name, stored in measured(audit.setup):
+        if store.exists(stored):
+            yield name, store.get(stored)
+
+
+def measured(setup: Setup) -> Iterator[tuple[str, str]]:
+    """Yield the name in an archive, and in today's store, of all that was measured of each cell."""
+    for cell in setup.cells:
+        needs: list[tuple[str, Need]] = [
+            ("measurements", (MEASUREMENTS, (cell,))),
+            ("curves", (CURVES, (cell,))),
+            ("rounds", (ROUNDS, (cell,))),
+            ("profile", (PROFILE, (cell,))),
+            ("meta", (META, (cell,))),
+            ("nearest", (NEAREST, (cell,))),
+        ]
+        needs += [(f"prior {need[1][1].kind}", need) for need in prior_attack_needs(setup, cell)]
+        for what, (artefact, of) in needs:
+            yield f"{CELLS}{title(cell)}/{what}", name_of(artefact.kind, artefact.key(setup, *of))
 
 
 def ranks(audit: Audit, wanted: Mapping[Cell, Sequence[Signal]]) -> Iterator[tuple[str, bytes]]:
@@ -100,7 +133,8 @@ def ranks(audit: Audit, wanted: Mapping[Cell, Sequence[Signal]]) -> Iterator[tup
         name = name_of("ranks", profile_key(audit.setup, data.cell))
         if data.cell in wanted and audit.folder.store.exists(name):
             places = [data.signals.index(signal) for signal in wanted[data.cell]]
-            yield STORE + name, only_signals(audit.folder.store.get(name), places)
+            kept = only_signals(audit.folder.store.get(name), places)
+            yield f"{CELLS}{title(data.cell)}/{RANKS}", kept
 
 
 def restore(args: argparse.Namespace) -> None:
@@ -119,21 +153,51 @@ def restore(args: argparse.Namespace) -> None:
     asked = Namespace(spec=spec, pools=about["pools"], epsilon=epsilon)
     setup = set_up(restricted(asked, set_up(load_spec(spec), staged)), staged)
     try:
-        same = results_key(setup) == about["findings"]
+        names = dict(measured(setup))
     except Damaged:  # claims of other releases
-        same = False
-    if not same:
-        raise UserError(
-            f"the archive was made from another corpus, or by version {about['synthleak']}",
-            str(args.archive),
-        )
+        raise UserError("the archive was made from another corpus", str(args.archive)) from None
+    names |= {
+        f"{CELLS}{title(cell)}/{RANKS}": name_of(RANKS, profile_key(setup, cell))
+        for cell in setup.cells
+    }
+    for name, stored in names.items():
+        if name in files:
+            staged.put(stored, files[name])
     folder.admit(setup, extend=False)
     folder.begin(setup, new=True)
     staged.commit()
     setup = replace(setup, store=folder.store)
-    tables = {name: data for name, data in files.items() if name.startswith(RESULTS)}
-    folder.finish(setup, about["findings"], tables, seconds=about["seconds"])
-    print(write_report(args.run))
+    kept = {name: data for name, data in files.items() if name.startswith(TABLES)}
+    about_merged = f"{TABLES}{ADJUDICATION}.json"
+    if about_merged in kept:  # of the results that are written now
+        noted = json.loads(kept[about_merged]) | {"findings": results_key(setup)}
+        kept[about_merged] = json.dumps(noted).encode()
+    for name, data in kept.items():
+        write_place(folder.root / name, data)
+    audit = Audit(setup, folder)
+    vars(audit)["outcomes"] = [outcome_of(entry.plugin, audit) for entry in wanted(setup)]
+    merged = {name: data for name, data in kept.items() if Path(name).stem == ADJUDICATION}
+    now, seconds = written(audit.results) | merged, about["seconds"]
+    folder.finish(setup, results_key(setup), now, tables=table_names(), seconds=seconds)
+    print(args.run / REPORT)
+
+
+def wanted(setup: Setup) -> list[Entry[Analysis]]:
+    """Return the analyses that a run of the spec would make."""
+    also = setup.spec.analyses.also
+    return sorted(
+        (entry for entry in analyses if not entry.plugin.opt_in or entry.name in also),
+        key=lambda entry: entry.name,
+    )
+
+
+def outcome_of(analysis: Analysis, audit: Audit) -> Outcome:
+    """Return what an analysis says: of today, or where scores are gone what it said then."""
+    now = analysis.outcome_if_kept(audit.study)
+    table = audit.folder.results / f"{analysis.name}.parquet"
+    if not now.unavailable or not table.is_file() or not has_columns(analysis.row, opened(table)):
+        return now
+    return Outcome(analysis.name, tuple(kept_rows(audit.folder, analysis.name, analysis.row)))
 
 
 def unpacked(path: Path) -> dict[str, bytes]:
@@ -147,7 +211,7 @@ def unpacked(path: Path) -> dict[str, bytes]:
             }
     except (tarfile.TarError, lzma.LZMAError, OSError, EOFError) as error:
         raise UserError(f"the archive cannot be read ({error})", str(path)) from None
-    known = (ABOUT, *(STORE + kind + "/" for kind in KINDS), RESULTS)
+    known = (ABOUT, TABLES, CELLS, *(STORE + kind + "/" for kind in KINDS))
     strange = [name for name in found if not name.startswith(known) or ".." in name]
     if strange or ABOUT not in found:
         raise UserError("not an archive of a run", str(path), "`kept.py keep` writes one")

@@ -124,3 +124,12 @@ def test_files_of_others_stay_in_results_and_store(out: Path) -> None:
     purge(out)
     assert (out / "results/my-notes.csv").read_text(encoding="utf-8") == "mine"
     assert [path.name for path in (out / "store/text").iterdir()] == ["notes.txt"]
+
+
+def test_a_purge_finds_pages_with_texts_under_other_names(out: Path) -> None:
+    page = open_run(out).write_report(out / "shared/page.html", include_text=True)
+    open_run(out).write_report(out.parent / "page.html", include_text=True)
+    assert [item.where for item in removable(out)] == ["store/text", "shared/page.html"]
+    run(MORE, out, extend=True, runtime=ONE)  # the manifest is written again
+    purge(out)
+    assert isinstance(page, Path) and not page.exists() and (out.parent / "page.html").is_file()

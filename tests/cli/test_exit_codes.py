@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from support.command_line import assert_one_line_mistake, synthleak
+from support.specs import tiny_spec
 from synthleak.cli import main as command_line
 from synthleak.core.errors import SpecError
+from synthleak.core.toml import dump_toml
 
 PRIVATE = "Took 20mg of Zoloft on Monday"
 
@@ -44,3 +49,20 @@ def test_a_traceback_is_shown_where_it_is_asked_for(
     with pytest.raises(SystemExit):
         command_line.main()
     assert capsys.readouterr().err.startswith("Traceback")
+
+
+def test_a_plug_in_that_raises_is_named(tmp_path: Path) -> None:
+    code = """
+from synthleak.pools import Rule, rules
+
+@rules.register("broken", version=1)
+class Broken(Rule):
+    "Raises."
+    def select(self, ground):
+        raise ZeroDivisionError(ground.corpus.records[0].text)
+"""
+    (tmp_path / "broken.py").write_text(code, encoding="utf-8")
+    spec = tiny_spec(plugins=["broken.py"], pool=[{"name": "a", "rule": "broken"}])
+    (tmp_path / "audit.toml").write_text(dump_toml(spec), encoding="utf-8")
+    done = synthleak("run", "audit.toml", "--out", "out", cwd=tmp_path)
+    assert_one_line_mistake(done, "broken.py, line 8: ZeroDivisionError; correct it")

@@ -15,7 +15,7 @@ import pytest
 from synthleak.core import leases
 from synthleak.core.errors import StoreError
 from synthleak.core.leases import LEASE, PRIVATE
-from synthleak.core.private_files import TemporaryHome, working_in
+from synthleak.core.private_files import TemporaryHome, private_home, sweep_homes, working_in
 
 HOLD = """
 import sys, time
@@ -147,3 +147,49 @@ def test_the_temporary_folder_of_a_killed_run_is_removed_by_the_next(
         assert not left.parent.exists()
         assert home.parent.stat().st_mode & 0o777 == 0o700
     assert list(tmp_path.iterdir()) == [strange]
+
+
+def test_a_linked_or_foreign_home_is_not_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    elsewhere, gone = tmp_path / "elsewhere", 2**22 - 3
+    for folder in (tmp_path / "tmp", elsewhere):
+        folder.mkdir()
+    victim = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        (elsewhere / "program").write_text(str(victim.pid), encoding="ascii")
+        (tmp_path / f"tmp/synthleak-of-{gone}-x").symlink_to(elsewhere)
+        own = tmp_path / f"tmp/synthleak-of-{gone}-y"
+        own.mkdir()
+        (own / "program").write_text(f"{victim.pid} 1", encoding="ascii")  # another start time
+        sweep_homes()
+        assert victim.poll() is None and (elsewhere / "program").is_file()
+        assert not own.exists()
+    finally:
+        victim.kill()
+        victim.wait()
+
+
+@pytest.mark.parametrize("said", ["0", "1", "-1", "1 ", "0 0", "x", ""])
+def test_no_process_of_the_system_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "killpg", lambda group, number: ended.append(group))
+    home = tmp_path / f"synthleak-of-{2**22 - 3}-x"
+    home.mkdir()
+    (home / "program").write_text(said, encoding="ascii")
+    sweep_homes()
+    assert ended == [] and not home.exists()
+
+
+def test_the_home_of_a_reused_process_number_is_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / f"synthleak-of-{os.getpid()}-1-x").mkdir()
+    with private_home() as home:
+        sweep_homes()
+        assert list(tmp_path.iterdir()) == [home]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,19 @@ def test_psytar_accepts_any_mark_and_skips_blanks(tmp_path: Path) -> None:
         ("psytar-7", "No idea.", (), "zoloft.1"),
     ]
     assert records[0].meta == {"drug_id": "lexapro.1", "sentence_index": 1, "rating": 4}
+
+
+def test_psytar_fills_in_no_more_rows_than_a_sheet_has(tmp_path: Path) -> None:
+    whole = psytar(tmp_path / "whole.xlsx", [PSYTAR_HEADER, *psytar_rows()])
+    path = tmp_path / "bomb.xlsx"
+    with zipfile.ZipFile(whole) as one, zipfile.ZipFile(path, "w") as two:
+        for name in one.namelist():
+            data = one.read(name)
+            if name.endswith("sheet2.xml"):
+                assert b'r="8"' in data
+                data = data.replace(b'r="8"', b'r="99999999999"').replace(b":L8", b":L99999999999")
+            two.writestr(name, data)
+    assert len(read("psytar", path=str(path))) == 4
 
 
 def test_psytar_at_full_size_gives_the_studys_split(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 
 from support.shuffle_program import AWK, SHUFFLE
 from synthleak.core.errors import GeneratorError, SpecError, StoreError
+from synthleak.core.private_files import working_in
 from synthleak.core.text import fold
 from synthleak.releases.claim import Claim, GaussianEvent
 from synthleak.releases.exchange import dump_training
@@ -413,3 +414,47 @@ def test_a_mechanism_must_keep_the_epsilon_that_is_stated(make: Make) -> None:
         generator.claim(tiny_request(epsilon=1.0))
     with pytest.raises(SpecError, match="private = true is not"):
         make(mechanism={"mu": 3.0})
+
+
+def test_paths_of_a_program_are_absolute(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "program.sh").write_text(GOOD, encoding="utf-8")
+    Path("run").mkdir()
+    with working_in(Path("run")):
+        assert len(make(cwd="elsewhere").generate(tiny_request())) == 12
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+def test_a_killed_run_leaves_no_training_file_of_a_short_program(
+    make: Make, tmp_path: Path
+) -> None:
+    make(f"{GOOD}; sleep 0.03")
+    code = f"""
+import tempfile
+from pathlib import Path
+from synthleak.releases import generators
+from synthleak.testing import tiny_request
+tempfile.tempdir = {str(tmp_path / "tmp")!r}
+base, settings = Path({str(tmp_path)!r}), {{"argv": {SH}}}
+program = generators.build("command", settings, key="kind", where=(), base=base)
+print(flush=True)
+while True:
+    program.generate(tiny_request())
+"""
+    (tmp_path / "tmp").mkdir()
+    for number in range(6):
+        run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        assert run.stdout is not None
+        run.stdout.readline()
+        time.sleep(0.05 + 0.037 * number)
+        run.kill()
+        run.communicate()
+        for _ in range(100):
+            left = list((tmp_path / "tmp").rglob("train.jsonl"))
+            if not left:
+                break
+            time.sleep(0.05)
+        assert not left

@@ -430,6 +430,17 @@ def test_a_release_of_a_kit_must_name_its_training_file(exchange: Exchange) -> N
     assert exchange.run().cells
 
 
+def test_a_vendor_cannot_untie_a_kit(exchange: Exchange) -> None:
+    export_plan(exchange.spec(FOLDER), exchange.folder, kit=exchange.root / "kit.zip")
+    exchange.generate()
+    path = exchange.folder / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    assert manifest.pop("tied")
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(GeneratorError, match=r"from which training file .*; write it with: sha256"):
+        exchange.run()
+
+
 def test_a_kit_without_a_folder_holds_the_same(exchange: Exchange) -> None:
     one, two = exchange.root / "one.zip", exchange.root / "two.zip"
     export_plan(exchange.spec(FOLDER), None, kit=one)

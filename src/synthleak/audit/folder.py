@@ -43,6 +43,8 @@ REPORT = "report.html"
 CONFIDENTIAL = "report-confidential.html"
 SIGN_OFF = "sign-off.html"
 COMMITMENT = "commitment.json"
+PAGES = "text_pages"
+"""Where the manifest names pages with texts that lie in the folder under other names."""
 ENDINGS = (".csv", ".parquet", ".json")
 """What the files of `results/` end with."""
 
@@ -293,13 +295,22 @@ class RunFolder:
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(seconds, 1),
             hashes=self._hashes([SPEC, ARTEFACTS, *sorted(files)]),
-            **({"purged": before["purged"]} if "purged" in before else {}),
+            **{key: before[key] for key in ("purged", PAGES) if key in before},
         )
 
     def rewrite_report(self, page: bytes) -> None:
         """Write the page again, and note its hash."""
         self.write(REPORT, page)
         self._note([REPORT])
+
+    def note_text_page(self, path: Place) -> None:
+        """Write down that a page with texts lies in the folder, under a name of its own."""
+        content = self.manifest() or {}
+        if not isinstance(self.root, Path) or not isinstance(path, Path):
+            return
+        if path.resolve().is_relative_to(self.root.resolve()):
+            name = path.resolve().relative_to(self.root.resolve()).as_posix()
+            self._put_manifest({**content, PAGES: sorted({*content.get(PAGES, ()), name})})
 
     def note_purge(self, removed: Mapping[str, int], but: tuple[str, ...]) -> None:
         """Write down what is removed from the folder, and when, before it is.
@@ -372,7 +383,7 @@ class RunFolder:
         if isinstance(path, Url):
             path.write_bytes(b"")
         else:
-            refuse_links(path.parent, self.root)
+            refuse_links(path.parent, path.parent.parent)
             path.unlink(missing_ok=True)
 
     def _hashes(self, names: Sequence[str]) -> dict[str, str | None]:

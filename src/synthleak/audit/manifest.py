@@ -55,6 +55,7 @@ class _Shape(BaseModel):
     hashes: dict[_Name, str | None] = {}
     purged: _Purged | None = None
     looks: list[Look] = []
+    text_pages: list[_Name] = []
     made: str = ""
     sealed: bool = False
     digest: str | None = None

@@ -7,11 +7,12 @@ and tables follow from evidence, which holds numbers alone (docs/security.md).
 from __future__ import annotations
 
 import os
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from synthleak.audit.folder import CONFIDENTIAL, STORE, RunFolder
+from synthleak.audit.folder import CONFIDENTIAL, PAGES, STORE, RunFolder
 from synthleak.core.errors import UserError
 from synthleak.core.leases import PRIVATE
 from synthleak.core.places import Place, local
@@ -48,10 +49,12 @@ def _folder(out: Place | str) -> Path:
 def removable(out: Place | str) -> list[Removed]:
     """List what a purge of this run folder would remove. Nothing is written."""
     root = _folder(out)
-    if RunFolder(root).manifest() is None:
+    manifest = RunFolder(root).manifest()
+    if manifest is None:
         raise UserError("not a run folder", str(out), "name one made by `run`, `check` or `demo`")
     found = []
-    for what, where in REMOVED.items():
+    pages = [("report with texts", name) for name in manifest.get(PAGES, ())]
+    for what, where in [*REMOVED.items(), *pages]:
         sizes = [size for path in _files(root, where) if (size := _size(path)) is not None]
         if sizes:
             found.append(Removed(what, where, len(sizes), sum(sizes)))
@@ -91,7 +94,10 @@ def purge(out: Place | str, *, wait: bool = False) -> list[Removed]:
         found = [item for item in removable(out) if item.where != PRIVATE]
         if found:
             kinds = tuple(f"{where.removeprefix(f'{STORE}/')}/" for where in REMOVED.values())
-            RunFolder(root).note_purge({item.what: item.files for item in found}, kinds)
+            counts: Counter[str] = Counter()
+            for item in found:
+                counts[item.what] += item.files
+            RunFolder(root).note_purge(counts, kinds)
         try:
             for item in found:
                 paths = _files(root, item.where)

@@ -132,6 +132,8 @@ class Audit:
             self.folder.rewrite_report(page)
             return self.folder.root / REPORT
         target = self.folder.root / CONFIDENTIAL if path is None else Path(path)
+        if include_text and path is not None:
+            self.folder.note_text_page(target)  # first: a purge is to find what is written
         write_place(target, page)
         return target
 

@@ -36,6 +36,7 @@ from synthleak.cli.split import split
 from synthleak.cli.status import status
 from synthleak.cli.verify import verify
 from synthleak.core.errors import SynthleakError, one_line
+from synthleak.core.plugins import plugin_frame
 from synthleak.core.private_files import Stopped, end_on_signals
 
 EXIT_MISTAKE = 2
@@ -167,6 +168,9 @@ def main() -> None:
         refused = isinstance(error, OSError) and error.errno in REFUSALS
         if os.environ.get(DEBUG):
             traceback.print_exc()
+        if (said := plugin_frame(error)) is not None:
+            _say(one_line(f"{said}; correct it ({DEBUG}=1 shows a traceback)"))
+            sys.exit(EXIT_MISTAKE)
         _say(_refusal(error) if isinstance(error, OSError) and refused else _crash(error))
         sys.exit(EXIT_MISTAKE if refused else EXIT_CRASH)
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import click
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _BEYOND_ASCII_CONTROL = re.compile(r"[\x7f-\x9f]")
 """Control characters that JSON may hold as they are."""
 WIDE = 200

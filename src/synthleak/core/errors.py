@@ -22,8 +22,8 @@ import importlib
 import re
 from typing import Any
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-"""Line ends, and what could command a terminal: names in files may hold anything."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Line ends, and what could command a terminal or turn the direction of what it shows."""
 
 
 def one_line(text: str) -> str:

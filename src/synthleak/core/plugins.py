@@ -113,6 +113,17 @@ def use_files(files: Sequence[PluginFile]) -> None:
             raise file.error(str(error), remedy="give it another name") from None
 
 
+def plugin_frame(error: BaseException) -> str | None:
+    """Name the plug-in file and the line from which an error comes; None if it comes from none.
+
+    What it says is left out: it may quote a record.
+    """
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename in _registered:
+            return f"the plug-in {frame.filename}, line {frame.lineno}: {type(error).__name__}"
+    return None
+
+
 def _clear() -> None:
     for registry in REGISTRIES:
         registry.drop(sorted(_registered))

@@ -17,7 +17,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
@@ -68,7 +68,7 @@ def working_in(folder: Place, *, wait: bool = False) -> Iterator[None]:
         return
     with held(folder, wait):
         sweep(folder)
-        home = folder / PRIVATE / own_name()
+        home = (folder / PRIVATE / own_name()).absolute()  # programs work in another folder
         token = _home.set(home)
         try:
             home.parent.mkdir(mode=0o700)
@@ -86,7 +86,8 @@ def private_home() -> Iterator[Path]:
 
     The name holds the process: whoever comes next on this machine knows whether it still runs.
     """
-    home = Path(tempfile.mkdtemp(prefix=f"{HOME}{os.getpid()}-"))
+    own = os.getpid()
+    home = Path(tempfile.mkdtemp(prefix=f"{HOME}{own}-{start_of(own)}-"))
     try:
         yield home
     finally:
@@ -96,14 +97,34 @@ def private_home() -> Iterator[Path]:
 def sweep_homes() -> None:
     """Remove the private folders that killed processes left among temporary files."""
     for path in Path(tempfile.gettempdir()).glob(f"{HOME}*"):
-        number = path.name.removeprefix(HOME).partition("-")[0]
+        number, _, rest = path.name.removeprefix(HOME).partition("-")
         with suppress(OSError):
-            if number.isdecimal() and not _runs(int(number)) and path.stat().st_uid == os.getuid():
+            if not _is_own(path, stat.S_ISDIR) or not number.isdecimal():
+                continue
+            if not _runs(int(number), rest.rpartition("-")[0]):
                 _end_programs(path)
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _runs(process: int) -> bool:
+def _is_own(path: Path, kind: Callable[[int], bool]) -> bool:
+    """Say whether something is of a kind, no link to it, and belongs to this account."""
+    about = path.lstat()
+    return kind(about.st_mode) and about.st_uid == os.getuid()
+
+
+def start_of(process: int) -> str:
+    """Return when a process started, in ticks since the machine did; "" where nothing says so."""
+    try:
+        said = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+        return said.rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def _runs(process: int, start: str) -> bool:
+    """Say whether a process still runs; another one may have got its number since."""
+    if start and start_of(process) not in ("", start):
+        return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -114,11 +135,23 @@ def _runs(process: int) -> bool:
 
 
 def _end_programs(home: Path) -> None:
-    """End programs whose worker was killed, if their supervisors did not."""
+    """End programs whose worker was killed, if their supervisors did not.
+
+    Only the process is ended that was started then: the file may be a stranger's, or its number
+    another process's by now.
+    """
     for place, _, names in os.walk(home):
         with suppress(OSError, ValueError):  # it may go meanwhile
-            if PROGRAM in names:
-                os.killpg(int(Path(place, PROGRAM).read_text(encoding="ascii")), signal.SIGKILL)
+            note = Path(place, PROGRAM)
+            if PROGRAM in names and _is_own(note, stat.S_ISREG):
+                number, _, start = note.read_text(encoding="ascii").partition(" ")
+                if int(number) > 1 and start_of(int(number)) == start:
+                    os.killpg(int(number), signal.SIGKILL)
+
+
+def note_program(folder: Path, process: int) -> None:
+    """Write down the process group of a program, to end it if its worker cannot any more."""
+    write_private(folder / PROGRAM, f"{process} {start_of(process)}".encode())
 
 
 class Hold:
@@ -236,9 +269,7 @@ class TemporaryHome:
 
 def _remove_if_left(path: Path) -> None:
     """Remove a temporary folder of this account whose process has ended."""
-    about = path.lstat()
-    own = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
-    if not own or time.time() - about.st_mtime < _NEW:
+    if not _is_own(path, stat.S_ISDIR) or time.time() - path.lstat().st_mtime < _NEW:
         return
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:

@@ -20,7 +20,8 @@ _MIXED = re.compile(r"(?<![\w/-])(?=[\w/-]*\d)(?=[\w/-]*[^\W\d_])[\w/-]++")
 """A run that holds digits and letters. It is looked through once, from where it starts."""
 _DIGIT = re.compile(r"\d")
 _IDENTIFIER = re.compile(r"\b\w++(?:[-/]\w++)*+")
-_TO_LAST_DIGIT, _TO_LAST_LETTER = re.compile(r"[\w/-]*\d"), re.compile(r"[\w/-]*[^\W\d_]")
+_TO_LAST_DIGIT = re.compile(r"[\w/-]*\d")
+_TO_LAST_LETTER = re.compile(r"[\w/-]*[^\W\d_]")
 _BEFORE_IDENTIFIERS = (None, "url", "email")
 """What is preferred to an identifier that starts in the same place."""
 
@@ -108,7 +109,7 @@ def _identifiers(text: str) -> Generator[re.Match[str] | None, int, None]:
     """Answer with the first identifier from a place on: digits and letters follow in its run."""
     start = yield None
     for run in _MIXED.finditer(text):
-        ends = (p.match(text, *run.span()) for p in (_TO_LAST_DIGIT, _TO_LAST_LETTER))
+        ends = (_TO_LAST_DIGIT.match(text, *run.span()), _TO_LAST_LETTER.match(text, *run.span()))
         last = min(end.end() for end in ends if end)
         while found := _IDENTIFIER.search(text, max(start, run.start()), run.end()):
             if found.start() >= last:

@@ -71,7 +71,7 @@ def export_plan(
         plans = plans[:1]
     for name, plan in plans:
         for label, item in _neutral(plan, setup.spec.seed):
-            of_set = _slots(setup, section, plugin, name, label, item)
+            of_set = _slots(setup, section, plugin, name, label, item, tied=kit is not None)
             slots += of_set
             records, persons = setup.records(item.records), setup.spec.game.persons
             trains[of_set[0].train] = dump_training(records, persons=persons)
@@ -127,6 +127,8 @@ def _slots(
     pool: str,
     label: str,
     item: RecordSet,
+    *,
+    tied: bool,
 ) -> list[Slot]:
     slots = []
     for cell in setup.cells:
@@ -145,7 +147,7 @@ def _slots(
                 epsilon=request.epsilon,
                 delta=request.delta,
                 seed=program_seed(seed),
-                ticket=ticket_of(known),
+                ticket=ticket_of(known, tied=tied),
             )
         )
     return slots

@@ -59,13 +59,14 @@ class Slot:
         return f"{self.file}.made-from"
 
 
-def ticket_of(request: Request) -> str:
+def ticket_of(request: Request, *, tied: bool = False) -> str:
     """Return the hash of all that a release is made from.
 
-    The seed is in it, because two sets may hold the same records where N is close to |C|.
+    The seed is in it, because two sets may hold the same records where N is close to |C|. Whoever
+    makes the releases does not know it, and so cannot turn a `tied` ticket into another one.
     """
     return digest(
-        "ticket",
+        "tied ticket" if tied else "ticket",
         content_hash(dump_training(request.records, persons=request.persons)),
         [request.nominal, request.size, request.epsilon, request.delta, request.seed],
     )

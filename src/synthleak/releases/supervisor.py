@@ -6,10 +6,11 @@ the run is killed, every process that the program left behind is killed with it,
 went into the background. Exit code and signal are those of the program; if it cannot be started,
 the number of the error is printed.
 
-    python supervisor.py RUN FOLDER MEMORY PROGRAM ARGUMENT...
+    python supervisor.py RUN FOLDER MEMORY PROGRAM ARGUMENT... < TRAINING-FILE
 
 RUN is the process that waits for the program, FOLDER its private files, which go if the run is
-gone, MEMORY the bytes that each process may hold (0: as many as there are).
+gone, MEMORY the bytes that each process may hold (0: as many as there are). The training file comes
+by standard input and lies in FOLDER while the program runs, and no longer.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ _DEATH_SIGNAL, _SUBREAPER = 1, 36
 """Options of prctl(2): a signal when the parent ends; adopt orphaned descendants."""
 
 
+TRAIN = "train.jsonl"
+
+
 class Ended(BaseException):
     """The program is to end now."""
 
@@ -44,7 +48,8 @@ def supervise(run: int, folder: str, memory: int, argv: list[str]) -> int:
     control(_SUBREAPER, 1)
     gone = False
     try:
-        if os.getppid() != run:  # it was killed before the line above
+        _write_training(Path(folder, TRAIN))
+        if os.getppid() != run:  # it was killed before there was a signal for that
             raise RunIsGone
         program = subprocess.Popen(
             argv,
@@ -63,9 +68,17 @@ def supervise(run: int, folder: str, memory: int, argv: list[str]) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         end_children()
+        with suppress(OSError):
+            Path(folder, TRAIN).unlink(missing_ok=True)
         # A killed run remains the parent until the last of its threads has ended.
         if gone or os.getppid() != run:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_training(path: Path) -> None:
+    """Write what comes by standard input, for the owner alone."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
 
 
 def control(option: int, value: int) -> None:

@@ -6,14 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from synthleak.core.errors import one_line
+
 
 def plain(text: str) -> str:
-    """Escape what Markdown or HTML would read as markup; one line.
+    """Escape what Markdown or HTML would read as markup; one line, without control characters.
 
     >>> print(plain("a_b | <b>"))
     a\\_b \\| &lt;b>
     """
-    text = text.replace("\\", "\\\\").replace("<", "&lt;")
+    text = one_line(text).replace("\\", "\\\\").replace("<", "&lt;")
     return re.sub(r"([|*_`\[\]])", r"\\\1", " ".join(text.split()))
 
 

@@ -106,6 +106,9 @@ def _cell(value: Any) -> str:
     return guarded(value) if isinstance(value, str) else str(value)
 
 
+_FORMULA, _BLANK = {"=", "+", "-", "@"}, {"\t", "\r", "\n"}
+
+
 def guarded(text: str) -> str:
     """Put an apostrophe before a text that a spreadsheet would run as a formula.
 
@@ -114,7 +117,8 @@ def guarded(text: str) -> str:
     >>> guarded("=HYPERLINK(1)"), guarded("p-7")
     ("'=HYPERLINK(1)", 'p-7')
     """
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    first = text.lstrip()[:1]
+    return f"'{text}" if first in _FORMULA or text[:1] in _BLANK else text
 
 
 def declared_of(results: Results) -> str | None:

@@ -20,6 +20,8 @@ from synthleak.corpus.rows import plain_cell
 from synthleak.paper.published import Published
 
 LABELS = ("ADR", "WD", "EF", "INF", "SSI", "DI", "Others")
+_MOST_ROWS = 1_048_576
+"""The rows that a sheet can have in the format."""
 _TEXT, _POST, _ID = "sentences", "drug_id", "id"
 
 
@@ -78,7 +80,8 @@ class Psytar(Published):
                     f"it holds: {', '.join(book.sheetnames)}",
                 )
             with boundary:
-                rows = book[self.sheet].iter_rows(values_only=True)
+                # Rows that a file leaves out are filled in: a row number may claim billions.
+                rows = book[self.sheet].iter_rows(values_only=True, max_row=_MOST_ROWS)
             yield from boundary.each(rows)
 
 

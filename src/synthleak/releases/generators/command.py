@@ -9,6 +9,7 @@ only the environment that it needs, has limits, and all that it starts ends with
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -24,9 +25,10 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from synthleak.core.errors import GeneratorError
-from synthleak.core.private_files import PROGRAM, private_folder, write_private
+from synthleak.core.private_files import note_program, private_folder, write_private
 from synthleak.core.runtime import Resources
 from synthleak.core.validation import DataPath, listed
+from synthleak.core.whole_files import cannot_write
 from synthleak.releases import supervisor
 from synthleak.releases.exchange import budget, dump_training, file_hash, program_seed, read_release
 from synthleak.releases.generator import StatedGenerator, generators
@@ -136,18 +138,16 @@ class Command(StatedGenerator):
         self.check()
         try:
             with private_folder() as name:
-                return self._generate(request, Path(name))
+                return self._generate(request, Path(name).absolute())
         except OSError as error:  # a full disk, or a program that removed the folder
             why = f"its private folder cannot be used ({error.strerror})"
             raise self._error(why, "free some space, and let the program keep it") from None
 
     def _generate(self, request: Request, folder: Path) -> Sequence[Synthetic]:
-        train, out = folder / "train.jsonl", folder / "release.jsonl"
-        write_private(train, dump_training(request.records, persons=request.persons))
+        train, out = folder / supervisor.TRAIN, folder / "release.jsonl"
         write_private(folder / "stderr", b"")
         argv = _filled(self.argv, request, train, out)
         self._run(argv, folder, request)
-        train.unlink(missing_ok=True)  # nobody removes it if the run is killed from here on
         if not out.is_file():
             raise self._error("the program succeeded but wrote no file to {out}")
         self._check_output(folder)
@@ -160,7 +160,7 @@ class Command(StatedGenerator):
                 process = subprocess.Popen(
                     self._supervised(argv, folder),
                     cwd=self.cwd,
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=stderr,
                     env=self._environment(folder),
@@ -169,12 +169,16 @@ class Command(StatedGenerator):
             except OSError as error:
                 raise self._error(f"the program cannot be started ({error.strerror})") from None
             try:
-                write_private(folder / PROGRAM, str(process.pid).encode())
+                note_program(folder, process.pid)
+                _send(process, dump_training(request.records, persons=request.persons))
                 code = self._await(process, folder)
             finally:
                 said = _end(process)
         if said:
-            raise self._error(f"the program cannot be started ({os.strerror(int(said))})")
+            why = OSError(int(said), os.strerror(int(said)))
+            if why.errno == errno.ENOSPC:
+                raise cannot_write(folder, why)
+            raise self._error(f"the program cannot be started ({why.strerror})")
         if code:
             raise self._error(f"{_ending(code)}; {_complaint(notes, request)}", self._hint)
 
@@ -269,6 +273,13 @@ def _filled(argv: Sequence[str], request: Request, train: Path, out: Path) -> li
     return [_PLACEHOLDER.sub(lambda blank: str(values[blank[1]]), word) for word in argv]
 
 
+def _send(process: subprocess.Popen[bytes], training: bytes) -> None:
+    """Give the supervisor the training file; one that has ended already says why."""
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+        pipe.write(training)
+
+
 def _end(process: subprocess.Popen[bytes]) -> bytes:
     """End the program with all that it started; return what its supervisor said."""
     process.terminate()
@@ -276,7 +287,9 @@ def _end(process: subprocess.Popen[bytes]) -> bytes:
         process.wait(_GRACE)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    return process.communicate()[0].strip()
+    assert process.stdout is not None
+    with process:
+        return process.stdout.read().strip()
 
 
 def _ending(code: int) -> str:

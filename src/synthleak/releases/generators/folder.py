@@ -9,6 +9,7 @@ machine and in any order; a run reads the releases it finds and lists the missin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -112,15 +113,19 @@ class Folder(StatedGenerator):
         return read_release(self.path / slot.file, request.size, where, of_set=slot.set)
 
     def _slot(self, request: Request) -> Slot:
-        try:
-            return self._slots()[ticket_of(request)]
-        except KeyError:
-            raise GeneratorError(
-                "the folder was exported for another plan: another corpus, pool, game, seed,"
-                " epsilon or delta",
-                str(self.path),
-                "export the plan of this spec into a new folder",
-            ) from None
+        slots = self._slots()
+        if (slot := slots.get(ticket_of(request))) is not None:
+            return slot
+        # The ticket says that the kit is tied, whatever the manifest says that came back with it.
+        if (slot := slots.get(ticket_of(request, tied=True))) is not None:
+            self._check_made_from(replace(slot, tied=True))
+            return slot
+        raise GeneratorError(
+            "the folder was exported for another plan: another corpus, pool, game, seed,"
+            " epsilon or delta",
+            str(self.path),
+            "export the plan of this spec into a new folder",
+        )
 
     def _slots(self) -> dict[str, Slot]:
         return _index(self.path, self._hash(MANIFEST))

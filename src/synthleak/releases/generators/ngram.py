@@ -40,7 +40,7 @@ Continuations = dict[Gram, tuple[list[str], list[int]]]
 Options = tuple[list[str], list[float]]
 
 _WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
-_GLUED = re.compile(r"\s+([.,;:!?)\]%])|([(\[])\s+")
+_GLUED = re.compile(r"(?<!\s)\s++([.,;:!?)\]%])|([(\[])\s+")
 
 
 @generators.register("ngram", version=1)
