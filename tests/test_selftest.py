@@ -52,14 +52,17 @@ def test_every_promise_is_tested_in_every_design_it_is_made_for() -> None:
     names = [row.name for row in ROWS]
     assert len(set(names)) == len(names) == 41
     assert all("people" in name for name in names[25:37])
-    assert all("lm alone" in name for name in names[37:])
+    assert all("lm alone" in name for name in names[37:39])
     for design in ("lone", "cohort"):
         own = [row for row in ROWS[:25] if row.design == design and isinstance(row.audit, Game)]
         generators = {row.audit.generator for row in own if isinstance(row.audit, Game)}
         assert {"constant", "bystander", "echo", "ngram"} <= generators
         assert {"null", "echo", "claim", "found"} <= {row.limit for row in own}
     checks = [row for row in ROWS if row.design == "given"]
-    assert [row.limit for row in checks] == ["null"] * 4 + ["claim", "exceeded"] + ["null"] * 2
+    assert [row.limit for row in checks] == ["null"] * 4 + ["claim", "exceeded"] + [
+        *["null"] * 2,
+        *["claim"] * 2,
+    ]
     persons = [row for row in ROWS if isinstance(row.audit, PersonGame)]
     assert {row.audit.adjacency for row in persons} == {"add", "replace"}
     assert {row.limit for row in persons} == {"null", "echo", "named", "claim", "exceeded"}
