@@ -4,7 +4,8 @@ A mechanism tells each coin with noise: Gaussian, μ apart, or randomised respon
 shows what it tells, eleven others do not; in the variant `correlated` the others share the noise of
 the first, and all scores of a release move together. True and claimed privacy differ, or not
 (honest). Each cell is tested twice: by the whole curve of its claim, as audits do, and by the
-comparison of a bound at one (ε, δ) that stood there before. Honest cells are taken together as
+comparison of the bound at one (ε, δ) with the ε claimed there, as was done before (the bound itself
+and the size of the reserved part are those of today). Honest cells are taken together as
 audits of 20, and adjusted by Holm: how often does any of them say CLAIM BROKEN?
 
     python benchmarks/claims.py [--cells 100] [--audits 50] [--out FILE]
