@@ -47,6 +47,19 @@ def test_there_is_a_run_of_an_earlier_version() -> None:
     assert [path.name for path in STORED] == ["run-0.1.0.dev0.tar.xz"]
 
 
+def test_new_columns_are_written_from_what_is_stored(
+    stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables have columns that they lacked then: they are written again, and nothing else is."""
+    monkeypatch.setattr(synthleak, "__version__", "0.1.0.dev1")  # for the sign-off below
+    before = {name: hash_ for name, hash_ in contents(stored).items() if name.startswith("store/")}
+    words = ["run", str(stored / "spec.toml"), "--out", str(stored), "--workers", "1"]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    after = contents(stored)
+    assert before.items() <= after.items()
+    assert not [name for name in after.keys() - before.keys() if "releases" in name]
+
+
 def test_a_stored_run_opens_with_what_it_found(stored: Path) -> None:
     assert status(stored).finished
     audit = open_finished(stored)

@@ -55,8 +55,8 @@ def test_targets_are_people(audit: Audit) -> None:
     assert row.n_negative == len({r["group"] for r in holdout})
     assert {record.record for record in audit.records} == {r["group"] for r in members}
     assert audit.headline.startswith("Leak found.")
-    copied = f"{row.copied_members} of {row.n_positive} members have a record copied word for word"
-    assert copied in audit.headline
+    assert f"of {row.n_positive} people among the members can be named" in audit.headline
+    assert f"; {row.copied_members} have a record copied word for word" in audit.headline
     assert audit.preconditions is not None
 
 

@@ -128,9 +128,9 @@ def test_members_are_named_by_signals_that_other_groups_chose() -> None:
     values = np.zeros((80, 2))
     values[group == 2, 1] = 1.0  # one person alone stands out, in the second signal
     for seed in range(10):
-        _, share, _ = member_p_values(values, member, stream(seed), group)
+        _, share, _, _ = member_p_values(values, member, stream(seed), group)
         assert set(share.tolist()) == {0.5}
-        _, share, _ = member_p_values(values, member, stream(seed))
+        _, share, _, _ = member_p_values(values, member, stream(seed))
         assert 1.0 in share.tolist()
 
 
@@ -146,7 +146,7 @@ def test_members_that_outscore_the_holdout_come_first() -> None:
     values = rng.normal(size=(400, 3))
     leaked = np.flatnonzero(member)[:20]
     values[leaked, 2] += 10
-    targets, share, p = member_p_values(values, member, rng)
+    targets, share, p, _ = member_p_values(values, member, rng)
     assert set(targets.tolist()) == set(np.flatnonzero(member).tolist())
     assert set(targets[:20].tolist()) == set(leaked.tolist())
     assert (share[:20] == 1).all() and p[:20].max() <= 1 / 90
@@ -158,6 +158,6 @@ def test_p_values_of_members_are_valid_where_nothing_leaks() -> None:
     for draw in range(60):
         rng = stream("exposure null", draw)
         member = rng.permutation(np.arange(200) % 2 == 0)
-        _, _, p = member_p_values(rng.normal(size=(200, 8)), member, rng)
+        _, _, p, _ = member_p_values(rng.normal(size=(200, 8)), member, rng)
         low.append((p <= 0.05).mean())
     assert np.mean(low) <= 0.06
