@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from synthleak.core.cell import Cell, CellColumns
-from synthleak.core.verdict import LEVEL, Verdict, judge_cell
+from synthleak.core.verdict import CANNOT_SAY, LEVEL, TOO_FEW, Verdict, judge_cell
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.estimate import Estimate
 from synthleak.metrics.measurements import (
@@ -100,6 +100,7 @@ class CellRow(CellColumns):
     named: int | None = None
     unit: str = "record"
     epsilon_claim_record: float | None = None
+    cannot_say: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,14 +145,22 @@ class CellVerdict:
 
 
 def judge(cells: Sequence[CellMeasurements]) -> list[CellVerdict]:
-    """Adjust p over cells by Holm, and judge every cell."""
+    """Adjust p over cells by Holm, and judge every cell.
+
+    Where not even an AUC of 1 would be found 4 times in 5, that none was found says nothing.
+    """
     adjusted = holm([cell.p for cell in cells])
+
+    def reason(cell: CellMeasurements, p: float | None) -> str | None:
+        blind = all(power_of(cell, row, len(cells)) is None for row in cell.rows)
+        return cell.reason or (TOO_FEW if blind and p is not None and p > LEVEL else None)
+
     return [
         CellVerdict(
             p,
             judge_cell(
                 p,
-                cell.reason,
+                reason(cell, p),
                 None if cell.epsilon is None else cell.epsilon.lower,
                 cell.epsilon_claim,
             ),
@@ -301,4 +310,5 @@ def _cell_row(
         copied_holdout=holdout,
         copied_p=copies.p_all if copies else None,
         named=measured.named,
+        cannot_say=(judged.verdict.reason or "") if judged.verdict.kind == CANNOT_SAY else "",
     )
