@@ -27,6 +27,7 @@ PERSONS, EACH = 60, 8
 SHARING = 0.6
 """How many of a person's records hold the words that they share: an ICC of 0.5 in the evidence."""
 TORN_PERSONS, TORN_EACH = 30, 16
+UNEVEN = 500
 COINS, EPSILON, DELTA = 800, 1.73, 1e-9
 REFERENCE, OTHERS = 60, 60
 """Records that S2 knows, and texts of a release that nobody else holds."""
@@ -119,6 +120,24 @@ def one_torn_group(seed: int) -> Files:
     first, *others = made.holdout
     torn = {**first, "group": made.members[0]["group"]}
     return Files(made.members, [torn, *others], made.release)
+
+
+def few_tears(seed: int) -> Files:
+    """Draw single records, 98 to 2, half of them in pairs that are unlike the others.
+
+    Chance tears so few pairs that whole pairs could have been drawn, with a few mistakes.
+    """
+    rng = stream(seed, "few tears")
+    texts = _texts(UNEVEN + OTHERS, seed, rng)
+    half = UNEVEN // 2
+    rows = [
+        {"text": f"{texts[UNEVEN]} {text}", "group": f"pair {place // 2}"}
+        if place < half
+        else {"text": text, "group": f"single {place}"}
+        for place, text in enumerate(texts[:UNEVEN])
+    ]
+    inside = rng.permutation(UNEVEN) >= UNEVEN // 50
+    return _split(rows, inside, texts[UNEVEN:])
 
 
 def randomised_response(seed: int) -> Files:

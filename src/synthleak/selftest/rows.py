@@ -13,6 +13,7 @@ from synthleak.selftest.checks import (
     EPSILON,
     Check,
     Files,
+    few_tears,
     one_torn_group,
     randomised_response,
     repeated_texts,
@@ -207,6 +208,7 @@ ROWS = [
     *_checks(),
     *_persons(),
     *_language_model(),
+    Row("few torn pairs of single records, check", "null", Check(few_tears)),
 ]
 """New rows go to the end: an outcome is kept under the number of its row."""
 
