@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from synthleak.analyses.cells import CellRow
-from synthleak.audit.gate import clauses, failing, missing, parse_gate
+from synthleak.audit.gate import clauses, failing, missing, parse_gate, undecided
 from synthleak.core.errors import UserError
 
 
@@ -53,12 +53,15 @@ def test_leaks_and_broken_claims_have_names() -> None:
     leak = row(p_holm=0.05, verdict="leak found")
     broken = row(p_holm=0.2, claim_p_holm=0.05, epsilon_claim=1.0, power_auc=0.7)
     quiet = row(p_holm=0.06, claim_p_holm=0.06, epsilon_claim=1.0, power_auc=0.7)
-    few = row(p_holm=0.2, verdict="cannot say: too few trials")
+    few = row(p_holm=0.2, cannot_say="too few trials")
     rows = [leak, broken, quiet, row(), few]
     assert failing(parse_gate("leak_found"), rows) == [leak]
     assert failing(parse_gate("leak_found or claim_broken == true"), rows) == [leak, broken]
     assert missing(parse_gate("leak_found or claim_broken"), rows) == {"leak_found": 2}
     assert failing(parse_gate("leak_found == none"), rows) == [row(), few]
+    assert undecided(parse_gate("leak_found or claim_broken"), rows) == [row(), few]
+    assert undecided(parse_gate("p_holm < 0.01"), rows) == [row(), few]
+    assert undecided(parse_gate("claim_broken"), rows) == []
 
 
 def test_missing_figures_are_counted() -> None:

@@ -18,6 +18,7 @@ from synthleak.cli.explain import lines_of
 from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
 from synthleak.core.spec import LoadedSpec, Spec
+from synthleak.corpus.demo import write_demo
 from synthleak.corpus.readers.demo import Demo
 
 RECORDS = [{"id": r.id, "text": r.text} for r in Demo(size=260, seed=8).read()]
@@ -382,3 +383,11 @@ def test_every_situation_has_a_spec_whose_settings_hold(tmp_path: Path, situatio
     assert loaded.spec.seed == Spec.model_fields["seed"].default
     kinds = {"check": "given", "vendor": "folder", "command": "command"}
     assert [generator.kind for _, generator in made.generators] == [kinds.get(situation, "ngram")]
+
+
+def test_too_few_records_cannot_say() -> None:
+    """Five against five: not even a perfect signal would often be found."""
+    texts = [record.text for record in write_demo(70, 3)]
+    audit = synthleak.check(texts[:5], texts[5:10], texts[10:], random_split=True)
+    assert audit.leak_found is None and audit.headline.startswith("Cannot say: too few trials")
+    assert all(row.cannot_say for row in audit.cells)

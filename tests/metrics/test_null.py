@@ -14,6 +14,7 @@ from synthleak.core.seeds import stream
 from synthleak.core.spec_sections import GameSection
 from synthleak.metrics.assignment import assignment_of
 from synthleak.metrics.null import (
+    continued_p,
     false_discovery_rates,
     holm,
     min_p_test,
@@ -186,3 +187,27 @@ def test_holm_by_hand() -> None:
 def test_false_discovery_equals_scipy() -> None:
     p = stream(6).random(40) ** 2
     assert false_discovery_rates(p) == pytest.approx(false_discovery_control(p))
+
+
+def test_further_redraws_hold_the_level() -> None:
+    """First p at most `near`: the second alone counts. Simulated at every small level."""
+    rng, found = np.random.default_rng(5), []
+    for _ in range(2000):
+        first = rng.normal(size=(2, 40, 3))
+        test = min_p_test(first)
+        assert test is not None
+        p = test.p
+        if p <= 0.2:
+            more = rng.normal(size=(2, 199, 3))
+            p = continued_p(first, [more[:, :100], more[:, 100:]])
+            assert p == continued_p(first, [more])
+        found.append(p)
+    for level in (0.01, 0.05, 0.1, 0.2, 0.3):
+        assert np.mean(np.array(found) <= level) <= level + 3.3 * (level / 2000) ** 0.5
+
+
+def test_further_redraws_lower_the_floor() -> None:
+    first = np.random.default_rng(6).normal(size=(2, 40, 3))
+    first[:, 0] = 50.0
+    p = continued_p(first, [np.random.default_rng(7).normal(size=(2, 999, 3))])
+    assert p <= 2 / 1000

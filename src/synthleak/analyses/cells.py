@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthleak.core.cell import Cell, CellColumns
 from synthleak.core.spec_sections import GameSection
-from synthleak.core.verdict import LEVEL, Verdict, judge_cell
+from synthleak.core.verdict import CANNOT_SAY, LEVEL, TOO_FEW, Verdict, judge_cell
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.estimate import Estimate
 from synthleak.metrics.measurements import (
@@ -108,6 +108,7 @@ class CellRow(CellColumns):
     claim_p_holm: float | None = None
     verbatim_members: int | None = None
     verbatim_holdout: int | None = None
+    cannot_say: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,16 +155,25 @@ class CellVerdict:
         return str(self.verdict)
 
 
-def judge(cells: Sequence[CellMeasurements]) -> list[CellVerdict]:
-    """Adjust p over cells by Holm, that of claims over the cells that make one; judge each cell."""
+def judge(cells: Sequence[CellMeasurements], looks: int = 1) -> list[CellVerdict]:
+    """Adjust p over cells by Holm, that of claims over the cells that make one; judge each cell.
+
+    Where not even an AUC of 1 would be found 4 times in 5, that none was found says nothing. At
+    each of several `looks` the level is smaller.
+    """
     adjusted = holm([cell.p for cell in cells])
     claims = holm([None if cell.epsilon is None else cell.epsilon.p for cell in cells])
+
+    def reason(cell: CellMeasurements, p: float | None) -> str | None:
+        blind = all(power_of(cell, row, len(cells) * looks) is None for row in cell.rows)
+        return cell.reason or (TOO_FEW if blind and p is not None and p > LEVEL else None)
+
     return [
         CellVerdict(
             p,
             judge_cell(
                 p,
-                cell.reason,
+                reason(cell, p),
                 claim,
                 cell.epsilon_claim,
                 None if cell.epsilon is None else cell.epsilon.lower,
@@ -331,4 +341,5 @@ def _cell_row(
         claim_p_holm=judged.claim_p_holm,
         verbatim_members=exact_members,
         verbatim_holdout=exact_holdout,
+        cannot_say=(judged.verdict.reason or "") if judged.verdict.kind == CANNOT_SAY else "",
     )

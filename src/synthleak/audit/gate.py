@@ -20,6 +20,8 @@ from synthleak.core.verdict import LEVEL
 
 NUMBER, TEXT, MARK = "a number", "a text", "true or false"
 LEAK, BROKEN = "leak_found", "claim_broken"
+VERDICTS = frozenset({LEAK, "p_holm", "p_cell", "p_value"})
+"""What asks whether there is a leak: a gate on it fails where nothing can be said."""
 
 
 def parse_gate(text: str) -> Predicate:
@@ -87,11 +89,11 @@ def _spelled(side: Operand) -> str:
 def _values(row: CellRow) -> dict[str, Any]:
     """Return what a condition may name of a row.
 
-    No leak found is None, not false, where none could have been found: without a test, and with too
-    few trials, where no AUC is large enough.
+    No leak found is None, not false, where nothing can be said: without a test, and with too few
+    trials for any outcome to be significant.
     """
     found = None
-    if row.p_holm is not None and (row.p_holm <= LEVEL or row.power_auc is not None):
+    if row.p_holm is not None and not row.cannot_say:
         found = row.p_holm <= LEVEL
     broken = None if row.claim_p_holm is None else row.claim_p_holm <= LEVEL
     if row.epsilon_claim is None or math.isinf(row.epsilon_claim):
@@ -112,6 +114,13 @@ def clauses(gate: Predicate, row: CellRow) -> str:
     ['copied_p = 0.003 <= 0.05']
     """
     return "; ".join(gate.test(_values(row)))
+
+
+def undecided(gate: Predicate, rows: Sequence[CellRow]) -> list[CellRow]:
+    """Return the rows of which nothing can be said, where the condition asks for a verdict."""
+    if VERDICTS.isdisjoint(gate.names):
+        return []
+    return [row for row in rows if _values(row)[LEAK] is None and not gate(_values(row))]
 
 
 def missing(gate: Predicate, rows: Sequence[CellRow]) -> dict[str, int]:

@@ -46,6 +46,7 @@ from synthleak.core.plugins import check_trusted
 from synthleak.core.store import StagedStore
 from synthleak.core.threads import single_threaded
 from synthleak.core.validation import nearest
+from synthleak.core.verdict import CANNOT_SAY
 from synthleak.evidence.table import Evidence
 from synthleak.metrics.curves import Curves
 from synthleak.metrics.measurements import CellMeasurements
@@ -88,9 +89,15 @@ class Audit:
         return headline(self.cell_results, declared)
 
     @property
-    def leak_found(self) -> bool:
-        """Whether a leak was found in some cell. If not, none was found at this power."""
-        return any(judged.verdict.leaks for judged in self.verdicts.values())
+    def leak_found(self) -> bool | None:
+        """Whether a leak was found in some cell. If not, none was found at this power.
+
+        None where no cell leaks and nothing can be said of one, as with too few records.
+        """
+        verdicts = [judged.verdict for judged in self.verdicts.values()]
+        if any(verdict.leaks for verdict in verdicts):
+            return True
+        return None if any(verdict.kind == CANNOT_SAY for verdict in verdicts) else False
 
     @property
     def named(self) -> list[RecordRow]:
@@ -210,7 +217,7 @@ class Audit:
     @cached_property
     def verdicts(self) -> dict[Cell, CellVerdict]:
         """What is said of every cell."""
-        judged = judge(list(self.measurements.values()))
+        judged = judge(list(self.measurements.values()), self.setup.spec.game.number_of_looks)
         return dict(zip(self.measurements, judged, strict=True))
 
     @cached_property

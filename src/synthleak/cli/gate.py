@@ -28,6 +28,7 @@ class Gate:
 
     condition: Predicate | None
     summary: Path | None
+    allow_cannot_say: bool = False
 
     @property
     def is_set(self) -> bool:
@@ -55,11 +56,11 @@ class Gate:
         if self.summary is not None:
             write_place(self.summary, summary_file(self.summary, audit, self.condition))
         if self.condition is not None:
-            _apply(self.condition, audit)
+            _apply(self.condition, audit, self.allow_cannot_say)
 
 
-def _apply(condition: Predicate, audit: Audit) -> None:
-    from synthleak.audit.gate import clauses, failing, missing
+def _apply(condition: Predicate, audit: Audit, allow_cannot_say: bool) -> None:
+    from synthleak.audit.gate import clauses, failing, missing, undecided
 
     failed, rows = failing(condition, audit.cells), len(audit.cells)
     for name, count in missing(condition, audit.cells).items():
@@ -72,7 +73,15 @@ def _apply(condition: Predicate, audit: Audit) -> None:
         name = Cell.of(row).title(given=row.design == "given")
         why = clauses(condition, row)
         click.echo(f"synthleak: --fail-if holds in {name}, {row.scenario}: {why}: fails", err=True)
-    if failed:
+    unsaid = [] if allow_cannot_say else undecided(condition, audit.cells)
+    for row in unsaid:
+        name = Cell.of(row).title(given=row.design == "given")
+        click.echo(
+            f"synthleak: --fail-if: nothing can be said of {name}, {row.scenario}"
+            f" ({row.cannot_say or 'no test'}); --allow-cannot-say lets it pass",
+            err=True,
+        )
+    if failed or unsaid:
         sys.exit(EXIT_FAILED)
 
 
@@ -93,14 +102,19 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
         metavar="FILE",
         help="Write a summary for CI systems: JUnit (.xml) or Markdown (.md).",
     )
+    @click.option(
+        "--allow-cannot-say",
+        is_flag=True,
+        help="Let --fail-if pass where nothing can be said, as with too few records.",
+    )
     @wraps(command)
-    def run(fail_if: str | None, summary: Path | None, **rest: Any) -> None:
+    def run(fail_if: str | None, summary: Path | None, allow_cannot_say: bool, **rest: Any) -> None:
         from synthleak.audit.gate import parse_gate
         from synthleak.audit.summary import check_format
 
         if summary is not None:
             check_format(summary)
         condition = None if fail_if is None else parse_gate(fail_if)
-        command(gate=Gate(condition, summary), **rest)
+        command(gate=Gate(condition, summary, allow_cannot_say), **rest)
 
     return run

@@ -14,7 +14,7 @@ from synthleak.core.places import write_place
 
 
 @click.command()
-@click.option("--full", is_flag=True, help="400 audits per row instead of 20.")
+@click.option("--full", is_flag=True, help="400 audits per row instead of 20 or 60.")
 @click.option("--out", type=FILE, help="Also write the result to this file.")
 @work_options
 def selftest(full: bool, out: Path | None, how: How) -> None:
@@ -23,8 +23,8 @@ def selftest(full: bool, out: Path | None, how: How) -> None:
     Counts false alarms where nothing can leak, compares with closed forms where records are copied
     at a known rate, tests bounds on ε against claims that hold or do not, and counts records that
     are named wrongly; in games and in checks. Exits 1 if a limit is exceeded.
-    Takes four minutes on two cores; in full, more than an hour. Two rows, of the proxy family lm,
-    need the extra llm; without it they are shown as not run.
+    Takes minutes on two cores; in full, more than an hour. Two rows, of the proxy family lm, need
+    the extra llm; without it they are shown as not run.
     """
     from synthleak.core.engine.progress import duration
     from synthleak.selftest.running import report_of, run_selftest

@@ -28,7 +28,7 @@ WORDS = {
 }
 
 TIED = "no signal ever differs between releases or targets"
-TOO_FEW = "too few trials: no outcome could reach significance"
+TOO_FEW = "too few trials: even the strongest leak would often be missed"
 
 
 Contradiction = tuple[float, float, float]

@@ -29,6 +29,7 @@ SHARING = 0.6
 TORN_PERSONS, TORN_EACH = 30, 16
 LARGE, SINGLE = 80, 320
 """Records of one person with a fifth of them all, and those of people with one each."""
+UNEVEN = 500
 COINS, EPSILON, DELTA = 800, 1.73, 1e-9
 REFERENCE, OTHERS = 60, 60
 """Records that S2 knows, and texts of a release that nobody else holds."""
@@ -143,6 +144,24 @@ def one_large_person(seed: int) -> Files:
     own = [f"{shared} {text}" for text in released[: OTHERS // 3]]
     inside = np.concatenate([np.repeat(persons[0], LARGE), persons])
     return _split(rows, inside, [*own, *released[OTHERS // 3 :]])
+
+
+def few_tears(seed: int) -> Files:
+    """Draw single records, 98 to 2, half of them in pairs that are unlike the others.
+
+    Chance tears so few pairs that whole pairs could have been drawn, with a few mistakes.
+    """
+    rng = stream(seed, "few tears")
+    texts = _texts(UNEVEN + OTHERS, seed, rng)
+    half = UNEVEN // 2
+    rows = [
+        {"text": f"{texts[UNEVEN]} {text}", "group": f"pair {place // 2}"}
+        if place < half
+        else {"text": text, "group": f"single {place}"}
+        for place, text in enumerate(texts[:UNEVEN])
+    ]
+    inside = rng.permutation(UNEVEN) >= UNEVEN // 50
+    return _split(rows, inside, texts[UNEVEN:])
 
 
 def randomised_response(seed: int) -> Files:

@@ -12,6 +12,8 @@ from synthleak.core.verdict import LEVEL
 from synthleak.selftest.games import Game
 from synthleak.selftest.rows import RATE, Outcome, Row
 
+LEVELS = ("null", "claim")
+"""Limits that are the binomial's at 5%."""
 MOST = 0.5
 """How often a leak, or a claim that is too small, must be found."""
 

@@ -14,6 +14,7 @@ from synthleak.selftest.checks import (
     EPSILON,
     Check,
     Files,
+    few_tears,
     one_large_person,
     one_torn_group,
     randomised_response,
@@ -226,6 +227,7 @@ ROWS = [
     ),
     *_claims(),
     Row("one person with a fifth of the records, check", "nobody", Check(one_large_person)),
+    Row("few torn pairs of single records, check", "null", Check(few_tears)),
 ]
 """New rows go to the end: an outcome is kept under the number of its row."""
 

@@ -28,11 +28,13 @@ from synthleak.metrics.records.vulnerability import (
 )
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.metrics.selection import choose
-from synthleak.metrics.types import Ints
+from synthleak.metrics.types import Ints, Rng
 
-PROFILE_VERSION = 2
+PROFILE_VERSION = 3
 REDRAWS = 400
 DRAWS = 100
+JOINED_EACH = 2
+"""Releases with each record, on average, that a null of even leaks needs."""
 TRAINING_SHARE = 0.8
 """Of the instances, how many the conservative rule may choose a proxy by (docs/method.md §10)."""
 
@@ -45,10 +47,11 @@ class Profile:
     variant; `joined` and `absent` count the releases behind V per target. `split_auc[signal]` is
     the level on the 80% of instances that the conservative rule may choose by. `best` is the best
     signal of the whole cell. `no_leak` and `even_leak` hold the shape of V in redraws, as
-    `[redraw, (positive, s10, absolute)]`. `reliability[signal]` is NaN where a record has too few
-    releases to halve. `resampled[group, draw]` is the deployable AUC in bootstrap draws, one group
-    per scenario and the whole cell last: cells of one plan share their draws of instances, so
-    differences between them are paired draw by draw.
+    `[redraw, (positive, s10, absolute)]`; the second is empty where too few members tell.
+    `reliability[signal]` is NaN where a record has too few releases to halve.
+    `resampled[group, draw]` is the deployable AUC in bootstrap draws, one group per scenario and
+    the whole cell last: cells of one plan share their draws of instances, so differences between
+    them are paired draw by draw.
     """
 
     v: Floats
@@ -139,7 +142,7 @@ def profile(
         split_auc=_split_level(cell),
         best=best,
         no_leak=_no_leak(table, others, _chosen(comparison, drawn)),
-        even_leak=_even_leak(table[:, :, best], sides, others),
+        even_leak=even_leak(table[:, :, best], sides, cell.stream("even"), redraws),
         reliability=np.full(len(v), np.nan) if halves is None else halves,
         resampled=np.zeros((len(groups), 0)) if resampled is None else resampled,
     )
@@ -161,15 +164,39 @@ def _no_leak(table: Floats, sides: Sequence[Sides], chosen: Ints) -> Floats:
     return shapes
 
 
-def _even_leak(scores: Floats, observed: Sides, sides: Sequence[Sides]) -> Floats:
-    """Return the shapes of V if every record leaked alike.
+def even_leak(scores: Floats, observed: Sides, rng: Rng, draws: int) -> Floats:
+    """Return the shapes of V if every record leaked alike; none where too few members tell.
 
-    The mean vulnerability is taken out of the members' scores, coins are tossed again, and it is
-    given to the new members: what is left is chance around an even leak.
+    Whether a release shows a member is luck, and differs from release to release. So what members
+    gain changes places over all members, whichever record they are of. A member's gain is its score
+    less that of releases without it, each of which serves one member only: then gains of a record
+    err independently. A copy has the largest score whatever the record scored before, so its gain
+    depends on the record. Hence scores change places in a second way, and the larger S10 of both
+    counts. With fewer than two members for each record V would hardly change.
     """
-    v = redrawn(scores, [observed])[0]
-    even = float(np.nanmean(v)) if np.isfinite(v).any() else 0.0
-    return _shapes(redrawn(scores - even * observed.joined, sides) + even)
+    joined = [np.flatnonzero(column) for column in observed.joined.T]
+    absent = [rng.permutation(np.flatnonzero(column)) for column in observed.absent.T]
+    known = [x for x in range(len(joined)) if len(joined[x]) and len(absent[x])]
+    sizes = np.array([len(joined[x]) for x in known], dtype=np.int64)
+    if not known or sizes.sum() < JOINED_EACH * len(known):
+        return np.empty((0, 3))
+    record = np.repeat(np.arange(len(known)), sizes)
+    inside = np.concatenate([scores[joined[x], x] for x in known])
+    outside = np.concatenate(
+        [
+            [scores[part, x].mean() for part in np.array_split(absent[x], size)]
+            if size <= len(absent[x])
+            else scores[np.resize(absent[x], size), x]
+            for x, size in zip(known, sizes.tolist(), strict=True)
+        ]
+    )
+    shapes = []
+    for _ in range(draws):
+        order = rng.permutation(len(record))
+        both = (inside[order] - outside[order], inside[order] - outside)
+        ways = _shapes(np.stack([np.bincount(record, gain) / sizes for gain in both]))
+        shapes.append(ways[np.nan_to_num(ways[:, 1], nan=-1.0).argmax()])
+    return np.array(shapes)
 
 
 def _shapes(v: Floats) -> Floats:

@@ -87,7 +87,9 @@ def decisions(material: Material, said: Sequence[Said]) -> list[Decision]:
                 power=_power(material, places),
                 records=len(records.get(shown.cell, ())),
                 advice=_advice(material, shown),
-                dots=_dots_of(material.summary["cells"][shown.place]["crossfit_tpr"]),
+                dots={}
+                if shown.kind == CANNOT_SAY
+                else _dots_of(material.summary["cells"][shown.place]["crossfit_tpr"]),
                 written=written,
                 weak=_is_weak(material, shown, places[0]),
                 copies=_copies_exceed(material, shown),
