@@ -46,6 +46,7 @@ QUIET = Outcome(
 )
 LEAKING = replace(QUIET, p=0.005, crossfit_p=0.05)
 CHANCE = [QUIET] * 40
+EVEN, TENTH = "echo p = 0.5 spreads evenly, cohort", "echo of a tenth of the pool p = 1, cohort"
 LARGE_PERSON = "one person with a fifth of the records, check"
 HALF = "echo of half the pool p = 1, cohort"
 RESPONSE = "randomised response claims"
@@ -68,7 +69,7 @@ def test_every_promise_is_tested_in_every_design_it_is_made_for() -> None:
         assert {"null", "echo", "claim", "found"} <= {row.limit for row in own}
     checks = [row for row in ROWS if row.design == "given"]
     limits = ["null"] * 4 + ["claim", "exceeded"] + ["null"] * 2 + ["claim"] * 2
-    assert [row.limit for row in checks] == [*limits, "nobody", "null"]
+    assert [row.limit for row in checks] == [*limits, "nobody", "null", "stopped"]
     persons = [row for row in ROWS if isinstance(row.audit, PersonGame)]
     assert {row.audit.adjacency for row in persons} == {"add", "replace"}
     assert {row.limit for row in persons} == {"null", "echo", "named", "claim", "exceeded"}
@@ -133,8 +134,30 @@ def test_named_records_are_held_to_the_rate_and_must_be_named() -> None:
     assert not check(row, [QUIET] * 30, CHANCE).passed
 
 
-def test_wrong_names_pass_up_to_the_false_discovery_rate() -> None:
-    row, limit = row_of(LARGE_PERSON), binomial_limit(100, 0.1)
+def test_an_even_leak_must_not_be_called_concentrated_and_an_uneven_one_must() -> None:
+    even, uneven = (row_of(name) for name in (EVEN, TENTH))
+    concentrated = replace(LEAKING, even_p=0.01)
+    spread = replace(LEAKING, even_p=0.4)
+    assert check(even, [concentrated] * 3 + [spread] * 97, CHANCE).passed
+    assert not check(even, [concentrated] * 20 + [spread] * 80, CHANCE).passed
+    assert check(uneven, [concentrated] * 51 + [spread] * 49, CHANCE).passed
+    assert not check(uneven, [spread] * 100, CHANCE).passed
+
+
+def test_an_unfair_split_must_be_stopped() -> None:
+    row = row_of("halves swapped in the holdout, check")
+    assert check(row, [Outcome(blind_p=0.01)] * 20, CHANCE).passed
+    assert not check(row, [Outcome(blind_p=0.02)] * 20, CHANCE).passed
+    assert audit(row, 7).blind_p == 1 / 500
+
+
+def test_concentration_is_judged_on_audits_that_are_about_it() -> None:
+    assert audit(row_of(TENTH), 7).even_p <= 0.05 < audit(row_of(EVEN), 7).even_p
+    assert audit(row_of("bystander, cohort"), 7).even_p is None
+
+
+def test_wrong_names_pass_up_to_the_binomial_limit() -> None:
+    row, limit = row_of(LARGE_PERSON), binomial_limit(100)
     for named, passed in ((limit, True), (limit + 1, False)):
         wrong = [replace(QUIET, named=85, wrong=85)] * named
         assert check(row, wrong + [QUIET] * (100 - named), CHANCE).passed is passed

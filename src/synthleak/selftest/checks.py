@@ -146,6 +146,24 @@ def one_large_person(seed: int) -> Files:
     return _split(rows, inside, [*own, *released[OTHERS // 3 :]])
 
 
+def swapped_halves(seed: int) -> Files:
+    """Swap the halves of every held-out text: the same words, lengths and labels on both sides."""
+    rng = stream(seed, "swapped halves")
+    texts = _texts(UNEVEN + OTHERS, seed, rng)
+    inside = rng.permutation(UNEVEN) < UNEVEN // 2
+    rows = [
+        {"text": text if kept else _swapped(text)}
+        for text, kept in zip(texts[:UNEVEN], inside, strict=True)
+    ]
+    return _split(rows, inside, texts[UNEVEN:])
+
+
+def _swapped(text: str) -> str:
+    words = text.split()
+    middle = len(words) // 2
+    return " ".join([*words[middle:], *words[:middle]])
+
+
 def few_tears(seed: int) -> Files:
     """Draw single records, 98 to 2, half of them in pairs that are unlike the others.
 

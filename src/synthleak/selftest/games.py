@@ -138,8 +138,8 @@ def targets_of(setup: Setup) -> tuple[str, ...]:
     return tuple(record.id for record in setup.records(setup.pools["pool"].asked))
 
 
-def half_of(setup: Setup) -> tuple[str, ...]:
-    """Return half of the targets, drawn by the audit's seed."""
+def half_of(setup: Setup, share: float = 0.5) -> tuple[str, ...]:
+    """Return half of the targets, or another share, drawn by the audit's seed."""
     ids = targets_of(setup)
-    drawn = stream(setup.spec.seed, "spared").permutation(len(ids))[: len(ids) // 2]
+    drawn = stream(setup.spec.seed, "spared").permutation(len(ids))[: round(share * len(ids))]
     return tuple(ids[place] for place in sorted(drawn.tolist()))

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthleak.core.verdict import LEVEL
+from synthleak.metrics.blind import UNFAIR
 from synthleak.selftest.games import Game
 from synthleak.selftest.rows import RATE, Outcome, Row
 
-LEVELS = ("null", "claim")
+LEVELS = ("null", "claim", "nobody", "even")
 """Limits that are the binomial's at 5%."""
 MOST = 0.5
 """How often a leak, or a claim that is too small, must be found."""
@@ -47,19 +48,19 @@ def _small(p: float | None) -> bool:
 Judged = tuple[str, float, str, bool]
 
 
-def binomial_limit(audits: int, rate: float = LEVEL) -> int:
-    """Return how many of `audits` may fail before that is significantly above the rate.
+def binomial_limit(audits: int) -> int:
+    """Return how many of `audits` may fail before the rate is significantly above 5%.
 
-    >>> binomial_limit(400), binomial_limit(20), binomial_limit(400, 0.1)
-    (35, 5, 59)
+    >>> binomial_limit(400), binomial_limit(60)
+    (35, 9)
     """
     from scipy.stats import binom
 
-    return int(binom.ppf(0.999, audits, rate))
+    return int(binom.ppf(0.999, audits, LEVEL))
 
 
-def _at_most(title: str, worst: int, audits: int, rate: float = LEVEL) -> Judged:
-    limit = binomial_limit(audits, rate)
+def _at_most(title: str, worst: int, audits: int) -> Judged:
+    limit = binomial_limit(audits)
     return title, worst / audits, f"≤ {limit / audits:.3f}", worst <= limit
 
 
@@ -137,7 +138,22 @@ def _discoveries(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome
 def _nobody(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
     """Count audits with a name where nobody leaks: there every name is a false discovery."""
     named = sum(outcome.named > 0 for outcome in outcomes)
-    return _at_most("audits with a wrong name", named, len(outcomes), RATE)
+    return _at_most("audits with a wrong name", named, len(outcomes))
+
+
+def _even(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
+    uneven = sum(_small(outcome.even_p) for outcome in outcomes)
+    return _at_most("called concentrated", uneven, len(outcomes))
+
+
+def _uneven(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
+    uneven = sum(_small(outcome.even_p) for outcome in outcomes)
+    return _at_least("called concentrated", uneven, len(outcomes))
+
+
+def _stopped(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
+    stopped = sum(o.blind_p is not None and o.blind_p <= UNFAIR for o in outcomes)
+    return _at_least("stopped by the blind test", stopped, len(outcomes))
 
 
 _CHECKS = {
@@ -148,4 +164,7 @@ _CHECKS = {
     "echo": _echo,
     "named": _discoveries,
     "nobody": _nobody,
+    "even": _even,
+    "uneven": _uneven,
+    "stopped": _stopped,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from synthleak.analyses.vulnerability import s10_p
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import contents_of, lengths_of
 from synthleak.audit.steps.observations import (
@@ -12,6 +13,7 @@ from synthleak.audit.steps.observations import (
     missing_evidence,
     missing_models,
 )
+from synthleak.audit.steps.preconditions import preconditions_of
 from synthleak.audit.steps.releases import claim_of, held_claim, make_releases, missing_releases
 from synthleak.audit.steps.scores import scores_of
 from synthleak.core.verdict import LEVEL
@@ -19,6 +21,8 @@ from synthleak.evidence.persons import person_name
 from synthleak.metrics.measure import measure
 from synthleak.metrics.measurements import CellMeasurements
 from synthleak.metrics.null import holm
+from synthleak.metrics.records.profile import profile
+from synthleak.metrics.records.vulnerability import shape_of
 from synthleak.metrics.rounds import round_measurements
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import designs
@@ -43,6 +47,8 @@ def audit(row: Row, seed: int) -> Outcome:
 def _audit(row: Row, seed: int) -> Outcome:
     """Go through all stages once, with records and chance of this seed."""
     setup = row.audit.setup(seed)
+    if row.limit == "stopped" and (split := preconditions_of(setup)) is not None:
+        return Outcome(blind_p=split.blind.p)
     (cell,), claim = setup.cells, claim_of if row.audit.as_stated else held_claim
     for instances in setup.spec.game.looks or (setup.spec.game.instances,):
         setup = setup.at({cell: instances})
@@ -69,8 +75,15 @@ def _audit(row: Row, seed: int) -> Outcome:
         tpr=None if place is None else float(rounds.tpr[place]),
         width=(first.high or 0.0) - (first.low or 0.0),
         claim_p=figures.epsilon.p if figures.epsilon else None,
+        even_p=_even_p(scored) if row.limit in ("even", "uneven") else None,
         **_named(setup, figures),
     )
+
+
+def _even_p(scored: ScoredCell) -> float | None:
+    """Return the p-value of S10 under an even leak."""
+    shown, _ = profile(scored, redraws=REDRAWS, draws=2)
+    return s10_p(shape_of(shown.v[shown.best]).s10, shown.even_leak)
 
 
 def play(setup: Setup, name: str) -> ScoredCell:

@@ -21,6 +21,7 @@ from synthleak.selftest.checks import (
     repeated_texts,
     repeated_texts_with_coins,
     several_records_each,
+    swapped_halves,
 )
 from synthleak.selftest.games import ByHash, Game, LookedGame, PartialEcho, half_of, targets_of
 from synthleak.selftest.language_model import LanguageModelGame
@@ -37,7 +38,9 @@ CELLS, SEEDS = 5, 5
 RATE = 0.1
 """The false-discovery rate at which records are named."""
 
-Limit = Literal["null", "echo", "claim", "named", "found", "exceeded", "nobody"]
+Limit = Literal[
+    "null", "echo", "claim", "named", "found", "exceeded", "nobody", "even", "uneven", "stopped"
+]
 
 
 @dataclass(frozen=True)
@@ -228,22 +231,35 @@ ROWS = [
     *_claims(),
     Row("one person with a fifth of the records, check", "nobody", Check(one_large_person)),
     Row("few torn pairs of single records, check", "null", Check(few_tears)),
+    Row("echo p = 0.5 spreads evenly, cohort", "even", Game("cohort", "echo", {"p": 0.5})),
+    Row(
+        "echo of a tenth of the pool p = 1, cohort",
+        "uneven",
+        Game("cohort", "echo", instead=lambda setup: PartialEcho(spared=half_of(setup, 0.9))),
+    ),
+    Row("halves swapped in the holdout, check", "stopped", Check(swapped_halves)),
 ]
 """New rows go to the end: an outcome is kept under the number of its row."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one audit said. AUC and TPR are those of the copied-text proxy in scenario S1."""
+    """What one audit said. AUC and TPR are those of the copied-text proxy in scenario S1.
 
-    p: float | None
-    crossfit_p: float | None
-    auc: float | None
-    tpr: float | None
-    width: float
-    claim_p: float | None
-    named: int
-    wrong: int
+    `even_p` is the p-value of a leak that is spread evenly, `blind_p` that of the blind test; each
+    is made for rows that are about it.
+    """
+
+    p: float | None = None
+    crossfit_p: float | None = None
+    auc: float | None = None
+    tpr: float | None = None
+    width: float = 0.0
+    claim_p: float | None = None
+    named: int = 0
+    wrong: int = 0
+    even_p: float | None = None
+    blind_p: float | None = None
 
     @property
     def broken(self) -> bool:
