@@ -54,7 +54,8 @@ def test_tables_and_report_are_made_again_from_an_archive(
     do("--specs", specs, "restore", archive, "--run", again)
     assert not (again / "store/evidence").exists() and not (again / "store/text").exists()
     for path in (small / "results").iterdir():
-        assert (again / "results" / path.name).read_bytes() == path.read_bytes()
+        if path.name != "summary.json":  # which says when it was written, and what scores are for
+            assert (again / "results" / path.name).read_bytes() == path.read_bytes()
     assert status(again).finished
     first, second = (open_finished(folder).cells for folder in (small, again))
     assert first == second
@@ -68,7 +69,7 @@ def test_an_archive_holds_no_text(small: Path, archive: Path) -> None:
     assert len(texts) > 100 and not any(text.encode() in data for text in texts)
     with tarfile.open(archive) as file:
         kinds = {name.split("/")[1] for name in file.getnames() if name.startswith("store/")}
-    assert {"pool", "plan", "release", "figures"} <= kinds
+    assert {"pool", "plan", "release"} <= kinds
     assert not kinds & {"text", "evidence", "vectors"}
 
 

@@ -46,7 +46,7 @@ class Material:
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     nearest_texts: Sequence[str] = field(default=(), repr=False)
     history: Sequence[str] = ()
-    version: str = synthleak.__version__
+    version: str = field(default_factory=lambda: synthleak.__version__)
 
     def rows(self, table: str) -> Sequence[Any]:
         """Return the rows of a table, none if the table does not exist."""
