@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from synthleak.analyses.analysis import Outcome, analyses
+from synthleak.core.plugins import calling
 from synthleak.report.results import CellResult, Results
 from synthleak.report.verdict import headline, sentence
 
@@ -37,7 +38,8 @@ def result_files(results: Results) -> dict[str, bytes]:
 def _table_files(
     name: str, kind: type[DataclassInstance], rows: Sequence[DataclassInstance]
 ) -> dict[str, bytes]:
-    return {f"{name}.csv": to_csv(kind, rows), f"{name}.parquet": to_parquet(kind, rows)}
+    with calling("analysis", name, kind):
+        return {f"{name}.csv": to_csv(kind, rows), f"{name}.parquet": to_parquet(kind, rows)}
 
 
 def outcome_files(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
