@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -261,3 +262,14 @@ def test_a_bar_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_duration_in_words() -> None:
     assert [duration(s) for s in (3, 61, 3601)] == ["3 s", "1 min 1 s", "1 h 0 min"]
+
+
+def test_a_run_that_ends_early_leaves_no_warning() -> None:
+    code = (
+        "import os; from synthleak.core.engine.local import run_units;"
+        "from synthleak.core.engine.progress import Silent;"
+        "run_units(max, 1, [2, 3], workers=2, progress=Silent(), title='a', steps=5); os._exit(0)"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, check=True, timeout=60)
+    assert done.stderr == b""
