@@ -140,11 +140,9 @@ def calling(title: str, name: str, plugin: object, *passing: type[Exception]) ->
     """
     try:
         yield
-    except (SynthleakError, *passing):
-        raise
     except (Exception, SystemExit) as error:
         module = str(getattr(plugin, "__module__", ""))
-        if module.startswith("synthleak."):
+        if isinstance(error, (SynthleakError, *passing)) or module.startswith("synthleak."):
             raise
         file = str(getattr(sys.modules.get(module), "__file__", module))
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
