@@ -6,7 +6,10 @@
 - kills: signals and concurrent starts: identical tables, no private file left;
 - damage: flipped, cut and changed files of a run folder: named and made again;
 - full: disk, inodes and temporary folder full: one line, and a clean resume;
-- texts: logs, errors, manifest, reprs and report hold no text of a record.
+- texts: logs, errors, manifest, reprs and report hold no text of a record;
+- forged: folders with recomputed digests: refused in one line, or read;
+- growth: texts that are one piece over and over, against every pattern;
+- deleted, links, quick, plugins, rights, interrupts: see misuse.py.
 
 Each part is a module here with `measure(arguments) -> dict`, whose `findings` lists what went
 wrong. The result is printed and kept in benchmarks/results; findings give exit code 1.
@@ -24,7 +27,8 @@ from pathlib import Path
 
 import synthleak
 
-PARTS = ("inputs", "kills", "damage", "full", "texts")
+MISUSE = ("deleted", "links", "quick", "plugins", "rights", "interrupts")
+PARTS = ("inputs", "kills", "damage", "full", "texts", "forged", "growth", *MISUSE)
 RESULTS = Path(__file__).parents[1] / "results"
 
 
@@ -37,13 +41,14 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="a folder for the inputs of findings")
     parser.add_argument("--dry", action="store_true", help="print the result, write no file")
     arguments = parser.parse_args()
+    module = "misuse" if arguments.part in MISUSE else arguments.part
     result = {
         "part": arguments.part,
         "seed": arguments.seed,
         "synthleak": synthleak.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        **importlib.import_module(arguments.part).measure(arguments),
+        **importlib.import_module(module).measure(arguments),
     }
     text = json.dumps(result, indent=1)
     print(text)

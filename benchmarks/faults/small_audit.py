@@ -35,15 +35,17 @@ INF = float("inf")
 class Started:
     """A command in a process of its own, forked from this one, which has everything imported."""
 
-    def __init__(self, words: list[str], cwd: Path, temporary: Path) -> None:
+    def __init__(
+        self, words: list[str], cwd: Path, temporary: Path, user: int | None = None
+    ) -> None:
         self.returncode: int | None = None
         self._said = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid == 0:
-            self._become(words, cwd, temporary)
+            self._become(words, cwd, temporary, user)
 
-    def _become(self, words: list[str], cwd: Path, temporary: Path) -> None:
+    def _become(self, words: list[str], cwd: Path, temporary: Path, user: int | None) -> None:
         """Do what the command line does, from its first line to its exit code."""
         code = 70
         try:
@@ -54,6 +56,11 @@ class Started:
                 os.dup2(file.fileno(), number)
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if user is not None:
+                os.setgroups([])
+                os.setgid(user)
+                os.setuid(user)
             sys.argv = ["synthleak", *words]
             main()
             code = 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -18,8 +20,9 @@ from support.command_line import assert_one_line_mistake
 from support.command_line import synthleak as type_in
 from support.specs import tiny_spec
 from synthleak import open_run, run
-from synthleak.audit.folder import RunFolder
+from synthleak.audit.folder import RunFolder, digest_of_file
 from synthleak.audit.gate import failing, parse_gate
+from synthleak.audit.manifest import own_digest
 from synthleak.audit.purge import purge
 from synthleak.audit.run import NAMED_FILES, write_report
 from synthleak.audit.status import open_finished, status
@@ -28,7 +31,7 @@ from synthleak.audit.verify import verify
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
-from synthleak.core.store import damaged_in, unseal
+from synthleak.core.store import damaged_in, seal, unseal
 
 ONE = Runtime(workers=1)
 SPEC = LoadedSpec(
@@ -446,3 +449,86 @@ def test_an_edited_list_of_artefacts_is_written_again(out: Path, change: bytes) 
     assert not verify(out).verified
     run(SPEC, out, runtime=ONE)
     assert path.read_bytes() == whole and status(out).finished
+
+
+def forge(run: Path, name: str, change: Callable[[Any], Any]) -> None:
+    """Change what a file holds, and every digest, as only somebody does who knows the format."""
+    path = next(iter(sorted(run.glob(name))))
+    stored = str(path.relative_to(run / "store")) if name.startswith("store") else None
+    data = path.read_bytes() if stored is None else unseal(stored, path.read_bytes())
+    if path.suffix == ".parquet":
+        table = pyarrow.parquet.read_table(path)
+        pyarrow.parquet.write_table(change(table), path)
+    else:
+        packed = path.suffix == ".gz"
+        content = json.loads(gzip.decompress(data) if packed else data)
+        changed = json.dumps(change(content) or content).encode()
+        changed = gzip.compress(changed) if packed else changed
+        path.write_bytes(changed if stored is None else seal(stored, changed))
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    manifest["hashes"] = {name: digest_of_file(run / name) for name in manifest["hashes"]}
+    manifest["digest"] = own_digest(manifest)
+    (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def column(name: str, value: object) -> Callable[[Any], Any]:
+    def change(table: Any) -> Any:
+        kind, place = table.schema.field(name).type, table.column_names.index(name)
+        cells = [value, *table.column(name).to_pylist()[1:]]
+        return table.set_column(place, name, pyarrow.array(cells, type=kind))
+
+    return change
+
+
+FORGERIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "an unknown attacker": ("results/cells.parquet", column("scenario", "S9")),
+    "no cells": ("results/cells.parquet", lambda table: table.slice(0, 0)),
+    "a proxy without a figure": ("results/proxies.parquet", column("auc", None)),
+    "an analysis without a figure": ("results/views.parquet", column("scenario", None)),
+    "no analyses": ("results/summary.json", lambda content: content.update(analyses=7)),
+    "an unknown analysis": (
+        "results/summary.json",
+        lambda content: content["analyses"].update(x={"rows": 1, "lacks": None}),
+    ),
+    "a record that is a word": (
+        "store/plan/*",
+        lambda content: content["sets"][0][2].__setitem__(0, "x"),
+    ),
+    "a record that is not there": (
+        "store/plan/*",
+        lambda content: content["sets"][0][2].__setitem__(0, 10**6),
+    ),
+    "a release without a size": ("store/release/*", lambda content: content.update(size=None)),
+    "a promise that is a list": (
+        "store/release/*",
+        lambda content: content["claim"].update(epsilon=[]),
+    ),
+    "a missing figure": (
+        "store/figures/*",
+        lambda content: (
+            [{**row, "auc": []} for row in content]
+            if isinstance(content, list)
+            else {**content, "rows": []}
+        ),
+    ),
+    "a huge figure": ("store/utility/*", lambda content: content.update(private=1e308)),
+}
+
+
+@pytest.mark.parametrize("what", FORGERIES)
+def test_a_forged_folder_is_refused_in_one_line_or_read(
+    finished: Path, tmp_path: Path, what: str
+) -> None:
+    forged = shutil.copytree(finished, tmp_path / "run")
+    forge(forged, *FORGERIES[what])
+    for words in (("report",), ("compare", str(forged)), ("figures", "--out", str(tmp_path / "f"))):
+        done = type_in(words[0], str(forged), *words[1:], cwd=tmp_path)
+        assert done.returncode in (0, 2), done.stderr
+        said = [line for line in done.stderr.splitlines() if line.startswith("synthleak: ")]
+        assert len(said) == (done.returncode == 2) and "Traceback" not in done.stderr
+
+
+def test_forged_tables_are_not_read(finished: Path, tmp_path: Path) -> None:
+    forged = shutil.copytree(finished, tmp_path / "run")
+    forge(forged, "results/cells.parquet", column("verdict", "no leak found"))
+    assert open_run(forged).cells == open_run(finished).cells

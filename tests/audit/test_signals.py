@@ -152,3 +152,16 @@ def test_a_run_folder_is_for_its_owner_alone(tmp_path: Path) -> None:
     running.process.send_signal(signal.SIGTERM)
     running.process.communicate(timeout=60)
     assert running.out.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+def test_repeated_interrupts_end_a_run_once(tmp_path: Path) -> None:
+    running = Running(tmp_path, workers=2)
+    while running.process.poll() is None:
+        running.process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    said = running.process.communicate(timeout=60)[1]
+    assert running.process.returncode == 130
+    assert said.count("synthleak: stopped; finished work is kept") == 1
+    assert "Traceback" not in said and "resource_tracker" not in said
+    assert running.private_files() == []

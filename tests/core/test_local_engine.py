@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -261,3 +262,21 @@ def test_a_bar_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_duration_in_words() -> None:
     assert [duration(s) for s in (3, 61, 3601)] == ["3 s", "1 min 1 s", "1 h 0 min"]
+
+
+def test_a_run_that_ends_early_leaves_no_warning(tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text(
+        """
+import operator, os
+from synthleak.core.engine.local import run_units
+from synthleak.core.engine.progress import Silent
+try:
+    run_units(operator.floordiv, 1, [0] * 3, workers=2, progress=Silent(), title="a", steps=3)
+finally:
+    os._exit(0)
+""",
+        encoding="utf-8",
+    )
+    words = [sys.executable, str(tmp_path / "ends.py")]
+    done = subprocess.run(words, capture_output=True, check=True, timeout=60)
+    assert done.stderr == b""

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.command_line import synthleak
+from support.command_line import assert_one_line_mistake, synthleak
 from support.specs import tiny_spec
 from synthleak import Audit, open_run, run
 from synthleak.audit.setup import set_up
 from synthleak.cli.listing import rows_of
-from synthleak.core.errors import SpecError, StoreError, UserError
+from synthleak.core.errors import ContractError, SpecError, StoreError, UserError
 from synthleak.core.plugins import PluginFile, read_files, use_files
 from synthleak.core.registry import GROUP, load_installed
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import load_spec
 from synthleak.core.store import MemoryStore
 from synthleak.core.toml import dump_toml
+from synthleak.evidence.attack import Attack, observe
 from synthleak.evidence.family import families
 from synthleak.releases.generator import generators
 from synthleak.testing import check_family
@@ -334,3 +337,79 @@ def test_a_broken_package_is_named(guest: Path, code: str, reason: str) -> None:
         match=rf"package guest: the plug-in 'guest' cannot be loaded \({reason}.*uninstall",
     ):
         generators.names()
+
+
+NONSENSE = '"nonsense"'
+RETURNS = {
+    "reader 'my-reader'": 'yield Record(str(i), f"record',
+    "encoder 'my-encoder'": "return np.array(rows",
+    "pool rule 'my-rule'": "return list(range(0",
+    "generator 'my-generator'": "return [Synthetic(",
+    "family 'my_family'": "return np.array([[",
+    "analysis 'my_analysis'": "return [MyRow(",
+}
+"""How the line begins with which a plug-in of each kind ends."""
+
+
+def ending(title: str, statement: str) -> str:
+    """Return the plug-ins of every kind, one of which ends otherwise."""
+    line = next(line for line in EVERY_KIND.splitlines() if RETURNS[title] in line)
+    indent = line[: len(line) - len(line.lstrip())]
+    return EVERY_KIND.replace(line, indent + statement)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("title", RETURNS)
+def test_a_plugin_that_raises_is_named_with_its_kind(
+    audit_file: Write, title: str, workers: str
+) -> None:
+    code = ending(title, 'raise ZeroDivisionError("a private text")')
+    line = code.splitlines().index(next(x for x in code.splitlines() if "a private" in x)) + 1
+    home = audit_file(code).parent
+    words = ("run", "audit.toml", "--out", "run", "--workers", workers, "--quiet")
+    done = synthleak(*words, cwd=home)
+    place = f"the {title} of the plug-in {home / 'mine.py'}, line {line}: ZeroDivisionError"
+    assert_one_line_mistake(done, place)
+    assert "private" not in done.stderr
+
+
+@pytest.mark.parametrize("result", ["None", "7", NONSENSE, "[None, None]", "[[float('nan')]]"])
+@pytest.mark.parametrize("title", RETURNS)
+def test_a_plugin_that_returns_nonsense_is_named(
+    audit_file: Write, title: str, result: str
+) -> None:
+    word = "yield" if title.startswith("reader") else "return"
+    spec = audit_file(ending(title, f"{word} {result}"))
+    with pytest.raises(ContractError, match=title.partition(" ")[2].removeprefix("rule ")):
+        run_it(spec)
+
+
+def test_a_prior_attack_that_raises_is_named(audit_file: Write) -> None:
+    class Broken(Attack):
+        """Raises."""
+
+        arms, columns = (), 1
+
+        def look(self, targets: Any, observation: Any, references: Any) -> Any:
+            raise KeyError("a private text")
+
+    Broken.kind = "broken"
+    with pytest.raises(ContractError, match=r"the prior attack 'broken' of .*, line \d+: KeyError"):
+        observe(Broken(), [], None, None)  # type: ignore[arg-type]
+
+
+def test_a_package_whose_plugin_raises_is_named(guest: Path, tmp_path: Path) -> None:
+    code = ending("generator 'my-generator'", "raise ZeroDivisionError")
+    (guest / "guest.py").write_text(code, encoding="utf-8")
+    spec = tmp_path / "audit.toml"
+    spec.write_text(dump_toml(tiny_spec(**{**MINE, "plugins": []})), encoding="utf-8")
+    words = [sys.executable, "-m", "synthleak", "run", "audit.toml", "--out", "run", "--quiet"]
+    done = subprocess.run(
+        [*words, "--workers", "2"],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [guest, *sys.path]))},
+    )
+    assert_one_line_mistake(done, f"the generator 'my-generator' of the plug-in {guest}/guest.py")

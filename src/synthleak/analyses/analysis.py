@@ -28,6 +28,7 @@ from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.core.cell import Cell, CellColumns
 from synthleak.core.errors import ContractError, Damaged, UserError
+from synthleak.core.plugins import calling
 from synthleak.core.registry import Registry
 from synthleak.core.threads import single_threaded
 
@@ -131,7 +132,7 @@ class Analysis:
     def outcome(self, study: Study) -> Outcome:
         """Run it and check the type of its rows; return them, or what it needs."""
         try:
-            with single_threaded():
+            with single_threaded(), calling("analysis", self.name, self.analyse, Unavailable):
                 rows = tuple(self.analyse(study))
         except Unavailable as reason:
             return Outcome(self.name, (), str(reason))

@@ -21,7 +21,7 @@ import synthleak
 from synthleak.audit.manifest import Look, ManifestError, is_whole, own_digest, release_of
 from synthleak.audit.resolved_spec import changes, resolved
 from synthleak.audit.setup import Setup, identity_of, set_up
-from synthleak.core.errors import Damaged, StoreError, UserError
+from synthleak.core.errors import Damaged, StoreError, SynthleakError, UserError
 from synthleak.core.identity import digest, plain
 from synthleak.core.places import Place, Url, write_place
 from synthleak.core.plugins import check_trusted
@@ -343,6 +343,27 @@ class RunFolder:
                 str(self.root),
                 "run the spec in another folder to make them again",
             ) from None
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Refuse a finished folder whose content has the right types and still does not fit.
+
+        Whoever knows the format can forge any digest. While an audit is being finished an error
+        is one of ours, and stays what it is.
+        """
+        try:
+            yield
+        except (SynthleakError, MemoryError, OSError):
+            raise
+        except Exception as error:
+            if (self.manifest() or {}).get("findings") is None:
+                raise
+            raise StoreError(
+                f"what is stored does not fit together ({type(error).__name__}): it was altered,"
+                " or this is a bug",
+                str(self.root),
+                "run the spec in another folder; if that fails too, please report it",
+            ) from error
 
     def note_hashes(self) -> None:
         """Take an audit that nobody altered as it is: also one of an earlier version.

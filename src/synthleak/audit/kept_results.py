@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any
+
+from pydantic import BaseModel
 
 from synthleak.analyses.analysis import Outcome, Row, analyses
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
@@ -17,12 +19,13 @@ from synthleak.audit.folder import RESULTS, RunFolder, digest_of_file
 from synthleak.audit.setup import Setup, identity_of
 from synthleak.audit.steps.measurements import measurements_key
 from synthleak.audit.steps.prior_attacks import prior_key
+from synthleak.core.errors import StoreError
 from synthleak.core.identity import digest
-from synthleak.core.places import opened
+from synthleak.core.places import Place, opened
+from synthleak.core.reading import Boundary
 from synthleak.metrics.records.profile import PROFILE_VERSION
 from synthleak.report.tables import RESULTS_VERSION, has_columns, read_parquet
 
-R = TypeVar("R")
 TABLES: dict[str, Row] = {
     "cells": CellRow,
     "proxies": ProxyRow,
@@ -71,22 +74,34 @@ def are_current(setup: Setup, folder: RunFolder, but: Sequence[str] = ()) -> boo
     )
 
 
-def kept_rows(folder: RunFolder, name: str, kind: type[R]) -> list[R]:
-    """Return the rows of a table, by its name in `results/`."""
-    return read_parquet(kind, opened(folder.results / f"{name}.parquet"))
+class _Said(BaseModel):
+    rows: int
+    lacks: str | None
+
+
+class _Summary(BaseModel):
+    analyses: dict[str, _Said]
 
 
 def kept_outcomes(folder: RunFolder) -> list[Outcome]:
-    """Return what every analysis said of the audit, or what it needs."""
-    summary = json.loads((folder.results / "summary.json").read_text(encoding="utf-8"))
-    return [
-        Outcome(
-            name,
-            tuple(kept_rows(folder, name, analyses.get(name).plugin.row)) if said["rows"] else (),
-            said["lacks"],
-        )
-        for name, said in summary["analyses"].items()
-    ]
+    """Return what every analysis said of the audit, or what it needs.
+
+    Whoever knows the format can write anything there, with all digests: other types are refused.
+    """
+
+    def foreign(path: Place) -> StoreError:
+        remedy = "run the spec in another folder"
+        return StoreError("this is not what an audit writes", str(path), remedy)
+
+    def rows(name: str) -> tuple[Any, ...]:
+        path = folder.results / f"{name}.parquet"
+        with Boundary(lambda _: foreign(path)):
+            return tuple(read_parquet(analyses.get(name).plugin.row, opened(path)))
+
+    path = folder.results / "summary.json"
+    with Boundary(lambda _: foreign(path)):
+        said = _Summary.model_validate_json(path.read_bytes()).analyses
+    return [Outcome(name, rows(name) if one.rows else (), one.lacks) for name, one in said.items()]
 
 
 def settled(setup: Setup, folder: RunFolder) -> tuple[str | None, list[MergedRow]]:

@@ -24,7 +24,7 @@ from synthleak.analyses.vulnerability import record_rows
 from synthleak.audit.assembly import cell_results_of, evaluated, results_of, study_of, tables_of
 from synthleak.audit.commitment import kept_commitment
 from synthleak.audit.folder import CONFIDENTIAL, REPORT, SIGN_OFF, RunFolder
-from synthleak.audit.kept_results import are_current, kept_outcomes, kept_rows
+from synthleak.audit.kept_results import are_current, kept_outcomes
 from synthleak.audit.remarks import Remark, remarks_on
 from synthleak.audit.setup import Setup, set_up
 from synthleak.audit.steps.cell_data import cell_data_of
@@ -250,22 +250,18 @@ class Audit:
 
     @cached_property
     def _evaluated(self) -> tuple[list[CellRow], list[ProxyRow]]:
-        return evaluated(self)
+        with self.folder.reading():
+            return evaluated(self)
 
     @cached_property
     def cells(self) -> list[CellRow]:
         """The best proxy of every scenario of every cell: `results/cells.csv`."""
-        return kept_rows(self.folder, "cells", CellRow) if self._whole else self._evaluated[0]
+        return self._evaluated[0]
 
     @cached_property
     def proxies(self) -> list[ProxyRow]:
         """Every proxy of every scenario of every cell: `results/proxies.csv`."""
-        return kept_rows(self.folder, "proxies", ProxyRow) if self._whole else self._evaluated[1]
-
-    @cached_property
-    def _whole(self) -> bool:
-        """Whether the folder's results are read."""
-        return are_current(self.setup, self.folder)
+        return self._evaluated[1]
 
     @cached_property
     def _prior_measured(self) -> dict[Cell, list[AttackMeasurements]]:
@@ -307,7 +303,7 @@ class Audit:
     @cached_property
     def outcomes(self) -> list[Outcome]:
         """What every analysis says of this audit, or what it needs: a table each in `results/`."""
-        if self._whole:
+        if are_current(self.setup, self.folder):
             return kept_outcomes(self.folder)
         return outcomes_of(self.study, also=self.setup.spec.analyses.also)
 
@@ -341,7 +337,7 @@ class Audit:
     @cached_property
     def results(self) -> Results:
         """All results as plain data: what tables, page, figures and comparisons are made from."""
-        with single_threaded():
+        with single_threaded(), self.folder.reading():
             return results_of(self)
 
     @cached_property

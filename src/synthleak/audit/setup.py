@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from synthleak.audit.inputs import Inputs, Plugins, build_plugins
 from synthleak.core.cell import Cell, counted_cells
+from synthleak.core.errors import StoreError
 from synthleak.core.identity import digest
 from synthleak.core.plugins import PluginFile, read_files, use_files
 from synthleak.core.seeds import derive
@@ -112,7 +113,14 @@ class Setup:
 
     def records(self, positions: Sequence[int]) -> tuple[Record, ...]:
         """Return the records at these positions."""
-        return tuple(self.corpus.all_records[position] for position in positions)
+        try:
+            return tuple(self.corpus.all_records[position] for position in positions)
+        except IndexError:
+            raise StoreError(
+                "a pool or a plan names a record that the corpus does not have",
+                "store",
+                "run the spec in another folder",
+            ) from None
 
     def target_names(self, pool: str) -> tuple[str, ...]:
         """Return what tables call the targets of a pool: ids of records, or persons' names."""

@@ -149,6 +149,8 @@ def main() -> None:
     try:
         cli.main(standalone_mode=False)
     except SynthleakError as error:
+        if os.environ.get(DEBUG) and error.__cause__ is not None:
+            traceback.print_exc()
         _say(str(error))
         sys.exit(EXIT_MISTAKE)
     except click.ClickException as error:

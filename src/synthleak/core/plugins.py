@@ -11,7 +11,8 @@ import hashlib
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from synthleak.core.errors import ContractError, SpecError, UserError
+from synthleak.core.errors import ContractError, SpecError, SynthleakError, UserError, one_line
 from synthleak.core.limits import RECORD
 from synthleak.core.reading import Boundary, check_file
 from synthleak.core.registry import (
@@ -122,6 +123,37 @@ def plugin_frame(error: BaseException) -> str | None:
         if frame.filename in _registered:
             return f"the plug-in {frame.filename}, line {frame.lineno}: {type(error).__name__}"
     return None
+
+
+@contextmanager
+def calling(title: str, name: str, plugin: object, *passing: type[Exception]) -> Iterator[None]:
+    """Name the plug-in of somebody else that raises within, or whose result cannot be used there.
+
+    A worker passes this error on, where it would lose the frames of another. What was raised is
+    not quoted, because it may hold a record's text; what is raised on purpose stays as it is.
+
+    Args:
+        title: the kind of the plug-in, such as "encoder".
+        name: what it is registered as.
+        plugin: the function, the class or an instance of it; those of synthleak are left alone.
+        passing: what a plug-in of this kind may raise.
+    """
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        module = str(getattr(plugin, "__module__", ""))
+        if isinstance(error, (SynthleakError, *passing)) or module.startswith("synthleak."):
+            raise
+        file = str(getattr(sys.modules.get(module), "__file__", module))
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+        line = f", line {frames[-1].lineno}" if frames else ""
+        what = type(error).__name__ if frames else f"{type(error).__name__} from its result"
+        raise ContractError(
+            one_line(
+                f"the {title} {name!r} of the plug-in {file}{line}: {what}; correct it"
+                " (SYNTHLEAK_DEBUG=1 shows a traceback)"
+            )
+        ) from error
 
 
 def _clear() -> None:

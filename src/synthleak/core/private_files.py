@@ -46,10 +46,11 @@ class Stopped(KeyboardInterrupt):
 
 
 def end_on_signals() -> None:
-    """Let SIGTERM (docker stop, SLURM) and SIGHUP (a closed terminal) end like Ctrl-C."""
-    for name in ("SIGTERM", "SIGHUP"):
+    """Let SIGTERM (docker stop, SLURM) and SIGHUP (a closed terminal) end like Ctrl-C, once."""
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+        if number is not None and signal.getsignal(number) in usual:
             signal.signal(number, _stop)
 
 

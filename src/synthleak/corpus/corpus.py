@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from synthleak.core.errors import CorpusError
+from synthleak.core.errors import ContractError, CorpusError
 from synthleak.core.identity import digest
 from synthleak.core.limits import within_limits
+from synthleak.core.plugins import calling
 from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.core.text import fold
 
@@ -143,7 +144,8 @@ def assemble(reader: Reader, *, name: str | None = None, description: str = "") 
     made = reader.whole(name, description)
     if made is not None:
         return made
-    kept, dropped = drop_duplicates(within_limits(reader.read(), "the corpus", name))
+    with calling("reader", reader.kind, reader):
+        kept, dropped = drop_duplicates(within_limits(_checked(reader), "the corpus", name))
     if not kept:
         raise CorpusError("the corpus is empty", name, "a corpus needs some hundred records")
     ids = Counter(record.id for record in kept)
@@ -151,6 +153,15 @@ def assemble(reader: Reader, *, name: str | None = None, description: str = "") 
     if twice is not None:
         raise CorpusError(f"two different texts have the id {twice!r}", name, "make ids unique")
     return Corpus(name, tuple(kept), dropped, description)
+
+
+def _checked(reader: Reader) -> Iterator[Record]:
+    """Yield what a reader reads; anything but records of texts breaks its contract."""
+    for record in reader.read():
+        texts = (record.id, record.text, *record.labels, record.group or "")
+        if not all(isinstance(text, str) for text in texts) or isinstance(record.labels, str):
+            raise ContractError(f"the reader {reader.kind!r} yields a record of other than texts")
+        yield record
 
 
 def drop_duplicates(records: Iterable[Record]) -> tuple[list[Record], int]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from synthleak.core.errors import ContractError
 from synthleak.core.identity import digest
+from synthleak.core.plugins import calling
 from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.core.store import Store
 from synthleak.encoders.packs import Vectors, dump_array, load_array, packs_of, text_key
@@ -70,12 +71,13 @@ def encode_once(encoder: Encoder, texts: Sequence[str], store: Store) -> Vectors
 
 def _encode(encoder: Encoder, texts: Sequence[str]) -> Vectors:
     """Encode, and check the encoder's contract: a finite float32 row per text."""
-    vectors = encoder.encode(texts)
-    if vectors.ndim != 2 or len(vectors) != len(texts) or vectors.dtype != np.float32:
-        raise ContractError(
-            f"the encoder {encoder.kind!r} returned {vectors.dtype} {vectors.shape} for"
-            f" {len(texts)} texts, not float32 ({len(texts)}, d)"
-        )
+    with calling("encoder", encoder.kind, encoder):
+        vectors = encoder.encode(texts)
+        if vectors.ndim != 2 or len(vectors) != len(texts) or vectors.dtype != np.float32:
+            raise ContractError(
+                f"the encoder {encoder.kind!r} returned {vectors.dtype} {vectors.shape} for"
+                f" {len(texts)} texts, not float32 ({len(texts)}, d)"
+            )
     if not np.isfinite(vectors).all():
         raise ContractError(f"the encoder {encoder.kind!r} returned a value that is not finite")
     return vectors

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from synthleak.core.identity import digest
+from synthleak.core.plugins import calling
 from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.evidence.family import View
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet, check_values
@@ -79,5 +80,6 @@ def observe(
     attack: Attack, targets: Targets, observation: Observation, references: TextSet | None
 ) -> Floats:
     """Return the columns of one attack, checked against its contract."""
-    values = attack.look(targets, observation, references)
-    return check_values(f"the attack {attack.kind!r}", values, (len(targets), attack.columns))
+    with calling("prior attack", attack.kind, attack):
+        values = attack.look(targets, observation, references)
+        return check_values(f"the attack {attack.kind!r}", values, (len(targets), attack.columns))

@@ -9,6 +9,7 @@ import numpy as np
 
 from synthleak.core.errors import SpecError
 from synthleak.core.identity import digest
+from synthleak.core.plugins import calling
 from synthleak.core.store import Store, fetch, name_of
 from synthleak.core.validation import nearest
 from synthleak.encoders.encoder import dump_array, load_array
@@ -48,7 +49,8 @@ def evidence_key(member: Family, encoder: dict[str, object], targets: Targets, t
 def look(member: Family, targets: Targets, observation: Observation) -> Floats:
     """Return the values of one family, checked against its contract."""
     shape = (len(targets), len(member.proxies))
-    return check_values(f"the family {member.name!r}", member.look(targets, observation), shape)
+    with calling("family", member.name, member.look):
+        return check_values(f"the family {member.name!r}", member.look(targets, observation), shape)
 
 
 def put_evidence(store: Store, key: str, values: Floats) -> None:

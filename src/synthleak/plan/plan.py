@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, FiniteFloat, NonNegativeInt
 
 from synthleak.core.errors import PlanError
 from synthleak.core.identity import digest
@@ -176,24 +177,56 @@ class Plan:
     @classmethod
     def from_bytes(cls, data: bytes) -> Plan:
         """Read a plan from the store."""
-        content: dict[str, Any] = json.loads(unpacked(data))
+        content: dict[str, Any] = dict(_Content.model_validate_json(unpacked(data)))
         coins = content["coins"]
         content |= {
-            "targets": tuple(content["targets"]),
-            "origins": tuple(content["origins"]),
             "sets": tuple(
-                RecordSet(name, form, tuple(records), seed)
+                RecordSet(name, form, records, seed)
                 for name, form, records, seed in content["sets"]
             ),
-            "trials": Trials.from_json(content["trials"]),
-            "coins": None if coins is None else Trials.from_json(coins),
-            "blocks": tuple(content.get("blocks", ())),
+            "trials": Trials.from_json(dict(content["trials"])),
+            "coins": None if coins is None else Trials.from_json(dict(coins)),
             "baselines": tuple(
                 Baseline(scenario, np.array(uses, dtype=np.bool_))
                 for scenario, uses in content["baselines"]
             ),
         }
-        return cls(**content)
+        plan = cls(**content)
+        shape = len(plan.targets), len(plan.sets)
+        for trials in filter(None, (plan.trials, plan.coins)):
+            sizes = {len(getattr(trials, column)) for column in Trials.__dataclass_fields__}
+            inside = (trials.set < shape[1]).all() and (trials.target < shape[0]).all()
+            if len(sizes) != 1 or not inside:
+                raise ValueError("trials of no target, or on no set")
+        if any(baseline.uses.shape != shape for baseline in plan.baselines):
+            raise ValueError("a baseline of other targets or sets")
+        return plan
+
+
+class _Columns(BaseModel):
+    set: list[NonNegativeInt]
+    target: list[NonNegativeInt]
+    member: list[bool]
+    round: list[int]
+    weight: list[FiniteFloat]
+
+
+class _Content(BaseModel):
+    """What a plan is written as."""
+
+    pool: str
+    design: str
+    adjacency: Adjacency
+    nominal: NonNegativeInt
+    release_size: NonNegativeInt
+    targets: tuple[NonNegativeInt, ...]
+    origins: tuple[str, ...]
+    sets: list[tuple[str, Form, tuple[NonNegativeInt, ...], int]]
+    trials: _Columns
+    baselines: list[tuple[str, list[list[bool]]]]
+    coins: _Columns | None
+    blocks: tuple[int, ...] = ()
+    either: bool = False
 
 
 def draw_plan(

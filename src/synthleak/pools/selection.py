@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from synthleak.core.errors import PoolError
+from synthleak.core.errors import ContractError, PoolError
 from synthleak.core.identity import digest
+from synthleak.core.plugins import calling
 from synthleak.core.seeds import stream
 from synthleak.core.store import Store, keep
 from synthleak.core.unit import counted, noun
@@ -213,12 +215,13 @@ def _with_written(pool: Pool, rule: Rule, corpus: Corpus, seed: int) -> Pool:
             f"the corpus has a record with the id {min(taken)!r}, as a record to be written",
             remedy="give the pool another name",
         )
-    made = [
-        Written(position, Record(name, text, labels), rule.repeats)
-        for position, name, (text, labels) in zip(
-            pool.targets, names, rule.write(material), strict=True
-        )
-    ]
+    with calling("pool rule", rule.kind, rule):
+        made = [
+            Written(position, Record(name, text, labels), rule.repeats)
+            for position, name, (text, labels) in zip(
+                pool.targets, names, rule.write(material), strict=True
+            )
+        ]
     return replace(pool, written=tuple(made))
 
 
@@ -240,7 +243,13 @@ def _select(order: PoolOrder, name: str, ground: Ground) -> Sequence[int]:
             " about people",
             remedy='audit them apart, with unit = "record"',
         )
-    targets = order.rule.select(ground)
+    with calling("pool rule", order.rule.kind, order.rule):
+        targets = [operator.index(target) for target in order.rule.select(ground)]
+        if outside := [t for t in targets if not 0 <= t < len(ground.corpus.all_records)]:
+            raise ContractError(
+                f"the rule {order.rule.kind!r} selects record {outside[0]}; there are records 0 to"
+                f" {len(ground.corpus.all_records) - 1}"
+            )
     if ground.persons is not None:  # a rule of its own may have named any record of a person
         targets = ground.persons.who_own(targets)
     if ground.corpus.split is not None:  # a reference is looked at, never asked about

@@ -6,11 +6,12 @@ import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from synthleak.core.identity import digest
 from synthleak.core.store import Store, unpacked
@@ -134,8 +135,16 @@ class Header:
     def from_bytes(cls, data: bytes) -> Header:
         """Read a header from the store."""
         content = json.loads(data)
+        _adapter().validate_python(content)  # its types; the numbers of a claim stay as they are
         claim = Claim.from_json(content["claim"])
+        if not (content["size"] >= 0 and claim.epsilon >= 0 and 0 <= claim.delta <= 1):
+            raise ValueError("a size or a promise that no release has")
         return cls(content["text"], content["size"], claim, content.get("different"))
+
+
+@cache
+def _adapter() -> TypeAdapter[Header]:
+    return TypeAdapter(Header)
 
 
 def different_texts(release: Sequence[Synthetic]) -> int:

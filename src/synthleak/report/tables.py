@@ -14,7 +14,10 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+from pydantic import TypeAdapter
+
 from synthleak.analyses.analysis import Outcome, analyses
+from synthleak.core.plugins import calling
 from synthleak.report.results import CellResult, Results
 from synthleak.report.verdict import headline, sentence
 
@@ -37,7 +40,8 @@ def result_files(results: Results) -> dict[str, bytes]:
 def _table_files(
     name: str, kind: type[DataclassInstance], rows: Sequence[DataclassInstance]
 ) -> dict[str, bytes]:
-    return {f"{name}.csv": to_csv(kind, rows), f"{name}.parquet": to_parquet(kind, rows)}
+    with calling("analysis", name, kind):
+        return {f"{name}.csv": to_csv(kind, rows), f"{name}.parquet": to_parquet(kind, rows)}
 
 
 def outcome_files(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
@@ -68,29 +72,40 @@ def to_parquet(kind: type[DataclassInstance], rows: Sequence[DataclassInstance])
     import pyarrow
     import pyarrow.parquet
 
-    types = {"str": pyarrow.string(), "float": pyarrow.float64(), "int": pyarrow.int64()}
-    schema = pyarrow.schema(
-        [(f.name, types[_type_name(f.type).removesuffix(" | None")]) for f in fields(kind)]
-    )
-    table = pyarrow.Table.from_pylist([asdict(row) for row in rows], schema=schema)
+    table = pyarrow.Table.from_pylist([asdict(row) for row in rows], schema=_schema(kind))
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(table, buffer)
     return buffer.getvalue()
 
 
 def read_parquet(kind: type[R], path: Path | BinaryIO) -> list[R]:
-    """Read rows written by `to_parquet`."""
+    """Read rows written by `to_parquet`; values of other types raise a ValueError."""
     import pyarrow.parquet
 
-    return [kind(**row) for row in pyarrow.parquet.read_table(path).to_pylist()]
+    rows: list[R] = TypeAdapter(list[kind]).validate_python(  # type: ignore[valid-type]
+        pyarrow.parquet.read_table(path).to_pylist()
+    )
+    return rows
 
 
 def has_columns(kind: type[DataclassInstance], path: Path | BinaryIO) -> bool:
     """Say whether a Parquet file holds the columns of `kind`: one of another version may not."""
     import pyarrow.parquet
 
-    found: list[str] = pyarrow.parquet.read_schema(path).names
-    return found == [field.name for field in fields(kind)]
+    try:
+        return bool(pyarrow.parquet.read_schema(path).equals(_schema(kind)))
+    except pyarrow.ArrowException:
+        return False
+
+
+def _schema(kind: type[DataclassInstance]) -> Any:
+    """Return names and types of the columns."""
+    import pyarrow
+
+    types = {"str": pyarrow.string(), "float": pyarrow.float64(), "int": pyarrow.int64()}
+    return pyarrow.schema(
+        [(f.name, types[_type_name(f.type).removesuffix(" | None")]) for f in fields(kind)]
+    )
 
 
 def _type_name(kind: Any) -> str:

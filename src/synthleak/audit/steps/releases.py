@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,11 +11,19 @@ from synthleak.audit.setup import Setup
 from synthleak.core.cell import Cell
 from synthleak.core.errors import ContractError, Damaged, GeneratorError
 from synthleak.core.identity import digest
+from synthleak.core.plugins import calling
 from synthleak.core.store import discard, fetch, name_of
 from synthleak.plan.plan import RecordSet
 from synthleak.releases.claim import Claim
-from synthleak.releases.generator import AccountedGenerator, StatedGenerator
-from synthleak.releases.release import Header, Synthetic, different_texts, dump_texts, load_texts
+from synthleak.releases.generator import AccountedGenerator, Generator, StatedGenerator
+from synthleak.releases.release import (
+    Header,
+    Request,
+    Synthetic,
+    different_texts,
+    dump_texts,
+    load_texts,
+)
 
 
 @dataclass(frozen=True)
@@ -147,18 +155,31 @@ def _make_releases(setup: Setup, unit: ReleaseUnit) -> int:
     _, generator = setup.generator_of(unit.cell)
     sets = [setup.plans[unit.cell.pool].sets[position] for position in unit.sets]
     requests = [setup.request(unit.cell, item) for item in sets]
-    for item, request, release in zip(
-        sets, requests, generator.generate_many(requests), strict=True
-    ):
-        if len(release) != request.size and not generator.any_size:
-            raise ContractError(
-                f"the generator {generator.kind!r} made {len(release)} records, not {request.size}"
-            )
-        text = digest_of(release)
-        setup.store.put(name_of("text", text), dump_texts(release))
-        header = Header(text, len(release), generator.claim(request), different_texts(release))
-        setup.store.put(release_name(setup, unit.cell, item), header.to_bytes())
+    for item, (text, texts, header) in zip(sets, _each_release(generator, requests), strict=True):
+        setup.store.put(name_of("text", text), texts)
+        setup.store.put(release_name(setup, unit.cell, item), header)
     return len(sets)
+
+
+def _each_release(
+    generator: Generator, requests: Sequence[Request]
+) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield digest, texts and header of every release, once it is found to keep the contract."""
+    with calling("generator", generator.kind, generator):
+        for request, release in zip(requests, generator.generate_many(requests), strict=True):
+            if len(release) != request.size and not generator.any_size:
+                raise ContractError(
+                    f"the generator {generator.kind!r} made {len(release)} records,"
+                    f" not {request.size}"
+                )
+            parts = [part for record in release for part in (record.text, *record.labels)]
+            if not all(isinstance(part, str) for part in parts):
+                raise ContractError(
+                    f"the generator {generator.kind!r} made a record of other than texts"
+                )
+            text, claim = digest_of(release), generator.claim(request)
+            header = Header(text, len(release), claim, different_texts(release))
+            yield text, dump_texts(release), header.to_bytes()
 
 
 def digest_of(release: Iterable[Synthetic]) -> str:

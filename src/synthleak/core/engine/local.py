@@ -30,6 +30,8 @@ Task = Callable[[Context, Unit], int]
 """Does one unit, puts what it made into the context's store, and returns how many steps it was."""
 
 _ATTEMPTS = 2
+_QUIET = "ignore:resource_tracker:UserWarning"
+"""joblib's tracker warns of folders that it lists and we removed, once a run has ended early."""
 _LOOK_EVERY = 0.25
 """Seconds between two looks of a worker at whether its run is still there."""
 
@@ -72,6 +74,8 @@ def _spread(
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+    if _QUIET not in (said := os.environ.get("PYTHONWARNINGS", "")):
+        os.environ["PYTHONWARNINGS"] = f"{said},{_QUIET}".lstrip(",")
     waiting = dict(enumerate(units))
     pickled = pickle.dumps((task, context), protocol=pickle.HIGHEST_PROTOCOL)
     with (

@@ -26,6 +26,8 @@ def fixed(value: float, places: int) -> str:
     >>> fixed(0.8125, 3), fixed(-0.5, 0), fixed(-0.0004, 3)
     ('0.813', '−1', '0.000')
     """
+    if not abs(value) < 1e15:  # no figure of an audit: shown as it is
+        return f"{value:g}".replace("-", "−")
     made = Decimal(value).quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP)
     return f"{abs(made) if made == 0 else made:f}".replace("-", "−")
 
