@@ -21,6 +21,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from misuse import KINDS, PLUGIN
+from misuse import SPEC as PLUGIN_SPEC
+
 MARKER = "quillerbyzax"
 """A word of every record that occurs nowhere else."""
 MB = 1_000_000
@@ -744,6 +747,33 @@ def spec_case(rng: random.Random) -> Case:
     return Case(f"spec {argv[0]}: {how}", {"s.toml": made, "d.jsonl": jsonl(rows(60))}, argv)
 
 
+WORDS = (
+    *("age", "site", "id", "text", "labels", "group", "nothing", "'A'", '"B"', "7", "-1", "1e9"),
+    *("==", "!=", "<", ">=", "in", "not", "and", "or", "(", ")", "[", "]", ",", "none", "true"),
+    *("nan", "inf", "''", "=", "~", "\u202e", "日", "9" * 400, ".", "`", "not in"),
+)
+"""What conditions are made of, and what looks like it."""
+
+
+def predicate_case(rng: random.Random) -> Case:
+    """Select a pool by a condition of random words."""
+    condition = " ".join(rng.choices(WORDS, k=rng.choice([1, 3, 3, 5, 9, 300])))
+    pool = f'name = "p"\nrule = "where"\nwhere = {json.dumps(condition, ensure_ascii=False)}'
+    files: Files = {
+        "s.toml": spec(DATA.format("jsonl", "d.jsonl"), pool=pool),
+        "d.jsonl": jsonl(rows(60)),
+    }
+    return Case(f"predicate: {len(condition)} characters", files, CORPUS)
+
+
+def plugin_case(rng: random.Random) -> Case:
+    """Change the source of plug-ins, and run them."""
+    plain = PLUGIN.format(**{**dict.fromkeys(KINDS, "return"), "reader": "yield"}).encode()
+    how, changed = _changed(rng, plain, BYTES)
+    files: Files = {"s.toml": PLUGIN_SPEC.encode(), "mine.py": changed}
+    return Case(f"plugin: {how}", files, RUN)
+
+
 RUN = ["run", "s.toml", "--out", "out", "--workers", "1", "-q"]
 
 
@@ -1105,8 +1135,8 @@ def name_cases() -> Iterator[Case]:
 
 
 SURFACES: list[tuple[Callable[[random.Random], Case], float]] = [
-    *((reader_case, 0.54), (spec_case, 0.22), (check_case, 0.1), (folder_case, 0.05)),
-    *((command_case, 0.05), (canaries_case, 0.04)),
+    *((reader_case, 0.44), (spec_case, 0.18), (check_case, 0.1), (folder_case, 0.08)),
+    *((command_case, 0.05), (canaries_case, 0.04), (predicate_case, 0.06), (plugin_case, 0.05)),
 ]
 
 

@@ -35,7 +35,7 @@ from synthleak.analyses.analysis import Analysis, Outcome, analyses, join_studie
 from synthleak.analyses.cell_data import Signal
 from synthleak.analyses.consistency import signals_read
 from synthleak.audit.folder import REPORT, RESULTS, RunFolder
-from synthleak.audit.kept_results import ADJUDICATION, kept_rows, results_key, table_names
+from synthleak.audit.kept_results import ADJUDICATION, results_key, table_names
 from synthleak.audit.result import Audit
 from synthleak.audit.run import written
 from synthleak.audit.setup import Setup, set_up
@@ -53,7 +53,7 @@ from synthleak.core.registry import Entry
 from synthleak.core.spec import load_spec
 from synthleak.core.store import StagedStore, name_of
 from synthleak.metrics.records.profile import only_signals
-from synthleak.report.tables import has_columns
+from synthleak.report.tables import has_columns, read_parquet
 
 HERE = Path(__file__).parent
 ABOUT, CELLS, STORE, TABLES = "about.json", "cells/", "store/", "results/"
@@ -197,7 +197,7 @@ def outcome_of(analysis: Analysis, audit: Audit) -> Outcome:
     table = audit.folder.results / f"{analysis.name}.parquet"
     if not now.unavailable or not table.is_file() or not has_columns(analysis.row, opened(table)):
         return now
-    return Outcome(analysis.name, tuple(kept_rows(audit.folder, analysis.name, analysis.row)))
+    return Outcome(analysis.name, tuple(read_parquet(analysis.row, opened(table))))
 
 
 def unpacked(path: Path) -> dict[str, bytes]:
