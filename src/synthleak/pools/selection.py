@@ -245,7 +245,11 @@ def _select(order: PoolOrder, name: str, ground: Ground) -> Sequence[int]:
         )
     with calling("pool rule", order.rule.kind, order.rule):
         targets = [operator.index(target) for target in order.rule.select(ground)]
-        if outside := [t for t in targets if not 0 <= t < len(ground.corpus.all_records)]:
+        known = len(ground.corpus.all_records)
+        # A writer's targets come behind all records: they are written for the places it selects.
+        if not isinstance(order.rule, Writer) and (
+            outside := [t for t in targets if not 0 <= t < known]
+        ):
             raise ContractError(
                 f"the rule {order.rule.kind!r} selects record {outside[0]}; there are records 0 to"
                 f" {len(ground.corpus.all_records) - 1}"
