@@ -45,6 +45,7 @@ def main() -> int:
     result = {
         "part": arguments.part,
         "seed": arguments.seed,
+        "only": arguments.only,
         "synthleak": synthleak.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
