@@ -2,7 +2,7 @@
 
 - deleted: every kind of artefact and every file, one of them or all: missed, and made again;
 - links: every place of a run folder lies elsewhere: nothing there is changed or deleted;
-- quick: programs that end within 50 ms, well or badly, some of them killed: nothing is left;
+- quick: programs that end at once, well or badly: nothing is left;
 - plugins: plug-ins of every kind that raise or return nonsense: named with their kind;
 - rights: a user without rights on one file or folder: one line;
 - interrupts: Ctrl-C at any moment, with two workers: one line, no warning.
@@ -94,7 +94,7 @@ PROGRAMS = {
 
 
 def quick(template: Path, rng: Random, count: int) -> Iterator[Attempt]:
-    """Run a program that ends at once; every other time the run is stopped meanwhile."""
+    """Run a program that ends at once, with one worker or two."""
 
     def demand(home: Path, _ended: list[Ended]) -> list[str]:
         left = private_files(home / "out" / ".private", home / "tmp")
