@@ -8,7 +8,7 @@
 - full: disk, inodes and temporary folder full: one line, and a clean resume;
 - texts: logs, errors, manifest, reprs and report hold no text of a record;
 - forged: folders with recomputed digests: refused in one line, or read;
-- growth: texts that are one piece over and over, against every pattern;
+- growth: texts that are one piece over and over, against eight functions that use patterns;
 - deleted, links, quick, plugins, rights, interrupts: see misuse.py.
 
 Each part is a module here with `measure(arguments) -> dict`, whose `findings` lists what went
@@ -45,6 +45,7 @@ def main() -> int:
     result = {
         "part": arguments.part,
         "seed": arguments.seed,
+        "only": arguments.only,
         "synthleak": synthleak.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",

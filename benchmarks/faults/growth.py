@@ -1,4 +1,4 @@
-"""Growth of every pattern: four times the text takes about four times as long, never sixteen.
+"""Growth of functions that use patterns: four times the text takes about four times as long.
 
 A text is one short piece over and over, which is what makes a careless pattern quadratic.
 """

@@ -2,7 +2,7 @@
 
 - deleted: every kind of artefact and every file, one of them or all: missed, and made again;
 - links: every place of a run folder lies elsewhere: nothing there is changed or deleted;
-- quick: programs that end within 50 ms, well or badly, some of them killed: nothing is left;
+- quick: programs that end at once, well or badly: nothing is left;
 - plugins: plug-ins of every kind that raise or return nonsense: named with their kind;
 - rights: a user without rights on one file or folder: one line;
 - interrupts: Ctrl-C at any moment, with two workers: one line, no warning.
@@ -94,7 +94,7 @@ PROGRAMS = {
 
 
 def quick(template: Path, rng: Random, count: int) -> Iterator[Attempt]:
-    """Run a program that ends at once; every other time the run is stopped meanwhile."""
+    """Run a program that ends at once, with one worker or two."""
 
     def demand(home: Path, _ended: list[Ended]) -> list[str]:
         left = private_files(home / "out" / ".private", home / "tmp")
@@ -201,7 +201,7 @@ RAISES = (
 )
 
 
-def plugins(template: Path, rng: Random, _count: int) -> Iterator[Attempt]:
+def plugins(template: Path, rng: Random, count: int) -> Iterator[Attempt]:
     """Let a plug-in of each kind raise, or return nonsense, with one worker or two."""
 
     def demand(_home: Path, ended: list[Ended], name: str) -> list[str]:
@@ -210,21 +210,22 @@ def plugins(template: Path, rng: Random, _count: int) -> Iterator[Attempt]:
 
     usual = dict.fromkeys(KINDS, "return") | {"reader": "yield"}
     statements = [f"return {end}" for end in ENDS] + [f"raise {error} #" for error in RAISES]
-    for number, statement in enumerate(statements):
-        for kind, name in KINDS.items():
-            plain = statement.replace("return", usual[kind])
+    cases = [(n, s, kind) for n, s in enumerate(statements) for kind in KINDS]
+    for number, statement, kind in rng.sample(cases, min(count, len(cases))):
+        name = KINDS[kind]
+        plain = statement.replace("return", usual[kind])
 
-            def prepare(home: Path, kind: str = kind, statement: str = plain) -> None:
-                (home / "mine.py").write_text(PLUGIN.format(**{**usual, kind: statement}))
-                (home / "mine.toml").write_text(SPEC)
+        def prepare(home: Path, kind: str = kind, statement: str = plain) -> None:
+            (home / "mine.py").write_text(PLUGIN.format(**{**usual, kind: statement}))
+            (home / "mine.toml").write_text(SPEC)
 
-            workers = str(1 + number % 2)
-            words = ("run", "mine.toml", "--out", "out", "--workers", workers, "-q")
-            if kind == "analysis" and statement == "return {} #":
-                continue  # an analysis without rows
-            yield Attempt(
-                f"{kind}: {plain.rstrip(' #')}", prepare, (words,), partial(demand, name=name)
-            )
+        workers = str(1 + number % 2)
+        words = ("run", "mine.toml", "--out", "out", "--workers", workers, "-q")
+        if kind == "analysis" and statement == "return {} #":
+            continue  # an analysis without rows
+        yield Attempt(
+            f"{kind}: {plain.rstrip(' #')}", prepare, (words,), partial(demand, name=name)
+        )
 
 
 def rights(template: Path, rng: Random, _count: int) -> Iterator[Attempt]:
@@ -266,7 +267,7 @@ CLASSES: dict[str, tuple[Class, int]] = {
     "deleted": (deleted, 0),
     "links": (links, 0),
     "quick": (quick, 40),
-    "plugins": (plugins, 0),
+    "plugins": (plugins, 200),
     "rights": (rights, 0),
     "interrupts": (interrupts, 30),
 }
