@@ -23,14 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.cell_data import CellData
+from synthleak.analyses.analysis import CellData
 from synthleak.analyses.cells import CellRow
+from synthleak.audit.finished import open_finished
 from synthleak.audit.result import Audit
-from synthleak.audit.status import open_finished
 from synthleak.audit.steps.releases import header_of, wanted_sets
 from synthleak.core.errors import UserError
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.records.vulnerability import FEWEST
+from synthleak.metrics.profile import FEWEST
 
 
 @dataclass(frozen=True)

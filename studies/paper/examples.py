@@ -11,6 +11,7 @@ from dataclasses import asdict
 
 from synthleak.analyses.cells import Cell
 from synthleak.audit.result import Audit, open_run
+from synthleak.audit.steps.releases import request_for
 from synthleak.core.errors import UserError
 from synthleak.core.seeds import stream
 
@@ -27,7 +28,7 @@ def shares(audit: Audit, cell: Cell) -> dict[str, float]:
     found: list[tuple[bool, ...]] = []
     for number in range(RELEASES):
         item = audit.setup.plans[cell.pool].sets[number]
-        private = {record.text for record in audit.setup.request(cell, item).records}
+        private = {record.text for record in request_for(audit.setup, cell, item).records}
         for record in audit.release(cell, number):
             words = set(re.findall(r"\w+", record.text.lower()))
             found.append(
@@ -65,7 +66,7 @@ def main() -> None:
         print(
             "  " + ", ".join(f"{name} {share:.2%}" for name, share in shares(audit, cell).items())
         )
-    for row in audit.utility:
+    for row in audit.tables["utility"][1]:
         print()
         for name, value in asdict(row).items():
             print(

@@ -31,28 +31,32 @@ from typing import Any
 
 from slice import packed, restricted, spec_of, title
 
-from synthleak.analyses.analysis import Analysis, Outcome, analyses, join_studies
-from synthleak.analyses.cell_data import Signal
+from synthleak.analyses.analysis import Analysis, Outcome, Signal, analyses, join_studies
 from synthleak.analyses.consistency import signals_read
+from synthleak.audit.finished import open_finished
 from synthleak.audit.folder import REPORT, RESULTS, RunFolder
-from synthleak.audit.kept_results import ADJUDICATION, results_key, table_names
+from synthleak.audit.kept_results import ADJUDICATION, files_of, results_key, table_names
 from synthleak.audit.result import Audit
-from synthleak.audit.run import written
-from synthleak.audit.setup import Setup, set_up
-from synthleak.audit.status import open_finished
-from synthleak.audit.steps.measurements import CURVES, MEASUREMENTS, ROUNDS
-from synthleak.audit.steps.meta_classifier import META
-from synthleak.audit.steps.nearest import NEAREST
+from synthleak.audit.setup import Setup
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.exposed import NEAREST
+from synthleak.audit.steps.measurements import (
+    CELL_MEASUREMENTS,
+    CURVES,
+    META_MEASUREMENTS,
+    PROFILE,
+    ROUNDS,
+    profile_key,
+)
 from synthleak.audit.steps.prior_attacks import prior_attack_needs
-from synthleak.audit.steps.profiles import PROFILE, profile_key
 from synthleak.core.artefact import Need
 from synthleak.core.cell import Cell
 from synthleak.core.errors import Damaged, UserError
-from synthleak.core.places import opened, write_place
+from synthleak.core.locations import opened, write_file
 from synthleak.core.registry import Entry
 from synthleak.core.spec import load_spec
 from synthleak.core.store import StagedStore, name_of
-from synthleak.metrics.records.profile import only_signals
+from synthleak.metrics.profile import only_signals
 from synthleak.report.tables import has_columns, read_parquet
 
 HERE = Path(__file__).parent
@@ -115,11 +119,11 @@ def measured(setup: Setup) -> Iterator[tuple[str, str]]:
     """Yield the name in an archive, and in today's store, of all that was measured of each cell."""
     for cell in setup.cells:
         needs: list[tuple[str, Need]] = [
-            ("measurements", (MEASUREMENTS, (cell,))),
+            ("measurements", (CELL_MEASUREMENTS, (cell,))),
             ("curves", (CURVES, (cell,))),
             ("rounds", (ROUNDS, (cell,))),
             ("profile", (PROFILE, (cell,))),
-            ("meta", (META, (cell,))),
+            ("meta", (META_MEASUREMENTS, (cell,))),
             ("nearest", (NEAREST, (cell,))),
         ]
         needs += [(f"prior {need[1][1].kind}", need) for need in prior_attack_needs(setup, cell)]
@@ -173,11 +177,11 @@ def restore(args: argparse.Namespace) -> None:
         noted = json.loads(kept[about_merged]) | {"findings": results_key(setup)}
         kept[about_merged] = json.dumps(noted).encode()
     for name, data in kept.items():
-        write_place(folder.root / name, data)
+        write_file(folder.root / name, data)
     audit = Audit(setup, folder)
     vars(audit)["outcomes"] = [outcome_of(entry.plugin, audit) for entry in wanted(setup)]
     merged = {name: data for name, data in kept.items() if Path(name).stem == ADJUDICATION}
-    now, seconds = written(audit.results) | merged, about["seconds"]
+    now, seconds = files_of(audit.results) | merged, about["seconds"]
     folder.finish(setup, results_key(setup), now, tables=table_names(), seconds=seconds)
     print(args.run / REPORT)
 

@@ -37,20 +37,23 @@ from typing import Any
 
 from synthleak.analyses.cells import Cell
 from synthleak.audit.folder import STORE, RunFolder
-from synthleak.audit.setup import Setup, set_up
+from synthleak.audit.setup import Setup, generator_of
+from synthleak.audit.stages import set_up
 from synthleak.audit.steps.releases import (
     digest_of,
     header_of,
     make_releases,
     missing_releases,
+    release_key,
     release_name,
+    request_for,
     wanted_sets,
 )
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Lines
 from synthleak.core.errors import UserError
-from synthleak.core.identity import digest
 from synthleak.core.runtime import Runtime, available_cores
+from synthleak.core.seeds import digest
 from synthleak.core.spec import LoadedSpec, load_spec
 from synthleak.core.store import FolderStore, StagedStore, Store, name_of
 from synthleak.releases.release import Header, load_texts
@@ -118,7 +121,7 @@ def make(args: argparse.Namespace) -> None:
     threading.Thread(target=account, args=(setup, cells), daemon=True).start()
     longest = args.expect / 100
     for cell in cells:
-        for unit in missing_releases(replace(setup, only=(cell,))):
+        for unit in missing_releases(replace(setup, cells=(cell,))):
             left = args.minutes * 60 - (time.monotonic() - began)
             if longest * len(unit.sets) > left:
                 print(f"stopped before {title(cell)}: {left:.0f} s are left", flush=True)
@@ -157,9 +160,9 @@ def make(args: argparse.Namespace) -> None:
 def account(setup: Setup, cells: Sequence[Cell]) -> None:
     """Find the noise of every budget, which is remembered, while the device is busy elsewhere."""
     for cell in cells:
-        sigma = getattr(setup.generator_of(cell)[1], "sigma", None)
+        sigma = getattr(generator_of(setup, cell), "sigma", None)
         if sigma and math.isfinite(cell.epsilon):
-            sigma(setup.request(cell, wanted_sets(setup, cell)[0][1]))
+            sigma(request_for(setup, cell, wanted_sets(setup, cell)[0][1]))
 
 
 def fit_models(setup: Setup, cells: Sequence[Cell], args: argparse.Namespace) -> None:
@@ -168,7 +171,7 @@ def fit_models(setup: Setup, cells: Sequence[Cell], args: argparse.Namespace) ->
 
     start, before = time.monotonic(), set(setup.store.list("evidence/"))
     ready = [cell for cell in cells if texts_here(setup, cell)]
-    MODELS.make(replace(setup, only=tuple(ready)), Runtime(workers=1), Lines())
+    MODELS.make(replace(setup, cells=tuple(ready)), Runtime(workers=1), Lines())
     new = sorted(set(setup.store.list("evidence/")) - before)
     if new:
         row = {"spec": args.spec.stem, "cell": title(ready[-1]), "stage": "models"}
@@ -187,11 +190,10 @@ def texts_here(setup: Setup, cell: Cell) -> bool:
 
 def score(setup: Setup, cell: Cell, args: argparse.Namespace) -> None:
     """Compute the evidence of one cell on the cores of this machine, and pack it."""
-    from synthleak.audit.run import make_missing_releases
-    from synthleak.audit.steps.work import EVIDENCE
+    from synthleak.audit.steps.work import EVIDENCE, make_missing_releases
 
     start, before = time.monotonic(), set(setup.store.list("evidence/"))
-    alone = replace(setup, only=(cell,))
+    alone = replace(setup, cells=(cell,))
     if not texts_here(setup, cell):
         print(f"{title(cell)}: some releases were made elsewhere, so they are not scored here")
         return
@@ -357,7 +359,7 @@ def made(setup: Setup, cell: Cell) -> int:
 
 def key(setup: Setup, cell: Cell) -> str:
     """Return the key of a cell's releases together."""
-    return digest([setup.release_key(cell, item) for _, item in wanted_sets(setup, cell)])
+    return digest([release_key(setup, cell, item) for _, item in wanted_sets(setup, cell)])
 
 
 def expected_keys(setup: Setup, prepared: Path | None) -> dict[str, Any]:
