@@ -6,10 +6,12 @@ Here they are led to pages of the site; a link to a file without a page becomes 
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,27 @@ sys.path[:0] = [str(DOCS), str(ROOT / "src")]
 import reference  # noqa: E402 - it lies beside this file
 
 RENAMED = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-OUTSIDE = ("design/*.md", "studies/*/README.md", "studies/paper/findings.md", *RENAMED)
-MADE = {"cli.md": reference.command_line, "spec.md": reference.spec}
+OUTSIDE = ("studies/*/README.md", "studies/paper/findings.md", *RENAMED)
+
+
+def notebook(path: Path) -> str:
+    """Return a notebook as Markdown: its text, its code, and what it printed."""
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", []):
+            shown = output.get("text") or output.get("data", {}).get("text/plain", [])
+            parts.append(f"```text\n{''.join(shown)}\n```" if shown else "")
+    return "\n\n".join(parts)
+
+
+NOTEBOOKS = {f"notebooks/{path.stem}.md": path for path in (DOCS / "notebooks").glob("*.ipynb")}
+MADE = {
+    "cli.md": reference.command_line,
+    "spec.md": reference.spec,
+    **{page: partial(notebook, path) for page, path in NOTEBOOKS.items()},
+}
 LINK = re.compile(
     r"(?<!!)\[(?P<text>(?:[^\]\\]|\\.)*)\]\((?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?\)"
 )
@@ -35,7 +56,9 @@ logger = logging.getLogger("mkdocs.hooks.synthleak")
 def site_pages() -> dict[str, str]:
     """Return the page of the site for every Markdown file of the repository that has one."""
     outside = [path for pattern in OUTSIDE for path in ROOT.glob(pattern)]
-    pages = {str(path.relative_to(ROOT)): str(path.relative_to(DOCS)) for path in DOCS.glob("*.md")}
+    pages = {
+        str(path.relative_to(ROOT)): str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")
+    }
     for path in outside:
         name = str(path.relative_to(ROOT))
         pages[name] = RENAMED.get(name, name)

@@ -6,7 +6,7 @@ import re
 from html import escape
 from pathlib import Path
 
-from synthleak.cli.listing import REGISTRIES, rows_of
+from synthleak.cli.about import REGISTRIES, rows_of
 
 DOCS = Path(__file__).parent
 GLOSSARY = DOCS.parent / "src/synthleak/report/templates/glossary.html"

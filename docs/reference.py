@@ -97,7 +97,7 @@ CHOOSES = {"corpus": "reader", "encoders": "kind", "pool": "rule", "generator": 
 
 def _plugins(section: str) -> Iterator[str]:
     """Yield the settings of every built-in plug-in that a section may name."""
-    from synthleak.cli.listing import _registry
+    from synthleak.cli.about import _registry
 
     if section not in PLUGINS:
         return
