@@ -1,5 +1,6 @@
 # demo   a whole audit on the built-in corpus and generator, report in runs/demo
 # test   the tests
+# quick  the tests that a change most likely breaks, in two minutes
 # lint   ruff and types
 # bench  the benchmarks, each against a named peer or a slope
 # package  the wheel and the source distribution, tried in clean environments
@@ -17,7 +18,7 @@ PIP := $(INSTALL) $(CONSTRAINTS)
 LOCKED := $(if $(EXTRA),@: ,$(INSTALL) --require-hashes)
 EDITABLE := $(PIP) $(if $(EXTRA),,--no-build-isolation) -e
 
-.PHONY: demo test lint bench docs package clean
+.PHONY: demo test quick lint bench docs package clean
 
 demo: $(VENV)/core
 	$(BIN)/synthleak demo --out runs/demo
@@ -25,6 +26,10 @@ demo: $(VENV)/core
 # Two processes share the files; each works with one thread, so that they do not wait for each other.
 test: $(VENV)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Without files that take more than a few seconds: whole audits, language models, browsers, Ray, docs.
+quick: $(VENV)/dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --quick
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -17,11 +17,11 @@ from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
 from synthleak.encoders.builtin.static import Static
-from synthleak.evidence.fast.kernel import log_densities, principal
-from synthleak.evidence.fast.ngram_model import ngram_logprob
 from synthleak.evidence.observation import Observation, Targets
+from synthleak.evidence.prior.canary import ngram_logprob
+from synthleak.evidence.prior.domias import log_densities, principal
+from synthleak.metrics.membership import auc
 from synthleak.metrics.null import p_value
-from synthleak.metrics.roc import auc
 
 PERMUTATIONS = 499
 IDENTICAL = 1e-6

@@ -32,19 +32,22 @@ import numpy as np
 from synthleak.analyses.analysis import analyses
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.result import Audit
-from synthleak.audit.setup import Setup, set_up
-from synthleak.audit.steps.measurements import MEASUREMENTS, measurements_key
-from synthleak.audit.steps.observations import evidence_keys, observations
-from synthleak.audit.steps.profiles import ATTRIBUTES, PROFILE
-from synthleak.audit.steps.releases import claim_of, release_name, wanted_sets
-from synthleak.audit.steps.scores import scores_of
+from synthleak.audit.setup import Setup, generator_of, targets_in
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.measurements import (
+    ATTRIBUTES,
+    CELL_MEASUREMENTS,
+    PROFILE,
+    measurements_key,
+)
+from synthleak.audit.steps.observations import evidence_keys, observations, scores_of
+from synthleak.audit.steps.releases import claim_of, release_name, request_for, wanted_sets
 from synthleak.audit.steps.work import META
 from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Silent
-from synthleak.core.identity import digest
 from synthleak.core.runtime import available_cores
-from synthleak.core.seeds import stream
+from synthleak.core.seeds import digest, stream
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import name_of
 from synthleak.evidence.table import put_evidence
@@ -85,9 +88,9 @@ def prepare(setup: Setup, cell: Cell) -> None:
 
 def put_evidence_of(setup: Setup, cell: Cell) -> None:
     """Store invented releases, and evidence on them: noise, raised for members."""
-    plan, targets = setup.plans[cell.pool], setup.targets(cell.pool)
+    plan, targets = setup.plans[cell.pool], targets_in(setup, cell.pool)
     for _, item in wanted_sets(setup, cell):
-        claim = setup.generator_of(cell)[1].claim(setup.request(cell, item))
+        claim = generator_of(setup, cell).claim(request_for(setup, cell, item))
         text = digest("nothing", cell.pool, cell.generator, repr(cell.epsilon), item.name)
         header = Header(text, plan.release_size, claim, plan.release_size)
         setup.store.put(release_name(setup, cell, item), header.to_bytes())
@@ -116,7 +119,7 @@ def put_measurements(setup: Setup, cell: Cell) -> None:
         crossfit_redraws=1,
         spreads=False,
     )
-    setup.store.put(name_of("figures", measurements_key(setup, cell)), MEASUREMENTS.dump(made))
+    setup.store.put(name_of("figures", measurements_key(setup, cell)), CELL_MEASUREMENTS.dump(made))
 
 
 def at_work(

@@ -25,9 +25,8 @@ from scipy.stats import binom
 from analyses import put_measurements
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.result import Audit
-from synthleak.audit.run import make_missing_releases
-from synthleak.audit.setup import set_up
-from synthleak.audit.steps.work import EVIDENCE
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.work import EVIDENCE, make_missing_releases
 from synthleak.core.engine.progress import Silent
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec

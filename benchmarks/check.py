@@ -51,7 +51,7 @@ from check_level import (
 )
 from synthleak.analyses.copies import find_copies
 from synthleak.core.seeds import stream
-from synthleak.metrics.roc import auc
+from synthleak.metrics.membership import auc
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -31,20 +31,19 @@ from threadpoolctl import threadpool_limits
 from synthleak.analyses.copies import find_copies
 from synthleak.calibration import calibrate
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection
 from synthleak.core.text import tokens
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.static import Static
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import Evidence, chosen_families, look
-from synthleak.metrics.assignment import assignment_of, redraw_assignments
 from synthleak.metrics.blind import UNFAIR, blind_test
-from synthleak.metrics.comparison import comparison_of
+from synthleak.metrics.exposure import member_p_values
+from synthleak.metrics.membership import assignment_of, auc, redraw_assignments
 from synthleak.metrics.null import min_p_test
-from synthleak.metrics.records.exposure import member_p_values
-from synthleak.metrics.roc import auc
-from synthleak.plan.given import GivenSplit, trials_of
-from synthleak.plan.plan import Plan
+from synthleak.metrics.scored_cell import comparison_of
+from synthleak.plan.given import GivenSplit
+from synthleak.plan.plan import Plan, Trials
 from synthleak.pools.pool import Given, Pool
 
 RESULTS = Path(__file__).parent / "results"
@@ -99,7 +98,7 @@ def p_values(
     plan = plan_of(evidence, members[0])
     scores = calibrate(evidence, plan.baselines)
     values = np.concatenate([table.values[:1] for table in scores], axis=2)
-    assignments = [assignment_of(trials_of(member), len(member)) for member in members]
+    assignments = [assignment_of(Trials.of_coins(member[None]), len(member)) for member in members]
     assignments += redraw_assignments(GivenSplit(), plan, GAME, stream(*name, "redraws"), REDRAWS)
     found = comparison_of(GivenSplit(), plan, values).statistics(assignments).values
     observed, null = np.split(found, [len(members)], axis=1)

@@ -28,14 +28,19 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from synthleak.core.cell import LEVEL
 from synthleak.core.runtime import available_cores
 from synthleak.core.seeds import stream
-from synthleak.core.verdict import LEVEL
-from synthleak.metrics.epsilon.bounds import EpsilonBound, lone_epsilon
-from synthleak.metrics.epsilon.claims import Promise, gaussian_curve, point_curve
-from synthleak.metrics.epsilon.one_run import cohort_epsilon
+from synthleak.metrics.epsilon import (
+    EpsilonBound,
+    Promise,
+    cohort_epsilon,
+    gaussian_curve,
+    lone_epsilon,
+    point_curve,
+)
 from synthleak.metrics.null import holm
-from synthleak.releases.noise import gaussian_delta
+from synthleak.releases.claim import gaussian_delta
 
 DELTA, SIGNALS, CELLS_OF_AUDIT, SEEDS = 1e-6, 12, 20, 20
 GAMES: dict[str, tuple[int, int]] = {

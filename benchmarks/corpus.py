@@ -23,11 +23,10 @@ from typing import Any, TypeVar
 from synthleak.core.runtime import available_cores
 from synthleak.core.store import MemoryStore
 from synthleak.corpus.corpus import Corpus, assemble, readers
-from synthleak.corpus.demo import write_demo
+from synthleak.corpus.readers.demo import write_demo
 from synthleak.encoders.encoder import encode_once, encoders
 from synthleak.pools.pool import Pool
-from synthleak.pools.rule import rules
-from synthleak.pools.selection import PoolOrder, select_all
+from synthleak.pools.selection import PoolOrder, rules, select_all
 
 SECONDS, GIB = 120.0, 3.0
 POOLS: list[dict[str, Any]] = [

@@ -33,7 +33,7 @@ from scipy.stats import norm
 from synthleak.calibration import Scores
 from synthleak.core.runtime import available_cores
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.measure import measure
 from synthleak.metrics.scored_cell import ScoredCell

@@ -24,12 +24,12 @@ import torch
 from _shapes import build
 from fleet_profile import seconds, wait
 from synthleak.releases.lm.backbone import Backbone
-from synthleak.releases.lm.fleet import answer_cache
-from synthleak.releases.lm.fleet.answer_cache import AnswerCache
-from synthleak.releases.lm.fleet.decoding import GROUP, Decoding, largest_logits, sample_tokens
+from synthleak.releases.lm.fleet import kv_cache
 from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama
+from synthleak.releases.lm.fleet.kv_cache import AnswerCache
+from synthleak.releases.lm.fleet.sampling import GROUP, Decoding, largest_logits, sample_tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
-from synthleak.releases.lm.prompting.token_sampling import TokenSampler
+from synthleak.releases.lm.token_sampling import TokenSampler
 
 EACH, LONGEST = 6, 40
 PROMPT = (90, 130)
@@ -69,7 +69,7 @@ def parts_of_steps(llama: FrozenLlama, sampler: TokenSampler, prompts: Any, of: 
         for start in range(0, len(of), limits.logits):
             part = slice(start, start + limits.logits)
             logits = timed("head product", partial(torch.matmul, hidden[part], head.T))
-            draw = partial(sample_tokens, logits, uniforms[part], how, step, llama.largest_logits)
+            draw = partial(sample_tokens, logits, uniforms[part], how, step)
             last[part] = timed("sampling", draw)
             del logits, draw
         hidden = timed("backbone", partial(llama.step, last, cache))
@@ -81,7 +81,7 @@ def parts_of_steps(llama: FrozenLlama, sampler: TokenSampler, prompts: Any, of: 
     for part, took in sorted(times.items(), key=lambda item: -item[1]):
         report(f"{part}, a step", took / steps, whole / steps)
     parts_of_layers(llama, cache, count)
-    parts_of_sampling(llama, torch.matmul(hidden[: limits.logits], head.T), how)
+    parts_of_sampling(torch.matmul(hidden[: limits.logits], head.T), how)
     half = torch.arange(0, count, 2, device=head.device)
     print(f"\nhalf of the rows dropped: {seconds(lambda: cache.keep(half), 1, 0) * 1e3:.1f} ms")
 
@@ -113,31 +113,28 @@ def parts_of_layers(llama: FrozenLlama, cache: AnswerCache, rows: int) -> None:
     read = cache._lengths[cache._of_group.long()].sum().item() + rows * cache.step
     size = 2 * read * heads.keys * heads.size * x.element_size()
     print(f"attention reads {size / 2**30:.2f} GiB; by options of the kernel:")
-    usual = dict(answer_cache.OPTIONS)
+    usual = dict(kv_cache.ANSWER_OPTIONS)
     for positions, warps, stages in (
         (32, 2, 1), (32, 2, 2), (32, 2, 3), (32, 4, 2), (64, 4, 2), (64, 4, 3)
     ):  # fmt: skip
         options = {"BT": positions, "num_warps": warps, "num_stages": stages}
-        answer_cache.OPTIONS.update(options)
+        kv_cache.ANSWER_OPTIONS.update(options)
         try:
             own = seconds(lambda: cache.attend(0, qkv), 3, 1)
         except Exception as error:  # too many registers, or too much shared memory
             print(f"  {options}: {type(error).__name__}")
             continue
         print(f"  {own * 1e3:9.2f} ms {size / own / 1e12:6.2f} TB/s  {options}")
-    answer_cache.OPTIONS.update(usual)
+    kv_cache.ANSWER_OPTIONS.update(usual)
 
 
-def parts_of_sampling(llama: FrozenLlama, logits: torch.Tensor, how: Decoding) -> None:
+def parts_of_sampling(logits: torch.Tensor, how: Decoding) -> None:
     """Print the seconds of drawing one token of every row, by part."""
     uniforms = torch.rand(len(logits), device=logits.device)
     whole = seconds(lambda: sample_tokens(logits, uniforms, how, 5), 3, 1)
     groups = logits.shape[1] // GROUP
     k = min(how.top_k, logits.shape[1])
     print(f"\ndrawing a token of {len(logits):,} rows: {whole * 1e3:.2f} ms")
-    if llama.finder:
-        own = seconds(lambda: sample_tokens(logits, uniforms, how, 5, llama.largest_logits), 3, 1)
-        report("with the kernel", own, whole)
     report("largest logits", seconds(lambda: largest_logits(logits, k), 3, 1), whole)
     if groups < 2 * k:
         return
@@ -162,7 +159,7 @@ def whole_batches(shared: SharedBackbone, prompts: Any, of: Any, most: int | Non
     uniforms = rng.random((len(of), LONGEST), dtype=np.float32)
     before: list[Any] = []
     print()
-    for decoding, share in (("auto", 1), ("auto", 1), ("torch", 4), ("copied", 4)):
+    for decoding, share in (("auto", 1), ("auto", 1), ("torch", 4)):
         few = len(of) // share // EACH * EACH
         sampler = TokenSampler(shared, rows=most, decoding=decoding)
         own = prompts[: few // EACH], of[:few], uniforms[:few], how
@@ -171,7 +168,7 @@ def whole_batches(shared: SharedBackbone, prompts: Any, of: Any, most: int | Non
         texts = sampler.sample(*own)
         took = time.perf_counter() - start
         drawn = sum(map(len, texts))
-        if decoding == "copied":
+        if decoding == "torch":
             pairs = list(zip(texts, before, strict=True))
             one, four = (np.mean([a[:n] == b[:n] for a, b in pairs]) for n in (1, 4))
             print(f"the first token of {one:.1%} of answers, and four of {four:.1%}, are auto's")
@@ -200,10 +197,7 @@ def profile(shape: str, device: str, dtype: torch.dtype, most: int | None) -> No
     ]
     of = np.arange(count).repeat(EACH)
     print(f"{shape}: {count:,} prompts of {PROMPT} tokens, {EACH} answers to each; plan {limits}")
-    print(
-        f"kernels: attention {bool(llama.kernels)}, sampling {bool(llama.finder)}"
-        f" [{time.perf_counter() - began:.0f} s]"
-    )
+    print(f"kernels: {bool(llama.kernels)} [{time.perf_counter() - began:.0f} s]")
     for part in (
         lambda: parts_of_steps(llama, sampler, prompts, of),
         lambda: whole_batches(shared, prompts, of, most),

@@ -43,16 +43,16 @@ from threadpoolctl import threadpool_limits
 from synthleak.core.runtime import available_cores
 from synthleak.core.seeds import stream
 from synthleak.core.text import char_grams, entities, fold, tokens
-from synthleak.corpus.demo import write_demo
+from synthleak.corpus.readers.demo import write_demo
 from synthleak.encoders.encoder import Vectors, encoders
 from synthleak.evidence.family import families
 from synthleak.evidence.fast.grams import text_grams
 from synthleak.evidence.fast.retrieval import retrieve
-from synthleak.evidence.fast.subsequence import common_words
 from synthleak.evidence.fast.words import words
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.prior.canary import Canary
 from synthleak.evidence.prior.domias import Domias
+from synthleak.evidence.proxies.sequence_overlap import common_words
 from synthleak.evidence.table import look
 
 WORKERS = 2

@@ -49,8 +49,8 @@ from synthleak.core.spec import load_spec
 from synthleak.releases.lm.backbone import Backbone, load_backbone
 from synthleak.releases.lm.fleet import shared_backbone as backbones
 from synthleak.releases.lm.fleet.batches import Example
-from synthleak.releases.lm.fleet.decoding import Decoding
 from synthleak.releases.lm.fleet.memory import plan_fleet
+from synthleak.releases.lm.fleet.sampling import Decoding
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
 from synthleak.releases.lm.fleet.training import TrainingConfig
 

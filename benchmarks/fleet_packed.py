@@ -35,14 +35,12 @@ from fleet_profile import (
     work_of,
 )
 from synthleak.releases.lm.backbone import Backbone
-from synthleak.releases.lm.fleet import kernel_launches as packing
-from synthleak.releases.lm.fleet import packs
+from synthleak.releases.lm.fleet import batches
+from synthleak.releases.lm.fleet import packed_model as packing
 from synthleak.releases.lm.fleet.adapters import Adapters
-from synthleak.releases.lm.fleet.decoding import Decoding
+from synthleak.releases.lm.fleet.packed_fleet import PackedSampler, PackedTrainer
 from synthleak.releases.lm.fleet.packed_model import PackedModel
-from synthleak.releases.lm.fleet.packed_sampling import PackedSampler
-from synthleak.releases.lm.fleet.packed_training import PackedTrainer
-from synthleak.releases.lm.fleet.sampling import Sampler
+from synthleak.releases.lm.fleet.sampling import Decoding, Sampler
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
 from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig
 
@@ -292,7 +290,7 @@ def sweep(shared: SharedBackbone) -> None:
     sets, chosen = poisson(shared.backbone.head.shape[0], INSTANCES)
     names = sorted({n for module in packing_kernels() for n in vars(module) if n[0] != "_"})
     found: dict[str, dict[str, float]] = {}
-    before, usual = {k: dict(v) for k, v in packing.OPTIONS.items()}, packs.ROWS
+    before, usual = {k: dict(v) for k, v in packing.OPTIONS.items()}, batches.ROWS
     for title, rows, options in (
         ("as it is", 64, None),
         ("2 warps", 64, {"num_warps": 2, "num_stages": 3}),
@@ -303,7 +301,7 @@ def sweep(shared: SharedBackbone) -> None:
     ):
         packing.OPTIONS.clear()
         packing.OPTIONS.update(before if options is None else dict.fromkeys(names, options))
-        packing.ROWS = packs.ROWS = rows
+        packing.ROWS = batches.ROWS = rows
         try:
             trainer = packed_trainer(shared, adapters, CONFIG, 65_536)
             prepared = trainer.prepare(sets)
@@ -314,7 +312,7 @@ def sweep(shared: SharedBackbone) -> None:
         except Exception:
             traceback.print_exc(limit=3)
         stamp(title)
-    packing.ROWS = packs.ROWS = usual
+    packing.ROWS = batches.ROWS = usual
     packing.OPTIONS.clear()
     packing.OPTIONS.update(before)
     print("\nmilliseconds by kernel: " + " | ".join(found))

@@ -25,10 +25,8 @@ import torch
 from _shapes import build
 from synthleak.releases.lm.backbone import Backbone
 from synthleak.releases.lm.fleet.batches import Example, PaddedExamples
-from synthleak.releases.lm.fleet.decoding import Decoding
-from synthleak.releases.lm.fleet.example_gradients import ExampleGradients
 from synthleak.releases.lm.fleet.memory import plan_fleet
-from synthleak.releases.lm.fleet.sampling import Sampler
+from synthleak.releases.lm.fleet.sampling import Decoding, Sampler
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
 from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig
 
@@ -112,16 +110,6 @@ def work_of(shared: SharedBackbone, tokens: int) -> float:
     linear = sum(layer.weight.numel() for layer in shared.layers)
     low = sum(RANK * (layer.inputs + layer.outputs) for layer in shared.layers)
     return 2.0 * tokens * (2 * linear + 2 * shared.backbone.head.numel() + 3 * low)
-
-
-class _Never:
-    """A set of shapes that were never seen: no pass is recorded."""
-
-    def __contains__(self, shape: object) -> bool:
-        return False
-
-    def add(self, shape: object) -> None:
-        pass
 
 
 COPIES = ("aten::index_select", "aten::copy_", "aten::cat", "aten::index", "aten::gather")
@@ -224,9 +212,7 @@ def training(shared: SharedBackbone, instances: int, peak: float) -> None:
         tokens = sum(len(s[p].tokens) for s, own in zip(sets, chosen, strict=True) for p in own)
         share = work_of(shared, tokens) / wall / peak
         print(f"\n{title}: {tokens} tokens, step {wall * 1e3:.1f} ms, {share:.1%} of peak")
-        gradients_of = ExampleGradients(shared.decode, shared.backbone.head, adapters)
-        gradients_of._seen = _Never()  # type: ignore[assignment]
-        trainer._gradients = gradients_of
+        trainer._gradients.passes.recorded = False
         step()
         table(title, step, shared, adapters.size, wall)
         print(f"  peak memory {peak_memory():.1f} GiB; plan {fleet}")

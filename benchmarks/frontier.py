@@ -37,14 +37,12 @@ import slice as slices
 from synthleak.analyses.prior import attack_scores
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import scored_cell
-from synthleak.audit.steps.observations import missing_evidence, missing_models
+from synthleak.audit.steps.observations import missing_evidence, missing_models, scores_of
 from synthleak.audit.steps.prior_attacks import attacks_on, each_missing_attack, seen_by
 from synthleak.audit.steps.releases import held_claim
-from synthleak.audit.steps.scores import scores_of
 from synthleak.calibration import Scores
-from synthleak.core.cell import Cell
-from synthleak.core.toml import dump_toml
-from synthleak.core.verdict import LEVEL
+from synthleak.core.cell import LEVEL, Cell
+from synthleak.core.spec import dump_toml
 from synthleak.metrics.measure import measure
 from synthleak.metrics.null import holm
 from synthleak.metrics.scored_cell import ScoredCell
@@ -204,7 +202,7 @@ def complete(setup: Setup, cell: Cell) -> bool:
     """Say whether releases and evidence of a cell are all there."""
     from dataclasses import replace
 
-    alone = replace(setup, only=(cell,))
+    alone = replace(setup, cells=(cell,))
     if slices.made(setup, cell) < len(slices.wanted_sets(setup, cell)):
         return False
     return not (missing_evidence(alone) or missing_models(alone) or any(each_missing_attack(alone)))

@@ -20,12 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.core.engine.local import do_alone
+from synthleak.core.runtime import single_threaded
 from synthleak.evidence.table import chosen_families
-from synthleak.selftest.judging import check
-from synthleak.selftest.language_model import LanguageModelGame
-from synthleak.selftest.playing import audit, play
-from synthleak.selftest.rows import FIRST_SEED, ROWS
+from synthleak.selftest.games import LanguageModelGame
+from synthleak.selftest.rows import FIRST_SEED, ROWS, check
+from synthleak.selftest.running import audit, play
 
 RESULTS = Path(__file__).parent / "results"
 P = 0.5
@@ -52,7 +51,8 @@ def played(
     made, seconds = [], []
     for seed in range(FIRST_SEED, FIRST_SEED + audits):
         began = time.process_time()
-        do_alone(lambda _, seed: made.append(one(seed)) or 1, None, seed)
+        with single_threaded():
+            made.append(one(seed))
         seconds.append(time.process_time() - began)
         if len(made) % 20 == 0:
             print(f"{title}: {len(made)} of {audits}", flush=True)

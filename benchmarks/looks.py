@@ -28,12 +28,12 @@ from scipy.stats import binom, norm
 
 from synthleak.audit.result import open_run
 from synthleak.audit.steps.measurements import redraws_of, scored_cell
+from synthleak.core.cell import LEVEL
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
-from synthleak.core.verdict import LEVEL
-from synthleak.metrics.assignment import assignment_of, redraw_assignments
-from synthleak.metrics.comparison import comparison_of
+from synthleak.core.spec import GameSection
+from synthleak.metrics.membership import assignment_of, redraw_assignments
 from synthleak.metrics.null import holm, min_p_test
+from synthleak.metrics.scored_cell import comparison_of
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
 
@@ -54,6 +54,7 @@ class Case:
     design: str
     looks: tuple[int, ...]
     aucs: tuple[float, ...]
+    signals: int = SIGNALS
 
 
 CASES = (
@@ -63,6 +64,10 @@ CASES = (
     Case("cohort, AUC 0.70", "cohort", COHORT, (0.7,)),
     Case("cohort, AUC 0.60", "cohort", COHORT, (0.6,)),
     Case("cohort, AUC 0.55", "cohort", COHORT, (0.55,)),
+    # The study's cells of `dpsgd` (studies/paper/results/runs): cross-fitted AUC, 32 signals.
+    Case("dpsgd, ε = ∞, DMSAFN's outliers", "cohort", COHORT, (0.627,), 32),
+    Case("dpsgd, ε = ∞, GoEmotions' random records", "cohort", COHORT, (0.714,), 32),
+    Case("dpsgd, ε = 16, DMSAFN's random records", "cohort", COHORT, (0.551,), 32),
 )
 
 
@@ -77,12 +82,12 @@ def plan_of(case: Case) -> tuple[Plan, GameSection]:
     return designs.get(case.design).plugin.draw(pool, game, 1), game
 
 
-def scores_of(member: np.ndarray, auc: float, rng: np.random.Generator) -> np.ndarray:
+def scores_of(member: np.ndarray, auc: float, signals: int, rng: np.random.Generator) -> np.ndarray:
     """Return scores `[release, target, signal]` whose first signal gives members this AUC."""
-    shape = (*member.shape, SIGNALS)
+    shape = (*member.shape, signals)
     noise = math.sqrt(RELATED) * rng.normal(size=(*member.shape, 1))
     noise = noise + math.sqrt(1 - RELATED) * rng.normal(size=shape)
-    noise = noise + LEVELS * rng.normal(size=(shape[0], 1, SIGNALS))
+    noise = noise + LEVELS * rng.normal(size=(shape[0], 1, signals))
     noise[:, :, 0] += math.sqrt(2 * (1 + LEVELS**2)) * norm.ppf(auc) * member
     return noise
 
@@ -95,7 +100,7 @@ def p_at_looks(case: Case, plan: Plan, game: GameSection, seed: int) -> np.ndarr
     plan = replace(plan, trials=trials)
     member = np.zeros((case.looks[-1], targets), dtype=bool)
     member[trials.set[trials.member], trials.target[trials.member]] = True
-    scores = [scores_of(member, auc, rng) for auc in case.aucs]
+    scores = [scores_of(member, auc, case.signals, rng) for auc in case.aucs]
     rows = []
     for look in case.looks:
         part = plan.first(look)
@@ -188,7 +193,7 @@ def of_run(folder: Path, looks: Sequence[int]) -> dict[str, Any]:
     p = np.ones((len(looks), len(cells)))
     for row, look in enumerate(looks):
         for column, cell in enumerate(cells):
-            scored = scored_cell(setup.at({cell: look}), cell)
+            scored = scored_cell(replace(setup, reached={cell: look}), cell)
             drawn = scored.redraws("redraws", redraws_of(setup, cell.pool) * len(looks))
             statistics = scored.comparison.statistics([scored.observed, *drawn])
             test = min_p_test(statistics.values)

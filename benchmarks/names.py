@@ -33,13 +33,14 @@ import numpy as np
 import synthleak
 from check_level import RESULTS, commit
 from synthleak.audit.gate import failing, parse_gate
+from synthleak.audit.setup import records_at
 from synthleak.audit.steps.measurements import scored_cell
+from synthleak.core.cell import NAMED
 from synthleak.core.seeds import stream
-from synthleak.core.verdict import NAMED
-from synthleak.metrics.crossfit.folds import split_folds
+from synthleak.metrics.exposure import _best_tail, member_p_values
 from synthleak.metrics.measure import EXPOSURE
+from synthleak.metrics.member_comparison import split_folds
 from synthleak.metrics.null import false_discovery_rates
-from synthleak.metrics.records.exposure import _best_tail, member_p_values
 
 RECORDS, SIGNALS, ALIKE, LEAK = 2000, 3, 0.5, 6.0
 SIDE, GARBLED, COPIED, OTHERS = 500, 40, 3, 300
@@ -214,7 +215,7 @@ def dialogues(path: Path, seeds: int) -> list[dict[str, Any]]:
         alone = np.arange(len(scored.plan.targets))
         member = scored.plan.trials.member
         old = by_records(scored.values[0], member, scored.stream(EXPOSURE), alone)
-        ids = [one.id for one in audit.setup.records(audit.setup.pools[cell.pool].targets)]
+        ids = [one.id for one in records_at(audit.setup, audit.setup.pools[cell.pool].targets)]
         named = [row.record for row in audit.named]
         found.append(
             {

@@ -21,11 +21,10 @@ from sklearn.metrics import roc_auc_score
 
 from synthleak.core.runtime import available_cores
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
-from synthleak.metrics.assignment import Assignment, redraw_assignments
-from synthleak.metrics.ranks import ranks_of
-from synthleak.metrics.statistics.pool import pool_statistics
-from synthleak.metrics.statistics.within_records import record_statistics
+from synthleak.core.spec import GameSection
+from synthleak.metrics.membership import Assignment, ranks_of, redraw_assignments
+from synthleak.metrics.verdict_statistics import pool_statistics
+from synthleak.metrics.within_records import record_statistics
 from synthleak.plan.plan import designs
 from synthleak.pools.pool import Pool
 

@@ -4,7 +4,7 @@
 
 Kernels may add up in an order that depends on the shape of a batch, so a record that changes the
 shape may change the bits of the others' gradients. The claim of `dpsgd` bounds how much a record
-changes the sum, so its effect on the *others* counts (design/claim-dpsgd.md).
+changes the sum, so its effect on the *others* counts (docs/design/claim-dpsgd.md).
 
 Poisson batches of a fleet are computed with SmolLM2 on invented messages, then with one record more
 in the first instance: longer than all others, shorter, or typical. The clipped gradients of all
@@ -33,23 +33,31 @@ import numpy as np
 import torch
 
 from synthleak.corpus.corpus import Record
-from synthleak.corpus.demo import write_demo
+from synthleak.corpus.readers.demo import write_demo
 from synthleak.releases.generators.dpsgd import example_of
 from synthleak.releases.lm.fleet.batches import (
+    EIGHTHS,
     Block,
     Cut,
     Example,
     Microbatch,
+    Pack,
+    Packer,
     PaddedExamples,
     Shapes,
     rounded,
+    whole,
 )
-from synthleak.releases.lm.fleet.example_gradients import ExampleGradients
 from synthleak.releases.lm.fleet.memory import plan_fleet
-from synthleak.releases.lm.fleet.packed_training import PackedTrainer
-from synthleak.releases.lm.fleet.packs import EIGHTHS, Pack, Packer, whole
+from synthleak.releases.lm.fleet.packed_fleet import PackedTrainer
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of, shared_backbone
-from synthleak.releases.lm.fleet.training import MARGIN, Trainer, TrainingConfig, weighted_sum
+from synthleak.releases.lm.fleet.training import (
+    MARGIN,
+    ExampleGradients,
+    Trainer,
+    TrainingConfig,
+    weighted_sum,
+)
 
 LONGEST = 64
 RECORDS, BATCH = 500, 16
@@ -353,7 +361,7 @@ class PackedFleet:
         self.prepared._labelled = usual[1] * EIGHTHS // usual[0] * self.prepared.size // EIGHTHS
         self.sums(chosen)
         self.note(before, found, "none, larger")
-        self.trainer._recordings.clear()  # the larger pack took new buffers
+        self.trainer._passes.forget()  # the larger pack took new buffers
         self.prepared.size, self.prepared._labelled = usual
         for number, kind in enumerate(KINDS):
             self.sums([np.append(chosen[0], RECORDS + number), *chosen[1:]])

@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.audit.setup import set_up
-from synthleak.audit.steps.observations import look_at, missing_evidence
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.observations import look_at, missing_evidence, scores_of
 from synthleak.audit.steps.releases import held_claim, make_releases, missing_releases
-from synthleak.audit.steps.scores import scores_of
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.metrics.measure import measure

@@ -25,19 +25,19 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom, norm
 
-from synthleak.audit.setup import Setup, set_up
+from synthleak.audit.setup import Setup
+from synthleak.audit.stages import set_up
+from synthleak.core.cell import LEVEL
 from synthleak.core.engine.progress import Silent
 from synthleak.core.runtime import available_cores
 from synthleak.core.seeds import stream
-from synthleak.core.spec import LoadedSpec, parse_spec
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection, LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
-from synthleak.core.verdict import LEVEL
-from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
-from synthleak.metrics.comparison import comparison_of
+from synthleak.metrics.membership import Assignment, assignment_of, redraw_assignments
 from synthleak.metrics.null import min_p_test, p_value
 from synthleak.metrics.power import PlantedLeaks, estimate_power
-from synthleak.metrics.statistics.table import Statistics
+from synthleak.metrics.scored_cell import comparison_of
+from synthleak.metrics.verdict_statistics import Statistics
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Given, Pool
 from synthleak.preflight.power import scores_without_leak

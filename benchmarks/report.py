@@ -35,9 +35,8 @@ from synthleak.core.runtime import available_cores
 from synthleak.core.seeds import stream
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.metrics.curves import SortedV
-from synthleak.report.figures.vulnerability import vulnerability_figure
-from synthleak.report.html import page
-from synthleak.report.page.material import Material, material_of
+from synthleak.report.html import render
+from synthleak.report.results import Results
 
 GENERATORS, POOLS = ("dpsgd", "augpe", "epsvec"), ("outlier", "rare", "random-1", "random-2")
 BUDGETS = (math.inf, 4.0, 2.0, 1.0, 0.5)
@@ -61,15 +60,6 @@ def noisy(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: item if key == "config" else noisy(item) for key, item in value.items()}
     return value
-
-
-def short(value: Any) -> Any:
-    """Round as figures do: a few digits of noise are all that a figure holds."""
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    if isinstance(value, list):
-        return [short(item) for item in value]
-    return {k: short(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def named(row: Any, cell: Cell) -> Any:
@@ -98,8 +88,8 @@ def sorted_v(ids: list[str]) -> SortedV:
     return SortedV(0, tuple(range(len(ids))), *map(tuple, made))
 
 
-def multiplied(small: Material, everywhere: bool) -> Material:
-    """Return the material of a large audit."""
+def multiplied(small: Results, everywhere: bool) -> Results:
+    """Return the results of a large audit."""
     ids = [f"record-{number:05d}" for number in range(RECORDS)]
     share = RECORDS // len(POOLS)
     of_pool = {
@@ -119,37 +109,27 @@ def multiplied(small: Material, everywhere: bool) -> Material:
         if name in per_cell
     }
     tables["records"] = (RecordRow, [r for c in cells for r in records_of(c, of_pool[c.pool])])
-    told = small.summary["cells"][0]
-    summary = {
-        **small.summary,
-        "corpus": {**small.summary["corpus"], "name": "large"},
-        "pools": {pool: {**small.summary["pools"]["outlier"]} for pool in POOLS},
-        "cells": [
-            noisy(told) | {"pool": c.pool, "generator": c.generator, "epsilon": _word(c.epsilon)}
-            for c in cells
-        ],
-    }
-    figures = []
-    for cell in cells:
-        for figure in small.figures:
-            if figure.cell is not None and figure.name != "vulnerability":
-                figures.append(replace(figure, cell=cell, spec=short(noisy(figure.spec))))
-        drawn = vulnerability_figure(cell, sorted_v(of_pool[cell.pool]), of_pool[cell.pool])
-        assert drawn is not None
-        figures.append(drawn)
-    figures += [figure for figure in small.figures if figure.cell is None]
+    rows = {name: tuple(rows) for name, (_, rows) in tables.items() if name != "vulnerability"}
+    (curves,) = small.curves.values()
+    pool = small.study.pools[0]
+    pools = [replace(pool, name=name, records=tuple(of_pool[name])) for name in POOLS]
     return replace(
         small,
-        summary=summary,
+        corpus={**small.corpus, "name": "large"},
+        pools=dict.fromkeys(POOLS, small.pools["outlier"]),
+        cells=tuple(replace(small.cells[0], cell=cell, cells=len(cells)) for cell in cells),
         tables=tables,
-        figures=figures,
-        verdicts=list(small.verdicts) * len(cells),
+        study=replace(small.study, **rows, cell_data=(), pools=tuple(pools)),
+        curves={
+            cell: replace(
+                curves,
+                roc=tuple(replace(c, tpr=tuple(noisy([*c.tpr]))) for c in curves.roc),
+                vulnerability=sorted_v(of_pool[cell.pool]),
+            )
+            for cell in cells
+        },
         facts=replace(small.facts, rules={pool: pool.partition("-")[0] for pool in POOLS}),
     )
-
-
-def _word(epsilon: float) -> float | str:
-    return "inf" if math.isinf(epsilon) else epsilon
 
 
 WATCH = """
@@ -196,21 +176,21 @@ def visited(browser: Any, path: Path) -> dict[str, float]:
 
 
 def measured(
-    browser: Any, small: Material, root: Path, runs: int, everywhere: bool
+    browser: Any, small: Results, root: Path, runs: int, everywhere: bool
 ) -> dict[str, Any]:
     """Write a large page, use it some times in a browser, and return medians."""
-    material = multiplied(small, everywhere)
+    results = multiplied(small, everywhere)
     started = time.perf_counter()
-    content = page(material)
+    content = render(results)
     made = time.perf_counter() - started
     path = root / "report.html"
     path.write_bytes(content)
     visits = [visited(browser, path) for _ in range(runs)]
     seconds = {key: round(median(v[key] for v in visits), 3) for key in visits[0]}
-    size = len(content) / 1e6
+    size, figures = len(content) / 1e6, content.count(b'id="figure-')
     return {
-        "what": f"{len(material.cells)} cells, {RECORDS} records, "
-        f"{len(material.rows('records'))} rows of records, {len(material.figures)} figures",
+        "what": f"{len(results.cells)} cells, {RECORDS} records, "
+        f"{len(results.tables['records'][1])} rows of records, {figures} figures",
         "file_megabytes": round(size, 2),
         "seconds": seconds,
         "seconds_to_write": round(made, 2),
@@ -232,7 +212,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         root = Path(folder)
         audit = run(LoadedSpec(parse_spec(SPEC)), root / "run", runtime=Runtime(workers=1))
-        small = material_of(audit.results)
+        small = audit.results
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         sizes = [measured(browser, small, root, arguments.runs, wide) for wide in (False, True)]
         result = {

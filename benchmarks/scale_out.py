@@ -39,14 +39,13 @@ from support.bucket import BUCKET, bucket  # noqa: E402
 from support.ray_cluster import add_node, ray_cluster  # noqa: E402
 from support.scale_units import nap, nothing  # noqa: E402
 from synthleak import Runtime, parse_spec, run  # noqa: E402
-from synthleak.audit.run import make_missing_releases  # noqa: E402
-from synthleak.audit.setup import set_up  # noqa: E402
-from synthleak.audit.steps.work import OBSERVATIONS  # noqa: E402
+from synthleak.audit.stages import set_up  # noqa: E402
+from synthleak.audit.steps.work import OBSERVATIONS, make_missing_releases  # noqa: E402
 from synthleak.core.engine import local, on_ray  # noqa: E402
+from synthleak.core.engine.on_ray import session  # noqa: E402
 from synthleak.core.engine.progress import Lines, Silent, Stage  # noqa: E402
-from synthleak.core.engine.ray_cluster import session  # noqa: E402
-from synthleak.core.places import Url  # noqa: E402
-from synthleak.core.runtime import Resources  # noqa: E402
+from synthleak.core.locations import Url  # noqa: E402
+from synthleak.core.runtime import Resources, single_threaded  # noqa: E402
 from synthleak.core.spec import LoadedSpec, Spec  # noqa: E402
 from synthleak.core.store import FolderStore  # noqa: E402
 from synthleak.core.url_store import UrlStore  # noqa: E402
@@ -304,7 +303,8 @@ def costs() -> dict[str, Any]:
             units = list(stage.missing(setup))
             before, began = usage(folder), time.process_time()
             for unit in units:
-                local.do_alone(stage.task, setup, unit)
+                with single_threaded():
+                    stage.task(setup, unit)
             steps = sum(work._steps(unit) for unit in units)
             files, size = (b - a for a, b in zip(before, usage(folder), strict=True))
             found[stage.title] = {

@@ -5,7 +5,7 @@
 Costs come from results/ray-2026-11-16.json (units and requests on a core of the machine that it was
 measured on) and studies/paper/results/timings.csv (fleets on an H200). Every unit is an event: it
 waits for the process that leads the run to hand it out, then for a free core or GPU, makes its
-requests, and may be lost with its machine and be done again. design/scale.md draws the conclusions.
+requests, and may be lost with its machine and be done again. Conclusions: docs/scale-out.md.
 """
 
 from __future__ import annotations

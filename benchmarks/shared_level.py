@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from synthleak.core.cell import LEVEL
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
-from synthleak.core.verdict import LEVEL
-from synthleak.metrics.assignment import assignment_of, redraw_assignments
-from synthleak.metrics.comparison import comparison_of
+from synthleak.core.spec import GameSection
+from synthleak.metrics.membership import assignment_of, redraw_assignments
 from synthleak.metrics.null import min_p_test
+from synthleak.metrics.scored_cell import comparison_of
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
 

@@ -31,6 +31,8 @@ it, in code that runs as well as for type checkers:
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import pydoc
 import re
 import subprocess
@@ -86,6 +88,21 @@ def test_a_package_imports_only_earlier_ones(path: Path) -> None:
     assert not wrong, f"{package} imports {sorted(wrong)}"
 
 
+LABEL_READERS = {
+    "metrics/membership.py",  # where labels meet scores
+    "audit/steps/preconditions.py",  # texts alone: the test of the split, and copies
+    "audit/steps/exposed.py",  # which release held a record that is named already
+    "preflight/preview.py",  # counts, before there is a score
+    "testing/records.py",  # the contract of a design
+}
+
+
+def test_labels_meet_scores_in_one_file() -> None:
+    read = re.compile(r"\b(trials|coins)\.member\b")
+    readers = {str(path.relative_to(ROOT)) for path in MODULES if read.search(path.read_text())}
+    assert {name for name in readers if not name.startswith("plan/")} <= LABEL_READERS
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_module_says_what_it_is_for(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
@@ -109,7 +126,7 @@ def test_importing_synthleak_loads_nothing_heavy() -> None:
 
 def test_listing_plugins_loads_no_torch() -> None:
     code = (
-        "import sys; from synthleak.cli.listing import REGISTRIES, rows_of;"
+        "import sys; from synthleak.cli.about import REGISTRIES, rows_of;"
         "assert all(rows_of(registry) for registry in REGISTRIES);"
         "print('torch' in sys.modules, 'transformers' in sys.modules)"
     )
@@ -124,6 +141,23 @@ def test_public_names_are_sorted_and_exist() -> None:
         assert not (ROOT / name).is_dir(), f"the package {name} would hide the function"
     with pytest.raises(AttributeError):
         synthleak.nonsense  # noqa: B018 - the access is the test
+
+
+PUBLIC = ("analyses", "corpus", "encoders", "evidence", "plan", "pools", "releases", "testing")
+"""The packages that authors of plug-ins import from."""
+
+
+@pytest.mark.parametrize("name", ["synthleak", *(f"synthleak.{package}" for package in PUBLIC)])
+def test_public_functions_document_their_parameters(name: str) -> None:
+    module = importlib.import_module(name)
+    for public in module.__all__:
+        function = getattr(module, public)
+        if inspect.isfunction(function) and inspect.signature(function).parameters:
+            described = (inspect.getdoc(function) or "").partition("Args:")[2]
+            for parameter in inspect.signature(function).parameters:
+                assert re.search(rf"^ *\**{parameter}\b.*:", described, re.MULTILINE), (
+                    f"{name}.{public}: {parameter}"
+                )
 
 
 def test_help_leads_with_the_three_calls() -> None:

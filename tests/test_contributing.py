@@ -18,11 +18,9 @@ from support.examples import plain_text
 from support.specs import tiny_spec
 from synthleak import run
 from synthleak.analyses import analyses
-from synthleak.core.plugins import read_files, use_files
-from synthleak.core.registry import Registry
+from synthleak.core.registry import Registry, read_files, use_files
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import load_spec
-from synthleak.core.toml import dump_toml
+from synthleak.core.spec import dump_toml, load_spec
 from synthleak.corpus import readers
 from synthleak.encoders import encoders
 from synthleak.evidence import families
@@ -127,7 +125,7 @@ def test_an_audit_runs_with_all_recipes(pasted: Path) -> None:
 
 def test_recipes_pass_the_project_tests_in_the_package(tmp_path: Path) -> None:
     """Paste every file into the folder that its recipe names, in a copy of the project."""
-    for name in ("src", "tests", "docs", "design"):
+    for name in ("src", "tests", "docs"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for recipe in RECIPES.values():

@@ -43,7 +43,7 @@ def sources() -> list[Path]:
     """Return the files that may cite the method, without this one."""
     found = [
         path
-        for folder in ("src", "tests", "benchmarks", "docs", "design", "studies")
+        for folder in ("src", "tests", "benchmarks", "docs", "studies")
         for path in (ROOT / folder).rglob("*")
         if path.suffix in (".py", ".md", ".toml", ".html")
     ]

@@ -15,6 +15,9 @@ import pytest
 
 import synthleak
 from support.specs import tiny_spec
+from synthleak.audit.setup import encoding, targets_in
+from synthleak.audit.steps.observations import evidence_of
+from synthleak.audit.steps.releases import request_for
 from synthleak.core.engine.progress import Progress, Stage
 from synthleak.core.errors import SynthleakError, UserError
 from synthleak.corpus.readers.demo import Demo
@@ -144,12 +147,12 @@ def test_no_public_object_shows_a_text(checked: synthleak.Audit, played: synthle
         target = setup.corpus.records[setup.plans[cell.pool].targets[0]].id
         roots += [
             audit,
-            setup.request(cell, setup.plans[cell.pool].sets[0]),
-            setup.targets(cell.pool),
+            request_for(setup, cell, setup.plans[cell.pool].sets[0]),
+            targets_in(setup, cell.pool),
             audit.release(cell, 0),
-            audit.evidence(cell),
+            evidence_of(audit.setup, cell),
             audit.scores(cell),
-            Observation([row["text"] for row in RECORDS], setup.encode),
+            Observation([row["text"] for row in RECORDS], encoding(setup)),
             synthleak.explain(audit, target, include_text=True),
             synthleak.compare([("one", audit), ("two", audit)]),
         ]

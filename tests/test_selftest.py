@@ -9,26 +9,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from synthleak.audit.setup import Setup
+from synthleak.audit.setup import Setup, encoding, generator_of, targets_in
 from synthleak.audit.steps.releases import (
     header_of,
     make_releases,
     missing_releases,
     open_release,
+    request_for,
     wanted_sets,
 )
 from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Silent
 from synthleak.evidence.observation import Observation
 from synthleak.selftest import checks, running
-from synthleak.selftest.games import ByHash, Game, targets_of
-from synthleak.selftest.judging import LEVELS, binomial_limit, check
-from synthleak.selftest.persons import PersonGame
-from synthleak.selftest.playing import audit
-from synthleak.selftest.rows import ROWS, Outcome, Row
+from synthleak.selftest.games import ByHash, Game, PersonGame, targets_of
+from synthleak.selftest.rows import LEVELS, ROWS, Outcome, Row, binomial_limit, check
 from synthleak.selftest.running import (
     LARGEST_LIMIT,
     Selftest,
+    audit,
     audits_of,
     report_of,
     run_selftest,
@@ -187,8 +186,8 @@ def test_audits_go_all_the_way_and_repeat() -> None:
 def test_a_deterministic_generator_ignores_the_seed_and_the_spared() -> None:
     setup = row_of("deterministic, blind to the targets, cohort").audit.setup(3)
     (cell,) = setup.cells
-    _, generator = setup.generator_of(cell)
-    first, second = (setup.request(cell, item) for item in setup.plans["pool"].sets[:2])
+    generator = generator_of(setup, cell)
+    first, second = (request_for(setup, cell, item) for item in setup.plans["pool"].sets[:2])
     made = generator.generate(first)
     assert made == generator.generate(replace(first, seed=99)) != generator.generate(second)
     assert len(made) == first.size
@@ -240,8 +239,8 @@ def test_records_of_a_person_in_a_game_share_half_of_their_evidence() -> None:
             make_releases(setup, replace(release, sets=release.sets[:1]))
         (cell,) = setup.cells
         text = observations_of(setup, cell)
-        target = setup.targets("pool")
-        seen = Observation(text, setup.encode)
+        target = targets_in(setup, "pool")
+        seen = Observation(text, encoding(setup))
         member = next(one for one in setup.plugins.families if one.name == "char_overlap")
         shares.append(member.look(target, seen)[:, 0].reshape(10, 4))
     seen_by = np.concatenate(shares)

@@ -19,11 +19,10 @@ from synthleak.cli.main import cli
 from synthleak.core.engine.progress import Silent
 from synthleak.core.seeds import stream
 from synthleak.evidence.observation import Floats, Observation, Targets
-from synthleak.selftest import playing, running
-from synthleak.selftest.judging import check
-from synthleak.selftest.language_model import LanguageModelGame, TinyModelProxy
-from synthleak.selftest.playing import audit
-from synthleak.selftest.rows import ROWS, Row
+from synthleak.selftest import running
+from synthleak.selftest.games import LanguageModelGame, TinyModelProxy
+from synthleak.selftest.rows import ROWS, Row, check
+from synthleak.selftest.running import audit
 
 NULL, FOUND = (row for row in ROWS if isinstance(row.audit, LanguageModelGame))
 REASON = "language models need torch and transformers; pip install 'synthleak[llm]'"
@@ -62,13 +61,13 @@ def test_lm_holds_the_null_and_finds_copies() -> None:
 
 
 def test_an_lm_that_peeks_at_the_coins_fails_the_null(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = playing.look_with_models
+    usual = running.look_with_models
 
     def look_with_models(setup: Setup, unit: ModelUnit) -> int:
         monkeypatch.setattr(TinyModelProxy, "look_together", peeking_at(setup, unit))
         return usual(setup, unit)
 
-    monkeypatch.setattr(playing, "look_with_models", look_with_models)
+    monkeypatch.setattr(running, "look_with_models", look_with_models)
     assert not passes(NULL, 6)
 
 
@@ -79,7 +78,7 @@ def test_an_lm_that_measures_nothing_fails_on_copies(monkeypatch: pytest.MonkeyP
 
 def test_each_game_has_a_chance_of_its_own() -> None:
     games = [row.game for row in ROWS if row.by_chance]
-    assert len(set(games)) == len(games) == 7
+    assert len(set(games)) == len(games) == 5
 
 
 def test_rows_without_their_extra_are_named(

@@ -16,12 +16,11 @@ import pytest
 
 from synthleak.analyses.analysis import analyses
 from synthleak.audit.kept_results import results_key
-from synthleak.audit.resolved_spec import resolved
-from synthleak.audit.setup import Setup, identity_of, set_up
-from synthleak.audit.steps.measurements import _curves_key, measurements_key
+from synthleak.audit.setup import Setup, identity_of, resolved, targets_in
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.measurements import _curves_key, measurements_key, profile_key
 from synthleak.audit.steps.prior_attacks import attacks_on, prior_key
-from synthleak.audit.steps.profiles import profile_key
-from synthleak.audit.steps.releases import make_releases, missing_releases, wanted_sets
+from synthleak.audit.steps.releases import make_releases, missing_releases, release_key, wanted_sets
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.evidence.attack import attack_key
@@ -61,9 +60,9 @@ def keys_of(design: str, **more: Any) -> dict[str, Any]:
     setup = setup_of(design, GENERATORS, **more)
     stored = sorted(setup.store.list(""))
     encoder = setup.plugins.encoder.identity()
-    targets = setup.targets("outlier")
+    targets = targets_in(setup, "outlier")
     releases = [
-        setup.release_key(cell, item)
+        release_key(setup, cell, item)
         for cell in setup.cells
         for _, item in wanted_sets(setup, cell)
     ]
@@ -71,8 +70,8 @@ def keys_of(design: str, **more: Any) -> dict[str, Any]:
         "stored by set-up": [name for name in stored if not name.startswith("vectors")],
         "releases": hashlib.sha256("".join(releases).encode()).hexdigest(),
         "first release of each generator": {
-            f"{cell.generator} {cell.epsilon:g}": setup.release_key(
-                cell, wanted_sets(setup, cell)[0][1]
+            f"{cell.generator} {cell.epsilon:g}": release_key(
+                setup, cell, wanted_sets(setup, cell)[0][1]
             )
             for cell in setup.cells
             if cell.pool == "outlier"

@@ -20,7 +20,7 @@ from synthleak.evidence.family import Family, Proxy
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 from synthleak.plan.lone import Lone
 from synthleak.plan.plan import Plan, Trials
-from synthleak.pools.rule import Ground, Rule
+from synthleak.pools.selection import Ground, Rule
 from synthleak.releases.claim import Claim, no_claim, stated_claim
 from synthleak.releases.generator import Generator
 from synthleak.releases.release import Request, Synthetic

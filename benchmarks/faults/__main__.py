@@ -4,6 +4,7 @@
 
 - inputs: malformed corpora, specs, releases and programs: one line, exit code 2, no private text;
 - kills: signals and concurrent starts: identical tables, no private file left;
+- elsewhere: the same for a check, a run in a bucket and a run on Ray;
 - damage: flipped, cut and changed files of a run folder: named and made again;
 - full: disk, inodes and temporary folder full: one line, and a clean resume;
 - texts: logs, errors, manifest, reprs and report hold no text of a record;
@@ -28,7 +29,7 @@ from pathlib import Path
 import synthleak
 
 MISUSE = ("deleted", "links", "quick", "plugins", "rights", "interrupts")
-PARTS = ("inputs", "kills", "damage", "full", "texts", "forged", "growth", *MISUSE)
+PARTS = ("inputs", "kills", "elsewhere", "damage", "full", "texts", "forged", "growth", *MISUSE)
 RESULTS = Path(__file__).parents[1] / "results"
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from small_audit import SmallAudit, files_in, manifest_in
 
 from synthleak import Runtime, open_run, run
-from synthleak.audit.run import NAMED_FILES
+from synthleak.audit.folder import NAMED_FILES
 from synthleak.core.errors import SynthleakError
 from synthleak.core.spec import load_spec
 

@@ -20,8 +20,7 @@ import pyarrow
 import pyarrow.parquet
 from attempts import RUN, Attempt, measure_class
 
-from synthleak.audit.folder import digest_of_file
-from synthleak.audit.manifest import own_digest
+from synthleak.audit.folder import digest_of_file, own_digest
 from synthleak.core.store import seal, unseal
 
 COUNT = 120

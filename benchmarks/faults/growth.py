@@ -16,9 +16,9 @@ from synthleak.core.errors import one_line
 from synthleak.core.predicate import parse_predicate
 from synthleak.core.text import entities, fold, tokens
 from synthleak.corpus.corpus import Record
-from synthleak.releases.redaction import redact
-from synthleak.report.markdown import plain
+from synthleak.releases.exchange import redact
 from synthleak.report.tables import guarded
+from synthleak.report.writing import plain
 
 COUNT, SIZE, TIMES = 300, 20_000, 4
 NOTICEABLE, STEEPEST = 0.05, 10.0

@@ -98,7 +98,7 @@ def _import_everything(home: Path) -> None:
     """Load what the commands import late, so that every fork has it."""
     for name in (
         *("openpyxl", "pyarrow.parquet", "jinja2", "rich.table", "synthleak.cli.main"),
-        *("synthleak.preflight.cost", "synthleak.preflight.survey"),
+        *("synthleak.preflight.cost", "synthleak.preflight.preview"),
     ):
         importlib.import_module(name)
     from synthleak.core.registry import REGISTRIES

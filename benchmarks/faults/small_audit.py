@@ -6,8 +6,10 @@ program that writes a line to a log whenever it is started, as a service would w
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import re
 import signal
 import subprocess
@@ -21,15 +23,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import synthleak
 from synthleak import Runtime, run
 from synthleak.cli.main import main
-from synthleak.core.toml import dump_toml
+from synthleak.core.spec import dump_toml
 from synthleak.corpus.readers.demo import Demo
 
 MARK = re.compile(rb"qzv\d{5}k")
 """The word of a record."""
 PROGRAM = 'echo "$4" >> log; head -n "$3" "$1" > "$2"; sleep 0.05\n'
 INF = float("inf")
+
+for module in pkgutil.walk_packages(synthleak.__path__, "synthleak."):
+    if "kernels" not in module.name and not module.name.endswith("__main__"):
+        importlib.import_module(module.name)  # a user without rights may not read an interpreter
 
 
 class Started:
@@ -172,6 +179,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 def manifest_in(folder: Path) -> dict[str, Any]:
     """Return what a manifest says beside times and its own digest."""
     said: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
+    said["looks"] = [{**look, "at": None} for look in said.get("looks", [])]
     return {key: said[key] for key in sorted(said) if key not in ("made", "seconds", "digest")}
 
 

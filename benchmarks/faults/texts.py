@@ -20,6 +20,9 @@ import numpy as np
 from small_audit import SmallAudit, mounted
 
 from synthleak import open_run
+from synthleak.audit.setup import targets_in
+from synthleak.audit.steps.observations import evidence_of
+from synthleak.audit.steps.releases import request_for
 from synthleak.corpus.readers.demo import Demo
 from synthleak.releases.release import load_texts
 
@@ -140,12 +143,12 @@ def _reprs(out: Path) -> Iterator[tuple[str, bytes]]:
     opened = open_run(out)
     setup = opened.setup
     cell = setup.cells[0]
-    request = setup.request(cell, setup.plans[cell.pool].sets[0])
+    request = request_for(setup, cell, setup.plans[cell.pool].sets[0])
     for thing in (
         *(opened, setup, setup.corpus, setup.corpus.records[0], setup.plugins, setup.plans),
-        *(setup.targets(cell.pool), setup.pools, setup.publics, request),
-        *(opened.results, opened.study, opened.measurements, opened.evidence(cell)),
-        *(opened.release(cell, 0), opened.nearest, opened.cell_results),
+        *(targets_in(setup, cell.pool), setup.pools, setup.publics, request),
+        *(opened.results, opened.study, evidence_of(opened.setup, cell)),
+        *(opened.release(cell, 0), opened.nearest),
     ):
         yield f"repr of {type(thing).__name__}", f"{thing!r} {thing}".encode()
 

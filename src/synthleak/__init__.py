@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from synthleak.analyses.cells import ProxyRow as ProxyRow
     from synthleak.analyses.cells import RecordRow as RecordRow
     from synthleak.audit.commitment import commit as commit
+    from synthleak.audit.finished import analyse as analyse
+    from synthleak.audit.finished import compare as compare
     from synthleak.audit.result import Audit as Audit
     from synthleak.audit.result import open_run as open_run
-    from synthleak.audit.run import analyse as analyse
     from synthleak.audit.run import run as run
-    from synthleak.audit.sources import compare as compare
     from synthleak.audit.verify import verify as verify
     from synthleak.checks.check import check as check
     from synthleak.core.cell import Cell as Cell
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from synthleak.core.spec import parse_spec as parse_spec
     from synthleak.corpus.corpus import Corpus as Corpus
     from synthleak.corpus.corpus import Record as Record
-    from synthleak.explanations.explanation import explain as explain
-    from synthleak.metrics.estimate import Estimate as Estimate
+    from synthleak.explanations import explain as explain
+    from synthleak.metrics.measurements import Estimate as Estimate
     from synthleak.releases.claim import Claim as Claim
 
 __version__ = "0.1.0"
@@ -54,7 +54,7 @@ _HOME = {
     "CellRow": "synthleak.analyses.cells",
     "Claim": "synthleak.releases.claim",
     "Corpus": "synthleak.corpus.corpus",
-    "Estimate": "synthleak.metrics.estimate",
+    "Estimate": "synthleak.metrics.measurements",
     "ProxyRow": "synthleak.analyses.cells",
     "Record": "synthleak.corpus.corpus",
     "RecordRow": "synthleak.analyses.cells",
@@ -62,11 +62,11 @@ _HOME = {
     "Spec": "synthleak.core.spec",
     "SynthleakError": "synthleak.core.errors",
     "UserError": "synthleak.core.errors",
-    "analyse": "synthleak.audit.run",
+    "analyse": "synthleak.audit.finished",
     "check": "synthleak.checks.check",
     "commit": "synthleak.audit.commitment",
-    "compare": "synthleak.audit.sources",
-    "explain": "synthleak.explanations.explanation",
+    "compare": "synthleak.audit.finished",
+    "explain": "synthleak.explanations",
     "load_spec": "synthleak.core.spec",
     "open_run": "synthleak.audit.result",
     "parse_spec": "synthleak.core.spec",

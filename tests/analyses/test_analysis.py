@@ -22,7 +22,7 @@ from synthleak.analyses.analysis import (
     analysis,
     outcomes_of,
 )
-from synthleak.analyses.views import ViewRow, views
+from synthleak.analyses.overviews import ViewRow, views
 from synthleak.audit.kept_results import TABLES
 from synthleak.core.errors import ContractError
 from synthleak.report.tables import read_parquet, to_csv, to_parquet

@@ -15,18 +15,18 @@ from scipy.stats import binom, spearmanr
 
 from support.oracles import analyses as oracle
 from support.oracles.planted import Ground, Leak, Planted, nothing, raised
-from synthleak.analyses.analysis import Study, Unavailable
+from synthleak.analyses.analysis import ATTRIBUTES, CellData, Study, Unavailable
 from synthleak.analyses.attributes import (
     attributes,
+    attributes_combined,
     detection_floor,
     matrices,
+    nearest_cosine,
+    rare_bigram_density,
+    selection_rules,
 )
-from synthleak.analyses.attributes_combined import attributes_combined
-from synthleak.analyses.cell_data import ATTRIBUTES, CellData
-from synthleak.analyses.chosen import RULES, TOO_FEW, groups_of
-from synthleak.analyses.consistency import consistency, signals_read
-from synthleak.analyses.record_attributes import nearest_cosine, rare_bigram_density
-from synthleak.analyses.selection_rules import selection_rules
+from synthleak.analyses.consistency import _setting, consistency, signals_read
+from synthleak.analyses.vulnerability import SELECTION_RULES, TOO_FEW, cell_groups
 from synthleak.evidence.observation import Floats
 
 GROUND = Ground(instances=30, records=16)
@@ -78,7 +78,7 @@ def test_attribute_rho_and_p_match_the_oracle() -> None:
     made = described(growing(1.0))
     study = made.study()
     table = {(row.pool, row.record): row for row in study.attributes}
-    for group in groups_of(study):
+    for group in cell_groups(study):
         signal = group.choose()
         assert signal is not None
         v = group.v(signal)
@@ -98,7 +98,7 @@ def test_attribute_rho_and_p_match_the_oracle() -> None:
 
 def test_split_rule_chooses_on_its_split() -> None:
     made = Planted(GROUND).add("odd", raised(1.0)).add("odd", raised(0.2), epsilon=1.0)
-    [group] = groups_of(made.study())
+    [group] = cell_groups(made.study())
     best = np.max([cell.profile.split_auc for cell in group.cells], axis=0)
     assert group.choose() == group.cells[0].signals[int(best.argmax())]
     levels = [[s.auc for s in cell.measurements.signals] for cell in group.cells]
@@ -143,7 +143,7 @@ def test_unrelated_attributes_rarely_pass_holm() -> None:
 def test_selection_rules_count_passed_tests() -> None:
     study = described(growing(3.0)).study()
     rows = {row.selection: row for row in selection_rules(study)}
-    assert tuple(rows) == RULES
+    assert tuple(rows) == SELECTION_RULES
     made = matrices(study)
     moves = [
         abs(a.rho[k] - b.rho[k])
@@ -222,7 +222,7 @@ def test_consistency_uses_the_first_generators_proxy() -> None:
     study = made.study()
     row = next(row for row in consistency(study) if row.across == "generators")
     assert (row.one, row.other) == ("dpsgd", "api")
-    groups = {group.generator: group for group in groups_of(study)}
+    groups = {group.generator: group for group in cell_groups(study)}
     signal = groups["dpsgd"].choose()
     assert signal is not None
     assert (row.scenario, row.proxy) == (signal.scenario, signal.proxy)
@@ -280,3 +280,11 @@ def test_rare_bigrams_are_counted_as_the_oracle_counts_them(
 def test_nearest_record_has_the_largest_cosine() -> None:
     found = nearest_cosine(np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([[1.0, 1.0], [0.0, 3.0]]))
     assert found == pytest.approx([2**-0.5, 0.0])
+
+
+def test_rounding_orders_no_records_with_equal_v() -> None:
+    v = np.round(np.random.default_rng(0).normal(size=(3, 20)), 1)  # with ties
+    last_digits = np.random.default_rng(1).normal(size=v.shape) * 1e-15
+    exact, rounded = (_setting("one", values) for values in (v, v + last_digits))
+    assert np.array_equal(exact.ranks, rounded.ranks)
+    assert np.array_equal(exact.length, rounded.length)

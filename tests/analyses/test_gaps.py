@@ -12,9 +12,14 @@ from scipy.stats import binom
 
 from support.oracles.planted import Ground, Planted, controlled, nothing, raised
 from synthleak.analyses.analysis import Unavailable
-from synthleak.analyses.control_gap import control_gap
-from synthleak.analyses.dp_removal import dp_removal
-from synthleak.analyses.gaps import Difference, combine, controls_of, holm_levels
+from synthleak.analyses.gaps import (
+    Difference,
+    combine,
+    control_gap,
+    controls_of,
+    dp_removal,
+    holm_levels,
+)
 from synthleak.metrics.null import holm
 
 GROUND = Ground(instances=30, records=16)

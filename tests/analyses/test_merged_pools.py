@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from synthleak.analyses.cell_data import Signal
-from synthleak.analyses.merged import MergedRow, merged_rows
+from synthleak.analyses.analysis import Signal
+from synthleak.analyses.gaps import MergedRow, merged_rows
 from synthleak.core.cell import Cell
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
 

@@ -18,9 +18,9 @@ from synthleak import Audit, Runtime, analyse, open_run
 from synthleak import run as walk
 from synthleak.analyses.cells import RecordRow
 from synthleak.audit.folder import RunFolder
-from synthleak.audit.run import make_missing_releases
-from synthleak.audit.setup import set_up
-from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS
+from synthleak.audit.setup import records_at
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.work import EVIDENCE, MEASUREMENTS, make_missing_releases
 from synthleak.cli.main import cli
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import SpecError, UserError
@@ -93,9 +93,9 @@ def spec_of(plugin: str, *generators: dict[str, Any], **changes: Any) -> LoadedS
     return LoadedSpec(parse_spec(spec | changes))
 
 
-def targets_of(loaded: LoadedSpec, pool: str) -> list[str]:
+def targets_in(loaded: LoadedSpec, pool: str) -> list[str]:
     setup = set_up(loaded, MemoryStore())
-    return [record.id for record in setup.records(setup.pools[pool].targets)]
+    return [record.id for record in records_at(setup, setup.pools[pool].targets)]
 
 
 def rows_of(audit: Audit, name: str) -> Sequence[Any]:
@@ -124,7 +124,7 @@ def test_copied_records_lie_outside_the_even_band(
         "game": game,
         "corpus": {"reader": "demo", "size": 760},
     }
-    ten = targets_of(spec_of(plugin, {}, **more), "chosen")[:10]
+    ten = targets_in(spec_of(plugin, {}, **more), "chosen")[:10]
     audit = audited(spec_of(plugin, {"listed": ten}, **more))
     [row] = rows_of(audit, "vulnerability")
     assert row.s10 > row.even_s10_high
@@ -142,7 +142,7 @@ def test_outliers_copied_more_show_in_control_gap(plugin: str) -> None:
         {"name": "odd", "rule": "outlier", "percentile": 50, "size": 20},
         {"name": "random", "rule": "random", "match": "odd"},
     ]
-    odd = targets_of(spec_of(plugin, {}, pool=pool), "odd")
+    odd = targets_in(spec_of(plugin, {}, pool=pool), "odd")
     unlike = {"listed": odd, "p": 0.9, "other": 0.45}
     audit = audited(spec_of(plugin, unlike, pool=pool))
     [row] = [row for row in rows_of(audit, "control_gap") if row.scenario == "all"]

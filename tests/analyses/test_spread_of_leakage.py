@@ -14,16 +14,24 @@ from scipy.stats import spearmanr
 
 from support.oracles import analyses as oracle
 from support.oracles.planted import Ground, Planted, controlled, nothing, raised
-from synthleak.analyses.analysis import NO_CELL, Analyse, Study, Unavailable
-from synthleak.analyses.cell_data import POOLS
-from synthleak.analyses.chosen import TOO_FEW
-from synthleak.analyses.pool_overlap import pool_overlap
+from synthleak.analyses.analysis import NO_CELL, POOLS, Analyse, Study, Unavailable
+from synthleak.analyses.overviews import (
+    EQUIVALENT,
+    linked,
+    pool_overlap,
+    prior_attacks,
+    proxy_correlations,
+    proxy_groups,
+    scenario_scaling,
+    views,
+)
 from synthleak.analyses.prior import ComparisonRow
-from synthleak.analyses.prior_attacks import prior_attacks
-from synthleak.analyses.proxies import EQUIVALENT, linked, proxy_correlations, proxy_groups
-from synthleak.analyses.scenario_scaling import scenario_scaling
-from synthleak.analyses.views import views
-from synthleak.analyses.vulnerability import record_rows, vulnerability, vulnerability_summary
+from synthleak.analyses.vulnerability import (
+    TOO_FEW,
+    record_rows,
+    vulnerability,
+    vulnerability_summary,
+)
 
 GROUND = Ground(instances=24, records=16)
 

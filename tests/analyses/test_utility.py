@@ -129,14 +129,14 @@ def test_echo_releases_are_as_useful_as_real_records(
     assert float(constant["different"]) < 0.1
     assert float(constant["frontier"]) < float(echo["frontier"])
     assert int(echo["releases"]) == RELEASES
-    assert audit.utility == run(loaded, tmp_path / "run", runtime=ONE).utility
+    assert audit.tables["utility"] == run(loaded, tmp_path / "run", runtime=ONE).tables["utility"]
 
 
 def test_measured_releases_do_not_depend_on_coins(
     tiny: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:
     audit = run(tiny(generator=[{"kind": "constant"}]), tmp_path / "run", runtime=ONE)
-    from synthleak.audit.steps.utility import _measured_sets
+    from synthleak.audit.steps.releases import _measured_sets
 
     (cell,) = audit.setup.cells
     names = [item.name for item in _measured_sets(audit.setup, cell)]

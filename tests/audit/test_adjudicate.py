@@ -15,19 +15,21 @@ from click.testing import CliRunner
 from scipy.stats import binom
 
 from support.specs import tiny_spec
-from synthleak.analyses.merged import MergedRow, merged_rows
+from synthleak.analyses.gaps import MergedRow, merged_rows
 from synthleak.audit import adjudicate as stage
 from synthleak.audit.folder import digest_of_file
 from synthleak.audit.result import open_run
-from synthleak.audit.run import make_missing_releases, run
-from synthleak.audit.setup import set_up
-from synthleak.audit.verification import DIFFERS, UNCHECKED, VERIFIED
-from synthleak.audit.verify import verify
+from synthleak.audit.run import run
+from synthleak.audit.setup import generator_of, records_at
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.releases import request_for
+from synthleak.audit.steps.work import OBSERVATIONS, make_missing_releases
+from synthleak.audit.verify import DIFFERS, UNCHECKED, VERIFIED, verify
 from synthleak.cli.main import cli
 from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import GeneratorError, UserError
-from synthleak.core.plugins import trusting
+from synthleak.core.registry import trusting
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore, StagedStore
@@ -85,7 +87,7 @@ def material(**changes: Any) -> dict[str, Any]:
 def uneven(folder: Path, **changes: Any) -> dict[str, Any]:
     """Return a spec whose generator copies the outlier pool twice as often as other records."""
     setup = set_up(LoadedSpec(parse_spec(material())), MemoryStore())
-    often = sorted(record.id for record in setup.records(setup.pools["outlier"].targets))
+    often = sorted(record.id for record in records_at(setup, setup.pools["outlier"].targets))
     path = folder / "uneven.py"
     path.write_text(UNEVEN.format(often=often), encoding="utf-8")
     return material(plugins=[str(path)]) | {"generator": [{"kind": "uneven"}]} | changes
@@ -325,9 +327,9 @@ def test_releases_made_elsewhere_need_an_export_of_the_merged_game(tmp_path: Pat
         stage.merged_setup(audit, [flag], store)
     export(content | {"pool": [*content["pool"], union]})
     setup = stage.merged_setup(audit, [flag], store)
-    assert setup.cells == [replace(flag.cell, pool="outlier+random")]
-    assert not setup.generator_of(setup.cells[0])[1].awaited(
-        setup.request(setup.cells[0], setup.plans["outlier+random"].sets[0])
+    assert setup.cells == (replace(flag.cell, pool="outlier+random"),)
+    assert not generator_of(setup, setup.cells[0]).awaited(
+        request_for(setup, setup.cells[0], setup.plans["outlier+random"].sets[0])
     )
 
 
@@ -339,11 +341,11 @@ def test_over_repeated_games_a_bystander_shows_no_difference_beyond_its_band() -
         spec = parse_spec(material() | {"seed": seed, "pool": pools, "game": game})
         setup = set_up(LoadedSpec(spec), MemoryStore())
         cell = Cell(setup.corpus.name, "both", "bystander", math.inf)
-        setup = replace(setup, only=(cell,))
+        setup = replace(setup, cells=(cell,))
         make_missing_releases(setup, Runtime(workers=1), Silent())
-        stage.OBSERVATIONS.make(setup, Runtime(workers=1), Silent())
+        OBSERVATIONS.make(setup, Runtime(workers=1), Silent())
         order = ("outlier", "random")
-        for row in merged_rows(cell, *stage.game_of(setup, cell), order, redraws=99, draws=2):
+        for row in merged_rows(cell, *stage.played_game(setup, cell), order, redraws=99, draws=2):
             if row.scenario == "S1":
                 outside[row.measure] += row.p is not None and row.p <= 0.05
     most = binom.ppf(0.999, runs, 0.05)

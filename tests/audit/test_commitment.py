@@ -20,15 +20,15 @@ from support.specs import tiny_spec
 from synthleak import check, commit, open_run, run, verify
 from synthleak.audit.commitment import Commitment, read_commitment
 from synthleak.audit.folder import RunFolder
-from synthleak.audit.setup import Setup, set_up
-from synthleak.audit.verification import DIFFERS, VERIFIED, Finding
+from synthleak.audit.setup import Setup
+from synthleak.audit.stages import set_up
+from synthleak.audit.verify import DIFFERS, VERIFIED, Finding
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import load_spec
+from synthleak.core.spec import dump_toml, load_spec
 from synthleak.core.store import MemoryStore
-from synthleak.core.toml import dump_toml
-from synthleak.corpus.demo import write_demo
-from synthleak.preflight.files import json_lines
+from synthleak.corpus.readers.demo import write_demo
+from synthleak.preflight.split import json_lines
 
 ONE = Runtime(workers=1)
 GATE = "auc > 0.99 or claim_broken"

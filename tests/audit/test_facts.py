@@ -9,7 +9,8 @@ import pytest
 
 from support.specs import tiny_spec
 from synthleak.audit.facts import facts_of
-from synthleak.audit.setup import Setup, set_up
+from synthleak.audit.setup import Setup
+from synthleak.audit.stages import set_up
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.encoders.encoder import encoders

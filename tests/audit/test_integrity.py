@@ -15,19 +15,15 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-import synthleak
 from support.command_line import assert_one_line_mistake
 from support.command_line import synthleak as type_in
 from support.specs import tiny_spec
 from synthleak import open_run, run
-from synthleak.audit.folder import RunFolder, digest_of_file
+from synthleak.audit.finished import open_finished, status, write_report
+from synthleak.audit.folder import NAMED_FILES, RunFolder, digest_of_file, own_digest
 from synthleak.audit.gate import failing, parse_gate
-from synthleak.audit.manifest import own_digest
 from synthleak.audit.purge import purge
-from synthleak.audit.run import NAMED_FILES, write_report
-from synthleak.audit.status import open_finished, status
-from synthleak.audit.verification import DIFFERS
-from synthleak.audit.verify import verify
+from synthleak.audit.verify import DIFFERS, verify
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
@@ -81,15 +77,8 @@ def flip(path: Path, place: int, bit: int = 1) -> None:
 
 
 def without_digest(path: Path, store: Path) -> None:
-    """Write an artefact as it was written before artefacts had a digest."""
+    """Take the digest of an artefact away."""
     path.write_bytes(unseal(path.relative_to(store).as_posix(), path.read_bytes()))
-
-
-def as_before_digests(out: Path) -> None:
-    """Make a folder as it was before artefacts had digests."""
-    for path in (out / "store").rglob("*.*"):
-        without_digest(path, out / "store")
-    rewritten(out / "manifest.json", lambda content: content.pop("sealed"))
 
 
 def test_a_digit_changed_in_a_pool_changes_nothing(
@@ -164,33 +153,8 @@ def test_no_flipped_byte_alters_anything(out: Path, caplog: pytest.LogCaptureFix
     assert damaged_in(open_run(out).setup.store) == [] and status(out).finished
 
 
-def test_artefacts_without_digest_that_cannot_be_read_are_made_again(
-    out: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    before, store = contents(out), out / "store"
-    kinds = ("pool", "plan", "release", "text", "evidence", "figures", "profile", "meta")
-    as_before_digests(out)
-    for kind in kinds:
-        path = sorted((store / kind).iterdir())[0]
-        path.write_bytes(path.read_bytes()[:-9])
-    for path in (store / "meta").iterdir():
-        path.unlink()
-    run(SPEC, out, runtime=ONE)
-    damaged = {line.partition("/")[0] for line in caplog.messages}
-    assert damaged >= {"pool", "plan", "release"}
-    assert {k: v for k, v in contents(out).items() if "results" in k} == {
-        k: v for k, v in before.items() if "results" in k
-    }
-
-
-def test_artefacts_without_digest_get_one_at_the_next_run(
-    out: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_artefact_without_digest_is_damaged(out: Path, caplog: pytest.LogCaptureFixture) -> None:
     before = contents(out)
-    as_before_digests(out)
-    assert status(out).finished  # a store of an earlier version opens as it is
-    run(SPEC, out, runtime=ONE)
-    assert caplog.messages == [] and contents(out) == before
     (pool,) = (out / "store/pool").iterdir()
     without_digest(pool, out / "store")
     run(SPEC, out, runtime=ONE)
@@ -296,8 +260,8 @@ def test_a_damaged_manifest_and_spec_give_one_line(out: Path) -> None:
 def rewritten(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change a manifest as an earlier or later version would have written it."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    content.pop("digest", None)
     change(content)
+    content["digest"] = own_digest(content)
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
@@ -307,18 +271,6 @@ def test_a_folder_of_a_later_version_is_refused(out: Path) -> None:
         status(out)
     with pytest.raises(StoreError, match=r"written by synthleak 99\.1"):
         run(SPEC, out, runtime=ONE)
-
-
-def test_a_folder_of_an_earlier_version_opens_and_gets_hashes(out: Path) -> None:
-    path = out / "manifest.json"
-    rewritten(path, lambda content: content.pop("hashes"))
-    assert status(out).finished
-    before = contents(out)
-    run(SPEC, out, runtime=ONE)
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    assert set(manifest["hashes"]) == {"spec.toml", "artefacts.txt", *manifest["files"]}
-    assert contents(out) == before
-    assert manifest["synthleak"] == synthleak.__version__
 
 
 def test_an_edited_spec_is_noticed(out: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -427,17 +379,6 @@ def test_texts_lost_after_a_purge_are_missed(out: Path) -> None:
     for path in (out / "store/text").iterdir():
         path.unlink()
     assert "missing in the store: text/" in status(out).summary
-
-
-def test_a_folder_without_a_list_opens_and_gets_one(out: Path) -> None:
-    whole = (out / "artefacts.txt").read_bytes()
-    (out / "artefacts.txt").unlink()
-    rewritten(out / "manifest.json", lambda content: content["hashes"].pop("artefacts.txt"))
-    assert status(out).finished
-    found = verify(out)
-    assert found.verified and "none can be missed" in found.findings[2].detail
-    run(SPEC, out, runtime=ONE)
-    assert (out / "artefacts.txt").read_bytes() == whole and verify(out).verified
 
 
 @pytest.mark.parametrize("change", [b"", b"text/../../x", b"\x1b[2J", b"text/other.jsonl.gz"])

@@ -11,10 +11,11 @@ import pytest
 
 from support.scripts import BENCHMARKS, script
 from support.specs import tiny_spec
+from synthleak.audit.finished import status
 from synthleak.audit.result import open_run
 from synthleak.audit.run import run
-from synthleak.audit.setup import set_up
-from synthleak.audit.status import status
+from synthleak.audit.setup import plan_of
+from synthleak.audit.stages import set_up
 from synthleak.audit.verify import verify
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import StoreError
@@ -72,7 +73,10 @@ def test_a_cell_that_is_found_makes_no_more_releases(whole: Path) -> None:
     assert instances_of(whole) == {"echo": (1, 3, 4), "bystander": (3, 3, 12)}
     assert len(list((whole / "store" / "release").iterdir())) == 4 + 12
     audit = open_run(whole)
-    assert [audit.setup.plan_of(cell).trials.set.max() + 1 for cell in audit.setup.cells] == [4, 12]
+    assert [plan_of(audit.setup, cell).trials.set.max() + 1 for cell in audit.setup.cells] == [
+        4,
+        12,
+    ]
     assert "Found at the first look, after 4 of 12 releases." in audit.headline
     assert (
         b"Found at the first look, after 4 of 12 releases" in (whole / "report.html").read_bytes()
@@ -83,8 +87,8 @@ def test_p_of_a_look_is_multiplied_by_the_number_of_looks(whole: Path, tmp_path:
     """The first four instances of a cohort are those of a game of four, in any case."""
     alone = run(spec(game={**GAME, "instances": 4, "looks": []}), tmp_path / "alone", runtime=ONE)
     looked, single = open_run(whole), alone.setup.cells[0]
-    with_looks = looked.measurements[looked.setup.cells[0]]
-    without = alone.measurements[single]
+    with_looks = looked.results.cells[0].measurements
+    without = next(one for one in alone.results.cells if one.cell == single).measurements
     assert [s.values for s in with_looks.signals] == [s.values for s in without.signals]
     assert with_looks.p is not None and without.p is not None
     # Other redraws, and more of them; both are at the smallest p that they allow.
@@ -202,18 +206,6 @@ def test_undeclared_looks_are_refused(tmp_path: Path) -> None:
     assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
 
 
-def test_results_of_an_earlier_version_were_looked_at_too(tmp_path: Path) -> None:
-    from synthleak.audit.folder import RunFolder
-
-    out = tmp_path / "run"
-    run(grown(4), out, runtime=ONE)
-    folder, content = RunFolder(out), manifest(out)
-    del content["looks"], content["digest"]
-    folder._put_manifest(content)
-    with pytest.raises(StoreError, match=r"looked at after 4 instances"):
-        run(grown(8), out, extend=True, runtime=ONE)
-
-
 def test_instances_may_grow_while_nothing_was_looked_at(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with pytest.raises(StoppedError):
@@ -233,7 +225,7 @@ def test_a_cell_that_is_added_later_is_counted_and_said(tmp_path: Path, looks: l
     page = (out / "report.html").read_text(encoding="utf-8")
     assert f"after results of other cells had been seen: {added}" in page
     assert "adjustment is over 2 cells" in page
-    assert len(one.setup.cells) == 1 and {r.cells for r in both.cell_results} == {2}
+    assert len(one.setup.cells) == 1 and {r.cells for r in both.results.cells} == {2}
     assert {one.outcome for one in verify(out).findings} == {"verified"}
     run(spec(game=game, generator=[ECHO]), out, extend=True, runtime=ONE)
     page = (out / "report.html").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 
 from synthleak.audit.result import Audit
 from synthleak.audit.run import run
-from synthleak.audit.setup import set_up
+from synthleak.audit.stages import set_up
 from synthleak.core.engine.progress import Silent
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
@@ -48,7 +48,7 @@ def test_tables_have_people(audit: Audit) -> None:
     assert {row.record for row in audit.study.attributes} == {row.record for row in audit.records}
     proxies = {row.proxy for row in audit.proxies}
     assert {"containment_max.max", "containment_max.mean"} <= proxies
-    arms = {row.arm for row in audit.prior}
+    arms = {row.arm for row in audit.study.prior}
     assert {"n.max", "n.mean"} <= arms
 
 

@@ -38,11 +38,11 @@ def echoing(tiny: Make, **changes: Any) -> LoadedSpec:
 
 def test_copies_are_found_by_the_calibrated_arms(tiny: Make, tmp_path: Path) -> None:
     audit = run(echoing(tiny), tmp_path / "run", runtime=ONE)
-    by_arm = {(row.family, row.arm, row.scenario): row for row in audit.prior}
+    by_arm = {(row.family, row.arm, row.scenario): row for row in audit.study.prior}
     assert len(by_arm) == 14
     assert by_arm["canary", "nR", "S2"].auc > 0.9
     assert by_arm["domias", "k", "S3"].auc > 0.95
-    (row,) = audit.comparison
+    (row,) = audit.study.comparison
     assert row.ours_auc == 1.0
     assert row.canary_p is not None and row.canary_p < 0.01
     assert row.delta == pytest.approx(row.ours_auc - max(row.canary_auc or 0, row.domias_auc or 0))
@@ -50,7 +50,7 @@ def test_copies_are_found_by_the_calibrated_arms(tiny: Make, tmp_path: Path) -> 
 
 def test_nothing_is_found_in_one_text_for_all(tiny: Make, tmp_path: Path) -> None:
     audit = run(echoing(tiny, generator=[{"kind": "constant"}]), tmp_path / "run", runtime=ONE)
-    assert all((row.canary_p or 1) > 0.01 for row in audit.comparison)
+    assert all((row.canary_p or 1) > 0.01 for row in audit.study.comparison)
     facts = degenerate_releases(audit.setup, audit.setup.cells[0])
     assert facts == {"empty_releases": 0, "one_text_releases": 28}
     assert "one text over and over" in (tmp_path / "run" / "report.html").read_text()
@@ -61,10 +61,10 @@ def test_both_designs_are_played_and_opened_again(tiny: Make, tmp_path: Path, de
     game = {"design": design, "instances": 8, "records": 160, "rounds": 2, "candidates": 3}
     spec = echoing(tiny, game=game, generator=[{"kind": "ngram", "epsilon": [math.inf, 2]}])
     audit = run(spec, tmp_path / "run", runtime=ONE)
-    assert len(audit.prior) == 28
+    assert len(audit.study.prior) == 28
     again = open_run(tmp_path / "run")
-    assert again.prior == audit.prior
-    assert again.comparison == audit.comparison
+    assert again.study.prior == audit.study.prior
+    assert again.study.comparison == audit.study.comparison
     results = tmp_path / "run" / "results"
     assert len((results / "prior.csv").read_text().splitlines()) == 29
     assert len((results / "comparison.csv").read_text().splitlines()) == 3
@@ -96,7 +96,7 @@ def test_an_attack_can_be_added_later_and_is_all_that_is_made(tiny: Make, tmp_pa
 
 
 def test_mistakes_in_the_spec_are_named(tiny: Make) -> None:
-    from synthleak.audit.setup import set_up
+    from synthleak.audit.stages import set_up
     from synthleak.core.store import MemoryStore
 
     with pytest.raises(SpecError, match=r"prior\[0\]\.kind: unknown prior attack 'domais'"):
@@ -116,7 +116,7 @@ def test_both_attacks_are_played_unless_the_spec_says_otherwise() -> None:
 
 
 def test_a_release_that_calibrates_others_takes_the_next_four_as_references(tiny: Make) -> None:
-    from synthleak.audit.setup import set_up
+    from synthleak.audit.stages import set_up
     from synthleak.core.store import MemoryStore
 
     game = {"design": "cohort", "instances": 12, "records": 160}

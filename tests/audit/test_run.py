@@ -15,8 +15,9 @@ import pytest
 
 from support.specs import tiny_spec
 from synthleak import Audit, open_run, run
-from synthleak.audit.setup import set_up
-from synthleak.audit.status import status
+from synthleak.audit.finished import status
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.observations import evidence_of
 from synthleak.audit.steps.releases import account_claims
 from synthleak.calibration import Scores, calibrate
 from synthleak.core.engine.progress import Silent
@@ -26,7 +27,7 @@ from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.evidence.table import Evidence
 from synthleak.plan.plan import Baseline
-from synthleak.releases import noise
+from synthleak.releases import claim
 
 Make = Callable[..., LoadedSpec]
 ONE = Runtime(workers=1)
@@ -81,15 +82,15 @@ def test_one_and_two_workers_leave_identical_files(tiny: Make, whole: Path, tmp_
 def test_workers_are_given_the_noise_of_a_claim(
     tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noise, "_sigmas", {})
+    monkeypatch.setattr(claim, "_sigmas", {})
     setup = set_up(tiny(), MemoryStore())
     account_claims(setup)
-    found = noise.known_sigmas()
+    found = claim.known_sigmas()
     assert [asked[0] for asked in found] == [2.0]
     packed = pickle.dumps(setup)
-    monkeypatch.setattr(noise, "_sigmas", {})
+    monkeypatch.setattr(claim, "_sigmas", {})
     pickle.loads(packed)
-    assert noise.known_sigmas() == found
+    assert claim.known_sigmas() == found
 
 
 @pytest.mark.parametrize("table", ["cells", "records", "views"])
@@ -117,7 +118,7 @@ def test_the_scores_of_a_cell_are_computed_once(
         computed.append(len(evidence.values))
         return calibrate(evidence, baselines)
 
-    monkeypatch.setattr("synthleak.audit.steps.scores.calibrate", counted)
+    monkeypatch.setattr("synthleak.audit.steps.observations.calibrate", counted)
     audit = run(tiny(), tmp_path / "run", runtime=ONE)
     assert len(computed) == len(audit.setup.cells)
 
@@ -256,7 +257,7 @@ def test_a_run_folder_can_be_opened(tiny: Make, out: Path, tmp_path: Path) -> No
     assert again.cells == made.cells
     cell = again.setup.cells[1]
     assert again.claim(cell).promises
-    assert again.evidence(cell).values.shape == (12 + 8, 13, 4)
+    assert evidence_of(again.setup, cell).values.shape == (12 + 8, 13, 4)
     with pytest.raises(UserError, match="not a run folder"):
         open_run(tmp_path)
 
@@ -272,14 +273,14 @@ def test_private_text_is_nowhere_in_results_and_report(out: Path) -> None:
 def test_a_large_release_is_audited_as_a_small_one(
     tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from synthleak.evidence.fast import neighbours
+    from synthleak.evidence import observation
 
     game = {"instances": 4, "records": 30, "rounds": 4, "candidates": 5, "release_size": 80}
     generator = [{"kind": "ngram", "epsilon": [math.inf]}]
     evidence = {"families": ["cos", "csls", "bigram_logprob"]}
     spec = tiny(game=game, generator=generator, evidence=evidence)
     plain = run(spec, tmp_path / "plain", runtime=ONE)
-    monkeypatch.setattr(neighbours, "LARGE", 79)
+    monkeypatch.setattr(observation, "LARGE", 79)
     large = run(spec, tmp_path / "large", runtime=ONE)
     for before, after in zip(plain.cells, large.cells, strict=True):
         assert after.auc == pytest.approx(before.auc, abs=1e-9)

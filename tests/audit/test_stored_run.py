@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 import synthleak
-from synthleak.audit.status import open_finished, status
+from synthleak.audit.finished import open_finished, status
 from synthleak.audit.verify import verify
 from synthleak.cli.main import cli
 from synthleak.core.errors import StoreError

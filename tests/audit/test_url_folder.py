@@ -12,17 +12,17 @@ from joblib.externals.loky import get_reusable_executor
 
 from support.bucket import BUCKET, MISSING, bucket, weed
 from support.specs import tiny_spec
+from synthleak.audit.finished import status, write_report
 from synthleak.audit.folder import MANIFEST, REPORT
 from synthleak.audit.purge import purge
 from synthleak.audit.result import open_run
-from synthleak.audit.run import run, write_report
-from synthleak.audit.status import status
+from synthleak.audit.run import run
 from synthleak.audit.verify import verify
 from synthleak.cli.main import cli
-from synthleak.core import leases, places, private_files
+from synthleak.core import locations, private_files
 from synthleak.core.engine.progress import Progress, Silent, Stage
 from synthleak.core.errors import Damaged, StoreError, UserError
-from synthleak.core.places import Url, place
+from synthleak.core.locations import Url, locate
 from synthleak.core.private_files import working_in
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
@@ -45,7 +45,7 @@ def tiny() -> Callable[..., LoadedSpec]:
 
 @pytest.fixture(autouse=True)
 def _quick_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "SETTLED_AFTER", 0.0)
+    monkeypatch.setattr(private_files, "SETTLED_AFTER", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +56,10 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Url]:
     with bucket(tmp_path_factory.mktemp("weed")) as access, pytest.MonkeyPatch.context() as patch:
         for name, value in access.items():
             patch.setenv(name, value)
-        places._file_system.cache_clear()
+        locations._file_system.cache_clear()
         get_reusable_executor().shutdown()  # workers of earlier tests know no bucket
         yield Url(f"s3://{BUCKET}")
-    places._file_system.cache_clear()
+    locations._file_system.cache_clear()
 
 
 def tables(folder: Path | Url) -> dict[str, bytes]:
@@ -81,13 +81,13 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Callable[[LoadedSpec],
 
 
 def test_urls_are_told_from_paths() -> None:
-    assert place("runs/audit") == Path("runs/audit")
-    assert place("S3://bucket/a/b/") == Url("s3://bucket/a/b")
+    assert locate("runs/audit") == Path("runs/audit")
+    assert locate("S3://bucket/a/b/") == Url("s3://bucket/a/b")
     assert str(Url("s3://bucket/a") / "b") == "s3://bucket/a/b"
     assert Url("s3://bucket/a/b").parent == Url("s3://bucket/a")
     for wrong in ("s3://", "s3://bucket/../other", "s3://key:secret@bucket/a"):
         with pytest.raises(UserError) as caught:
-            place(wrong)
+            locate(wrong)
         assert "secret" not in str(caught.value)
 
 
@@ -142,11 +142,11 @@ def test_one_run_at_a_time_works_at_a_url(
 ) -> None:
     out = Url("memory://held/run")
     with working_in(out), monkeypatch.context() as other:
-        other.setattr(leases, "own_name", lambda: "elsewhere-1")
+        other.setattr(private_files, "own_name", lambda: "elsewhere-1")
         refused = pytest.raises(StoreError, match=r"another run works .*\(process \d+ ")
         with refused, working_in(out):
             pass
-        other.setattr(leases, "LEASE_SECONDS", -1.0)  # it was not renewed for too long
+        other.setattr(private_files, "LEASE_SECONDS", -1.0)  # it was not renewed for too long
         with working_in(out):
             assert (out / ".lease").read_text() == "elsewhere-1"
     assert (out / ".lease").read_text() == ""
@@ -154,7 +154,7 @@ def test_one_run_at_a_time_works_at_a_url(
 
 def test_private_files_of_a_killed_run_go_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     with private_files.private_home() as home:
-        left = home.with_name(f"{private_files.HOME}4194305-x")  # no process has this number
+        left = home.with_name(f"{private_files.HOME}x")  # no process holds it
         left.mkdir()
         (left / "train.jsonl").write_text("private")
         private_files.sweep_homes()

@@ -14,11 +14,10 @@ from support.command_line import assert_one_line_mistake
 from support.command_line import synthleak as type_in
 from support.specs import tiny_spec
 from synthleak import check, open_run, run
+from synthleak.audit.finished import status
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.purge import purge, removable
-from synthleak.audit.status import status
-from synthleak.audit.verification import DIFFERS, UNCHECKED, VERIFIED, Verification
-from synthleak.audit.verify import verify
+from synthleak.audit.verify import DIFFERS, UNCHECKED, VERIFIED, Verification, verify
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec

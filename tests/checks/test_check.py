@@ -12,14 +12,13 @@ import pytest
 import synthleak
 from support.command_line import synthleak as cli
 from synthleak.audit.gate import parse_gate
+from synthleak.audit.remarks import remarks_on
 from synthleak.audit.summary import markdown
-from synthleak.checks.check import check_spec
-from synthleak.cli.explain import lines_of
+from synthleak.cli.reading import lines_of
 from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
-from synthleak.core.spec import LoadedSpec, Spec
-from synthleak.corpus.demo import write_demo
-from synthleak.corpus.readers.demo import Demo
+from synthleak.core.spec import Spec
+from synthleak.corpus.readers.demo import Demo, write_demo
 
 RECORDS = [{"id": r.id, "text": r.text} for r in Demo(size=260, seed=8).read()]
 MEMBERS, HOLDOUT, REFERENCE = RECORDS[:70], RECORDS[70:140], RECORDS[140:170]
@@ -91,7 +90,7 @@ def test_cells_count_copies_and_named_members(audit: synthleak.Audit) -> None:
 
 def test_no_bound_on_epsilon_without_coins(audit: synthleak.Audit) -> None:
     assert all(row.epsilon_lower is None for row in audit.cells)
-    assert any(remark.name == "No bound on ε" for remark in audit.remarks)
+    assert any(remark.name == "No bound on ε" for remark in remarks_on(audit.setup))
 
 
 def test_the_folder_keeps_the_contract(audit: synthleak.Audit) -> None:
@@ -120,7 +119,7 @@ def test_an_independent_release_gives_none_found_and_says_what_it_rests_on() -> 
     made = checked(OTHERS, random_split=False)
     assert [row.verdict for row in made.cells] == ["none found at this power"]
     assert [row.scenario for row in made.cells] == ["S1"]
-    assert {row.family for row in made.prior} == {"canary"}  # DOMIAS needs a reference
+    assert {row.family for row in made.study.prior} == {"canary"}  # DOMIAS needs a reference
 
     assert "nobody has declared that" in made.headline
 
@@ -130,18 +129,18 @@ def test_a_release_with_several_oddities_says_each_in_one_line() -> None:
     german = ["Der Patient nahm die Tabletten am Morgen und schlief danach."] * 3
     release = [*german, "", HOLDOUT[1]["text"], *OTHERS[:20]]
     made = synthleak.check(members, HOLDOUT, release, runtime=ONE, encoder="static")
-    said = {remark.name: remark.text for remark in made.remarks}
+    said = {remark.name: remark.text for remark in remarks_on(made.setup)}
     assert said["Overlap"].startswith("1 of 70 records of the holdout are among the members")
     assert said["Few records"].endswith("only a strong leak can be found")
     assert "release release contains 1 of 70 of the holdout" in said["Holdout in the release"]
     assert said["Blank"] == "release release: 1 of 25 records hold no text"
     assert said["Few in the release"].startswith("release release: 25 records are few")
-    duplicates = [r.text for r in made.remarks if r.name == "Duplicates"]
+    duplicates = [r.text for r in remarks_on(made.setup) if r.name == "Duplicates"]
     assert duplicates == [
         "members: 1 of 72 records repeat an earlier one",
         "release release: 2 of 25 records repeat an earlier one",
     ]
-    assert all("\n" not in remark.text for remark in made.remarks)
+    assert all("\n" not in remark.text for remark in remarks_on(made.setup))
 
 
 def test_coins_allow_a_bound() -> None:
@@ -214,30 +213,12 @@ def test_who_insists_gets_figures_without_a_verdict() -> None:
     tests = (row.p_value, row.p_cell, row.p_holm, row.crossfit_p, row.named, row.epsilon_lower)
     assert tests == (None,) * 6 and made.named == [] and made.nearest == []
     assert all(record.q_value is None for record in made.records)
-    assert any(remark.name == "The split is not exchangeable" for remark in made.remarks)
+    assert any(remark.name == "The split is not exchangeable" for remark in remarks_on(made.setup))
 
 
 def test_several_releases_and_pools_are_cells_of_one_spec() -> None:
-    spec = check_spec(
-        MEMBERS,
-        HOLDOUT,
-        {"a b": OTHERS, "c": RELEASE},
-        reference=None,
-        pool=["all", "outlier: percentile=80; lof=5"],
-        declared="random",
-        insist=False,
-        fields={},
-        release_text="text",
-        epsilon=float("inf"),
-        delta=None,
-        encoder="hashing",
-        seed=0,
-        name="mine",
-    )
-    from synthleak.audit.setup import set_up
-    from synthleak.core.store import MemoryStore
-
-    setup = set_up(LoadedSpec(spec), MemoryStore())
+    releases, pools = {"a b": OTHERS, "c": RELEASE}, ["all", "outlier: percentile=80; lof=5"]
+    setup = checked(releases, pool=pools).setup
     assert [(cell.pool, cell.generator) for cell in setup.cells] == [
         ("all", "a-b"),
         ("all", "c"),
@@ -273,19 +254,9 @@ def test_the_command_and_its_spec_give_the_same_tables(files: Path) -> None:
         done.stdout.index(word) for word in ("verdict ", "copies (", "What the verdict rests on")
     )
     assert table < copies < remark
-    for option in ("--include-text", "--show-text"):  # the second is the old spelling
-        shown = cli(
-            *COMMAND,
-            "synthetic.jsonl",
-            *options,
-            "--random-split",
-            "--out",
-            "one",
-            option,
-            cwd=files,
-        )
-        assert "".join(MEMBERS[0]["text"].split()) in "".join(shown.stdout.split())
-    assert "--show-text" not in cli("check", "--help", cwd=files).stdout
+    with_text = ("--random-split", "--out", "one", "--include-text")
+    shown = cli(*COMMAND, "synthetic.jsonl", *options, *with_text, cwd=files)
+    assert "".join(MEMBERS[0]["text"].split()) in "".join(shown.stdout.split())
     gate = ("--random-split", "--out", "one", "--quiet", "--fail-if", "copied_members > 0")
     failed = cli(*COMMAND, "synthetic.jsonl", *options, *gate, cwd=files)
     assert failed.returncode == 1 and "copied_members = 12 > 0: fails" in failed.stderr
@@ -371,7 +342,7 @@ def test_python_mistakes_name_arguments(arguments: dict[str, Any], said: str) ->
 
 @pytest.mark.parametrize("situation", ["lone", "cohort", "command", "vendor", "check"])
 def test_every_situation_has_a_spec_whose_settings_hold(tmp_path: Path, situation: str) -> None:
-    from synthleak.audit.inputs import build_plugins
+    from synthleak.audit.stages import build_plugins
     from synthleak.core.spec import load_spec
 
     path = tmp_path / "audit.toml"

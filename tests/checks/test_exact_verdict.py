@@ -14,12 +14,14 @@ import pytest
 import synthleak
 from support.command_line import assert_one_line_mistake
 from support.command_line import synthleak as cli
+from synthleak.audit.remarks import remarks_on
 from synthleak.audit.steps import measurements as work
+from synthleak.audit.steps.preconditions import preconditions_of
 from synthleak.core.errors import UserError
 from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import Demo
 from synthleak.metrics import measure as figures
-from synthleak.releases.noise import gaussian_mu
+from synthleak.releases.claim import gaussian_mu
 from synthleak.report.verdict import claim_line
 
 ONE = synthleak.Runtime(workers=1)
@@ -104,7 +106,7 @@ def test_a_stated_mechanism_is_held_to_its_curve() -> None:
     curve = checked(
         *release, coins=True, epsilon=2.5, delta=1e-6, mechanism=f"mu={gaussian_mu(2.5, 1e-6)}"
     )
-    lines = [claim_line(made.cell_results[0]) for made in (point, curve)]
+    lines = [claim_line(made.results.cells[0]) for made in (point, curve)]
     assert lines[0] is not None and "2.5 claimed: not contradicted; this test could" in lines[0]
     assert lines[1] is not None and "2.5 claimed: contradicted by its whole curve (p =" in lines[1]
     assert "CLAIM BROKEN (more than its ε = 2.50 allows" in curve.headline
@@ -139,10 +141,10 @@ def test_one_torn_group_is_left_out_and_the_others_stay_whole() -> None:
     assert row.p_cell is not None and row.p_cell > 0.1
     assert row.verdict == "none found at this power"
     line = "1 of 30 groups have records on both sides: their 17 records are left out"
-    assert made.preconditions is not None and line in [
-        item.line for item in made.preconditions.findings
+    assert preconditions_of(made.setup) is not None and line in [
+        item.line for item in preconditions_of(made.setup).findings
     ]
-    assert line in [remark.text for remark in made.remarks]
+    assert line in [remark.text for remark in remarks_on(made.setup)]
     assert len(made.setup.pools["all"].targets) == 480 - 17
 
 

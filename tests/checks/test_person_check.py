@@ -7,10 +7,11 @@ import pytest
 
 import synthleak
 from synthleak.audit.result import Audit
-from synthleak.checks.check import check_spec
+from synthleak.audit.setup import records_at
+from synthleak.audit.steps.preconditions import preconditions_of
 from synthleak.core.errors import UserError
-from synthleak.corpus.demo import write_demo
-from synthleak.explanations.explanation import explain
+from synthleak.corpus.readers.demo import write_demo
+from synthleak.explanations import explain
 
 PEOPLE = 60
 FIELDS = {"id": "id", "text": "text", "labels": "labels", "group": "group"}
@@ -57,12 +58,12 @@ def test_targets_are_people(audit: Audit) -> None:
     assert audit.headline.startswith("Leak found.")
     assert f"of {row.n_positive} people among the members can be named" in audit.headline
     assert f"; {row.copied_members} have a record copied word for word" in audit.headline
-    assert audit.preconditions is not None
+    assert preconditions_of(audit.setup) is not None
 
 
 def test_copies_are_counted_by_person(audit: Audit) -> None:
     members, _ = files()
-    asked = {record.id for record in audit.setup.records(audit.setup.pools["all"].asked)}
+    asked = {record.id for record in records_at(audit.setup, audit.setup.pools["all"].asked)}
     counted = {row.record: row.copies for row in audit.records}
     listed: dict[str, int] = {}
     for copy in audit.copies:
@@ -94,23 +95,3 @@ def test_a_split_of_records_cannot_be_asked_about_people() -> None:
     spread = [[rows[place] for place in part] for part in (order[:half], order[half:])]
     with pytest.raises(UserError, match="nobody was in or out as a whole"):
         synthleak.check(*spread, ["a text"] * 3, unit="person", encoder="hashing")
-
-
-def test_records_are_the_default() -> None:
-    spec = check_spec(
-        ["a", "b"],
-        ["c", "d"],
-        ["e"],
-        reference=None,
-        pool=None,
-        declared="random",
-        insist=False,
-        fields=FIELDS,
-        release_text="text",
-        epsilon=float("inf"),
-        delta=None,
-        encoder="static",
-        seed=0,
-        name=None,
-    )
-    assert spec.game.unit == "record"

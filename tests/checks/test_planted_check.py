@@ -14,10 +14,11 @@ import pytest
 
 import synthleak
 from support.command_line import synthleak as cli
+from synthleak.audit.remarks import remarks_on
+from synthleak.cli.audits import show
 from synthleak.cli.options import How
-from synthleak.cli.run import show
 from synthleak.corpus.readers.demo import Demo
-from synthleak.explanations.explanation import Explanation
+from synthleak.explanations import Explanation
 
 SIZE, GARBLED, COPIED, OTHERS = 500, 40, 3, 300
 
@@ -133,7 +134,9 @@ def test_notebook_shows_named_members_copies_and_remarks(audit: synthleak.Audit)
     assert f"<td>{first.record}</td><td>all</td>" in shown
     for copy in audit.copies[:COPIED]:
         assert f"<td>{copy.record}</td><td>{copy.side}</td>" in shown
-    assert audit.remarks and all(remark.text in shown for remark in audit.remarks)
+    assert remarks_on(audit.setup) and all(
+        remark.text in shown for remark in remarks_on(audit.setup)
+    )
     assert not [text for text in TEXTS if text in shown]
 
 
@@ -155,7 +158,7 @@ def test_a_check_says_that_no_epsilon_was_stated(audit: synthleak.Audit, folder:
     text = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.S)
     assert "no ε stated" in text
     assert not re.findall(r".{30}synthetic without privacy.{10}", text)
-    assert all("without privacy" not in one.name for one in audit.cell_results)
+    assert all("without privacy" not in one.name for one in audit.results.cells)
 
 
 def test_records_name_signal_and_nearest_row(audit: synthleak.Audit) -> None:

@@ -17,7 +17,7 @@ from support.command_line import assert_one_line_mistake, synthleak
 from support.specs import tiny_spec
 from synthleak import open_run
 from synthleak.cli.main import SECTIONS, cli
-from synthleak.core.toml import dump_toml
+from synthleak.core.spec import dump_toml
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +67,12 @@ def test_junit_summary_has_a_failure_per_leak(finished: Path) -> None:
         audit = open_run(finished / "run")
         tree = ElementTree.parse("ci/audit.xml").getroot()
     found = {case.get("name"): case.find("failure") for case in tree.iter("testcase")}
-    assert found.keys() == {one.name for one in audit.cell_results}
-    for one in audit.cell_results:
+    assert found.keys() == {one.name for one in audit.results.cells}
+    for one in audit.results.cells:
         failure = found[one.name]
         assert (failure is not None) == one.verdict.leaks
         assert failure is None or failure.get("message") == str(one.verdict)
-    leaks = sum(one.verdict.leaks for one in audit.cell_results)
+    leaks = sum(one.verdict.leaks for one in audit.results.cells)
     assert leaks and tree.get("failures") == str(leaks) and tree.get("tests") == "2"
     assert audit.headline in [element.text for element in tree.iter("system-out")]
 

@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from support.command_line import assert_one_line_mistake, synthleak
-from synthleak.audit.inputs import build_plugins
-from synthleak.cli.corpus import corpus
-from synthleak.cli.init import init
+from synthleak.audit.stages import build_plugins
+from synthleak.cli.before import corpus, init
 from synthleak.core.errors import CorpusError, PoolError
 from synthleak.core.spec import load_spec
 
@@ -93,7 +92,7 @@ def test_near_duplicates_are_skipped_in_a_huge_corpus(
     tmp_path: Path, spec_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records(tmp_path)
-    monkeypatch.setattr("synthleak.preflight.survey.MOST_COMPARED", 10)
+    monkeypatch.setattr("synthleak.preflight.preview.MOST_COMPARED", 10)
     path = spec_file(SPEC)
     assert "not looked for" in CliRunner().invoke(corpus, [str(path)]).output
     found = json.loads(CliRunner().invoke(corpus, [str(path), "--json"]).output)

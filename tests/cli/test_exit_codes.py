@@ -10,7 +10,7 @@ from support.command_line import assert_one_line_mistake, synthleak
 from support.specs import tiny_spec
 from synthleak.cli import main as command_line
 from synthleak.core.errors import SpecError
-from synthleak.core.toml import dump_toml
+from synthleak.core.spec import dump_toml
 
 PRIVATE = "Took 20mg of Zoloft on Monday"
 

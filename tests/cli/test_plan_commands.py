@@ -11,10 +11,8 @@ import pytest
 from support.command_line import assert_one_line_mistake, synthleak
 from support.specs import tiny_spec
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import LoadedSpec, parse_spec
-from synthleak.core.toml import dump_toml
-from synthleak.preflight.cost import estimate
-from synthleak.preflight.probe import Timing
+from synthleak.core.spec import LoadedSpec, dump_toml, parse_spec
+from synthleak.preflight.cost import Timing, estimate
 
 INF = float("inf")
 

@@ -14,7 +14,7 @@ import pytest
 from support.command_line import assert_one_line_mistake, synthleak
 from support.specs import tiny_spec
 from synthleak.cli import main as command_line
-from synthleak.core.toml import dump_toml
+from synthleak.core.spec import dump_toml
 
 FULL = Path("/dev/full")
 LIST = [sys.executable, "-m", "synthleak", "list", "proxies"]

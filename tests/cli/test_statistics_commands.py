@@ -11,7 +11,7 @@ import pytest
 
 from support.command_line import assert_one_line_mistake, synthleak
 from support.specs import tiny_spec
-from synthleak.core.toml import dump_toml
+from synthleak.core.spec import dump_toml
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ import synthleak
 from support.specs import tiny_spec
 from synthleak.cli.main import cli
 from synthleak.core.errors import StoreError, UserError
-from synthleak.core.plugins import trusting, use_files
+from synthleak.core.registry import trusting, use_files
 from synthleak.core.runtime import Runtime
-from synthleak.core.toml import dump_toml
+from synthleak.core.spec import dump_toml
 
 CODE = """
 from pathlib import Path

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthleak.core import errors
-from synthleak.core.identity import digest, plain
-from synthleak.core.seeds import derive, stream
+from synthleak.core.seeds import derive, digest, plain, stream
 from synthleak.core.text import char_grams, entities, fold, tokens
 
 

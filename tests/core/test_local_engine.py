@@ -66,6 +66,16 @@ def test_every_unit_is_done_once(tmp_path: Path, workers: int) -> None:
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {str(i): "x" for i in range(6)}
 
 
+def test_workers_follow_to_another_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):  # the workers of the first run serve the second too
+        (tmp_path / name / "out").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / name)
+        go(touch, Path("out"), workers=2)
+        assert len(list((tmp_path / name / "out").iterdir())) == 6
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_user_errors_survive_workers(tmp_path: Path, workers: int) -> None:
     with pytest.raises(GeneratorError, match=r"generator\[0\]: unit \d cannot be done"):
@@ -280,3 +290,42 @@ finally:
     words = [sys.executable, str(tmp_path / "ends.py")]
     done = subprocess.run(words, capture_output=True, check=True, timeout=60)
     assert done.stderr == b""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads /proc")
+def test_ctrl_c_while_workers_start_leaves_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(
+        """
+import os, signal, threading, time
+from pathlib import Path
+from synthleak.core.engine.local import run_units
+from synthleak.core.engine.progress import Silent
+from synthleak.core.private_files import Stopped, end_on_signals
+
+def wait(_, seconds):
+    time.sleep(seconds)
+    return 1
+
+def interrupt():
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    while True:
+        for child in children.read_text().split():
+            if b"popen_loky" in Path(f"/proc/{child}/cmdline").read_bytes():
+                time.sleep(0.05)
+                os.killpg(0, signal.SIGINT)
+                return
+        time.sleep(0.005)
+
+end_on_signals()
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    run_units(wait, 0, [1] * 9, workers=2, progress=Silent(), title="a", steps=9)
+except Stopped:
+    print("stopped")
+""",
+        encoding="utf-8",
+    )
+    words = [sys.executable, str(tmp_path / "interrupted.py")]
+    done = subprocess.run(words, capture_output=True, check=False, start_new_session=True)
+    assert b"Traceback" not in done.stderr
+    assert done.stdout == b"stopped\n"

@@ -18,7 +18,7 @@ import synthleak
 from synthleak.core.predicate import parse_predicate
 from synthleak.core.text import _opens_sentence, entities, fold, tokens
 from synthleak.corpus.corpus import Record
-from synthleak.releases.redaction import redact
+from synthleak.releases.exchange import redact
 
 SOURCE = Path(synthleak.__file__).parent
 CALLS = {"compile", "match", "search", "fullmatch", "sub", "findall", "finditer", "split"}

@@ -17,15 +17,13 @@ import pytest
 from support.command_line import assert_one_line_mistake, synthleak
 from support.specs import tiny_spec
 from synthleak import Audit, open_run, run
-from synthleak.audit.setup import set_up
-from synthleak.cli.listing import rows_of
+from synthleak.audit.stages import set_up
+from synthleak.cli.about import rows_of
 from synthleak.core.errors import ContractError, SpecError, StoreError, UserError
-from synthleak.core.plugins import PluginFile, read_files, use_files
-from synthleak.core.registry import GROUP, load_installed
+from synthleak.core.registry import GROUP, PluginFile, load_installed, read_files, use_files
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import load_spec
+from synthleak.core.spec import dump_toml, load_spec
 from synthleak.core.store import MemoryStore
-from synthleak.core.toml import dump_toml
 from synthleak.evidence.attack import Attack, observe
 from synthleak.evidence.family import families
 from synthleak.releases.generator import generators
@@ -215,8 +213,9 @@ def test_setup_carries_its_plugin_files(audit_file: Write) -> None:
     packed = pickle.dumps(set_up(load_spec(spec), MemoryStore()))
     (spec.parent / "mine.py").unlink()
     code = (
-        "import pickle, sys; setup = pickle.loads(sys.stdin.buffer.read());"
-        "print(setup.plugins.generators[0][1].identity(), setup.encode(['abc']).shape)"
+        "import pickle, sys; from synthleak.audit.setup import encoding;"
+        "setup = pickle.loads(sys.stdin.buffer.read());"
+        "print(setup.plugins.generators[0][1].identity(), encoding(setup)(['abc']).shape)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], input=packed, capture_output=True, check=True
@@ -413,3 +412,9 @@ def test_a_package_whose_plugin_raises_is_named(guest: Path, tmp_path: Path) -> 
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [guest, *sys.path]))},
     )
     assert_one_line_mistake(done, f"the generator 'my-generator' of the plug-in {guest}/guest.py")
+
+
+def test_a_plugin_without_its_method_is_named(audit_file: Write) -> None:
+    code = EVERY_KIND.replace("def generate(self", "def generale(self")
+    with pytest.raises(ContractError, match="'my-generator' does not define generate"):
+        run_it(audit_file(code))

@@ -29,13 +29,12 @@ from support.ray_units import (
 from support.specs import tiny_spec
 from synthleak.audit.run import run
 from synthleak.checks.check import check
-from synthleak.core import places
+from synthleak.core import locations
 from synthleak.core.engine import on_ray
-from synthleak.core.engine.on_ray import run_units
+from synthleak.core.engine.on_ray import ask_every_node, run_units, session
 from synthleak.core.engine.progress import Progress, Silent, Stage
-from synthleak.core.engine.ray_cluster import ask_every_node, session
 from synthleak.core.errors import GeneratorError, UserError
-from synthleak.core.places import Url
+from synthleak.core.locations import Url
 from synthleak.core.runtime import FLEET, Resources, Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
 
@@ -71,9 +70,9 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Url | None]:
     with bucket(tmp_path_factory.mktemp("weed")) as access, pytest.MonkeyPatch.context() as patch:
         for name, value in access.items():
             patch.setenv(name, value)
-        places._file_system.cache_clear()
+        locations._file_system.cache_clear()
         yield Url(f"s3://{BUCKET}")
-    places._file_system.cache_clear()
+    locations._file_system.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +105,12 @@ def do(
         title="units",
         steps=1,
     )
+
+
+def test_an_address_where_nobody_listens_is_refused_at_once() -> None:
+    assert on_ray._knock("local") is None
+    with pytest.raises(ConnectionRefusedError):
+        on_ray._knock("127.0.0.1:1")
 
 
 def names(folder: Path) -> set[str]:

@@ -10,8 +10,15 @@ from pathlib import Path
 import pytest
 
 from synthleak.core.errors import CorpusError, SpecError, UserError
-from synthleak.core.limits import FILE, RECORD, RECORDS, within_limits
-from synthleak.core.reading import Boundary, check_file, is_deep
+from synthleak.core.reading import (
+    FILE,
+    RECORD,
+    RECORDS,
+    Boundary,
+    check_file,
+    is_deep,
+    within_limits,
+)
 from synthleak.core.spec import parse_spec
 from synthleak.corpus.corpus import Record
 from synthleak.corpus.rows import labels_of

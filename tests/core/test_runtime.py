@@ -7,8 +7,7 @@ import pytest
 from support.specs import tiny_spec
 from synthleak.core.errors import SpecError
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import parse_spec
-from synthleak.core.spec_sections import RuntimeSection
+from synthleak.core.spec import RuntimeSection, parse_spec
 
 ON_RAY = RuntimeSection(engine="ray", address="head:6379", workers=3)
 

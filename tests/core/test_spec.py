@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from synthleak.audit.setup import set_up
+from synthleak.audit.stages import set_up
 from synthleak.core.errors import SpecError, UserError
-from synthleak.core.spec import load_spec, parse_spec
-from synthleak.core.spec_lines import point
+from synthleak.core.spec import load_spec, parse_spec, point
 from synthleak.core.store import MemoryStore
 
 GOOD = """\

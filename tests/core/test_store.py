@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from synthleak.core.errors import Damaged, StoreError
-from synthleak.core.places import Url
+from synthleak.core.locations import Url
 from synthleak.core.store import (
     FolderStore,
     MemoryStore,
@@ -22,6 +22,7 @@ from synthleak.core.store import (
     keep,
     name_of,
     unpacked,
+    until_whole,
 )
 from synthleak.core.url_store import UrlStore
 
@@ -83,6 +84,33 @@ def test_a_discarded_artefact_is_missing_until_it_is_put_again(store: Store) -> 
     assert store.exists("a/1")
 
 
+def test_what_was_lost_is_told_from_what_was_never_put(tmp_path: Path) -> None:
+    for store in (FolderStore(tmp_path), StagedStore(FolderStore(tmp_path))):
+        store.discard("a/1")
+        assert store.lost("a/1") and not store.lost("a/2")
+        store.put("a/1", b"one")
+        assert not store.lost("a/1")
+
+
+def test_what_is_damaged_counts_as_missing_in_the_next_attempt(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, name = FolderStore(tmp_path), name_of("pool", "k")
+    store.put(name, b"\xff")
+    attempts = 0
+    for attempt in until_whole(store):
+        attempts += 1
+        with attempt:
+            if not store.exists(name):
+                store.put(name, b"made")
+            assert fetch(store, "pool", "k", bytes.decode) == "made"
+    assert attempts == 2 and caplog.messages == [f"{name} is damaged: it is made again"]
+    with pytest.raises(Damaged):  # made again, and damaged again
+        for attempt in until_whole(store):
+            with attempt:
+                raise Damaged(name)
+
+
 def test_what_another_process_puts_again_is_no_longer_discarded(tmp_path: Path) -> None:
     here, there = FolderStore(tmp_path), FolderStore(tmp_path)
     here.put("a/1", b"one")
@@ -122,26 +150,6 @@ def test_every_flipped_or_cut_byte_is_noticed(tmp_path: Path, data: bytes) -> No
     assert store.get("a/1") == data and damaged_in(store) == []
     (tmp_path / "a/2").write_bytes(written)  # whole, but of another name
     assert damaged_in(store) == ["a/2"]
-
-
-def test_artefacts_written_before_digests_are_read_as_they_are(tmp_path: Path) -> None:
-    (tmp_path / "pool").mkdir()
-    (tmp_path / "pool/k.json").write_bytes(b'{"targets": [1, 2]}')
-    store = FolderStore(tmp_path, old=True)
-    assert store.get("pool/k.json") == b'{"targets": [1, 2]}' and damaged_in(store) == []
-
-
-def test_an_old_store_that_was_sealed_notices_a_missing_digest(tmp_path: Path) -> None:
-    store, path = FolderStore(tmp_path, old=True), tmp_path / "pool/k.json"
-    path.parent.mkdir()
-    path.write_bytes(b'{"targets": [1, 2]}')
-    store.put("pool/new.json", b"{}")
-    store.seal_all()
-    assert store.get("pool/k.json") == b'{"targets": [1, 2]}'
-    assert FolderStore(tmp_path).get("pool/new.json") == b"{}"
-    path.write_bytes(b'{"targets": [1, 3]}')
-    for one in (store, FolderStore(tmp_path)):
-        assert damaged_in(one) == ["pool/k.json"]
 
 
 def test_what_costs_most_to_make_waits_for_the_disk(

@@ -16,8 +16,7 @@ from support.specs import tiny_spec
 from synthleak import run
 from synthleak.core.engine.progress import Progress
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import LoadedSpec, parse_spec
-from synthleak.core.toml import dump_toml
+from synthleak.core.spec import LoadedSpec, dump_toml, parse_spec
 
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 SCALARS = st.one_of(

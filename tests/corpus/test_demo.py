@@ -14,16 +14,16 @@ from pydantic import ValidationError
 
 from synthleak.core.text import entities, fold, tokens
 from synthleak.corpus.corpus import Record, assemble, readers
-from synthleak.corpus.demo import (
+from synthleak.corpus.readers.demo import (
     CLAUSES,
     DETAILS,
     LABELS,
     PLANTED,
     PLANTED_SHARE,
     WORDS,
+    Demo,
     write_demo,
 )
-from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.static import Static
 
 SEEDS = (0, 1, 2, 3)

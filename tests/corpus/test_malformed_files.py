@@ -206,15 +206,17 @@ def test_a_text_of_a_table_is_limited(tmp_path: Path, monkeypatch: pytest.Monkey
 
 MANY = pa.array([0] * 400, pa.int32())
 LONG = pa.DictionaryArray.from_arrays(MANY, pa.array(["secret " * 200_000]))
-VIEWS = pa.ListViewArray.from_arrays(MANY, MANY, pa.array([1]))
+VIEWS = pa.ListViewArray.from_arrays([0] * 9, [400] * 9, pa.array([1] * 400))
+for _ in range(4):  # each names all values of the one inside, again and again
+    VIEWS = pa.ListViewArray.from_arrays([0] * 9, [9] * 9, VIEWS)
 TABLES = {
     "packed": ({"text": pa.array(["secret " * 800_000])}, "the unpacked file is larger than"),
-    "repeated": ({"text": ["t"] * 400, "x": LONG}, "row 1: the row is larger than the limit of 1"),
+    "repeated": ({"text": ["t"] * 400, "x": LONG}, "is larger than the limit of [14] MB"),
     "in lists": (
         {"text": ["t"], "x": pa.ListArray.from_arrays([0, 400], LONG)},
-        "row 1: the row is larger than the limit of 1",
+        "the unpacked file is larger than the limit of 4 MB",
     ),
-    "viewed": ({"text": ["t"] * 400, "x": VIEWS}, "column 2 has a type that is not read"),
+    "viewed": ({"text": ["t"] * 9, "x": VIEWS}, "the unpacked file is larger than"),
     "many short": (
         {
             "text": ["t"] * 400,
@@ -294,13 +296,31 @@ def test_a_corpus_takes_a_valid_name_from_any_file(tmp_path: Path, name: str, de
     assert read("jsonl", path).name == derived
 
 
-def test_a_footer_that_ends_pyarrow_is_said_in_a_line(
+def test_a_file_that_ends_pyarrow_is_said_in_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On some damaged footers pyarrow aborts: the child ends, and the command does not."""
     path = tmp_path / "records.parquet"
     pq.write_table(pa.table({"text": ["a", "b"]}), path)
     assert len(list(arrow.parquet_rows(path))) == 2
-    monkeypatch.setattr(arrow, "_values_of", lambda about: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(arrow, "_plain", lambda batch: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(CorpusError, match="not a whole Parquet file"):
         list(arrow.parquet_rows(path))
+
+
+def test_a_bug_of_our_own_passes_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "records.parquet"
+    pq.write_table(pa.table({"text": ["a"]}), path)
+    monkeypatch.setattr(arrow, "_weight", lambda row: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        list(arrow.parquet_rows(path))
+
+
+def test_a_reader_that_stops_early_leaves_no_child(tmp_path: Path) -> None:
+    path = tmp_path / "records.parquet"
+    pq.write_table(pa.table({"text": ["a" * 1000] * 10_000}), path)
+    rows = arrow.parquet_rows(path)
+    next(rows)
+    rows.close()  # type: ignore[attr-defined]
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)

@@ -15,9 +15,9 @@ import pytest
 
 from synthleak.core.errors import CorpusError, UserError
 from synthleak.corpus.corpus import assemble
-from synthleak.corpus.language import looks_foreign
 from synthleak.corpus.readers.split import SplitFiles
 from synthleak.corpus.sources import Rows, numbered_rows, rows_in
+from synthleak.corpus.statistics import looks_foreign
 
 ROWS = [{"id": "1", "text": "one fish"}, {"id": "2", "text": "two fish"}]
 

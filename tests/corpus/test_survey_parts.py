@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synthleak.corpus import near_duplicates as module
+from synthleak.corpus import statistics
 from synthleak.corpus.corpus import Corpus, Record
 from synthleak.corpus.statistics import frequency_bands, ranked_combinations, statistics_of
 
@@ -37,8 +37,8 @@ def test_combinations_are_ranked_and_banded() -> None:
 
 @pytest.mark.parametrize("tall", [3, 7, 1024])
 def test_near_duplicates_by_a_double_loop(monkeypatch: pytest.MonkeyPatch, tall: int) -> None:
-    monkeypatch.setattr(module, "_TALL", tall)
-    monkeypatch.setattr(module, "_WIDE", 5)
+    monkeypatch.setattr(statistics, "_TALL", tall)
+    monkeypatch.setattr(statistics, "_WIDE", 5)
     rng = np.random.default_rng(1)
     vectors = rng.normal(size=(41, 4)).astype(np.float32)
     vectors[7] = 0
@@ -52,4 +52,4 @@ def test_near_duplicates_by_a_double_loop(monkeypatch: pytest.MonkeyPatch, tall:
         ]
         expected.append(max(cosines, default=0) >= 0.8)
     assert 2 <= sum(expected) < 41
-    assert module.near_duplicates(vectors, 0.8).tolist() == expected
+    assert statistics.near_duplicates(vectors, 0.8).tolist() == expected

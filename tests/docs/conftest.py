@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from synthleak.core.plugins import use_files
+from synthleak.core.registry import use_files
 
 
 @pytest.fixture

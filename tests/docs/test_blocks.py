@@ -10,10 +10,9 @@ import pytest
 
 from support.doc_blocks import COMMAND, LANGUAGES, Reader, blocks_of, follow
 from synthleak import Runtime, run
-from synthleak.core.spec import load_spec
-from synthleak.core.toml import dump_toml
-from synthleak.corpus.demo import write_demo
-from synthleak.preflight.files import json_lines
+from synthleak.core.spec import dump_toml, load_spec
+from synthleak.corpus.readers.demo import write_demo
+from synthleak.preflight.split import json_lines
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from support.model_folder import write_model
+from synthleak.core.errors import MissingExtra
 from synthleak.encoders.encoder import Encoder, encoders
 
 TEXTS = [
@@ -29,14 +29,15 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=[entry.name for entry in encoders])
 def encoder(request: pytest.FixtureRequest) -> Encoder:
-    entry = encoders.get(request.param)
-    needs = entry.facts.get("needs")
-    if needs and importlib.util.find_spec(needs) is None:
-        pytest.skip(f"{needs} is not installed")
     settings: dict[str, Any] = {}
     if request.param == "sentence-transformers":
         settings["model"] = str(request.getfixturevalue("tiny_model"))
-    return encoders.build(request.param, settings, key="kind", where=("encoders",))
+    built = encoders.build(request.param, settings, key="kind", where=("encoders",))
+    try:
+        built.check()
+    except MissingExtra as error:
+        pytest.skip(str(error))
+    return built
 
 
 def test_a_float32_row_per_text(encoder: Encoder) -> None:

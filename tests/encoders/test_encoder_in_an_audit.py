@@ -12,7 +12,7 @@ from synthleak.audit.run import run
 from synthleak.core.errors import MissingExtra
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec
-from synthleak.encoders.packs import text_key
+from synthleak.encoders.encoder import text_key
 
 
 @pytest.fixture(scope="module")

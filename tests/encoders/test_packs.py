@@ -13,8 +13,7 @@ from synthleak.core.errors import ContractError
 from synthleak.core.store import FolderStore, MemoryStore, StagedStore, Store
 from synthleak.encoders import encoder as encoder_module
 from synthleak.encoders.builtin.hashing import Hashing
-from synthleak.encoders.encoder import Encoder, Vectors, encode_once
-from synthleak.encoders.packs import packs_of
+from synthleak.encoders.encoder import Encoder, Vectors, encode_once, packs_of
 
 
 class Counting(Encoder):
@@ -90,7 +89,7 @@ def test_long_calls_are_kept_pack_by_pack(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_more_packs_than_are_held_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("synthleak.encoders.packs._OPEN_PACKS", 2)
+    monkeypatch.setattr("synthleak.encoders.encoder._OPEN_PACKS", 2)
     store = MemoryStore()
     for n in range(6):
         encode(["a" * n], store)

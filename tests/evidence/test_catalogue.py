@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from support.errors import raises_at
-from synthleak.cli.listing import rows_of
+from synthleak.cli.about import rows_of
 from synthleak.core.errors import ContractError, SpecError
-from synthleak.evidence.examples import read_vectors
-from synthleak.evidence.family import Family, Proxy, families
+from synthleak.evidence.family import Family, Proxy, families, read_vectors
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import chosen_families, evidence_key, look
 

@@ -11,13 +11,13 @@ from sklearn.neighbors import LocalOutlierFactor
 
 from support.oracles.evidence_embedding import embedding
 from synthleak.core.seeds import stream
-from synthleak.corpus.demo import write_demo
+from synthleak.corpus.readers.demo import write_demo
 from synthleak.encoders.builtin.static import Static
 from synthleak.encoders.encoder import Vectors
 from synthleak.evidence.family import families
 from synthleak.evidence.fast.density import ledoit_wolf
 from synthleak.evidence.fast.forest import expected_path, fit_forest
-from synthleak.evidence.fast.outlier_factor import fit_factor
+from synthleak.evidence.fast.neighbours import fit_factor, smallest_places
 from synthleak.evidence.observation import Floats, Observation, Targets
 from synthleak.evidence.table import look
 
@@ -120,7 +120,11 @@ def test_the_outlier_factor_is_that_of_scikit_learn() -> None:
     points, queries = places(80, 5, 8, duplicates=25), places(20, 5, 9)
     theirs = -LocalOutlierFactor(n_neighbors=20, novelty=True).fit(points).score_samples(queries)
     every = np.tile(np.arange(len(points)), (len(queries), 1))
-    ours = fit_factor(cdist(points, points), 20).of(cdist(queries, points), every)
+    apart = cdist(points, points)
+    np.fill_diagonal(apart, np.inf)
+    near = smallest_places(apart, 20)
+    factor = fit_factor(np.take_along_axis(apart, near, axis=1), near)
+    ours = factor.of(cdist(queries, points), every)
     assert ours == pytest.approx(theirs, rel=1e-6)
 
 
@@ -128,7 +132,9 @@ def test_the_outlier_factor_is_that_of_scikit_learn() -> None:
 def test_the_covariance_is_that_of_scikit_learn(count: int, dimensions: int) -> None:
     vectors = places(count, dimensions, 10)
     theirs, _ = sklearn_ledoit_wolf(vectors)
-    assert ledoit_wolf(vectors - vectors.mean(axis=0)) == pytest.approx(theirs)
+    centred = vectors - vectors.mean(axis=0)
+    fourth = float(((centred**2).sum(axis=1) ** 2).sum())
+    assert ledoit_wolf(centred.T @ centred / count, fourth, count) == pytest.approx(theirs)
 
 
 def test_duplicates_do_not_shrink_the_radius() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthleak.corpus.demo import write_demo
+from synthleak.corpus.readers.demo import write_demo
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.evidence.family import families
 from synthleak.evidence.observation import Floats, Observation, Targets

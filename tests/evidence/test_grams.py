@@ -8,12 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.oracles.evidence_lexical import folded, grams, substring_length
-from synthleak.evidence.examples import read_vectors
-from synthleak.evidence.fast.grams import Naming, distinct_grams, target_grams, text_grams
-from synthleak.evidence.fast.overlap import shared_grams
-from synthleak.evidence.fast.ragged import found, ragged
+from synthleak.evidence.family import read_vectors
+from synthleak.evidence.fast.grams import (
+    Naming,
+    distinct_grams,
+    longest_substrings,
+    shared_grams,
+    target_grams,
+    text_grams,
+)
 from synthleak.evidence.fast.retrieval import retrieve
-from synthleak.evidence.fast.substring import longest_substrings
+from synthleak.evidence.fast.words import presence, ragged
 from synthleak.evidence.observation import Observation, Targets
 
 # Few letters, so that long substrings repeat; and spaces, which fold.
@@ -83,7 +88,7 @@ def test_rows_can_be_taken_in_any_order_and_twice() -> None:
     values, owners = rows.take([2, 0, 1, 2])
     assert (values.tolist(), owners.tolist()) == ([7, 5, 6, 7], [0, 1, 1, 3])
     assert rows.keep(rows.values != 6).starts.tolist() == [0, 1, 1, 2]
-    assert found(np.array([], dtype=np.int64), rows, [0, 1]).shape == (2, 0)
+    assert presence(np.array([], dtype=np.int64), rows, [0, 1]).shape == (2, 0)
 
 
 @pytest.mark.parametrize("size", [1, 4, 5, 6, 11])

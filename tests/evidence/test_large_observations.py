@@ -10,14 +10,7 @@ from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.evidence import observation
 from synthleak.evidence.fast import nearest, neighbours, retrieval
-from synthleak.evidence.fast.outlier_factor import FittedFactor, factor_of_neighbours
-from synthleak.evidence.fast.pairs import (
-    Best,
-    dot_products,
-    product_error,
-    sure_bound,
-    unit_vectors,
-)
+from synthleak.evidence.fast.neighbours import OutlierFactor, fit_factor
 from synthleak.evidence.fast.retrieval import first_ranked, retrieve
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.prior.canary import Canary
@@ -50,9 +43,8 @@ def test_every_proxy_sees_the_same_in_a_large_observation(
         return found | {"canary": Canary(neighbours=25).look(targets, seen, None)}
 
     whole = values()
-    monkeypatch.setattr(neighbours, "LARGE", 50)
+    monkeypatch.setattr(observation, "LARGE", 50)
     monkeypatch.setattr(nearest, "TILE", 40)
-    monkeypatch.setattr(nearest, "_WAITING", 500)
     monkeypatch.setattr(retrieval, "TILE", 60)
     monkeypatch.setattr(retrieval, "_WAITING", 500)
     for title, found in values().items():
@@ -72,7 +64,7 @@ def test_candidates_of_a_large_observation_are_those_of_all(
         targets, seen = Targets(TEXTS[:60], ENCODE), Observation(released, ENCODE)
         whole = retrieve(targets, seen)
         with monkeypatch.context() as patch:
-            patch.setattr(neighbours, "LARGE", 50)
+            patch.setattr(observation, "LARGE", 50)
             patch.setattr(retrieval, "TILE", 60)
             targets, seen = Targets(TEXTS[:60], ENCODE), Observation(released, ENCODE)
             found = retrieve(targets, seen)
@@ -82,7 +74,7 @@ def test_candidates_of_a_large_observation_are_those_of_all(
         assert texts == [[seen.texts[row] for row in line] for line in whole.rows]
 
 
-def compared_with_sample(vectors: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, FittedFactor]:
+def compared_with_sample(vectors: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, OutlierFactor]:
     """Return hubness and outlier factor, every text compared with those of the sample in a loop."""
     hubness, near, apart = [], [], []
     for row, own in enumerate(vectors):
@@ -97,7 +89,7 @@ def compared_with_sample(vectors: np.ndarray, rows: np.ndarray) -> tuple[np.ndar
         first = np.argsort(distances, kind="stable")[:20]
         near.append([others[place] for place in first])
         apart.append(distances[first])
-    return np.array(hubness), factor_of_neighbours(np.array(near), np.array(apart), 20)
+    return np.array(hubness), fit_factor(np.array(apart), np.array(near))
 
 
 def some_vectors(kind: str) -> np.ndarray:
@@ -125,7 +117,7 @@ def test_texts_of_a_large_observation_meet_its_sample(
     kind: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vectors = some_vectors(kind)
-    monkeypatch.setattr(neighbours, "LARGE", 60)
+    monkeypatch.setattr(observation, "LARGE", 60)
     monkeypatch.setattr(neighbours, "SAMPLE", 60)
     monkeypatch.setattr(neighbours, "_ROWS", at_once)
     seen = Observation([f"{number:03}" for number in range(len(vectors))], lambda texts: vectors)
@@ -133,21 +125,21 @@ def test_texts_of_a_large_observation_meet_its_sample(
     assert len(rows) == len(set(rows.tolist())) == 60
     hubness, factor = compared_with_sample(vectors.astype(np.float64), rows)
     drawn = Observation([f"{number:03}" for number in range(60)], lambda texts: vectors[rows])
-    radii = neighbours.cosine_radius, neighbours.distance_radius
     with monkeypatch.context() as patch:
-        patch.setattr(neighbours, "LARGE", 100)
-        expected = [radius(drawn) for radius in radii]
-    assert np.allclose([radius(seen) for radius in radii], expected, rtol=1e-6, atol=1e-12)
-    assert np.allclose(neighbours.hubness(seen), hubness, atol=1e-9)
-    found = neighbours.fitted_factor(seen, 20)
+        patch.setattr(observation, "LARGE", 100)
+        expected = neighbours.within(drawn)
+    known = neighbours.within(seen)
+    assert known.cosine_radius == pytest.approx(expected.cosine_radius, rel=1e-6, abs=1e-12)
+    assert known.distance_radius == pytest.approx(expected.distance_radius, rel=1e-6, abs=1e-12)
+    assert np.allclose(known.hubness, hubness, atol=1e-9)
     # Distances come from products, which leave equal vectors 1e-7 of their length apart.
     close = 3e-7 * np.linalg.norm(vectors, axis=1).max()
-    assert np.allclose(found.reach, factor.reach, atol=close)
-    assert np.allclose(1 / found.density, 1 / factor.density, atol=close)
+    assert np.allclose(known.factor.reach, factor.reach, atol=close)
+    assert np.allclose(1 / known.factor.density, 1 / factor.density, atol=close)
 
 
 def test_a_sample_is_drawn_by_content_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours, "LARGE", 60)
+    monkeypatch.setattr(observation, "LARGE", 60)
     monkeypatch.setattr(neighbours, "SAMPLE", 60)
     first = Observation(TEXTS, ENCODE)
     turned = Observation(TEXTS[::-1], ENCODE)
@@ -156,39 +148,13 @@ def test_a_sample_is_drawn_by_content_alone(monkeypatch: pytest.MonkeyPatch) -> 
     assert rows[0] == rows[1] != rows[2]
 
 
-def test_a_product_in_single_precision_is_off_by_less_than_its_error() -> None:
-    rng = stream("products")
-    for dimensions in (3, 256, 1024):
-        vectors = np.abs(rng.normal(size=(300, dimensions))).astype(np.float32)
-        lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
-        units = unit_vectors(vectors, lengths)
-        exact = vectors.astype(np.float64) @ vectors.astype(np.float64).T
-        exact /= np.outer(lengths, lengths)
-        assert np.abs(units @ units.T - exact).max() < product_error(dimensions)
-
-
-def test_products_of_pairs_are_those_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    left, right = some_vectors("plain")[:40], some_vectors("repeated")[:50]
-    whole = left.astype(np.float64) @ right.astype(np.float64).T
-    for at in (np.array([], dtype=np.int64), np.array([3, 77, 1999]), np.arange(0, 2000, 3)):
-        assert np.allclose(dot_products(left, right, at), whole.reshape(-1)[at], rtol=1e-14)
-
-
-def test_a_sure_bound_is_reached_by_k() -> None:
-    values = stream("bound").normal(size=(50, 700)).astype(np.float32)
-    bound = sure_bound(values, 10)
-    assert ((values >= bound[:, None]).sum(axis=1) >= 10).all()
-    assert np.isneginf(sure_bound(values[:, :100], 10)).all()
-
-
 def test_the_best_are_those_of_sorting() -> None:
-    rng = stream("best")
-    values = rng.normal(size=(20, 300)).round(1)
-    best = Best(20, 7)
-    at = rng.permutation(values.size)
-    for part in np.array_split(at[at % 300 < 280], 9):
-        best.admit(part // 300, values.reshape(-1)[part], part % 300)
-    assert np.array_equal(np.sort(best.values, 1), np.sort(values[:, :280], 1)[:, -7:])
+    values = stream("best").normal(size=(20, 300)).round(1)
+    best = nearest._Best(20, 7)
+    for start in (0, 5, 120, 240):
+        end = {0: 5, 5: 120, 120: 240, 240: 300}[start]
+        best.admit(values[:, start:end], start)
+    assert np.array_equal(np.sort(best.values, 1), np.sort(values, 1)[:, -7:])
     assert np.array_equal(np.take_along_axis(values, best.places, 1), best.values)
 
 

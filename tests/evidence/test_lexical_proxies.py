@@ -12,15 +12,13 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from support.oracles.evidence_lexical import folded, lexical, words
 from synthleak.core.seeds import stream
-from synthleak.corpus.demo import write_demo
-from synthleak.evidence.examples import read_vectors
-from synthleak.evidence.family import families
-from synthleak.evidence.fast.index import inverse_frequency
+from synthleak.corpus.readers.demo import write_demo
+from synthleak.evidence.family import families, read_vectors
+from synthleak.evidence.fast.grams import longest_substrings
 from synthleak.evidence.fast.retrieval import TOP, bm25, retrieve
-from synthleak.evidence.fast.subsequence import common_words
-from synthleak.evidence.fast.substring import longest_substrings
-from synthleak.evidence.fast.words import words as numbered
+from synthleak.evidence.fast.words import inverse_frequency
 from synthleak.evidence.observation import Observation, Targets
+from synthleak.evidence.proxies.sequence_overlap import common_words
 from synthleak.evidence.table import look
 
 LEXICAL = [entry.plugin for entry in families if entry.plugin.view == "lexical"]
@@ -85,12 +83,12 @@ def test_rank_bm25_gives_the_same_scores() -> None:
     observation, targets = Observation(DEMO[20:120], read_vectors), Targets(DEMO[:20], read_vectors)
     library = OurIdf([words(text) for text in observation.texts], k1=1.5, b=0.75)
     expected = [library.get_scores(words(text)) for text in targets.texts]
-    assert bm25(numbered(targets, observation)) == pytest.approx(np.array(expected))
+    assert bm25(targets, observation) == pytest.approx(np.array(expected))
 
 
 def test_the_fifty_best_are_retrieved_best_first() -> None:
     observation, targets = Observation(DEMO[20:120], read_vectors), Targets(DEMO[:20], read_vectors)
-    scores, found = bm25(numbered(targets, observation)), retrieve(targets, observation)
+    scores, found = bm25(targets, observation), retrieve(targets, observation)
     assert found.rows.shape == (20, TOP)
     assert (np.diff(found.scores, axis=1) <= 1e-9).all()
     assert found.scores.min(axis=1) == pytest.approx(np.sort(scores, axis=1)[:, -TOP])

@@ -15,7 +15,8 @@ torch = pytest.importorskip("torch")
 
 import synthleak  # noqa: E402
 from support.tiny_backbone import WORDS, tiny_shared_backbone, write_backbone  # noqa: E402
-from synthleak.audit.setup import set_up  # noqa: E402
+from synthleak.audit.setup import targets_in  # noqa: E402
+from synthleak.audit.stages import set_up  # noqa: E402
 from synthleak.audit.steps.observations import (  # noqa: E402
     evidence_keys,
     look_with_models,
@@ -24,13 +25,16 @@ from synthleak.audit.steps.observations import (  # noqa: E402
     open_observation,
 )
 from synthleak.audit.steps.releases import make_releases, missing_releases  # noqa: E402
-from synthleak.audit.verification import DIFFERS, UNCHECKED  # noqa: E402
-from synthleak.audit.verify import verify  # noqa: E402
+from synthleak.audit.verify import (  # noqa: E402
+    DIFFERS,
+    UNCHECKED,
+    verify,
+)
 from synthleak.core.errors import SpecError, UserError  # noqa: E402
 from synthleak.core.spec import LoadedSpec, parse_spec  # noqa: E402
 from synthleak.core.store import MemoryStore, name_of  # noqa: E402
 from synthleak.encoders.builtin.hashing import Hashing  # noqa: E402
-from synthleak.evidence.model_family import model_families  # noqa: E402
+from synthleak.evidence.family import model_families  # noqa: E402
 from synthleak.evidence.models.lm import LanguageModelProxy  # noqa: E402
 from synthleak.evidence.observation import Observation, Targets  # noqa: E402
 from synthleak.evidence.table import get_evidence  # noqa: E402
@@ -200,7 +204,7 @@ def test_pools_that_share_releases_share_the_models(backbone: str) -> None:
     look_with_models(setup, unit)
     assert missing_models(setup) == []
     for cell in setup.cells:
-        targets = setup.targets(cell.pool)
+        targets = targets_in(setup, cell.pool)
         for text, raw in observations(setup, cell):
             keys = {family.name: key for family, key in evidence_keys(setup, targets, text)}
             kept = get_evidence(setup.store, keys["lm"])
@@ -221,7 +225,7 @@ def test_missing_values_of_a_model_are_found(audit: Any, tmp_path: Path) -> None
     setup = audit.setup
     cell = setup.cells[0]
     text, _ = observations(setup, cell)[0]
-    keys = evidence_keys(setup, setup.targets(cell.pool).blocks()[0], text)
+    keys = evidence_keys(setup, targets_in(setup, cell.pool).blocks()[0], text)
     (lost,) = [name_of("evidence", key) for member, key in keys if member.model]
     (tmp_path / "run/store" / lost).unlink()
     found = {one.what: one for one in verify(tmp_path / "run").findings}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence.family import families
-from synthleak.evidence.persons import by_person, person_arms, person_proxies, record_name
 from synthleak.evidence.prior.canary import Canary
+from synthleak.evidence.table import by_person, person_arms, person_proxies, record_name
 
 
 def test_largest_and_mean_equal_a_loop() -> None:

@@ -32,7 +32,7 @@ def test_packages_export_plugin_types_without_heavy_imports(package: str) -> Non
 def test_exports_survive_the_built_in_plugins(package: str) -> None:
     """A subpackage of the same name would replace an export once it is imported."""
     code = (
-        "from synthleak.cli.listing import REGISTRIES, rows_of;"
+        "from synthleak.cli.about import REGISTRIES, rows_of;"
         "[rows_of(registry) for registry in REGISTRIES];"
         f"import types; import synthleak.{package} as p;"
         "print([n for n in p.__all__ if isinstance(getattr(p, n), types.ModuleType)])"

@@ -14,16 +14,14 @@ from sklearn.decomposition import PCA
 from support.oracles.evidence_prior import ngram_logprob as oracle
 from synthleak.core.errors import ContractError
 from synthleak.core.seeds import stream
-from synthleak.corpus.demo import write_demo
+from synthleak.corpus.readers.demo import write_demo
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.encoders.encoder import Vectors
 from synthleak.evidence.attack import Attack, attack_key, attacks, observe
 from synthleak.evidence.fast.density import Gaussian
-from synthleak.evidence.fast.kernel import Kernel, log_densities, principal
-from synthleak.evidence.fast.ngram_model import ngram_logprob
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
-from synthleak.evidence.prior.canary import Canary
-from synthleak.evidence.prior.domias import Domias
+from synthleak.evidence.prior.canary import Canary, ngram_logprob
+from synthleak.evidence.prior.domias import Domias, kernel_log_density, log_densities, principal
 
 DEMO = [record.text for record in write_demo(120, seed=3)]
 ENCODE = Hashing(dimensions=16).encode
@@ -70,7 +68,7 @@ def test_gaussian_and_kernel_agree_with_scipy_in_three_dimensions() -> None:
 def test_kernel_density_equals_scipy() -> None:
     fitted, asked = points(60, 3, 2), points(15, 3, 3)
     factor = np.linalg.cholesky(np.cov(fitted.T))
-    ours = Kernel(fitted, Gaussian(fitted.mean(axis=0), factor)).log_density(asked)
+    ours = kernel_log_density(fitted, Gaussian(fitted.mean(axis=0), factor), asked)
     assert ours == pytest.approx(gaussian_kde(fitted.T, "scott").logpdf(asked.T))
 
 

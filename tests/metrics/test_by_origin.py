@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 from support.oracles.by_origin import rate, shared, wins
-from synthleak.core.spec_sections import GameSection
-from synthleak.metrics.assignment import Assignment, assignment_of
-from synthleak.metrics.ranks import ranks_of
-from synthleak.metrics.records.by_origin import (
+from synthleak.core.spec import GameSection
+from synthleak.metrics.by_origin import (
     RanksByKind,
     against_own,
     against_redraws,
     by_kind,
     origin_measurements,
 )
+from synthleak.metrics.membership import Assignment, assignment_of, ranks_of
 from synthleak.plan.plan import designs
 from synthleak.pools.pool import Pool
 

@@ -8,22 +8,30 @@ import pytest
 from support.oracles import crossfit as oracle
 from support.oracles import nulls as obvious
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
-from synthleak.metrics.assignment import Assignment, assignment_of, coins_of, redraw_assignments
-from synthleak.metrics.comparison import comparison_of
-from synthleak.metrics.comparison.pool import PoolComparison, _spread
-from synthleak.metrics.comparison.within_records import WithinRecords
-from synthleak.metrics.crossfit import within_records
-from synthleak.metrics.crossfit.folds import split_folds
-from synthleak.metrics.crossfit.pool import (
+from synthleak.core.spec import GameSection
+from synthleak.metrics import within_records
+from synthleak.metrics.measurements import interval
+from synthleak.metrics.member_comparison import (
+    PoolComparison,
     _held_tpr,
+    _spread,
     choose_in_folds,
     crossfit,
     fold_aucs,
+    split_folds,
     take_chosen,
     wins_of,
 )
-from synthleak.metrics.crossfit.within_records import (
+from synthleak.metrics.membership import (
+    Assignment,
+    assignment_of,
+    coins_of,
+    ranks_of,
+    redraw_assignments,
+)
+from synthleak.metrics.scored_cell import comparison_of
+from synthleak.metrics.within_records import (
+    RecordComparison,
     aucs_per_record,
     choose_folds,
     fold_measurements,
@@ -33,10 +41,8 @@ from synthleak.metrics.crossfit.within_records import (
     resampled_instances,
     resampled_records,
 )
-from synthleak.metrics.estimate import interval
-from synthleak.metrics.ranks import ranks_of
-from synthleak.plan.cohort import toss, trials_of
-from synthleak.plan.plan import designs
+from synthleak.plan.cohort import toss
+from synthleak.plan.plan import Trials, designs
 from synthleak.pools.pool import Pool
 
 TARGETS = 8
@@ -119,7 +125,7 @@ def test_records_are_weighed_on_both_sides() -> None:
 def test_folds_within_records_equal_loops(
     tied: bool, sets: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(within_records, "BLOCK", 2)
+    monkeypatch.setattr(within_records, "SIGNALS_AT_ONCE", 2)
     values = table(tied, sets=sets)
     coins = np.stack([toss(sets, TARGETS, stream(seed)) for seed in range(4)])
     inside = folds_of(sets, TARGETS, stream(9), 2)
@@ -292,16 +298,16 @@ def test_too_little_to_fold_is_none() -> None:
     comparison = PoolComparison(values)
     assert comparison.deployable([assignment], [np.array([0])], stream(1)) is None
     assert comparison.spreads(assignment, [np.array([0])], stream(1)) is None
-    single = assignment_of(trials_of(np.array([[True], [False]])), 1)
-    within = WithinRecords(values[:, :1])
+    single = assignment_of(Trials.of_coins(np.array([[True], [False]])), 1)
+    within = RecordComparison(values[:, :1])
     assert within.deployable([single], [np.array([0])], stream(1)) is None
     assert within.spreads(single, [np.array([0])], stream(1)) is None
 
 
 def test_few_instances_resample_records() -> None:
     values, rng = table(sets=4), stream(1)
-    assignment = assignment_of(trials_of(toss(4, TARGETS, rng)), TARGETS)
-    within = WithinRecords(values)
+    assignment = assignment_of(Trials.of_coins(toss(4, TARGETS, rng)), TARGETS)
+    within = RecordComparison(values)
     spreads = within.spreads(assignment, [np.arange(5)], rng)
     assert spreads is not None and spreads.over == "records" and spreads.pool[0] > 0
     assert within.standard_error(assignment, 0, rng) > 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from support.oracles.curves import area, height, roc_points
 from synthleak.metrics.curves import GRID, TOLERANCE, drawable, read_curve, roc_curve, thinned
-from synthleak.metrics.roc import auc
+from synthleak.metrics.membership import auc
 
 SCORES = st.lists(st.integers(0, 12), min_size=1, max_size=30)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from synthleak.core.cell import NAMED
 from synthleak.core.seeds import stream
-from synthleak.core.verdict import NAMED
-from synthleak.metrics.crossfit.folds import split_folds
+from synthleak.metrics.exposure import length_strata, member_p_values, naming_signals
+from synthleak.metrics.member_comparison import split_folds
 from synthleak.metrics.null import false_discovery_rates
-from synthleak.metrics.records.exposure import length_strata, member_p_values, naming_signals
 
 
 def drawn(sizes: list[int], seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,14 +13,13 @@ from scipy.stats import t
 from synthleak.analyses.cells import judge, power_of
 from synthleak.calibration import Scores
 from synthleak.core.artefact import as_json
+from synthleak.core.cell import FOUND, NONE_FOUND, Verdict, judge_cell
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
-from synthleak.core.verdict import FOUND, NONE_FOUND, Verdict, judge_cell
+from synthleak.core.spec import GameSection
 from synthleak.evidence.family import Proxy
-from synthleak.metrics.epsilon.claims import claim_roc, promise_of
-from synthleak.metrics.estimate import interval
+from synthleak.metrics.epsilon import claim_roc, promise_of
 from synthleak.metrics.measure import measure, redraws_for
-from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.measurements import CellMeasurements, interval
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 
 import synthleak.metrics.meta_classifier as module
 from support.oracles.planted import Ground, nothing, raised
 from synthleak.core.seeds import stream
-from synthleak.metrics.assignment import assignment_of
-from synthleak.metrics.comparison import comparison_of
-from synthleak.metrics.meta_classifier import Rows, balanced, fit, fuse, learning_rows, weighted_auc
+from synthleak.metrics.membership import assignment_of
+from synthleak.metrics.meta_classifier import Rows, balanced, fit, fuse, learning_rows
+from synthleak.metrics.scored_cell import comparison_of
 from synthleak.plan.plan import Plan
 
 GROUND = Ground(design="lone", instances=40, records=15, scenarios=("S1",))
@@ -111,16 +110,6 @@ def test_model_equals_balanced_scikit_learn_regression() -> None:
     assert fit(rows, (0, 1.0))(x) == pytest.approx(peer.decision_function(z), abs=1e-3)
     one = LogisticRegression(C=1.0, class_weight="balanced", tol=1e-8).fit(z[:, [1]], member)
     assert fit(rows, (1, 1.0))(x) == pytest.approx(one.decision_function(z[:, [1]]), abs=1e-3)
-
-
-def test_weighted_auc_is_scikit_learns() -> None:
-    rng = stream(10)
-    rows = Rows(
-        np.zeros((40, 1)), rng.random(40) < 0.4, rng.integers(1, 4, 40) / 1.0, np.arange(40)
-    )
-    scores = rng.integers(0, 6, 40).astype(float)
-    expected = roc_auc_score(rows.member, scores, sample_weight=rows.weight)
-    assert weighted_auc(scores, rows) == pytest.approx(expected)
 
 
 def test_a_fold_without_members_says_nothing() -> None:

@@ -11,8 +11,8 @@ from scipy.stats import false_discovery_control
 
 from support.oracles import nulls as oracle
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
-from synthleak.metrics.assignment import assignment_of
+from synthleak.core.spec import GameSection
+from synthleak.metrics.membership import assignment_of, ranks_of
 from synthleak.metrics.null import (
     continued_p,
     false_discovery_rates,
@@ -21,12 +21,11 @@ from synthleak.metrics.null import (
     p_value,
     upper_point,
 )
-from synthleak.metrics.ranks import ranks_of
-from synthleak.metrics.statistics.pool import pool_statistics
-from synthleak.metrics.statistics.table import AUC, tail
-from synthleak.metrics.statistics.within_records import record_statistics
+from synthleak.metrics.verdict_statistics import AUC, pool_statistics, tail
+from synthleak.metrics.within_records import record_statistics
 from synthleak.plan import cohort
 from synthleak.plan.lone import Coins, toss, trials_of
+from synthleak.plan.plan import Trials
 
 TESTED = (AUC, tail("half", 0.5, "half"), tail("third", 0.34, "third"))
 
@@ -44,7 +43,7 @@ def lone_table() -> np.ndarray:
 def cohort_table(sets: int, records: int) -> np.ndarray:
     """Both statistics of two signals in every outcome of so many instances and records."""
     assignments = [
-        assignment_of(cohort.trials_of(np.array(coins, dtype=bool).reshape(sets, records)), records)
+        assignment_of(Trials.of_coins(np.array(coins, dtype=bool).reshape(sets, records)), records)
         for coins in itertools.product([0, 1], repeat=sets * records)
     ]
     values = stream(9, "cohort", sets).normal(size=(sets, records, 2))

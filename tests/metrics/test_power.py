@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection
 from synthleak.metrics.power import (
     PlantedLeaks,
     PowerEstimate,

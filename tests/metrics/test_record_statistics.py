@@ -7,17 +7,18 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from synthleak.core.seeds import stream
-from synthleak.metrics.assignment import Assignment, assignment_of, coins_of
+from synthleak.metrics.membership import Assignment, assignment_of, coins_of
 from synthleak.metrics.null import false_discovery_rates
-from synthleak.metrics.statistics.table import tenth
-from synthleak.metrics.statistics.within_records import (
+from synthleak.metrics.verdict_statistics import tenth
+from synthleak.metrics.within_records import (
     doubled_ranks,
     idle,
     record_aucs,
     record_p_values,
     record_statistics,
 )
-from synthleak.plan.cohort import toss, trials_of
+from synthleak.plan.cohort import toss
+from synthleak.plan.plan import Trials
 
 SETS, TARGETS = 14, 11
 
@@ -26,7 +27,7 @@ def redrawn(
     count: int, seed: int = 1, sets: int = SETS, targets: int = TARGETS
 ) -> list[Assignment]:
     rng = stream(seed, "coins")
-    return [assignment_of(trials_of(toss(sets, targets, rng)), targets) for _ in range(count)]
+    return [assignment_of(Trials.of_coins(toss(sets, targets, rng)), targets) for _ in range(count)]
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -61,14 +62,15 @@ def test_a_record_with_equal_coins_is_left_out_of_the_mean() -> None:
     assert found[0, 1, 0] == 0.25
     agreed = np.ones((4, 2), dtype=bool)
     made = record_statistics(
-        values, [assignment_of(trials_of(coins), 2), assignment_of(trials_of(agreed), 2)]
+        values,
+        [assignment_of(Trials.of_coins(coins), 2), assignment_of(Trials.of_coins(agreed), 2)],
     )
     assert made.auc[:, 0].tolist() == [0.25, 0.5]
 
 
 def test_one_record_is_compared_over_its_releases() -> None:
     values = np.arange(12.0).reshape(12, 1, 1)
-    assignment = assignment_of(trials_of(np.arange(12).reshape(12, 1) >= 6), 1)
+    assignment = assignment_of(Trials.of_coins(np.arange(12).reshape(12, 1) >= 6), 1)
     made = record_statistics(values, [assignment])
     assert made.values[:, 0, 0].tolist() == [1.0, 1.0]
 

@@ -7,7 +7,7 @@ import pytest
 
 from synthleak.calibration import Scores
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection
 from synthleak.corpus.corpus import Corpus, Record, Split
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.measure import measure
@@ -15,8 +15,7 @@ from synthleak.metrics.measurements import CellMeasurements, larger_of
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.given import GivenSplit
 from synthleak.plan.plan import Plan
-from synthleak.pools.groups import groups_of
-from synthleak.pools.split import split
+from synthleak.pools.pool import split, split_groups
 from synthleak.releases.claim import no_claim
 
 PROXIES = tuple(Proxy(f"p{i}", "f", "lexical", "difference", "") for i in range(3))
@@ -46,7 +45,7 @@ def cell_of(group: np.ndarray, member: np.ndarray, seed: int) -> tuple[ScoredCel
     own = rng.normal(size=(len(group), 3))
     values = np.where(sizes[group] > 1, 2.0, 0.0)[:, None] + shared[group] + 0.3 * own
     scores = [Scores("S1", values[None, list(plan.targets)], PROXIES)]
-    return ScoredCell(scores, GivenSplit(), plan, GAME, (seed, "cell")), groups_of(corpus).unit
+    return ScoredCell(scores, GivenSplit(), plan, GAME, (seed, "cell")), split_groups(corpus).unit
 
 
 def measured(cell: ScoredCell) -> CellMeasurements:

@@ -16,8 +16,13 @@ import pytest
 from support.paper_material import BUDGETS, CORPORA, GENERATORS, invented
 from synthleak.core.errors import UserError
 from synthleak.evidence.family import families
-from synthleak.paper.tables import latex, markdown, sheet
-from synthleak.paper.tables.latex_text import escape
+from synthleak.paper.tables.formats import (
+    csv_table,
+    latex_table,
+    latex_text,
+    markdown_cell,
+    markdown_table,
+)
 from synthleak.paper.tables.layout import Entry, Table
 from synthleak.paper.tables.write import TABLES, Tables, check_names, files, make_tables
 
@@ -58,7 +63,7 @@ def test_every_table_fits_its_columns() -> None:
 @pytest.mark.parametrize("name", EVERYTHING)
 def test_csv_has_unique_headings_and_every_row(name: str) -> None:
     item = made(name)
-    head, *rows = csv.reader(io.StringIO(sheet.table(item)))
+    head, *rows = csv.reader(io.StringIO(csv_table(item)))
     assert len(set(head)) == len(head)
     assert len(rows) == sum(len(b.rows) for part in item.parts for b in part.blocks)
     assert all(len(row) == len(head) for row in rows)
@@ -68,13 +73,13 @@ def test_csv_has_unique_headings_and_every_row(name: str) -> None:
 
 def test_control_gap_keeps_the_gap_of_every_pool() -> None:
     item = made("control_gap")
-    rows = csv.DictReader(io.StringIO(sheet.table(item)))
+    rows = csv.DictReader(io.StringIO(csv_table(item)))
     kept = sorted(float(v) for row in rows for k, v in row.items() if k.endswith("gap gap") and v)
     assert kept == sorted(entry.values["gap"] for entry in entries(item) if "gap" in entry.values)
 
 
 def test_the_proxy_families_are_those_of_the_catalogue() -> None:
-    rows = list(csv.DictReader(io.StringIO(sheet.table(made("proxy_families")))))
+    rows = list(csv.DictReader(io.StringIO(csv_table(made("proxy_families")))))
     assert [row["Proxy family"] for row in rows] == [entry.name for entry in families]
     assert sum(int(row["Proxies count"]) for row in rows) == 32
     likely = {row["Proxy family"] for row in rows if row["Probability-like answer"] == "yes"}
@@ -84,7 +89,7 @@ def test_the_proxy_families_are_those_of_the_catalogue() -> None:
 
 def test_main_table_shows_the_values_of_its_rows() -> None:
     source = invented()
-    rows = list(csv.DictReader(io.StringIO(sheet.table(made("main")))))
+    rows = list(csv.DictReader(io.StringIO(csv_table(made("main")))))
     for cell in source.cells:
         if cell.pool != "outlier":
             continue
@@ -159,22 +164,22 @@ def test_markdown_tells_shaded_from_concentrated_entries() -> None:
     for found in entries(item):
         if "concentrated" not in found.values:
             continue
-        text = markdown.cell(found)
+        text = markdown_cell(found)
         shaded, concentrated = found.shade is not None, found.values["concentrated"] == "yes"
         assert ("<b>" in text) == shaded
         assert ("†" in text) == concentrated
         looks.add((shaded, concentrated))
     assert len(looks) == 4
-    text = markdown.table(item)
+    text = markdown_table(item)
     assert "<sup>†</sup>: S10 lies above the band of an even leak" in text
     assert "what is shaded is bold and what is grey is in italics" in text
-    assert "what is shaded" not in markdown.table(made("corpora"))
+    assert "what is shaded" not in markdown_table(made("corpora"))
 
 
 def test_tables_of_controls_alone_are_not_called_selected() -> None:
     source = invented()
     whole = make_tables(source, ["main", "prior"]).tables
-    assert ["elected pools" in markdown.table(item) for item in whole] == [True, True]
+    assert ["elected pools" in markdown_table(item) for item in whole] == [True, True]
     controls = replace(
         source,
         cells=tuple(row for row in source.cells if row.pool.startswith("random")),
@@ -183,7 +188,7 @@ def test_tables_of_controls_alone_are_not_called_selected() -> None:
     tables = make_tables(controls, ["main", "main_intervals", "prior"]).tables
     assert len(tables) == 3
     for item in tables:
-        text = markdown.table(item)
+        text = markdown_table(item)
         assert "andom controls" in text
         assert "elected pools" not in text
 
@@ -206,7 +211,7 @@ def test_unavailable_table_is_named_and_others_are_made() -> None:
     }
     assert all("\n" not in reason and reason for reason in prints.unavailable.values())
     assert len(prints.tables) == len(EVERYTHING) - 5
-    bare = replace(source, cells=(), pools=(), corpora=(), rows=lambda name: [])
+    bare = replace(source, cells=(), pools=(), corpora={}, rows=lambda name: [])
     assert set(make_tables(bare).unavailable) >= {
         "corpora",
         "pools",
@@ -223,21 +228,21 @@ def test_an_unknown_table_suggests_the_nearest_name() -> None:
 
 def test_hostile_names_are_text_in_every_format() -> None:
     item = make_tables(invented(HOSTILE, HOSTILE), ["main"]).tables[0]
-    tex = latex.table(item)
+    tex = latex_table(item)
     assert r"\input" not in tex
     assert r"a\_b\&c\%d\#e\$f" in tex
     assert "U+4F60" in tex
-    assert HOSTILE[0] in sheet.table(item)
-    assert r"\|\<j\>\*\`k\` \[l\]" in markdown.table(item)
+    assert HOSTILE[0] in csv_table(item)
+    assert r"\|\<j\>\*\`k\` \[l\]" in markdown_table(item)
 
 
 @pytest.mark.parametrize("character", [chr(code) for code in range(32, 127)])
 def test_no_printable_character_reaches_latex_as_a_command(character: str) -> None:
-    kept = escape(character)
+    kept = latex_text(character)
     if character in "\\{}$&%#_~^":
         assert kept != character
         assert kept.startswith("\\")
-    assert "\n" not in escape(f"{character}\n")
+    assert "\n" not in latex_text(f"{character}\n")
 
 
 def compile_latex(folder: Path, prints: Tables) -> str:

@@ -10,13 +10,13 @@ import pytest
 
 from synthleak.core.errors import PlanError, SpecError
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection
 from synthleak.core.store import MemoryStore
-from synthleak.metrics.assignment import assignment_of
-from synthleak.metrics.comparison import comparison_of
+from synthleak.metrics.membership import assignment_of
 from synthleak.metrics.null import min_p_test
+from synthleak.metrics.scored_cell import comparison_of
 from synthleak.plan import lone
-from synthleak.plan.plan import Plan, designs, draw_once
+from synthleak.plan.plan import Plan, designs, draw_all
 from synthleak.pools.pool import Given, Pool
 
 
@@ -68,7 +68,7 @@ def test_one_existing_release_has_no_looks() -> None:
     split = Given((True, False) * 3, tuple(range(6)), coins=False)
     given = Pool("p", tuple(range(6)), ("p",) * 6, (0, 2, 4), (), split)
     with pytest.raises(PlanError, match="'given' cannot be looked at before its end"):
-        draw_once(given, game(design="given", looks=[4]), 1, MemoryStore())
+        draw_all({"p": given}, game(design="given", looks=[4]), 1, MemoryStore())
 
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])

@@ -7,14 +7,12 @@ import pytest
 
 from synthleak.core.errors import PlanError, PoolError
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection
 from synthleak.core.store import MemoryStore
 from synthleak.corpus.corpus import Corpus, Record, Split
 from synthleak.plan.given import GivenSplit, permuted
-from synthleak.plan.plan import Plan, draw_once
-from synthleak.pools.groups import groups_of
-from synthleak.pools.pool import Pool
-from synthleak.pools.split import split
+from synthleak.plan.plan import Plan, draw_all
+from synthleak.pools.pool import Pool, split, split_groups
 
 GAME = GameSection(design="given")
 
@@ -88,7 +86,7 @@ def test_a_few_torn_groups_are_left_out() -> None:
     roles = ["members"] * 240 + ["holdout"] * 240
     roles[5] = "holdout"
     made = corpus(group_names(30, 16), roles)
-    assert groups_of(made).unit == "group" and groups_of(made).torn == 1
+    assert split_groups(made).unit == "group" and split_groups(made).torn == 1
     pool = pool_of(made)
     assert len(pool.targets) == 29 * 16 and min(pool.targets) == 16
     assert pool.given is not None and len(set(pool.given.block)) == 29
@@ -99,7 +97,7 @@ def test_groups_are_found_once_per_corpus(
 ) -> None:
     asked = []
     monkeypatch.setattr(
-        "synthleak.pools.split.groups_of", lambda made: asked.append(made) or groups_of(made)
+        "synthleak.pools.pool.split_groups", lambda made: asked.append(made) or split_groups(made)
     )
     pool_of(corpus(group_names(5, 4), ["members"] * 12 + ["holdout"] * 8))
     assert len(asked) == 1
@@ -109,7 +107,7 @@ def test_split_groups_are_permuted_by_record() -> None:
     roles = stream("records").permutation(["members"] * 240 + ["holdout"] * 240).tolist()
     for size in (2, 3, 16):
         made = corpus(group_names(480 // size, size), roles)
-        assert groups_of(made).unit == "record" and not groups_of(made).left_out
+        assert split_groups(made).unit == "record" and not split_groups(made).left_out
         pool = pool_of(made)
         assert pool.given is not None and len(set(pool.given.block)) == 480
 
@@ -118,13 +116,13 @@ def test_oddly_split_groups_cannot_be_permuted() -> None:
     roles = ["members"] * 240 + ["holdout"] * 240
     for place in range(0, 480, 16 * 5):  # six of thirty groups
         roles[place] = "holdout" if roles[place] == "members" else "members"
-    assert groups_of(corpus(group_names(30, 16), roles)).unit is None
+    assert split_groups(corpus(group_names(30, 16), roles)).unit is None
 
 
 def test_groups_torn_on_purpose_cannot_be_permuted() -> None:
     """Half of each pair on either side: chance would tear half of the pairs only."""
     made = corpus(group_names(100, 2), ["members", "holdout"] * 100)
-    assert groups_of(made).unit is None
+    assert split_groups(made).unit is None
 
 
 def test_coins_are_tossed_again_and_may_be_counted() -> None:
@@ -152,11 +150,12 @@ def test_pool_needs_members_and_holdout() -> None:
     with pytest.raises(PoolError, match="3 members and 0 of the holdout"):
         split(made, "some", [0, 1, 2], auxiliary=0.5, seed=1)
     with pytest.raises(PlanError, match="'lone'") as error:
-        draw_once(pool_of(made), GameSection(), 1, MemoryStore())
+        draw_all({"p": pool_of(made)}, GameSection(), 1, MemoryStore())
     assert error.value.where == "game.design"
     ordinary = Corpus("c", made.records)
     with pytest.raises(PlanError, match="'given'") as error:
-        draw_once(split(ordinary, "p", [0, 1], auxiliary=0.5, seed=1), GAME, 1, MemoryStore())
+        pool = split(ordinary, "p", [0, 1], auxiliary=0.5, seed=1)
+        draw_all({"p": pool}, GAME, 1, MemoryStore())
     assert error.value.where == "game.design"
 
 

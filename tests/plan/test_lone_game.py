@@ -10,7 +10,7 @@ import pytest
 
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection
 from synthleak.plan.lone import toss
 from synthleak.plan.plan import EVERY_ROUND, Plan, designs
 from synthleak.pools.pool import Pool

@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 
 from synthleak.core.errors import PlanError, SpecError
-from synthleak.core.spec import parse_spec
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection, parse_spec
 from synthleak.corpus.corpus import Corpus
-from synthleak.corpus.demo import write_demo
+from synthleak.corpus.readers.demo import write_demo
 from synthleak.plan.plan import Plan, designs
-from synthleak.pools.persons import persons_of
-from synthleak.pools.pool import Pool
-from synthleak.pools.split import split
+from synthleak.pools.pool import Pool, persons_of, split
 
 CORPUS = Corpus("demo", tuple(write_demo(900, 2, persons=True)))
 MOST = 6

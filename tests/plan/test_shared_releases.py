@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from synthleak.audit.setup import Setup, set_up
+from synthleak.audit.setup import Setup
+from synthleak.audit.stages import set_up
 from synthleak.audit.steps.releases import make_releases, missing_releases
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
-from synthleak.core.spec import LoadedSpec, parse_spec
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection, LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.plan.plan import designs
 from synthleak.preflight.preview import count_observations, count_releases

@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from synthleak.core.errors import PlanError, PoolError
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection
 from synthleak.core.store import MemoryStore
 from synthleak.core.text import char_grams, tokens
 from synthleak.corpus.corpus import Corpus, Record, Split
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
-from synthleak.pools.rule import rules
-from synthleak.pools.selection import PoolOrder, select_all
+from synthleak.pools.selection import PoolOrder, rules, select_all
 from synthleak.testing import tiny_corpus
 
 CORPUS = tiny_corpus(500)

@@ -14,10 +14,8 @@ from sklearn.neighbors import LocalOutlierFactor
 from synthleak.core.errors import CorpusError, PoolError, SpecError
 from synthleak.core.store import MemoryStore, Store
 from synthleak.corpus.corpus import Corpus, Record
-from synthleak.pools.overlaps import overlaps_of
-from synthleak.pools.pool import Pool
-from synthleak.pools.rule import rules
-from synthleak.pools.selection import PoolOrder, select_all
+from synthleak.pools.pool import Pool, overlaps_of
+from synthleak.pools.selection import PoolOrder, rules, select_all
 
 SITES, LABELS = "AAAAABBBCC", (("x",), ("x", "y"), ("z",), ())
 RNG = np.random.default_rng(4)

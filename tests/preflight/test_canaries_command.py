@@ -11,7 +11,7 @@ import pytest
 import synthleak
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.seeds import stream
-from synthleak.preflight.canaries import CanariesWritten, write_canaries
+from synthleak.preflight.split import CanariesWritten, write_canaries
 from synthleak.testing import tiny_corpus
 
 RECORDS = tiny_corpus(900).records
@@ -58,7 +58,7 @@ def test_texts_and_places_do_not_depend_on_coins(
     def other(*name: Any) -> Any:
         return stream(*name, "others") if name[1] == "coins" else stream(*name)
 
-    monkeypatch.setattr("synthleak.preflight.canaries.stream", other)
+    monkeypatch.setattr("synthleak.preflight.split.stream", other)
     write(tmp_path / "two")
 
     def everybody(folder: Path) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from synthleak.cli.doctor import doctor
+from synthleak.cli.about import doctor
 from synthleak.preflight import doctor as machine
 
 

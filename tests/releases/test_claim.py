@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from synthleak.metrics.epsilon.claims import promise_of
-from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
-from synthleak.releases.noise import gaussian_sigma
+from synthleak.metrics.epsilon import promise_of
+from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim, stated_claim
 
 
 def claim(**event: float) -> Claim:

@@ -18,13 +18,13 @@ import pytest
 from support.shuffle_program import AWK, SHUFFLE
 from support.specs import tiny_spec
 from synthleak import Audit, open_run, run
+from synthleak.audit.setup import records_at
 from synthleak.core.errors import GeneratorError, StoreError, UserError
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import LoadedSpec, load_spec
-from synthleak.core.toml import dump_toml
+from synthleak.core.spec import LoadedSpec, dump_toml, load_spec
 from synthleak.preflight.export import Exported, export_plan
 from synthleak.releases import exchange as exchange_files
-from synthleak.releases.manifest import read_manifest
+from synthleak.releases.exchange import read_manifest
 
 ONE = Runtime(workers=1)
 INF = float("inf")
@@ -136,14 +136,16 @@ def _texts(path: Path) -> list[str]:
 
 
 def test_games_and_references_are_mixed_in_the_order_of_names(exchange: Exchange) -> None:
-    from synthleak.audit.setup import set_up
+    from synthleak.audit.stages import set_up
     from synthleak.core.store import MemoryStore
 
     exchange.export()
     setup = set_up(exchange.spec(FOLDER), MemoryStore())
     plan = setup.plans["outlier"]
     kinds = {
-        tuple(record.text for record in setup.records(item.records)): item.name.partition("-")[0]
+        tuple(record.text for record in records_at(setup, item.records)): item.name.partition("-")[
+            0
+        ]
         for item in plan.sets
         if item.form == "release"
     }

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.oracles import ngram as oracle
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Record
+from synthleak.releases.claim import gaussian_sigma
 from synthleak.releases.generators.ngram import (
     Model,
     Ngram,
@@ -23,7 +24,6 @@ from synthleak.releases.generators.ngram import (
     plain_counts,
     public_support,
 )
-from synthleak.releases.noise import gaussian_sigma
 from synthleak.releases.release import Public, Request, public_side
 
 WORDS = ["took", "it", "and", "slept", "badly", "."]

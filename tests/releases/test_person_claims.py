@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from synthleak.corpus.corpus import Record
-from synthleak.releases.claim import Claim, GaussianEvent, stated_claim
+from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, stated_claim
 from synthleak.releases.exchange import dump_training
 from synthleak.releases.generator import bounded_contributions
 from synthleak.releases.generators.dpsgd import DpSgd
 from synthleak.releases.generators.ngram import Ngram, bounded_sum, public_support
-from synthleak.releases.noise import gaussian_sigma
 from synthleak.releases.release import Request, public_side
 
 DELTA = 1e-5

@@ -16,10 +16,9 @@ from synthleak.audit.purge import purge
 from synthleak.audit.steps.releases import held_claim
 from synthleak.audit.verify import verify
 from synthleak.core.spec import parse_spec
+from synthleak.report.first_screen import decisions, next_steps
 from synthleak.report.html import render
-from synthleak.report.page.material import material_of
-from synthleak.report.page.names import verdicts
-from synthleak.report.page.top import decisions, top
+from synthleak.report.page import Page
 
 
 def audit_of(out: Path, **game: Any) -> Any:
@@ -54,17 +53,16 @@ def test_canaries_have_a_section_of_their_own(audit: Any) -> None:
 
 
 def test_canaries_have_rows_of_their_own_on_the_first_screen(audit: Any) -> None:
-    made = material_of(audit.results)
-    rows = decisions(made, verdicts(made))
+    rows = decisions(Page(audit.results))
     assert [(row.said.cell.generator, row.said.cell.pool) for row in rows] == [
         (generator, pool) for pool in ("outlier", "canaries") for generator in ("echo", "ngram")
     ]
     assert [row.written for row in rows] == [False, False, True, True]
     echo = next(row for row in rows if row.written)
-    assert echo.said.kind == "found" and echo.advice.startswith("No person leaks here")
-    steps = top(made, verdicts(made))["next"]
-    assert any(step.startswith("Canaries leak") for step in steps)
+    assert echo.said.kind == "found"
+    assert any(step.startswith("Canaries leak") for step in next_steps(Page(audit.results)))
     page = render(audit.results).decode()
+    assert "No person leaks here" in page
     assert "pool canaries (written for the test)" in page
     assert "for replacing all copies of a canary" in page
 

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 from support.specs import tiny_spec
 from synthleak import Audit, Runtime, analyse, run
-from synthleak.audit.sources import compare
-from synthleak.cli.compare import compare as command
+from synthleak.audit.finished import compare
+from synthleak.cli.reading import compare as command
 from synthleak.core.errors import UserError
 from synthleak.core.spec import LoadedSpec, parse_spec
-from synthleak.report.compare.page import render_comparison
+from synthleak.report.compare import render_comparison
 
 GAME = {"instances": 12, "records": 30, "rounds": 4, "candidates": 5}
 
@@ -48,8 +48,8 @@ def test_the_same_plan_gives_paired_differences(run_audit: Callable[..., Audit])
     (line,) = made.differences
     assert line.paired and not made.reasons
     assert (line.first_cell, line.second_cell) == ("ngram without privacy", "ngram at ε = 2")
-    one, other = before.cell_data[0], after.cell_data[0]
-    fitted = [next(iter(a.measurements.values())).crossfit for a in (before, after)]
+    one, other = before.study.cell_data[0], after.study.cell_data[0]
+    fitted = [a.results.cells[0].measurements.crossfit for a in (before, after)]
     assert fitted[0] is not None and fitted[1] is not None
     assert line.difference == pytest.approx(fitted[1].value - fitted[0].value)
     spread = np.std(other.profile.resampled[-1] - one.profile.resampled[-1], ddof=1)

@@ -12,7 +12,7 @@ from synthleak.core.artefact import as_json
 from synthleak.core.cell import Cell, is_of
 from synthleak.core.seeds import stream
 from synthleak.metrics.curves import BAND, GRID, Curves, trace
-from synthleak.metrics.epsilon.claims import claim_roc
+from synthleak.metrics.epsilon import claim_roc
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import EVERY_ROUND, Trials, designs
 
@@ -61,7 +61,7 @@ def test_the_line_is_that_of_the_best_proxy(audit: Audit) -> None:
         rows = {row.scenario: row for row in audit.cells if is_of(row, cell)}
         tables = {table.scenario: table for table in audit.scores(cell)}
         names = [proxy.name for table in tables.values() for proxy in table.proxies]
-        for curve in audit.curves(cell).roc:
+        for curve in audit.results.curves[cell].roc:
             assert names[curve.signal] == rows[curve.scenario].proxy
             drawn = list(zip(curve.fpr, curve.tpr, strict=True))
             assert area(drawn) == pytest.approx(rows[curve.scenario].auc, abs=0.01)
@@ -69,7 +69,7 @@ def test_the_line_is_that_of_the_best_proxy(audit: Audit) -> None:
 
 def test_sorted_v_is_that_of_the_tables(audit: Audit) -> None:
     for cell in audit.setup.cells:
-        v = audit.curves(cell).vulnerability
+        v = audit.results.curves[cell].vulnerability
         known = [row for row in audit.records if is_of(row, cell) and row.v is not None]
         by_rank = sorted(known, key=lambda row: row.v_rank or 0)
         assert [row.v for row in by_rank] == pytest.approx(list(v.v), abs=1e-5)
@@ -80,7 +80,7 @@ def test_sorted_v_is_that_of_the_tables(audit: Audit) -> None:
 
 def test_the_claim_is_drawn_where_there_is_one(audit: Audit) -> None:
     for cell in audit.setup.cells:
-        made, claim = audit.curves(cell), audit.claim(cell)
+        made, claim = audit.results.curves[cell], audit.claim(cell)
         assert bool(made.allowed_fpr) == claim.promises
         if claim.promises:
             rates = np.array(made.allowed_fpr)

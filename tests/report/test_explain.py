@@ -1,105 +1,55 @@
-"""Explanations: spans by place, measures as the proxies have them, texts only on request."""
+"""Explanations: nearest rows, passages by place, texts only on request."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
 from synthleak import Audit
-from synthleak.cli.explain import explain as command
+from synthleak.cli.reading import explain as command
 from synthleak.core.errors import UserError
-from synthleak.core.text import char_grams, fold
+from synthleak.core.text import fold
 from synthleak.corpus.corpus import Record
-from synthleak.encoders.builtin.hashing import Hashing
-from synthleak.evidence.family import families
-from synthleak.evidence.observation import Observation, Targets
-from synthleak.explanations.explanation import explain
-from synthleak.explanations.measures import ranked, release_rows
-from synthleak.explanations.spans import Lookout, folded
-from synthleak.testing import tiny_corpus
+from synthleak.explanations import explain, folded, longest_passage
 
 SOME = st.text(alphabet="aAß \n\té.1", max_size=40)
 
 
 @given(SOME)
 def test_folding_with_places_folds_as_everywhere_else(text: str) -> None:
-    made = folded(text)
-    assert made.text == fold(text)
-    for place, letter in zip(made.at, made.text, strict=True):
+    letters, places = folded(text)
+    assert letters == fold(text)
+    for place, letter in zip(places, letters, strict=True):
         assert letter == " " or letter in text[place].casefold()
 
 
 @given(SOME, SOME)
-def test_spans_hold_the_same_words_on_both_sides(one: str, other: str) -> None:
-    found = Lookout(one, ["x y"]).beside(other)
-    whole = fold(other)
-    if found.longest is None:
+def test_a_passage_holds_the_same_words_on_both_sides(one: str, other: str) -> None:
+    found, whole = longest_passage(one, other), fold(other)
+    longest = 0
+    if found is None:
         assert not set(fold(one)) & set(whole)
     else:
-        span = found.longest
-        mine = fold(one[span.start : span.end])
-        assert mine in whole and mine == fold(other[span.other_start : span.other_end])
-    longest = (
-        0 if found.longest is None else len(fold(one[found.longest.start : found.longest.end]))
-    )
+        mine = fold(one[found.start : found.end])
+        assert mine in whole and mine == fold(other[found.other_start : found.other_end])
+        longest = len(mine)
     assert not any(
         fold(one)[k : k + longest + 3] in whole for k in range(len(fold(one)) - longest - 2)
     )
-    grams = char_grams(one)
-    if len(fold(one)) >= 5:
-        assert found.gram_share == pytest.approx(len(grams & char_grams(other)) / len(grams))
 
 
-def test_what_is_shared_is_named_by_place() -> None:
+def test_the_longest_passage_is_named_by_place() -> None:
     record = "Dr Maria Olsen raised Zyrolex to 40 mg."
     text = "She said Maria Olsen  raised zyrolex twice, by 40 units."
-    found = Lookout(record, ["to the mg"] * 9).beside(text)
-    assert found.longest is not None
-    assert record[found.longest.start : found.longest.end] == " Maria Olsen raised Zyrolex t"
-    assert text[found.longest.other_start : found.longest.other_end].endswith("zyrolex t")
-    assert [record[s.start : s.end] for s in found.bigrams] == [
-        "Maria Olsen",
-        "Olsen raised",
-        "raised Zyrolex",
-    ]
-    assert {record[s.start : s.end] for s in found.entities} == {"Maria Olsen", "40"}
-    assert {text[s.other_start : s.other_end] for s in found.entities} == {"Maria Olsen", "40"}
-
-
-def test_measures_are_those_of_the_proxies() -> None:
-    """Their maximum over texts is what the proxy itself says, for every proxy that is one."""
-    texts = [record.text for record in tiny_corpus().records]
-    encode = Hashing().encode
-    record, release = texts[0], [*texts[1:40], texts[0][:30] + " and so on"]
-    targets, observation = Targets([record], encode), Observation(release, encode)
-    lookout = Lookout(record, observation.texts)
-    seen = 0
-    for entry in families:
-        values = entry.plugin.look(targets, observation)[0]
-        for proxy, value in zip(entry.plugin.proxies, values.tolist(), strict=True):
-            found = ranked(proxy.name, proxy.view, lookout, targets, observation)
-            assert list(found.values) == sorted(found.values, reverse=True)
-            if proxy.name in ("cos_max", "euclid_nn") or (
-                proxy.view == "lexical" and proxy.name.endswith("_max")
-            ):
-                top = (1 + found.values[0]) / 2 if proxy.name == "cos_max" else found.values[0]
-                assert top == pytest.approx(value, abs=1e-6), proxy.name
-                seen += 1
-            if proxy.view == "lexical" and proxy.name.endswith("_mean"):
-                assert np.mean(found.values) == pytest.approx(value, abs=1e-6), proxy.name
-    assert seen == 10
-
-
-def test_rows_are_those_of_the_file() -> None:
-    texts = ["b", "A", "a ", "c"]
-    rows = release_rows(texts)
-    assert [texts[row - 1] for row in rows] == list(Observation(texts, Hashing().encode).texts)
+    found = longest_passage(record, text)
+    assert found is not None
+    assert record[found.start : found.end] == " Maria Olsen raised Zyrolex t"
+    assert text[found.other_start : found.other_end].endswith("zyrolex t")
 
 
 def some_record(audit: Audit, private: list[Record]) -> tuple[str, str]:
@@ -122,6 +72,14 @@ def test_figures_are_those_of_the_tables(audit: Audit, private: list[Record]) ->
     assert {story.view for story in made.signals} >= {"lexical"}
     held = [release.held for release in best.releases]
     assert held == [True] * min(3, made.releases_with) + [False]
+
+
+def test_rows_are_those_of_the_table_of_nearest_rows(leaky: Audit) -> None:
+    row = next(row for row in leaky.nearest if row.rank == 1)
+    listed = [r for r in leaky.nearest if (r.record, r.release) == (row.record, row.release)]
+    stories = [story for signal in explain(leaky, row.record).signals for story in signal.releases]
+    shown = next(story for story in stories if story.release == row.release)
+    assert [(m.row, m.similarity) for m in shown.matches] == [(r.row, r.similarity) for r in listed]
 
 
 def call(audit: Audit, *words: str) -> Result:

@@ -12,22 +12,18 @@ import pytest
 import vl_convert
 
 from synthleak import Audit
-from synthleak.analyses.attributes_combined import CombinedRow
+from synthleak.analyses.attributes import CombinedRow
 from synthleak.analyses.consistency import ConsistencyRow
-from synthleak.analyses.dp_removal import RemovalRow
-from synthleak.analyses.merged import MergedRow
+from synthleak.analyses.gaps import MergedRow, RemovalRow
 from synthleak.core.cell import is_of
 from synthleak.core.errors import UserError
 from synthleak.corpus.corpus import Record
 from synthleak.metrics.curves import SortedV
-from synthleak.report.figures.all_figures import cell_figures, drawn_by
-from synthleak.report.figures.attributes import attributes_figure
-from synthleak.report.figures.figure import Figure, palette, sized
-from synthleak.report.figures.files import Format, all_figures, draw
-from synthleak.report.figures.gaps import merged_figure, removal_figure
-from synthleak.report.figures.page import runtime_script, runtime_style
-from synthleak.report.figures.proxies import proxies_figure
-from synthleak.report.figures.vulnerability import panels_figure
+from synthleak.report.figures.all_figures import Format, all_figures, cell_figures, draw
+from synthleak.report.figures.differences import merged_figure, removal_figure
+from synthleak.report.figures.figure import Figure, palette, runtime_script, runtime_style, sized
+from synthleak.report.figures.records import attributes_figure, panels_figure
+from synthleak.report.figures.signals import proxies_figure
 
 OF_A_CELL = ["roc", "roc_log", "scenarios", "proxies", "prior", "vulnerability"]
 
@@ -113,7 +109,7 @@ def test_means_over_cells_keep_selected_pools_and_controls_apart(
     assert {"S1 to S2, selected pools", "S1 to S2, controls"} <= steps
     assert not any("all pools" in step for step in steps)
     wins = {
-        name: sum(r.delta > 0 for r in audit.comparison if r.pool.startswith(name))
+        name: sum(r.delta > 0 for r in audit.study.comparison if r.pool.startswith(name))
         for name in ("outlier", "random")
     }
     said = (
@@ -216,9 +212,9 @@ def test_budgets_of_a_pool_stand_together_though_two_folders_hold_them() -> None
 
 
 def test_v_across_generators_is_pooled_over_budgets(audit: Audit) -> None:
-    from synthleak.report.figures.consistency import generators_figure
+    from synthleak.report.figures.records import generators_figure
 
-    cell_data = drawn_by(audit.results).cell_data
+    cell_data = audit.results.study.cell_data
     cell, signal = cell_data[0], cell_data[0].signals[1]
     row = dict.fromkeys(ConsistencyRow.__dataclass_fields__) | {
         "across": "generators",
@@ -290,7 +286,7 @@ def test_colours_can_be_told_from_the_paper(theme: str) -> None:
 def test_the_command_writes_files(audit: Audit, tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    from synthleak.cli.figures import figures as command
+    from synthleak.cli.reading import figures as command
 
     words = [
         str(audit.folder.root),

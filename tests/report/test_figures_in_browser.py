@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from synthleak import Audit, compare
-from synthleak.report.compare.page import render_comparison
-from synthleak.report.figures.figure import palette
-from synthleak.report.figures.files import all_figures
-from synthleak.report.figures.page import runtime_script, runtime_style
-from synthleak.report.page.assets import policy
+from synthleak.report.compare import render_comparison
+from synthleak.report.figures.all_figures import all_figures
+from synthleak.report.figures.figure import palette, runtime_script, runtime_style
+from synthleak.report.writing import policy
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 playwright = pytest.importorskip("playwright.sync_api", reason="needs the extra dev: playwright")

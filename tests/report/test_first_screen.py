@@ -8,23 +8,38 @@ import re
 
 import pytest
 
-from support.reading import Results, holds, numbers, unpacked
+from support.reading import Results, holds, judged, numbers, unpacked
 from synthleak import Audit
-from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND, Verdict
-from synthleak.report.html import SECTIONS, page
-from synthleak.report.page.material import Material, material_of
-from synthleak.report.page.names import verdicts
-from synthleak.report.page.sheets import Column, telling
-from synthleak.report.page.top import controls, decisions, top
+from synthleak.core.cell import CANNOT_SAY, FOUND, NONE_FOUND, Verdict
+from synthleak.report.first_screen import controls, decisions, next_steps
+from synthleak.report.html import render
+from synthleak.report.page import Page
+from synthleak.report.results import Results as AuditResults
+from synthleak.report.writing import Column, telling
 
 
 @pytest.fixture(scope="module")
-def material(audit: Audit) -> Material:
-    return material_of(audit.results)
+def results(audit: Audit) -> AuditResults:
+    return audit.results
 
 
-def judged(material: Material, *kinds: Verdict) -> Material:
-    return dataclasses.replace(material, verdicts=kinds)
+def with_cells(results: AuditResults, **columns: object) -> AuditResults:
+    """Return results whose rows of `cells` have other values in some columns."""
+    kind, rows = results.tables["cells"]
+    changed = [dataclasses.replace(row, **columns) for row in rows]
+    return dataclasses.replace(results, tables={**results.tables, "cells": (kind, changed)})
+
+
+def recognising(results: AuditResults, **rates: float) -> AuditResults:
+    """Return results in which so many records of each pool are recognised, with a limit of 0.1."""
+    cells = []
+    for one in results.cells:
+        rate = one.measurements.crossfit_tpr
+        assert rate is not None
+        rate = dataclasses.replace(rate, value=rates[one.cell.pool], null=0.1)
+        measured = dataclasses.replace(one.measurements, crossfit_tpr=rate)
+        cells.append(dataclasses.replace(one, measurements=measured))
+    return dataclasses.replace(results, cells=tuple(cells))
 
 
 def text_of(content: str) -> str:
@@ -33,24 +48,22 @@ def text_of(content: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body))
 
 
-def test_a_decision_is_shown_by_its_worst_pool(material: Material) -> None:
+def test_a_decision_is_shown_by_its_worst_pool(results: AuditResults) -> None:
     none, found = Verdict(NONE_FOUND), Verdict(FOUND)
     broken = Verdict(NONE_FOUND, contradiction=(0.01, 2.0, 3.0))
-    assert [(c.pool, c.epsilon) for c in material.cells] == [
+    assert [(one.cell.pool, one.cell.epsilon) for one in results.cells] == [
         ("outlier", float("inf")),
         ("outlier", 2.0),
         ("random", float("inf")),
         ("random", 2.0),
     ]
-    made = judged(material, none, broken, found, found)
-    rows = decisions(made, verdicts(made))
+    rows = decisions(Page(judged(results, none, broken, found, found)))
     assert [row.name for row in rows] == ["ngram without privacy", "ngram at ε = 2"]
     assert [row.said.cell.pool for row in rows] == ["random", "outlier"]
     assert [(row.leaking, row.pools) for row in rows] == [(1, 2), (1, 2)]
-    values = [material.summary["cells"][place]["crossfit"]["value"] for place in (0, 2)]
-    even = judged(material, none, none, none, none)
-    first = decisions(even, verdicts(even))[0].said.place
-    assert material.summary["cells"][first]["crossfit"]["value"] == max(values)
+    values = [one.deployable.value if one.deployable else 0.0 for one in results.cells]
+    first = decisions(Page(judged(results, none, none, none, none)))[0].said.place
+    assert values[first] == max(values[0], values[2])
 
 
 @pytest.mark.parametrize(
@@ -72,16 +85,15 @@ def test_a_decision_is_shown_by_its_worst_pool(material: Material) -> None:
     ],
 )
 def test_every_row_answers_whether_to_publish(
-    material: Material, verdict: Verdict, answers: tuple[str, str]
+    results: AuditResults, verdict: Verdict, answers: tuple[str, str]
 ) -> None:
-    made = judged(material, *[verdict] * 4)
-    shown = text_of(page(made).decode())
-    assert tuple(row.advice for row in decisions(made, verdicts(made))) == answers
-    assert all(answer in shown for answer in answers)
+    page = render(judged(results, *[verdict] * 4)).decode()
+    rows = page[page.index("May it be published?") : page.index("</tbody>")]
+    assert tuple(re.findall(r"</span> <strong>(.+?)</strong><small>", rows)) == answers
 
 
-def test_promise_bound_and_adjacency_stand_in_the_row(audit: Audit, material: Material) -> None:
-    shown = text_of(page(material).decode())
+def test_promise_bound_and_adjacency_stand_in_the_row(audit: Audit, results: AuditResults) -> None:
+    shown = text_of(render(results).decode())
     row = next(row for row in audit.cells if row.epsilon == 2.0)
     assert row.adjacency == "replace" and row.epsilon_claim is not None
     assert row.epsilon_max is not None and row.claim_p_holm is not None
@@ -91,74 +103,55 @@ def test_promise_bound_and_adjacency_stand_in_the_row(audit: Audit, material: Ma
     assert "here one is replaced by another, which is both" in shown
 
 
-def test_a_leak_of_all_together_is_called_weak(material: Material) -> None:
+def test_a_leak_of_all_together_is_called_weak(results: AuditResults) -> None:
     """Where nobody can be named and no more are recognised than by chance, the row says so."""
-    leaks = judged(material, *[Verdict(FOUND)] * 4)
-    kind, rows = leaks.tables["cells"]
+    leaks = judged(results, *[Verdict(FOUND)] * 4)
     for value, named, weak in ((0.05, 0, True), (0.05, 3, False), (0.3, 0, False)):
-        summary = {
-            **leaks.summary,
-            "cells": [
-                {**cell, "crossfit_tpr": {"value": value, "null": 0.1}}
-                for cell in leaks.summary["cells"]
-            ],
-        }
-        cells = [dataclasses.replace(row, named=named) for row in rows]
-        tables = {**leaks.tables, "cells": (kind, cells)}
-        made = dataclasses.replace(leaks, summary=summary, tables=tables)
-        assert all(one.weak == weak for one in decisions(made, verdicts(made)))
+        changed = recognising(with_cells(leaks, named=named), outlier=value, random=value)
+        assert all(one.weak == weak for one in decisions(Page(changed)))
 
 
-def test_a_pool_whose_single_records_leak_is_shown_first(material: Material) -> None:
-    leaks = judged(material, *[Verdict(FOUND)] * 4)
-    kind, rows = leaks.tables["cells"]
-    for shown in {row.pool for row in rows}:
-        cells = [dataclasses.replace(row, named=0) for row in rows]
-        rates = [
-            {**cell, "crossfit_tpr": {"value": 0.2 if cell["pool"] == shown else 0.05, "null": 0.1}}
-            for cell in leaks.summary["cells"]
-        ]
-        tables = {**leaks.tables, "cells": (kind, cells)}
-        made = dataclasses.replace(leaks, summary={**leaks.summary, "cells": rates}, tables=tables)
-        assert {one.said.cell.pool for one in decisions(made, verdicts(made))} == {shown}
+def test_a_pool_whose_single_records_leak_is_shown_first(results: AuditResults) -> None:
+    leaks = with_cells(judged(results, *[Verdict(FOUND)] * 4), named=0)
+    for shown, other in (("outlier", "random"), ("random", "outlier")):
+        changed = recognising(leaks, **{shown: 0.2, other: 0.05})
+        assert {one.said.cell.pool for one in decisions(Page(changed))} == {shown}
 
 
-def test_nobody_is_named_where_no_leak_was_found(material: Material) -> None:
-    kind, rows = material.tables["cells"]
-    cells = [dataclasses.replace(row, named=2) for row in rows]
+def test_nobody_is_named_where_no_leak_was_found(results: AuditResults) -> None:
     for verdict, named in ((Verdict(FOUND), True), (Verdict(NONE_FOUND), False)):
-        made = judged(material, *[verdict] * 4)
-        made = dataclasses.replace(made, tables={**made.tables, "cells": (kind, cells)})
-        shown = text_of(page(made).decode())
+        made = with_cells(judged(results, *[verdict] * 4), named=2)
+        shown = text_of(render(made).decode())
         assert ("can be named from all releases together" in shown) == named
         assert ("as happens by chance in 1 of 10 pools without a leak" in shown) != named
 
 
-def test_selected_pools_are_compared_with_controls(material: Material) -> None:
-    leaks = judged(material, *[Verdict(FOUND)] * 4)
-    found = controls(leaks, verdicts(leaks))
+def test_selected_pools_are_compared_with_controls(results: AuditResults) -> None:
+    leaks = judged(results, *[Verdict(FOUND)] * 4)
+    found = controls(Page(leaks))
     assert found is not None and found["audited"] and found["compared"] == 2
     assert found["leaking"] == ["ngram without privacy", "ngram at ε = 2"]
-    assert "Random records leak as well" in text_of(page(leaks).decode())
-    kind, rows = material.tables["control_gap"]
+    assert "Random records leak as well" in text_of(render(leaks).decode())
+    kind, rows = results.tables["control_gap"]
     flagged = [
         dataclasses.replace(row, flagged="yes", crossfit_gap=0.3) if row.scenario == "all" else row
         for row in rows
     ]
-    more = dataclasses.replace(material, tables={**material.tables, "control_gap": (kind, flagged)})
+    more = dataclasses.replace(results, tables={**results.tables, "control_gap": (kind, flagged)})
     assert "Selected records leak more than random ones in 2 of 2 comparisons" in text_of(
-        page(more).decode()
+        render(more).decode()
     )
     rules = {"outlier": "outlier", "random": "ids"}
-    alone = dataclasses.replace(material, facts=dataclasses.replace(material.facts, rules=rules))
-    assert "No random records were audited" in text_of(page(alone).decode())
+    alone = dataclasses.replace(results, facts=dataclasses.replace(results.facts, rules=rules))
+    assert "No random records were audited" in text_of(render(alone).decode())
 
 
-def test_headline_is_said_once(audit: Audit, material: Material) -> None:
-    shown = text_of(page(material).decode().partition('id="who"')[0])
-    for sentence in material.headline[:2]:
+def test_headline_is_said_once(audit: Audit, results: AuditResults) -> None:
+    shown = text_of(render(results).decode().partition('id="who"')[0])
+    headline = Page(results).headline
+    for sentence in headline[:2]:
         assert shown.count(sentence) == 1
-    assert " ".join(material.headline) == audit.headline
+    assert " ".join(headline) == audit.headline
 
 
 def test_constant_columns_are_left_out() -> None:
@@ -193,9 +186,8 @@ def test_a_check_is_named_after_its_release(checked_page: str) -> None:
 
 def test_a_check_leaves_out_what_it_has_no_data_for(checked_page: str) -> None:
     index = checked_page[checked_page.index("<nav") : checked_page.index("</nav>")]
-    without_data = {"canaries", "map", "research"}
-    parts = [section.id for section in SECTIONS if section.id not in without_data]
-    assert re.findall(r'href="#(\w+)"', index) == [*parts, "print"]
+    parts = ["verdict", "who", "cells", "method", "glossary", "print"]
+    assert re.findall(r'href="#(\w+)"', index) == parts
     for absent in ("map", "research"):
         assert f'id="{absent}"' not in checked_page and f'href="#{absent}"' not in checked_page
     shown = text_of(checked_page)
@@ -256,10 +248,9 @@ def test_synthetic_texts_are_shown_only_if_asked_for(checked: Audit, checked_pag
     assert len(quoted(path.read_text(encoding="utf-8"))) >= 10
 
 
-def test_next_steps_fit_the_verdict(material: Material) -> None:
+def test_next_steps_fit_the_verdict(results: AuditResults) -> None:
     def steps(kind: Verdict) -> str:
-        made = judged(material, *[kind] * 4)
-        return " ".join(top(made, verdicts(made))["next"])
+        return " ".join(next_steps(Page(judged(results, *[kind] * 4))))
 
     assert steps(Verdict(FOUND)).startswith("Treat releases with a leak")
     assert "what could be missed" in steps(Verdict(NONE_FOUND))
@@ -267,7 +258,7 @@ def test_next_steps_fit_the_verdict(material: Material) -> None:
         "Withdraw the promised ε"
     )
     assert "Audit again with" not in steps(Verdict(NONE_FOUND))
-    facts = dataclasses.replace(material.facts, differing_encoders={"augpe": "static"})
-    material = dataclasses.replace(material, facts=facts)
+    facts = dataclasses.replace(results.facts, differing_encoders={"augpe": "static"})
+    results = dataclasses.replace(results, facts=facts)
     assert "Audit again with static as the encoder of the evidence" in steps(Verdict(NONE_FOUND))
     assert "Audit again with" not in steps(Verdict(FOUND))

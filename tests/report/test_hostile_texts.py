@@ -6,8 +6,8 @@ import pytest
 
 from synthleak.cli.output import printable
 from synthleak.core.errors import UserError
-from synthleak.report.markdown import plain
 from synthleak.report.tables import guarded
+from synthleak.report.writing import plain
 
 
 @pytest.mark.parametrize("text", ["\n=1", "\r\n=1", " =1", "\x0b@a", "\n", "\t1", "-1", "\u2028+1"])

@@ -8,10 +8,10 @@ from synthleak.corpus.corpus import Record
 
 def test_notebook_shows_verdict_and_map_without_text(audit: Audit, private: list[Record]) -> None:
     html = audit._repr_html_()
-    assert audit.verdicts[audit.setup.cells[0]].words in html
+    assert audit.results.cells[0].judged.words in html
     for row in audit.cells:
         assert f"<td>{row.auc:.3f}</td>" in html
-    for figures in audit.measurements.values():
+    for figures in (one.measurements for one in audit.results.cells):
         assert figures.crossfit is not None and f"{figures.crossfit.value:.3f}" in html
     assert len(html) < 20_000
     assert "<img" not in html and "<script" not in html

@@ -12,7 +12,7 @@ import pytest
 
 from support.reading import Results, holds
 from synthleak import Audit
-from synthleak.audit.run import write_report
+from synthleak.audit.finished import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 playwright = pytest.importorskip("playwright.sync_api", reason="needs the extra dev: playwright")

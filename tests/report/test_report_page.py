@@ -17,26 +17,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import synthleak
-from support.reading import Results, holds, numbers, unpacked
+from support.reading import Results, holds, judged, numbers, unpacked
 from synthleak import Audit
-from synthleak.audit.run import write_report
+from synthleak.audit.finished import write_report
+from synthleak.audit.setup import records_at
 from synthleak.cli.main import cli
-from synthleak.core.cell import Cell
+from synthleak.core.cell import CANNOT_SAY, FOUND, NONE_FOUND, Cell, Verdict
 from synthleak.core.errors import UserError
-from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND, Verdict
 from synthleak.corpus.corpus import Record
-from synthleak.metrics.statistics.table import POOL_STATISTICS, RECORD_STATISTICS
-from synthleak.report.html import SECTIONS, Section, page, render
-from synthleak.report.page.assets import policy
-from synthleak.report.page.cells import proxy_columns
-from synthleak.report.page.maps import level
-from synthleak.report.page.material import material_of
-from synthleak.report.page.names import Said
-from synthleak.report.page.numbers import HOW
-from synthleak.report.page.sheets import as_shown
-from synthleak.report.page.top import top
-from synthleak.report.page.topics import TOPICS
-from synthleak.report.page.who import VERDICT, record_sheet
+from synthleak.metrics.verdict_statistics import POOL_STATISTICS, RECORD_STATISTICS
+from synthleak.report.first_screen import next_steps
+from synthleak.report.html import render
+from synthleak.report.page import Page, Said
+from synthleak.report.sections import TOPICS, VERDICT, level, proxy_columns, record_sheet
+from synthleak.report.writing import HOW, as_shown, policy, words_in
 
 
 @pytest.fixture(scope="module")
@@ -84,25 +78,15 @@ def test_records_stand_beside_the_verdict_on_their_cell(audit: Audit, text: str)
 
 
 def test_records_of_a_broken_claim_with_a_leak_are_shown_first(audit: Audit) -> None:
-    material = material_of(audit.results)
-    verdicts = [Verdict(NONE_FOUND) for _ in material.cells]
+    verdicts = [Verdict(NONE_FOUND) for _ in audit.results.cells]
     verdicts[-1] = Verdict(FOUND, contradiction=(0.01, 2.0, 3.2))
-    made = record_sheet(dataclasses.replace(material, verdicts=verdicts))
+    made = record_sheet(Page(judged(audit.results, *verdicts)))
     assert made is not None
     said = next(column for column in made["columns"] if column["field"] == VERDICT)
     word = said["words"].index(made["chosen"][VERDICT])
     kept = [r for r, value in zip(audit.records, said["values"], strict=True) if value == word]
-    assert kept == [row for row in audit.records if Cell.of(row) == material.cells[-1]]
+    assert kept == [row for row in audit.records if Cell.of(row) == audit.results.cells[-1].cell]
     assert kept
-
-
-def test_sections_with_the_same_key_are_refused(
-    audit: Audit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    twice = Section("again", "Again", "map.html", lambda p: {"maps": ()})
-    monkeypatch.setattr("synthleak.report.html.SECTIONS", (*SECTIONS, twice))
-    with pytest.raises(ValueError, match="'again' gives 'maps'"):
-        page(material_of(audit.results))
 
 
 def test_every_statistic_has_its_own_heading(audit: Audit) -> None:
@@ -161,7 +145,7 @@ def test_private_texts_are_not_in_the_page(text: str, private: list[Record]) -> 
 
 
 def test_texts_that_are_asked_for_mark_the_page(audit: Audit, private: list[Record]) -> None:
-    pool = {record.text for record in audit.setup.records(audit.setup.pools["outlier"].targets)}
+    pool = {record.text for record in records_at(audit.setup, audit.setup.pools["outlier"].targets)}
     path = write_report(audit.folder.root, include_text=True)
     assert path.name == "report-confidential.html"
     content = path.read_text(encoding="utf-8")
@@ -190,12 +174,15 @@ def test_markup_in_data_is_escaped(text: str) -> None:
 
 
 def test_missing_table_is_one_line(audit: Audit) -> None:
-    material = material_of(audit.results)
-    kept = {name: table for name, table in material.tables.items() if name in ("cells", "proxies")}
-    bare = page(dataclasses.replace(material, tables=kept, figures=[])).decode()
-    for topic in TOPICS:
-        assert f"<dt>{topic.title}</dt><dd>" in bare
-        assert f'id="topic-{topic.name}"' not in bare
+    tables = audit.results.tables
+    kept = {name: tables[name] for name in ("cells", "proxies")}
+    bare = render(dataclasses.replace(audit.results, tables=kept, outcomes=())).decode()
+    titles = {name: words[0] for name, words in words_in("words.html").TOPICS.items()}
+    assert titles.keys() == {*TOPICS, "more"}
+    for name in TOPICS:
+        assert f"<dt>{titles[name]}</dt><dd>" in bare
+        # The figure of budgets is drawn from the cells.
+        assert (f'id="topic-{name}"' in bare) == (name == "removal")
     assert "Not available: no record was in some releases" in bare
     assert "No prior attacks: the spec names none" in bare
 
@@ -212,7 +199,7 @@ def test_a_cohort_names_records_with_an_error_rate(leaky: Audit) -> None:
     proxies = {c["field"]: c for c in unpacked(content)["sheet-proxies"]["columns"]}
     assert proxies["tail"]["title"] == "Top tenth"
     assert "tail1" not in proxies
-    drawn = next(figure for figure in material_of(made.results).figures if figure.name == "proxies")
+    drawn = next(figure for figure in Page(made.results).figures if figure.name == "proxies")
     shown = json.dumps(drawn.spec)
     assert "mean AUC of the tenth of records that leak most" in shown
     assert "FPR" not in shown
@@ -224,10 +211,8 @@ def test_a_cohort_names_records_with_an_error_rate(leaky: Audit) -> None:
 def test_the_page_never_calls_a_release_safe(audit: Audit, text: str) -> None:
     words = re.sub(r"<script.*?</script>", "", text, flags=re.S)
     assert not re.search(r"\bsafe\b", words, re.I)
-    material = material_of(audit.results)
     for verdict in (Verdict(FOUND), Verdict(NONE_FOUND), Verdict(CANNOT_SAY, "too few trials")):
-        said = [Said(cell, i, verdict) for i, cell in enumerate(material.cells)]
-        steps = top(material, said)["next"]
+        steps = next_steps(Page(judged(audit.results, *[verdict] * len(audit.results.cells))))
         assert steps and not any(re.search(r"\bsafe\b", step, re.I) for step in steps)
 
 

@@ -9,7 +9,6 @@ import shutil
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,12 +18,11 @@ from support.reading import Results, holds, numbers
 from synthleak import Audit, UserError, open_run
 from synthleak.cli.main import cli
 from synthleak.corpus.corpus import Record
-from synthleak.report.markdown import plain
-from synthleak.report.page.material import material_of
-from synthleak.report.page.method import _claims, _encoder
-from synthleak.report.page.names import verdicts
-from synthleak.report.page.top import decisions
+from synthleak.report.first_screen import decisions
+from synthleak.report.html import render
+from synthleak.report.page import Page
 from synthleak.report.sign_off import LISTED
+from synthleak.report.writing import plain
 
 KINDS = ("audit", "leaky", "checked")
 
@@ -52,10 +50,13 @@ def test_numbers_of_the_page_stand_in_the_tables(one: Audit, tmp_path: Path) -> 
 
 def test_both_formats_say_what_the_report_says(one: Audit, tmp_path: Path) -> None:
     html, markdown = words_of(written(one, tmp_path, "html")), written(one, tmp_path, "md")
-    material = material_of(one.results)
-    rows = decisions(material, verdicts(material))
-    for words in (*material.headline, *(row.advice for row in rows)):
-        assert words in html and plain(words) in markdown
+    page = Page(one.results)
+    rows = decisions(page)
+    report = words_of(render(one.results).decode())
+    advice = re.findall(r"\*\*((?:No|Not yet|Undecided|Only)\b.+?)\*\* \(?.*?\|", markdown)
+    assert len(advice) == len(rows)
+    for words in (*page.headline, *(re.sub(r"\\(.)", r"\1", said) for said in advice)):
+        assert words in html and words in report and plain(words) in markdown
     for row in rows:
         assert row.said.words in html and plain(row.said.words) in markdown
         assert markdown.count(f"\n| {plain(row.name)}") == 1
@@ -142,26 +143,26 @@ def test_the_sign_off_fits_one_sheet_and_a_telephone(
         browser.close()
 
 
+def limits_of(results: Any) -> str:
+    page = words_of(render(results).decode())
+    return page[page.index("None found is not proof") :]
+
+
 def test_only_a_cell_of_ngram_without_privacy_is_called_another_generator(audit: Audit) -> None:
-    material = material_of(audit.results)
-    ngram = material.cells[0].generator
-    finite = [cell for cell in material.cells if not math.isinf(cell.epsilon)]
-    others = [replace(cell, generator="mine", epsilon=math.inf) for cell in finite]
-    facts = replace(material.facts, kinds={ngram: "ngram", "mine": "command"})
-
-    def names(cells: list[Any]) -> set[str]:
-        other: Any = SimpleNamespace(**vars(material) | {"cells": cells, "facts": facts})
-        return {said.name for said in _claims(other)}
-
-    assert len(finite) < len(material.cells)
-    assert "Without privacy is another generator" in names(list(material.cells))
-    assert "Without privacy is another generator" not in names([*finite, *others])
+    results = audit.results
+    words = "Without privacy is another generator"
+    assert any(math.isinf(one.cell.epsilon) for one in results.cells)
+    assert words in limits_of(results)
+    finite = tuple(one for one in results.cells if not math.isinf(one.cell.epsilon))
+    tables = {name: results.tables[name] for name in ("cells", "proxies")}
+    assert words not in limits_of(replace(results, cells=finite, tables=tables))
+    facts = replace(results.facts, kinds={"ngram": "command"})
+    assert words not in limits_of(replace(results, facts=facts))
 
 
 def test_the_encoder_of_a_generator_from_elsewhere_is_asked_for(audit: Audit) -> None:
-    material = material_of(audit.results)
-    assert "Encoder of the generator" not in {said.name for said in _encoder(material)}
+    assert "Encoder of the generator" not in limits_of(audit.results)
     kinds = {"vendor": "folder", "ngram": "ngram", "ours": "command"}
-    other: Any = SimpleNamespace(facts=replace(material.facts, kinds=kinds, same_encoder=False))
-    (said,) = _encoder(other)
-    assert "If vendor or ours chooses texts by an encoder of its own" in said.text
+    facts = replace(audit.results.facts, kinds=kinds, same_encoder=False)
+    said = limits_of(replace(audit.results, facts=facts))
+    assert "If vendor or ours chooses texts by an encoder of its own" in said

@@ -10,9 +10,8 @@ from typing import Any, cast
 import pytest
 
 from synthleak.analyses.copies import Copies
-from synthleak.core.cell import Cell
-from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND, Verdict
-from synthleak.metrics.estimate import Estimate
+from synthleak.core.cell import CANNOT_SAY, FOUND, NONE_FOUND, Cell, Verdict
+from synthleak.metrics.measurements import Estimate
 from synthleak.report.results import CellResult
 from synthleak.report.verdict import headline, sentence
 
@@ -61,7 +60,9 @@ def result(
         "measurements": measured,
         "judged": SimpleNamespace(p_holm=0.002),
     }
-    return cast(CellResult, SimpleNamespace(verdict=verdict, **(facts | more)))
+    facts |= more
+    strength = -math.inf if facts["deployable"] is None else facts["deployable"].value
+    return cast(CellResult, SimpleNamespace(verdict=verdict, strength=strength, **facts))
 
 
 DECIDED = "Decided by the tail of containment_max (p = 0.002 over all signals)."

@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 
 from support.scripts import SMALL_STUDY, script
 from synthleak import run
-from synthleak.audit.status import open_finished
+from synthleak.audit.finished import open_finished
 from synthleak.core.runtime import Runtime
 from synthleak.evidence.observation import Floats
 

@@ -14,8 +14,7 @@ from support.scripts import SMALL_STUDY, script
 from synthleak import open_run, run
 from synthleak.analyses.analysis import analyses
 from synthleak.analyses.consistency import signals_read
-from synthleak.audit.run import write_report
-from synthleak.audit.status import open_finished, status
+from synthleak.audit.finished import open_finished, status, write_report
 from synthleak.core.errors import Damaged
 from synthleak.core.runtime import Runtime
 

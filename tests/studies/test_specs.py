@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.scripts import PAPER
-from synthleak.audit.inputs import build_plugins
+from synthleak.audit.stages import build_plugins
 from synthleak.core.spec import load_spec
 
 SPECS = sorted(PAPER.glob("specs/*.toml"))

@@ -13,8 +13,14 @@ from typing import Any
 
 import pytest
 
-from synthleak.releases.exchange import content_hash, dump_training
-from synthleak.releases.manifest import MANIFEST, Slot, dump_manifest, ticket_of
+from synthleak.releases.exchange import (
+    MANIFEST,
+    Slot,
+    content_hash,
+    dump_manifest,
+    dump_training,
+    ticket_of,
+)
 from synthleak.testing import tiny_corpus, tiny_request
 
 Settings = dict[str, Any]

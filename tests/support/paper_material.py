@@ -9,21 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.analysis import Unavailable
-from synthleak.analyses.attributes import AttributeTest
-from synthleak.analyses.attributes_combined import CombinedRow
-from synthleak.analyses.cell_data import ATTRIBUTES
+from synthleak.analyses.analysis import ATTRIBUTES, Unavailable
+from synthleak.analyses.attributes import AttributeTest, CombinedRow, SelectionRow
 from synthleak.analyses.cells import CellRow
 from synthleak.analyses.consistency import ConsistencyRow
-from synthleak.analyses.control_gap import GapRow
-from synthleak.analyses.merged import MergedRow
-from synthleak.analyses.meta import MetaRow
+from synthleak.analyses.gaps import GapRow, MergedRow
+from synthleak.analyses.overviews import MetaRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
-from synthleak.analyses.selection_rules import SelectionRow
 from synthleak.analyses.vulnerability import VulnerabilityRow
 from synthleak.corpus.statistics import Statistics
 from synthleak.evidence.family import families
-from synthleak.paper.tables.source import CorpusFacts, PoolLine, Source, rule_words
+from synthleak.paper.tables.source import PoolLine, Source, rule_words
 
 CORPORA = ("PsyTAR", "N2C2'08", "EurLex")
 GENERATORS = ("DP-Gen", "EPSVec", "Aug-PE")
@@ -305,7 +301,7 @@ def invented(
     statistics = Statistics(5102, 12, 0, 0, 7, 38, 1.3, 5, 14.2, 12.0, 15.0, 40.0, 1940)
     return Source(
         cells=tuple(cell_rows(corpora, generators)),
-        corpora=tuple(CorpusFacts(name, statistics) for name in corpora),
+        corpora=dict.fromkeys(corpora, statistics),
         pools=tuple(
             PoolLine(corpus, pool, rule, rule_words(rule, SETTINGS[rule]), "static", 60)
             for corpus in corpora

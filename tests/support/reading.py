@@ -10,14 +10,24 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
 
-from synthleak.report.page.numbers import HOW, NOTHING
+from synthleak.core.cell import Verdict
+from synthleak.report.results import Results as AuditResults
+from synthleak.report.writing import HOW, NOTHING
 
 PACKED = re.compile(r'<script type="text/plain" id="([^"]+)">([^<]*)</script>')
 NUMBER = re.compile(r'<data value="([^"]*)" data-from="([^"]+)" data-how="(\w+)">([^<]*)</data>')
+
+
+def judged(results: AuditResults, *verdicts: Verdict) -> AuditResults:
+    """Return results with other verdicts, one for each cell."""
+    cells = zip(results.cells, verdicts, strict=True)
+    changed = (replace(one, judged=replace(one.judged, verdict=said)) for one, said in cells)
+    return replace(results, cells=tuple(changed))
 
 
 def unpacked(page: str) -> dict[str, Any]:

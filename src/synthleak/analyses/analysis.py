@@ -1,43 +1,148 @@
 """What an analysis is: a pure function from the tables of an audit to rows (docs/method.md §10).
 
-An analysis sees tables and nothing else, so it runs from stored results in seconds. Its rows become
-`results/<name>.csv`. If the tables are not enough for it, it raises `Unavailable` and says what it
-needs; the other analyses still run.
+An analysis sees tables, and for every cell its plan with its coins, its targets, V(x) of every
+record under every signal and bootstrap draws: all of it comes from the store, so it runs in
+seconds. Its rows become `results/<name>.csv`. If the study is not enough for it, it raises
+`Unavailable` and says what it needs; the other analyses still run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from synthleak.analyses.cell_data import (
-    CANARIES,
-    CANARY,
-    CONTROLS,
-    EVERY,
-    POOLS,
-    RANDOM,
-    SELECTED,
-    UNION,
-    AttributeRow,
-    CellData,
-    PoolFacts,
-)
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.core.cell import Cell, CellColumns
 from synthleak.core.errors import ContractError, Damaged, UserError
-from synthleak.core.plugins import calling
-from synthleak.core.registry import Registry
-from synthleak.core.threads import single_threaded
+from synthleak.core.registry import Registry, calling
+from synthleak.core.runtime import single_threaded
+from synthleak.core.spec import GameSection
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.meta_classifier import MetaMeasurements
+from synthleak.metrics.null import holm
+from synthleak.metrics.profile import Profile
+from synthleak.plan.plan import Design, Plan, designs
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+
 Row = type["DataclassInstance"]
 T = TypeVar("T")
 R = TypeVar("R", bound=CellColumns)
+D = TypeVar("D", bound="DataclassInstance")
+
+RANDOM, UNION = "random", "union"
+"""Rules whose pools are controls, merged, or written; every other pool was selected."""
+
+SELECTED, CONTROLS, EVERY, CANARIES = "selected", "controls", "all", "canaries"
+POOLS = (SELECTED, CONTROLS, EVERY, CANARIES)
+"""An aggregate over cells is given for each of these, since controls would dilute what selected
+pools show (docs/method.md §10). Merged pools count in `all` only, and canaries, who are nobody,
+count by themselves (docs/method.md §13)."""
+
+
+@dataclass(frozen=True)
+class PoolFacts:
+    """A pool of one corpus: the ids of its records in the order of its plan, and its rule.
+
+    `match` is the pool that a control takes its size from; `written` says that the rule wrote its
+    records for the test (canaries).
+    """
+
+    corpus: str
+    name: str
+    rule: str
+    records: tuple[str, ...]
+    origins: tuple[str, ...]
+    match: str | None = None
+    written: bool = False
+
+
+@dataclass(frozen=True)
+class Signal:
+    """One proxy in one scenario; its position among a cell's signals is its column everywhere."""
+
+    scenario: str
+    proxy: str
+    view: str
+
+
+@dataclass(frozen=True)
+class AttributeRow:
+    """A row of `attributes_of_records`: the attributes of a record, known before any release."""
+
+    corpus: str
+    pool: str
+    record: str
+    length: float
+    outlierness: float
+    near_duplication: float
+    rare_bigrams: float
+    entities: float
+
+
+ATTRIBUTES = ("length", "outlierness", "near_duplication", "rare_bigrams", "entities")
+"""The five attributes, by their names in every table."""
+
+
+@dataclass(frozen=True)
+class CellData:
+    """One cell: its coins, targets, measurements, and V(x) under every signal.
+
+    `meta` holds the meta-classifier's measurements, one per scenario; None where it was not run.
+    """
+
+    cell: Cell
+    pool: PoolFacts
+    seed: int
+    generator_kind: str
+    plan: Plan
+    game: GameSection
+    signals: tuple[Signal, ...]
+    measurements: CellMeasurements
+    profile: Profile
+    load_scores: Callable[[Sequence[int]], Floats] = field(compare=False, repr=False)
+    meta: tuple[MetaMeasurements, ...] | None = None
+
+    @property
+    def design(self) -> Design:
+        """The design that drew the coins and can redraw them."""
+        return designs.get(self.plan.design).plugin
+
+    @cached_property
+    def scenarios(self) -> tuple[str, ...]:
+        """The scenarios, in the order of the measurements' rows."""
+        return tuple(dict.fromkeys(signal.scenario for signal in self.signals))
+
+    def scores(self, signals: Sequence[Signal] | None = None) -> Floats:
+        """Load the normal scores of ranks within the cell.
+
+        Args:
+            signals: Those that are read and no others: a small archive may hold only those. All
+                signals of the cell if None.
+
+        Returns:
+            The scores as `[set, target, signal]`.
+
+        Raises:
+            Damaged: The store no longer holds them.
+        """
+        wanted = self.signals if signals is None else signals
+        return self.load_scores([self.signals.index(signal) for signal in wanted])
+
+    def place(self, scenario: str, proxy: str) -> int | None:
+        """Return the column of a signal; None if this cell does not have it."""
+        names = [(signal.scenario, signal.proxy) for signal in self.signals]
+        return names.index((scenario, proxy)) if (scenario, proxy) in names else None
+
+    @property
+    def epsilon(self) -> float:
+        return self.cell.epsilon
 
 
 @dataclass(frozen=True)
@@ -59,26 +164,41 @@ class Study:
     _cache: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """Return what several analyses of this study share; the first call computes it."""
+        """Return what several analyses of this study share; the first call computes it.
+
+        Args:
+            name: Under which it is kept.
+            make: Computes it.
+        """
         if name not in self._cache:
             self._cache[name] = make()
         value: T = self._cache[name]
         return value
 
     def groups(self, corpus: str, pool: str) -> tuple[str, ...]:
-        """Return which of `selected`, `controls`, `all` and `canaries` a pool counts in."""
-        rules = self.once("rules", lambda: {(p.corpus, p.name): p.rule for p in self.pools})
-        rule = rules.get((corpus, pool))
-        if rule == CANARY:
-            return (CANARIES,)
-        if rule in (None, UNION):
+        """Return which of `selected`, `controls`, `all` and `canaries` a pool counts in.
+
+        Args:
+            corpus: The corpus of the pool.
+            pool: Its name.
+        """
+        known = self.once("known pools", lambda: {(p.corpus, p.name): p for p in self.pools})
+        facts = known.get((corpus, pool))
+        if facts is None or facts.rule == UNION:
             return (EVERY,)
-        return (CONTROLS if rule == RANDOM else SELECTED, EVERY)
+        if facts.written:
+            return (CANARIES,)
+        return (CONTROLS if facts.rule == RANDOM else SELECTED, EVERY)
 
     def grouped(self, rows: Sequence[R]) -> Iterator[tuple[str, str, list[R]]]:
-        """Yield (pools, generator, rows): each group of pools with each generator, and with all.
+        """Group rows by pools and generator.
 
-        Generators are taken together, under the name `all`, where there are several.
+        Args:
+            rows: Rows that name their cell.
+
+        Yields:
+            (pools, generator, rows) for each group of pools with each generator, and with all of
+            them together, under the name `all`, where there are several.
         """
         names = list(dict.fromkeys(row.generator for row in rows))
         for pools in POOLS:
@@ -158,9 +278,21 @@ NO_CELL = "needs at least one finished cell"
 def analysis(
     name: str, *, version: int, row: Row, opt_in: bool = False, shown: str | Sequence[str] = ()
 ) -> Callable[[Analyse], Analyse]:
-    """Register the decorated function; its rows become `results/<name>.csv`.
+    """Register the decorated function as an analysis; its rows become `results/<name>.csv`.
 
-    `shown` names columns, in a sequence or in one string with spaces between them.
+    Args:
+        name: What the analysis and its table are called.
+        version: Raise it when the rows change.
+        row: The dataclass of its rows; fields are strings, numbers or None.
+        opt_in: Whether it takes long and runs only if it is named.
+        shown: The columns that terminal and page show, in a sequence or in one string with spaces
+            between them; all if empty.
+
+    Returns:
+        The decorator, which returns the function as it is.
+
+    Raises:
+        ContractError: A table has that name, or `row` is not a dataclass.
     """
     columns = shown.split() if isinstance(shown, str) else shown
 
@@ -174,6 +306,12 @@ def analysis(
         return analyse
 
     return register
+
+
+def with_holm(rows: Sequence[D]) -> list[D]:
+    """Fill the column `p_holm` of rows: Holm's adjustment of their `p_value`, over all of them."""
+    adjusted = holm([vars(row)["p_value"] for row in rows])
+    return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
 def outcomes_of(

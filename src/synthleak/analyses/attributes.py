@@ -1,27 +1,126 @@
-"""Whether an attribute of a record predicts its vulnerability (docs/method.md §10)."""
+"""Attributes of records that a data holder can know without an audit, and whether they predict V.
+
+Five attributes are computed from a record and its pool before any release; the candidates C and the
+auxiliary records R are those of the pool, and hold none of its targets. Their correlations with V
+are tested pool by pool, combined over disjoint pools, and under every rule that chooses the proxy
+(docs/method.md §10).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from synthleak.analyses.analysis import NO_CELL, Study, Unavailable, analysis
-from synthleak.analyses.cell_data import ATTRIBUTES, CANARY, UNION, Signal
-from synthleak.analyses.chosen import RULES, SPLIT, TOO_FEW, Group, groups_of
+from synthleak.analyses.analysis import (
+    ATTRIBUTES,
+    NO_CELL,
+    RANDOM,
+    AttributeRow,
+    Signal,
+    Study,
+    Unavailable,
+    analysis,
+    with_holm,
+)
+from synthleak.analyses.cells import columns_of
+from synthleak.analyses.vulnerability import SELECTION_RULES, SPLIT, TOO_FEW, Group, cell_groups
+from synthleak.core.cell import LEVEL
 from synthleak.core.seeds import stream
+from synthleak.core.text import entities, tokens
+from synthleak.corpus.corpus import Corpus
+from synthleak.encoders.encoder import Vectors
+from synthleak.evidence.fast.words import number
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.estimate import known
-from synthleak.metrics.null import holm
-from synthleak.metrics.records.vulnerability import FEWEST
+from synthleak.evidence.table import starts_of
+from synthleak.metrics.measurements import known
+from synthleak.metrics.profile import FEWEST
+from synthleak.pools.pool import Pool
 
+ATTRIBUTES_VERSION = 2
+RARE_QUANTILE = 0.1
 PERMUTATIONS = 9_999
 SLACK = 1e-6
 """Permutations are kept in single precision; a ρ this close counts as equal."""
 SELECTED_ON = {"outlier": "outlierness"}
 """Rules that select by an attribute: within such a pool its range is restricted."""
+
+
+def record_attributes(
+    corpus: Corpus, pool: Pool, vectors: Callable[[], Vectors]
+) -> list[AttributeRow]:
+    """Return the attributes of every target of a pool; `vectors` are those of `all_records`.
+
+    Those of a person are the means over the person's records.
+
+    Vectors are scaled to length 1, as the pool rule `outlier` scales them: an outlier by the rule
+    is an outlier by the attribute.
+    """
+    units = _unit(vectors().astype(np.float64))
+    words = [tokens(corpus.all_records[position].text) for position in pool.asked]
+    known = [tokens(corpus.records[p].text) for p in (*pool.candidates, *pool.auxiliary)]
+    targets = units[list(pool.asked)]
+    columns: tuple[Sequence[float] | Floats, ...] = (
+        [len(row) for row in words],
+        np.linalg.norm(targets - units[: len(corpus)].mean(axis=0), axis=1),
+        nearest_cosine(targets, units[list(pool.candidates)]),
+        rare_bigram_density(words, known),
+        [
+            len(entities(corpus.all_records[position].text)) / max(len(row), 1)
+            for position, row in zip(pool.asked, words, strict=True)
+        ],
+    )
+    names = [corpus.all_records[position].id for position in pool.targets]
+    if pool.persons is not None:
+        names = [corpus.person_names[position] for position in pool.targets]
+        starts = starts_of(pool.sizes)
+        columns = tuple(np.add.reduceat(column, starts) / pool.sizes for column in columns)
+    return [
+        AttributeRow(corpus.name, pool.name, name, *map(float, values))
+        for name, *values in zip(names, *columns, strict=True)
+    ]
+
+
+def nearest_cosine(rows: Floats, others: Floats) -> Floats:
+    largest: Floats = (_unit(rows) @ _unit(others).T).max(axis=1)
+    return largest
+
+
+def _unit(vectors: Floats) -> Floats:
+    scaled: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return scaled
+
+
+def rare_bigram_density(texts: Sequence[Sequence[str]], known: Sequence[Sequence[str]]) -> Floats:
+    """Return the share of each text's word bigrams that are rare among the `known` texts.
+
+    Rare is a document frequency at or below the 10th percentile, every occurrence of a bigram
+    counting once; a bigram that no known text has is rare. A text without bigrams has none rare.
+
+    >>> known = [["a", "b"]] * 9 + [["b", "c"]]
+    >>> rare_bigram_density([["a", "b", "c"], ["c", "a"], ["a"]], known).tolist()
+    [0.5, 1.0, 0.0]
+    """
+    rows, vocabulary = number([*known, *texts])
+    starts = np.flatnonzero(rows.owners[:-1] == rows.owners[1:])
+    keys, owners = (
+        rows.values[starts] * len(vocabulary) + rows.values[starts + 1],
+        rows.owners[starts],
+    )
+    background = owners < len(known)
+    names, place = np.unique(keys, return_inverse=True)
+    pairs = np.unique(owners[background] * len(names) + place[background])
+    frequency = np.bincount(pairs % max(len(names), 1), minlength=len(names))
+    occurrences = frequency[place[background]]
+    limit = 0
+    if len(occurrences):
+        last = max(0, int(np.ceil(RARE_QUANTILE * len(occurrences))) - 1)
+        limit = int(np.partition(occurrences, last)[last])
+    asked = owners[~background] - len(known)
+    rare = np.bincount(asked, frequency[place[~background]] <= limit, minlength=len(texts))
+    return np.asarray(rare / np.maximum(np.bincount(asked, minlength=len(texts)), 1))
 
 
 @dataclass(frozen=True)
@@ -64,13 +163,12 @@ class Matrix:
     rho: Floats
     null: NDArray[np.float32]
 
-    def p(self, attribute: int) -> float | None:
-        """Return the two-sided p of one attribute; None where ρ is not defined."""
-        return two_sided(float(self.rho[attribute]), self.null[attribute])
-
 
 def two_sided(value: float, null: Floats | NDArray[np.float32]) -> float | None:
-    """Return the share of permutations, the observed one included, that are as far from 0."""
+    """Return the share of permutations, the observed one included, that are as far from 0.
+
+    It is None where the value is not defined.
+    """
     if not np.isfinite(value):
         return None
     return (1 + int((np.abs(null) >= abs(value) - SLACK).sum())) / (len(null) + 1)
@@ -78,7 +176,12 @@ def two_sided(value: float, null: Floats | NDArray[np.float32]) -> float | None:
 
 def matrices(study: Study) -> dict[str, list[Matrix]]:
     """Return the attribute–pool matrices under each of the four rules, computed once per study."""
-    return study.once("attribute matrices", lambda: _matrices(study))
+    if not study.cell_data:
+        raise Unavailable(NO_CELL)
+    by_rule = study.once("attribute matrices", lambda: _matrices(study))
+    if not by_rule[SPLIT]:
+        raise Unavailable(TOO_FEW)
+    return by_rule
 
 
 def _matrices(study: Study) -> dict[str, list[Matrix]]:
@@ -86,21 +189,23 @@ def _matrices(study: Study) -> dict[str, list[Matrix]]:
         (row.corpus, row.pool, row.record): [getattr(row, name) for name in ATTRIBUTES]
         for row in study.attributes
     }
-    groups = [group for group in groups_of(study) if group.pool.rule not in (UNION, CANARY)]
+    groups = cell_groups(study)
     permutations = max(PERMUTATIONS, 25 * len(ATTRIBUTES) * len(groups))
-    found: dict[str, list[Matrix]] = {rule: [] for rule in RULES}
+    by_rule: dict[str, list[Matrix]] = {rule: [] for rule in SELECTION_RULES}
     for group in groups:
         keys = [(group.pool.corpus, group.pool.name, record) for record in group.pool.records]
         if all(key in table for key in keys):
             rows = np.array([table[key] for key in keys])
             for rule, matrix in _of_group(group, rows, permutations):
-                found[rule].append(matrix)
-    return found
+                by_rule[rule].append(matrix)
+    return by_rule
 
 
 def _of_group(group: Group, attributes: Floats, permutations: int) -> Iterator[tuple[str, Matrix]]:
     """Yield the correlations under each rule; which records qualify depends on the coins alone."""
-    chosen = {rule: signal for rule in RULES if (signal := group.choose(rule)) is not None}
+    chosen = {
+        rule: signal for rule in SELECTION_RULES if (signal := group.choose(rule)) is not None
+    }
     vs = {rule: group.v(signal) for rule, signal in chosen.items()}
     qualify = np.isfinite(next(iter(vs.values())))
     if qualify.sum() < FEWEST:
@@ -152,34 +257,173 @@ def attribute_tests(study: Study, rule: str) -> list[AttributeTest]:
     """Return every attribute–pool test under one rule, Holm over all of them."""
     rows = [
         AttributeTest(
-            corpus=matrix.group.pool.corpus,
-            pool=matrix.group.pool.name,
-            block=matrix.group.pool.rule,
+            **columns_of(matrix.group.pool, "corpus", pool="name", block="rule"),
             generator=matrix.group.generator,
             attribute=attribute,
-            scenario=matrix.signal.scenario,
-            proxy=matrix.signal.proxy,
-            view=matrix.signal.view,
+            **asdict(matrix.signal),
             budgets=len(matrix.group.cells),
             records=matrix.records,
             rho=known(matrix.rho[place]),
-            p_value=matrix.p(place),
+            p_value=two_sided(float(matrix.rho[place]), matrix.null[place]),
             p_holm=None,
             floor=detection_floor(matrix.records),
             selected_on="†" if SELECTED_ON.get(matrix.group.pool.rule) == attribute else "",
         )
-        for matrix in known_matrices(study, rule)
+        for matrix in matrices(study)[rule]
         for place, attribute in enumerate(ATTRIBUTES)
     ]
-    adjusted = holm([row.p_value for row in rows])
-    return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
+    return with_holm(rows)
 
 
-def known_matrices(study: Study, rule: str) -> list[Matrix]:
-    """Return the correlations under a rule; raise `Unavailable` where the study has none."""
-    if not study.cell_data:
-        raise Unavailable(NO_CELL)
-    found = matrices(study)[rule]
-    if not found and rule == SPLIT:
-        raise Unavailable(TOO_FEW)
-    return found
+@dataclass(frozen=True)
+class CombinedRow:
+    """A row of `attributes_combined.csv`: Fisher's z over the disjoint pools of a block.
+
+    `selection` names the rule that chose the proxy: `split80`, `all`, `containment_max S2` or
+    `cos_max S1`. `corpus` is `all`, with a test (`p_holm` over five attributes within generator,
+    block and selection), or one corpus, without.
+    """
+
+    selection: str
+    generator: str
+    block: str
+    corpus: str
+    attribute: str
+    pools: int
+    records: int
+    positive_pools: int
+    rho: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    p_holm: float | None
+
+
+@analysis(
+    "attributes_combined",
+    version=1,
+    row=CombinedRow,
+    shown="selection generator block corpus attribute pools records rho p_value p_holm",
+)
+def attributes_combined(study: Study) -> Sequence[CombinedRow]:
+    """Attribute correlations over the disjoint pools of a block, by Fisher's z, under each rule."""
+    rows: list[CombinedRow] = []
+    for rule, of_rule in matrices(study).items():
+        blocks: dict[tuple[str, str], list[Matrix]] = {}
+        for matrix in of_rule:
+            key = (matrix.group.generator, matrix.group.pool.rule)
+            blocks.setdefault(key, []).append(matrix)
+        # Random pools come first: no property of their records selected them.
+        for generator, block in sorted(blocks, key=lambda key: key[1] != RANDOM):
+            rows += _block(rule, generator, block, blocks[generator, block])
+    return rows
+
+
+def _block(rule: str, generator: str, block: str, members: Sequence[Matrix]) -> list[CombinedRow]:
+    disjoint = _disjoint(members)
+    rows: list[CombinedRow] = []
+    for corpus in ("all", *dict.fromkeys(matrix.group.pool.corpus for matrix in disjoint)):
+        pools = [matrix for matrix in disjoint if corpus in ("all", matrix.group.pool.corpus)]
+        of_corpus = [
+            CombinedRow(
+                selection=rule,
+                generator=generator,
+                block=block,
+                corpus=corpus,
+                attribute=attribute,
+                pools=len(pools),
+                records=sum(matrix.records for matrix in pools),
+                positive_pools=sum(bool(matrix.rho[place] > 0) for matrix in pools),
+                **fisher(pools, place, tested=corpus == "all"),
+                p_holm=None,
+            )
+            for place, attribute in enumerate(ATTRIBUTES)
+        ]
+        rows += with_holm(of_corpus)
+    return rows
+
+
+def _disjoint(members: Sequence[Matrix]) -> list[Matrix]:
+    taken: set[tuple[str, str]] = set()
+    disjoint = []
+    for matrix in members:
+        records = {(matrix.group.pool.corpus, record) for record in matrix.group.pool.records}
+        if not records & taken:
+            disjoint.append(matrix)
+            taken |= records
+    return disjoint
+
+
+def fisher(members: Sequence[Matrix], place: int, *, tested: bool) -> dict[str, float | None]:
+    """Combine the ρ of disjoint pools by Fisher's z, each weighted by its records minus 3.
+
+    The test permutes attributes over records within every pool, so it needs no normal theory.
+    """
+    usable = [matrix for matrix in members if np.isfinite(matrix.rho[place])]
+    columns = ("rho", "low", "high", "p_value")
+    if not usable:
+        return dict.fromkeys(columns)
+    weights = np.array([matrix.records - 3 for matrix in usable], dtype=np.float64)
+    z = float(weights @ [_z(matrix.rho[place]) for matrix in usable] / weights.sum())
+    reach = 1.96 / weights.sum() ** 0.5
+    p = None
+    if tested:
+        null = sum(w * _z(matrix.null[place]) for w, matrix in zip(weights, usable, strict=True))
+        p = two_sided(z, np.asarray(null) / weights.sum())
+    ends = [float(np.tanh(value)) for value in (z, z - reach, z + reach)]
+    return dict(zip(columns, [*ends, p], strict=True))
+
+
+def _z(rho: ArrayLike) -> Floats:
+    """Return Fisher's z, finite even where two rankings are equal."""
+    return np.arctanh(np.clip(np.asarray(rho, dtype=np.float64), -0.999999, 0.999999))
+
+
+@dataclass(frozen=True)
+class SelectionRow:
+    """A row of `selection_rules.csv`: all attribute–pool tests of a generator under one rule.
+
+    `largest_move` and `median_move` are |Δρ| against the 80% split, over the same pools.
+    """
+
+    generator: str
+    selection: str
+    tests: int
+    significant: int
+    smallest_p_holm: float | None
+    largest_move: float | None
+    median_move: float | None
+
+
+@analysis("selection_rules", version=1, row=SelectionRow)
+def selection_rules(study: Study) -> Sequence[SelectionRow]:
+    """How many attribute tests pass under four selection rules, and how far each ρ moves."""
+    tests = {rule: attribute_tests(study, rule) for rule in SELECTION_RULES}
+    rho_of_split = {_key(row): row.rho for row in tests[SPLIT]}
+    summaries = []
+    for generator in dict.fromkeys(row.generator for row in tests[SPLIT]):
+        for rule, of_rule in tests.items():
+            rows = [row for row in of_rule if row.generator == generator and row.rho is not None]
+            moves = [
+                abs(row.rho - before)
+                for row in rows
+                if row.rho is not None and (before := rho_of_split.get(_key(row))) is not None
+            ]
+            adjusted = [row.p_holm for row in rows if row.p_holm is not None]
+            compared = bool(moves) and rule != SPLIT
+            summary = SelectionRow(
+                generator=generator,
+                selection=rule,
+                tests=len(rows),
+                significant=sum(p <= LEVEL for p in adjusted),
+                smallest_p_holm=min(adjusted, default=None),
+                largest_move=max(moves) if compared else None,
+                median_move=float(np.median(moves)) if compared else None,
+            )
+            if of_rule:
+                summaries.append(summary)
+    return summaries
+
+
+def _key(row: AttributeTest) -> tuple[str, ...]:
+    return (row.corpus, row.pool, row.generator, row.attribute)

@@ -1,28 +1,25 @@
 """The tables that every audit writes: the best proxy per scenario, every proxy, every record.
 
-Every number is shown next to what chance alone would give (docs/method.md §8; docs/metrics.md).
+Every number is shown next to what chance alone would give (docs/method.md §8; docs/results.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from synthleak.core.cell import Cell, CellColumns
-from synthleak.core.spec_sections import GameSection
-from synthleak.core.verdict import CANNOT_SAY, LEVEL, TOO_FEW, Verdict, judge_cell
+from synthleak.core.cell import CANNOT_SAY, LEVEL, TOO_FEW, Cell, CellColumns, Verdict, judge_cell
+from synthleak.core.spec import GameSection
 from synthleak.evidence.family import Proxy
-from synthleak.metrics.estimate import Estimate
 from synthleak.metrics.measurements import (
     CellMeasurements,
     ScenarioMeasurements,
     SignalMeasurements,
 )
-from synthleak.metrics.null import holm
-from synthleak.metrics.power import smallest_found
-from synthleak.metrics.rounds import RoundMeasurements
-from synthleak.metrics.statistics.table import AUC, BY_NAME
+from synthleak.metrics.membership import RoundMeasurements
+from synthleak.metrics.null import holm, smallest_found
+from synthleak.metrics.verdict_statistics import AUC, BY_NAME
 from synthleak.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -44,12 +41,12 @@ class ProxyRow(CellColumns):
     n_positive: int
     n_negative: int
     auc_ceiling: float | None
-    tail: float | None
-    tail_ceiling: float | None
-    tail1: float | None
-    tail1_ceiling: float | None
-    tail02: float | None
-    tail02_ceiling: float | None
+    tail: float | None = None
+    tail_ceiling: float | None = None
+    tail1: float | None = None
+    tail1_ceiling: float | None = None
+    tail02: float | None = None
+    tail02_ceiling: float | None = None
 
 
 @dataclass(frozen=True)
@@ -151,7 +148,6 @@ class CellVerdict:
 
     @property
     def words(self) -> str:
-        """The verdict as tables write it."""
         return str(self.verdict)
 
 
@@ -161,27 +157,17 @@ def judge(cells: Sequence[CellMeasurements], looks: int = 1) -> list[CellVerdict
     Where not even an AUC of 1 would be found 4 times in 5, that none was found says nothing. At
     each of several `looks` the level is smaller.
     """
+    bounds = [cell.epsilon for cell in cells]
     adjusted = holm([cell.p for cell in cells])
-    claims = holm([None if cell.epsilon is None else cell.epsilon.p for cell in cells])
-
-    def reason(cell: CellMeasurements, p: float | None) -> str | None:
+    claims = holm([None if bound is None else bound.p for bound in bounds])
+    verdicts = []
+    for cell, bound, p, claim in zip(cells, bounds, adjusted, claims, strict=True):
         blind = all(power_of(cell, row, len(cells) * looks) is None for row in cell.rows)
-        return cell.reason or (TOO_FEW if blind and p is not None and p > LEVEL else None)
-
-    return [
-        CellVerdict(
-            p,
-            judge_cell(
-                p,
-                reason(cell, p),
-                claim,
-                cell.epsilon_claim,
-                None if cell.epsilon is None else cell.epsilon.lower,
-            ),
-            claim,
-        )
-        for p, claim, cell in zip(adjusted, claims, cells, strict=True)
-    ]
+        reason = cell.reason or (TOO_FEW if blind and p is not None and p > LEVEL else None)
+        lower = None if bound is None else bound.lower
+        verdict = judge_cell(p, reason, claim, cell.epsilon_claim, lower)
+        verdicts.append(CellVerdict(p, verdict, claim))
+    return verdicts
 
 
 def power_of(cell: CellMeasurements, row: ScenarioMeasurements, tests: int) -> float | None:
@@ -192,6 +178,18 @@ def power_of(cell: CellMeasurements, row: ScenarioMeasurements, tests: int) -> f
     if cell.null is None:
         return None
     return smallest_found(row.centre, row.scale, cell.null.critical(LEVEL / tests))
+
+
+def columns_of(item: object | None, names: str = "", **renamed: str) -> dict[str, Any]:
+    """Return attributes of `item` as columns of a row; all are None where there is no item.
+
+    `names` are attributes with a column of the same name, with spaces between them; `renamed`
+    gives the attribute of other columns.
+    """
+    attributes = {name: name for name in names.split()} | renamed
+    return {
+        column: None if item is None else getattr(item, name) for column, name in attributes.items()
+    }
 
 
 def evaluate(
@@ -214,18 +212,39 @@ def evaluate(
     as far as its look.
     """
     looks = 1 if game is None else game.number_of_looks
-    signals = iter(measured.signals)
-    details = [
-        _proxy_row(cell, row.scenario, proxy, next(signals), measured.statistics, means, column)
+    columns = [
+        (row.scenario, means, column, proxy)
         for row, means in zip(measured.rows, rounds, strict=True)
         for column, proxy in enumerate(proxies)
     ]
+    details = [
+        ProxyRow(
+            **cell.columns,
+            scenario=scenario,
+            proxy=proxy.name,
+            family=proxy.family,
+            view=proxy.view,
+            auc=signal.auc,
+            auc_spread=float(means.auc_spread[column]),
+            tpr_at_fpr05=float(means.tpr[column]),
+            tpr_spread=float(means.tpr_spread[column]),
+            n_positive=means.n_positive,
+            n_negative=means.n_negative,
+            auc_ceiling=signal.auc_ceiling,
+            **_tails(signal, measured.statistics),
+        )
+        for (scenario, means, column, proxy), signal in zip(columns, measured.signals, strict=True)
+    ]
     deciding = None if measured.deciding is None else details[measured.deciding.signal]
+    of_cell = _cell_columns(measured, judged, deciding, copies)
     rows = [
-        replace(
-            _cell_row(
-                details[row.signal], plan, measured, row, judged, cells * looks, deciding, copies
-            ),
+        CellRow(
+            **cell.columns,
+            **of_cell,
+            **_scenario_columns(details[row.signal], row),
+            adjacency=plan.adjacency,
+            design=plan.design,
+            power_auc=power_of(measured, row, cells * looks),
             unit=unit,
             epsilon_claim_record=claim_as_stated,
             look=1 if game is None or looks == 1 else len(game.blocks),
@@ -237,109 +256,60 @@ def evaluate(
     return rows, details
 
 
-def _proxy_row(
-    cell: Cell,
-    scenario: str,
-    proxy: Proxy,
-    signal: SignalMeasurements,
-    statistics: Sequence[str],
-    rounds: RoundMeasurements,
-    column: int,
-) -> ProxyRow:
-    return ProxyRow(
-        **cell.columns,
-        scenario=scenario,
-        proxy=proxy.name,
-        family=proxy.family,
-        view=proxy.view,
-        auc=signal.auc,
-        auc_spread=float(rounds.auc_spread[column]),
-        tpr_at_fpr05=float(rounds.tpr[column]),
-        tpr_spread=float(rounds.tpr_spread[column]),
-        n_positive=rounds.n_positive,
-        n_negative=rounds.n_negative,
-        auc_ceiling=signal.auc_ceiling,
-        **_tails(signal, statistics),
-    )
-
-
 def _tails(signal: SignalMeasurements, statistics: Sequence[str]) -> dict[str, Any]:
     """Return the statistics beside the AUC with their chance limits, by column."""
-    found: dict[str, Any] = dict.fromkeys(
-        f"{item.column}{end}"
-        for item in BY_NAME.values()
-        if item.name != AUC.name
-        for end in ("", "_ceiling")
-    )
+    columns: dict[str, Any] = {}
     for name, value, ceiling in zip(statistics, signal.values, signal.ceilings, strict=True):
         if name != AUC.name:
-            found |= {BY_NAME[name].column: value, f"{BY_NAME[name].column}_ceiling": ceiling}
-    return found
+            column = BY_NAME[name].column
+            columns |= {column: value, f"{column}_ceiling": ceiling}
+    return columns
 
 
-def _cell_row(
-    best: ProxyRow,
-    plan: Plan,
+def _scenario_columns(best: ProxyRow, row: ScenarioMeasurements) -> dict[str, Any]:
+    return {
+        **columns_of(best, "scenario proxy view auc auc_spread tpr_at_fpr05 n_positive n_negative"),
+        **columns_of(row.auc, auc_low="low", auc_high="high", null_auc95="null", p_value="p"),
+        **columns_of(row.tpr, null_tpr95="null"),
+        **columns_of(row.pooled, pooled_auc="value", null_pooled95="null"),
+        **columns_of(
+            row.crossfit,
+            crossfit_auc="value",
+            crossfit_low="low",
+            crossfit_high="high",
+            crossfit_p="p",
+            null_crossfit95="null",
+        ),
+        **columns_of(row.crossfit_tpr, crossfit_tpr="value", null_crossfit_tpr95="null"),
+        "crossfit_records_low": row.records_low,
+        "crossfit_records_high": row.records_high,
+    }
+
+
+def _cell_columns(
     measured: CellMeasurements,
-    row: ScenarioMeasurements,
     judged: CellVerdict,
-    tests: int,
     deciding: ProxyRow | None,
     copies: Copies | None,
-) -> CellRow:
-    nothing = Estimate(value=0.0, n=0, method="")
-    fitted, rate = row.crossfit or nothing, row.crossfit_tpr or nothing
-    bound = measured.epsilon
-    members, holdout = copies.copied if copies else (None, None)
-    exact_members, exact_holdout = copies.verbatim if copies else (None, None)
-    return CellRow(
-        **Cell.of(best).columns,
-        scenario=best.scenario,
-        proxy=best.proxy,
-        view=best.view,
-        auc=best.auc,
-        auc_spread=best.auc_spread,
-        tpr_at_fpr05=best.tpr_at_fpr05,
-        n_positive=best.n_positive,
-        n_negative=best.n_negative,
-        auc_low=row.auc.low,
-        auc_high=row.auc.high,
-        null_auc95=row.auc.null,
-        null_tpr95=row.tpr.null,
-        p_value=row.auc.p,
-        p_cell=measured.p,
-        p_holm=judged.p_holm,
-        crossfit_auc=fitted.value if row.crossfit else None,
-        crossfit_low=fitted.low,
-        crossfit_high=fitted.high,
-        crossfit_tpr=rate.value if row.crossfit_tpr else None,
-        crossfit_p=fitted.p,
-        power_auc=power_of(measured, row, tests),
-        epsilon_lower=bound.lower if bound else None,
-        epsilon_max=bound.largest if bound else None,
-        epsilon_claim=measured.epsilon_claim,
-        delta_claim=bound.delta if bound else None,
-        adjacency=plan.adjacency,
-        design=plan.design,
-        verdict=judged.words,
-        null_crossfit95=fitted.null,
-        null_crossfit_tpr95=rate.null,
-        crossfit_records_low=row.records_low,
-        crossfit_records_high=row.records_high,
-        pooled_auc=row.pooled.value,
-        null_pooled95=row.pooled.null,
-        deciding_scenario=deciding.scenario if deciding else "",
-        deciding_proxy=deciding.proxy if deciding else "",
-        deciding_statistic=measured.deciding.statistic if measured.deciding else "",
-        deciding_value=measured.deciding.value if measured.deciding else None,
-        deciding_ceiling=measured.deciding.ceiling if measured.deciding else None,
-        copied_members=members,
-        copied_holdout=holdout,
-        copied_p=copies.p_all if copies else None,
-        named=measured.named,
-        claim_p=bound.p if bound else None,
-        claim_p_holm=judged.claim_p_holm,
-        verbatim_members=exact_members,
-        verbatim_holdout=exact_holdout,
-        cannot_say=(judged.verdict.reason or "") if judged.verdict.kind == CANNOT_SAY else "",
-    )
+) -> dict[str, Any]:
+    copied, verbatim = (copies.copied, copies.verbatim) if copies else ((None, None),) * 2
+    verdict = judged.verdict
+    return {
+        **columns_of(measured, "epsilon_claim named", p_cell="p"),
+        **columns_of(judged, "p_holm claim_p_holm", verdict="words"),
+        "cannot_say": (verdict.reason or "") if verdict.kind == CANNOT_SAY else "",
+        **columns_of(
+            measured.epsilon,
+            epsilon_lower="lower",
+            epsilon_max="largest",
+            delta_claim="delta",
+            claim_p="p",
+        ),
+        "deciding_scenario": deciding.scenario if deciding else "",
+        "deciding_proxy": deciding.proxy if deciding else "",
+        "deciding_statistic": measured.deciding.statistic if measured.deciding else "",
+        **columns_of(measured.deciding, deciding_value="value", deciding_ceiling="ceiling"),
+        **dict(zip(("copied_members", "copied_holdout"), copied, strict=True)),
+        **dict(zip(("verbatim_members", "verbatim_holdout"), verbatim, strict=True)),
+        **columns_of(copies, copied_p="p_all"),
+    }

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.analyses.analysis import Study, Unavailable, analysis
-from synthleak.analyses.cell_data import CANARY, UNION, CellData, Signal
-from synthleak.analyses.chosen import TOO_FEW, Group, by_pool, groups_of
+from synthleak.analyses.analysis import (
+    CellData,
+    Signal,
+    Study,
+    Unavailable,
+    analysis,
+    with_holm,
+)
+from synthleak.analyses.cells import columns_of
+from synthleak.analyses.vulnerability import TOO_FEW, Group, by_pool, cell_groups
 from synthleak.core.cell import Cell
 from synthleak.core.seeds import stream
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import assignment_of, redraw_assignments
-from synthleak.metrics.null import holm, p_value
-from synthleak.metrics.records.vulnerability import FEWEST, Sides, redrawn, sides_of
-from synthleak.metrics.statistics.table import tenth
+from synthleak.metrics.membership import assignment_of, redraw_assignments
+from synthleak.metrics.null import p_value
+from synthleak.metrics.profile import FEWEST, Sides, redrawn, sides_of
+from synthleak.metrics.verdict_statistics import tenth
 
 REDRAWS = 400
 FIRST_KIND = "dpsgd"
@@ -60,22 +68,20 @@ class ConsistencyRow:
 
 @analysis(
     "consistency",
-    version=1,
+    version=2,
     row=ConsistencyRow,
     shown="across pool generator one other records rho null_low null_high p_holm turnover "
     "chance_turnover",
 )
 def consistency(study: Study) -> Sequence[ConsistencyRow]:
     """Whether the same records leak under another generator, budget or scenario."""
-    groups = _compared_groups(study)
+    groups = cell_groups(study)
     rows = [row for same in by_pool(groups) for row in _pool(same)]
     if not rows:
         raise Unavailable(_missing(groups))
     tested: list[ConsistencyRow] = []
     for across in dict.fromkeys(row.across for row in rows):
-        some = [row for row in rows if row.across == across]
-        adjusted = holm([row.p_value for row in some])
-        tested += [replace(row, p_holm=p) for row, p in zip(some, adjusted, strict=True)]
+        tested += with_holm([row for row in rows if row.across == across])
     return tested
 
 
@@ -83,14 +89,10 @@ def signals_read(study: Study) -> dict[Cell, list[Signal]]:
     """Return which signals of each cell `consistency` reads: an archive may keep only these."""
     return {
         cell.cell: comparison.signals
-        for same in by_pool(_compared_groups(study))
+        for same in by_pool(cell_groups(study))
         for comparison in _comparisons(same)
         for cell in comparison.group.cells
     }
-
-
-def _compared_groups(study: Study) -> list[Group]:
-    return [group for group in groups_of(study) if group.pool.rule not in (UNION, CANARY)]
 
 
 def _missing(groups: Sequence[Group]) -> str:
@@ -100,16 +102,22 @@ def _missing(groups: Sequence[Group]) -> str:
     return TOO_FEW
 
 
+DIGITS = 12
+"""Decimals of V that count when records are ranked."""
+
+
 @dataclass(frozen=True)
 class _Setting:
     """V of one setting as `[assignment, target]`, the observed assignment first.
 
-    `ranks` are centred and of length 1 in each assignment, so the product of two settings is ρ;
-    `top` says which records are in the top tenth; `records` counts those that qualify.
+    `ranks` are centred: multiples of ½, whose products add up without rounding on any machine.
+    `length` is their norm, NaN where too few records qualify; `top` says which records are in the
+    top tenth; `records` counts those that qualify.
     """
 
     name: str
     ranks: Floats
+    length: Floats
     top: NDArray[np.bool_]
     records: NDArray[np.int64]
 
@@ -117,21 +125,22 @@ class _Setting:
 def _setting(name: str, v: Floats) -> _Setting:
     from scipy.stats import rankdata
 
+    # The last digits of a mean depend on the processor, and would decide between equal records.
+    v = np.round(v, DIGITS)
     known = np.isfinite(v)
     records = known.sum(axis=1)
     # Records that do not qualify rank last, and are then set to 0.
     ranks = rankdata(np.where(known, v, np.inf), axis=1) - (records[:, None] + 1) / 2
     ranks = np.where(known, ranks, 0.0)
-    length = np.linalg.norm(ranks, axis=1, keepdims=True)
-    enough = (records[:, None] >= FEWEST) & (length > 0)
-    units = np.divide(ranks, length, out=np.full_like(ranks, np.nan), where=enough)
+    length = np.sqrt((ranks**2).sum(axis=1))
+    length[(records < FEWEST) | (length == 0)] = np.nan
     # Ties are broken at random, apart in each setting: a shared order would look like agreement.
     drawn = stream("consistency", name).random(v.shape)
     order = np.lexsort((drawn, np.where(known, -v, np.inf)), axis=1)
     first = np.arange(v.shape[1]) < np.array([tenth(n) for n in records])[:, None]
     top = np.zeros_like(known)
     np.put_along_axis(top, order, first, axis=1)
-    return _Setting(name, units, top & known, records)
+    return _Setting(name, ranks, length, top & known, records)
 
 
 @dataclass(frozen=True)
@@ -153,16 +162,16 @@ def _comparisons(groups: Sequence[Group]) -> list[_Comparison]:
         return []
     chosen = [(group, signal) for group in groups if (signal := group.choose()) is not None]
     chosen.sort(key=lambda pair: pair[0].cells[0].generator_kind != FIRST_KIND)
-    found: list[_Comparison] = []
-    earlier: list[Signal] = []
-    for group, signal in chosen:
+    comparisons: list[_Comparison] = []
+    for place, (group, signal) in enumerate(chosen):
         same = [s for s in group.cells[0].signals if s.proxy == signal.proxy]
-        found.append(_Comparison(group, signal, same, list(dict.fromkeys([*same, *earlier]))))
-        earlier.append(signal)
-    alone = len(found) < 2 and all(
-        len(item.same_proxy) < 2 and len(item.group.cells) < 2 for item in found
+        earlier = [before for _, before in chosen[:place]]
+        read = list(dict.fromkeys([*same, *earlier]))
+        comparisons.append(_Comparison(group, signal, same, read))
+    alone = len(comparisons) < 2 and all(
+        len(item.same_proxy) < 2 and len(item.group.cells) < 2 for item in comparisons
     )
-    return [] if alone else found
+    return [] if alone else comparisons
 
 
 def _pool(groups: Sequence[Group]) -> Iterator[ConsistencyRow]:
@@ -218,7 +227,7 @@ def _assignments(cell: CellData) -> list[Sides]:
 def _row(
     across: str, group: Group, signal: Signal, one: _Setting, other: _Setting
 ) -> ConsistencyRow:
-    rho = (one.ranks * other.ranks).sum(axis=1)
+    rho = (one.ranks * other.ranks).sum(axis=1) / (one.length * other.length)
     top = int(one.top[0].sum())
     shared = (one.top & other.top).sum(axis=1) / np.maximum(one.top.sum(axis=1), 1)
     null = rho[1:][np.isfinite(rho[1:])]
@@ -227,9 +236,7 @@ def _row(
     records = int(one.records[0])
     return ConsistencyRow(
         across=across,
-        corpus=group.pool.corpus,
-        pool=group.pool.name,
-        block=group.pool.rule,
+        **columns_of(group.pool, "corpus", pool="name", block="rule"),
         generator=group.generator,
         one=one.name,
         other=other.name,
@@ -237,7 +244,7 @@ def _row(
         proxy=signal.proxy,
         records=records,
         rho=float(rho[0]) if known else None,
-        null_mean=float(null.mean()) if known else None,
+        null_mean=math.fsum(null) / len(null) if known else None,
         null_low=ends[0],
         null_high=ends[1],
         p_value=p_value(float(rho[0]), null) if known else None,

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.core.cell import CellColumns
+from synthleak.core.cell import LEVEL, CellColumns
 from synthleak.core.text import fold
-from synthleak.core.verdict import LEVEL
-from synthleak.evidence.fast.grams import distinct_grams
-from synthleak.evidence.fast.overlap import shared_grams
+from synthleak.evidence.fast.grams import distinct_grams, shared_grams
 from synthleak.evidence.fast.retrieval import retrieve
 from synthleak.evidence.observation import BLOCK, Floats, Observation, Targets
-from synthleak.evidence.persons import starts_of
+from synthleak.evidence.table import starts_of
 from synthleak.metrics.null import p_value
 from synthleak.plan.given import permuted
 
@@ -99,7 +97,6 @@ class Copies:
 
     @property
     def exceed(self) -> bool:
-        """Whether members are copied more than a random split would explain."""
         return exceeds_chance(self.p_all)
 
 

@@ -1,17 +1,41 @@
-"""Differences between cells: their controls, paired bootstrap draws, intervals at Holm's level."""
+"""Differences between cells: a pool and its controls, two budgets, two kinds in a merged pool.
+
+The AUCs of two pools cannot be compared: each is relative to its own non-members. In a merged pool
+both kinds of records face the same ones, so `delta`, first origin minus second, says whose members
+stand out more. Read `delta` with two other columns: `null_low` to `null_high` is what redraws give
+if nothing leaks, and need not be centred at 0; `own_delta` compares each kind with its own
+non-members, and is 0 if both leak alike (docs/method.md §10).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from synthleak.analyses.analysis import Study
-from synthleak.analyses.cell_data import CANARY, RANDOM, UNION, CellData
-from synthleak.core.verdict import LEVEL
+from synthleak.analyses.analysis import (
+    RANDOM,
+    UNION,
+    CellData,
+    Signal,
+    Study,
+    Unavailable,
+    analysis,
+    with_holm,
+)
+from synthleak.analyses.cells import ProxyRow, columns_of
+from synthleak.core.cell import LEVEL, Cell, CellColumns
+from synthleak.core.seeds import stream
+from synthleak.core.spec import GameSection
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.by_origin import DRAWS, RanksByKind, origin_measurements
+from synthleak.metrics.measurements import known
+from synthleak.metrics.membership import assignment_of, choose, redraw_assignments
 from synthleak.metrics.null import holm
+from synthleak.metrics.scored_cell import comparison_of
+from synthleak.plan.plan import Design, Plan
 
 WHOLE = "all"
 """The scenario of a row that concerns the whole cell."""
@@ -26,7 +50,6 @@ class Difference:
 
     @property
     def p(self) -> float:
-        """The two-sided p-value against no difference."""
         from scipy.stats import norm
 
         if self.error <= 0:
@@ -40,10 +63,18 @@ class Difference:
         reach = float(norm.isf(level / 2)) * self.error
         return self.value - reach, self.value + reach
 
+    @property
+    def low(self) -> float:
+        return self.interval()[0]
+
+    @property
+    def high(self) -> float:
+        return self.interval()[1]
+
 
 def is_selected(cell: CellData) -> bool:
-    """Say whether a cell's pool was selected by a property of its records."""
-    return cell.pool.rule not in (RANDOM, UNION, CANARY)
+    """Say whether a property of its records selected a cell's pool."""
+    return cell.pool.rule not in (RANDOM, UNION) and not cell.pool.written
 
 
 def controls_of(study: Study, cell: CellData) -> list[CellData]:
@@ -51,33 +82,28 @@ def controls_of(study: Study, cell: CellData) -> list[CellData]:
 
     Controls that take their size from this pool are used alone if there are any.
     """
-    found = [
+    controls = [
         other
         for other in study.cell_data
         if other.pool.rule == RANDOM
-        and other.cell.corpus == cell.cell.corpus
-        and other.cell.generator == cell.cell.generator
-        and other.cell.epsilon == cell.cell.epsilon
+        and replace(other.cell, pool=cell.cell.pool) == cell.cell
         and other.signals == cell.signals
         and not set(other.pool.records) & set(cell.pool.records)
     ]
-    matched = [other for other in found if other.pool.match == cell.pool.name]
-    return matched or found
+    return [other for other in controls if other.pool.match == cell.pool.name] or controls
 
 
 def deployable_auc(cell: CellData, scenario: str) -> float | None:
     """Return the deployable AUC of a scenario, or of the whole cell."""
     measured = cell.measurements
-    whole = scenario == WHOLE
-    crossfit = (measured if whole else measured.rows[cell.scenarios.index(scenario)]).crossfit
+    crossfits = (*(row.crossfit for row in measured.rows), measured.crossfit)
+    crossfit = crossfits[_row_of(cell, scenario)]
     return None if crossfit is None else crossfit.value
 
 
-def draws(cell: CellData, scenario: str) -> Floats:
-    """Return the deployable AUC of a scenario, or of the whole cell, in bootstrap draws."""
-    group = len(cell.scenarios) if scenario == WHOLE else cell.scenarios.index(scenario)
-    drawn: Floats = cell.profile.resampled[group]
-    return drawn
+def _row_of(cell: CellData, scenario: str) -> int:
+    """Return the place of a scenario; the whole cell comes after all of them."""
+    return (*cell.scenarios, WHOLE).index(scenario)
 
 
 def combine(parts: Sequence[tuple[float, CellData]], scenario: str) -> Difference | None:
@@ -87,7 +113,7 @@ def combine(parts: Sequence[tuple[float, CellData]], scenario: str) -> Differenc
     of different plans are independent, and subtracting them in the same way does no harm.
     """
     values = [deployable_auc(cell, scenario) for _, cell in parts]
-    drawn = [draws(cell, scenario) for _, cell in parts]
+    drawn = [cell.profile.resampled[_row_of(cell, scenario)] for _, cell in parts]
     if any(value is None for value in values) or min(map(len, drawn)) < 2:
         return None
     value = sum(w * float(v) for (w, _), v in zip(parts, values, strict=True) if v is not None)
@@ -117,10 +143,347 @@ def holm_levels(p_values: Sequence[float | None]) -> list[tuple[float | None, fl
     ]
 
 
-def mean_interval(values: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """Return the mean, and its 95% normal interval where there are two values or more."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return mean, None, None
-    reach = 1.96 * float(np.std(values, ddof=1)) / len(values) ** 0.5
-    return mean, mean - reach, mean + reach
+@dataclass(frozen=True)
+class GapRow(CellColumns):
+    """A row of `control_gap.csv`: a selected pool minus its random controls in one scenario.
+
+    `scenario` is `all` for the whole cell. `auc` … `gap_spread` are the paper's: best proxies in
+    hindsight, the control's chosen on all its draws together, and 1.96·√(se² + se²) over rounds.
+    The more trials a side has, the less it gains by choosing, so this gap lies above 0 by chance
+    alone. `crossfit…` … `p_value` compare the deployable AUCs, with a bootstrap over instances on
+    both sides that chooses again. `flagged` says whether the interval at Holm's level, `holm_low`
+    to `holm_high`, excludes 0; one row per cell is tested.
+    """
+
+    scenario: str
+    controls: int
+    control_pools: str
+    auc: float
+    view: str
+    auc_spread: float | None
+    control_auc: float
+    control_view: str
+    control_spread: float | None
+    gap: float
+    gap_spread: float | None
+    crossfit_auc: float | None
+    control_crossfit: float | None
+    crossfit_gap: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    p_holm: float | None
+    holm_low: float | None
+    holm_high: float | None
+    flagged: str
+
+
+@analysis(
+    "control_gap",
+    version=1,
+    row=GapRow,
+    shown="pool generator epsilon scenario gap gap_spread crossfit_gap low high p_holm flagged",
+)
+def control_gap(study: Study) -> Sequence[GapRow]:
+    """Whether a selected pool is easier to tell apart than its random controls, per scenario."""
+    tables: dict[Cell, list[ProxyRow]] = {}
+    for row in study.proxies:
+        tables.setdefault(Cell.of(row), []).append(row)
+    selected = [cell for cell in study.cell_data if is_selected(cell)]
+    if not selected:
+        raise Unavailable("needs a pool of a rule other than random or union")
+    compared = [(cell, controls) for cell in selected if (controls := controls_of(study, cell))]
+    if not compared:
+        raise Unavailable(_missing_controls(study))
+    rows: list[GapRow] = []
+    gaps: list[Difference | None] = []
+    for cell, controls in compared:
+        parts = [(1.0, cell), *((-1.0 / len(controls), control) for control in controls)]
+        for scenario in (*cell.scenarios, WHOLE):
+            gaps.append(combine(parts, scenario))
+            rows.append(_gap_row(cell, controls, scenario, gaps[-1], tables))
+    levels = holm_levels([row.p_value for row in rows])
+    return [_flagged(*item) for item in zip(rows, gaps, levels, strict=True)]
+
+
+def _flagged(
+    row: GapRow, gap: Difference | None, levels: tuple[float | None, float | None]
+) -> GapRow:
+    adjusted, level = levels
+    if gap is None or level is None:
+        return row
+    low, high = gap.interval(level)
+    flagged = "yes" if low > 0 or high < 0 else "no"
+    return replace(row, p_holm=adjusted, holm_low=low, holm_high=high, flagged=flagged)
+
+
+def _missing_controls(study: Study) -> str:
+    if not any(cell.pool.rule == RANDOM for cell in study.cell_data):
+        return 'needs random pools to compare with: add a pool of the rule "random"'
+    return "needs a random pool without a selected record, of the same corpus, generator and budget"
+
+
+def _gap_row(
+    cell: CellData,
+    controls: Sequence[CellData],
+    scenario: str,
+    gap: Difference | None,
+    tables: dict[Cell, list[ProxyRow]],
+) -> GapRow:
+    rows = [
+        [row for row in tables[data.cell] if scenario in (WHOLE, row.scenario)]
+        for data in (cell, *controls)
+    ]
+    rounds = cell.game.rounds if cell.plan.trials.rounds > 1 else 1
+    auc, view, error = _best_proxy([rows[0]], rounds)
+    usual, usual_view, usual_error = _best_proxy(rows[1:], rounds)
+    aucs = [deployable_auc(control, scenario) for control in controls]
+    deployable = [value for value in aucs if value is not None]
+    return GapRow(
+        **cell.cell.columns,
+        scenario=scenario,
+        controls=len(controls),
+        control_pools=" ".join(control.cell.pool for control in controls),
+        auc=auc,
+        view=view,
+        auc_spread=known(1.96 * error),
+        control_auc=usual,
+        control_view=usual_view,
+        control_spread=known(1.96 * usual_error),
+        gap=auc - usual,
+        gap_spread=known(1.96 * np.hypot(error, usual_error)),
+        crossfit_auc=deployable_auc(cell, scenario),
+        control_crossfit=float(np.mean(deployable)) if None not in aucs else None,
+        **columns_of(gap, "low high", crossfit_gap="value"),
+        # One test per cell: its scenarios look at the same releases.
+        p_value=gap.p if gap and scenario == WHOLE else None,
+        p_holm=None,
+        holm_low=None,
+        holm_high=None,
+        flagged="",
+    )
+
+
+def _best_proxy(pools: Sequence[Sequence[ProxyRow]], rounds: int) -> tuple[float, str, float]:
+    """Return AUC, view and standard error of the proxy that is best over some pools together.
+
+    The error is that of the mean over all rounds of all pools, so it includes the difference
+    between draws of a control. It is NaN for a single round.
+    """
+    aucs = np.array([[row.auc for row in rows] for rows in pools])
+    rates = np.array([[row.tpr_at_fpr05 for row in rows] for rows in pools])
+    order = np.lexsort((-rates.mean(axis=0), -aucs.mean(axis=0).round(9)))
+    best = int(order[0])
+    value, view = float(aucs[:, best].mean()), pools[0][best].view
+    if rounds < 2:
+        return value, view, np.nan
+    within = [(rows[best].auc_spread * rounds**0.5 / 1.96) ** 2 for rows in pools]
+    variance = np.mean(within) + aucs[:, best].var()
+    return value, view, float((variance / (rounds * len(pools))) ** 0.5)
+
+
+@dataclass(frozen=True)
+class RemovalRow(CellColumns):
+    """A row of `dp_removal.csv`: AUC(∞) − AUC(ε) of one pool, beside that of its controls.
+
+    Columns without prefix are for the deployable AUC, with a bootstrap over instances that pairs
+    the two budgets; `best_…` is for the best proxy in hindsight. `difference` is this pool minus
+    its controls.
+    """
+
+    scenario: str
+    removed: float | None
+    removed_low: float | None
+    removed_high: float | None
+    controls: int
+    control_removed: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    p_holm: float | None
+    best_removed: float
+    best_control_removed: float | None
+    best_difference: float | None
+
+
+@analysis(
+    "dp_removal",
+    version=1,
+    row=RemovalRow,
+    shown="pool generator epsilon scenario removed removed_low removed_high control_removed "
+    "difference low high p_holm",
+)
+def dp_removal(study: Study) -> Sequence[RemovalRow]:
+    """How much AUC a budget removes, and whether it removes more from a selected pool."""
+    rows = [
+        row
+        for cell in study.cell_data
+        if math.isfinite(cell.epsilon) and (without := _without_privacy(study, cell)) is not None
+        for row in _removal_rows(study, cell, without)
+    ]
+    if not rows:
+        raise Unavailable("needs a generator that was audited both at ε = ∞ and at a finite ε")
+    return with_holm(rows)
+
+
+def _without_privacy(study: Study, cell: CellData) -> CellData | None:
+    wanted = (replace(cell.cell, epsilon=math.inf), cell.scenarios)
+    found = (other for other in study.cell_data if (other.cell, other.scenarios) == wanted)
+    return next(found, None)
+
+
+def _removal_rows(study: Study, cell: CellData, without: CellData) -> Iterator[RemovalRow]:
+    controls = controls_of(study, cell) if is_selected(cell) else []
+    pairs = [
+        (other, control)
+        for control in controls
+        if (other := _without_privacy(study, control)) is not None
+    ]
+    parts = [(1.0, without), (-1.0, cell)]
+    control_parts = [
+        (sign / len(pairs), data)
+        for pair in pairs
+        for sign, data in zip((1.0, -1.0), pair, strict=True)
+    ]
+    minus = [(-weight, data) for weight, data in control_parts]
+    for scenario in (*cell.scenarios, WHOLE):
+        removed = combine(parts, scenario)
+        of_controls = combine(control_parts, scenario) if pairs else None
+        gap = combine([*parts, *minus], scenario) if pairs else None
+        best = _best_auc(without, scenario) - _best_auc(cell, scenario)
+        usual = sum(w * _best_auc(data, scenario) for w, data in control_parts) if pairs else None
+        yield RemovalRow(
+            **cell.cell.columns,
+            scenario=scenario,
+            **columns_of(removed, removed="value", removed_low="low", removed_high="high"),
+            controls=len(pairs),
+            **columns_of(of_controls, control_removed="value"),
+            **columns_of(gap, "low high", difference="value"),
+            p_value=gap.p if gap and scenario == WHOLE else None,
+            p_holm=None,
+            best_removed=best,
+            best_control_removed=usual,
+            best_difference=None if usual is None else best - usual,
+        )
+
+
+def _best_auc(cell: CellData, scenario: str) -> float:
+    """Return the AUC of the best proxy in hindsight, of a scenario or of the whole cell."""
+    aucs = [row.auc.value for row in cell.measurements.rows]
+    return max(aucs) if scenario == WHOLE else aucs[_row_of(cell, scenario)]
+
+
+MERGED_REDRAWS = 999
+
+
+@dataclass(frozen=True)
+class MergedRow(CellColumns):
+    """A row of `merged.csv`: one measure in one scenario of a cell whose pool is merged.
+
+    `delta` is the first origin minus the second, `low` and `high` its 95% bootstrap interval over
+    member records. `null_low`, `null_high` and `p` come from redraws without a leak, the proxy
+    chosen again in each. `own_…` compares each origin with its own non-members. `pool_auc` is the
+    AUC by which the proxy was chosen.
+    """
+
+    scenario: str
+    proxy: str
+    view: str
+    pool_auc: float
+    measure: str
+    first: str
+    second: str
+    first_members: int
+    second_members: int
+    first_value: float
+    second_value: float
+    delta: float
+    low: float
+    high: float
+    null_low: float | None
+    null_high: float | None
+    p: float | None
+    own_first: float | None
+    own_second: float | None
+    own_delta: float | None
+    own_low: float | None
+    own_high: float | None
+
+
+SHOWN = (
+    *("pool", "generator", "epsilon", "scenario", "proxy", "measure", "first_value"),
+    *("second_value", "delta", "low", "high", "null_low", "null_high", "p", "own_delta"),
+)
+"""The columns that `synthleak adjudicate` and `analyse` print."""
+
+
+@analysis("merged", version=1, row=MergedRow, shown=("corpus", *SHOWN))
+def merged(study: Study) -> Sequence[MergedRow]:
+    """Which of two kinds of records stands out more in a pool of the rule `union`."""
+    merged_cells = [data for data in study.cell_data if data.pool.rule == UNION]
+    if not merged_cells:
+        raise Unavailable('needs a pool of the rule "union", of the two pools to compare')
+    rules = {(data.cell.corpus, data.pool.name): data.pool.rule for data in study.cell_data}
+    rows: list[MergedRow] = []
+    for data in merged_cells:
+        origins = list(dict.fromkeys(data.pool.origins))
+        origins.sort(key=lambda origin: rules.get((data.cell.corpus, origin)) == RANDOM)
+        if len(origins) == 2:
+            played = (data.scores(), data.signals, data.design, data.plan, data.game)
+            rows += merged_rows(data.cell, *played, (origins[0], origins[1]))
+    return rows
+
+
+def merged_rows(
+    cell: Cell,
+    scores: Floats,
+    signals: Sequence[Signal],
+    design: Design,
+    plan: Plan,
+    game: GameSection,
+    order: tuple[str, str],
+    *,
+    redraws: int = MERGED_REDRAWS,
+    draws: int = DRAWS,
+) -> list[MergedRow]:
+    """Return the rows of a merged cell from `scores[set, target, signal]`, origins in `order`.
+
+    There are none where no record of an origin was ever a member: nothing can be compared then.
+    """
+    observed = assignment_of(plan.trials, len(plan.targets))
+    first = np.asarray([origin == order[0] for origin in plan.origins])
+    of_first = first[observed.members % len(first)]
+    if of_first.all() or not of_first.any():
+        return []
+    name = ("merged", plan.fingerprint, cell.generator, repr(cell.epsilon))
+    comparison = comparison_of(design, plan, scores[: int(plan.trials.set.max()) + 1])
+    assignments = [
+        observed,
+        *redraw_assignments(design, plan, game, stream(*name, "redraws"), redraws),
+    ]
+    level = comparison.statistics(assignments).auc
+    rows: list[MergedRow] = []
+    for scenario in dict.fromkeys(signal.scenario for signal in signals):
+        group = np.flatnonzero([signal.scenario == scenario for signal in signals])
+        chosen = choose(comparison.ranks, assignments, level, group).signal.tolist()
+        sides = [
+            RanksByKind(comparison.ranks.low[signal], first, assignment)
+            for signal, assignment in zip(chosen, assignments, strict=True)
+        ]
+        of_row = {
+            **cell.columns,
+            **asdict(signals[chosen[0]]),
+            "pool_auc": float(level[0, chosen[0]]),
+            "first": order[0],
+            "second": order[1],
+            "first_members": int(of_first.sum()),
+            "second_members": int((~of_first).sum()),
+        }
+        for measured in origin_measurements(sides, stream(*name, "bootstrap", scenario), draws):
+            deltas = columns_of(
+                measured, "delta own_delta", first_value="first", second_value="second"
+            )
+            values = {k: v for k, v in asdict(measured).items() if k not in ("first", "second")}
+            rows.append(MergedRow(**of_row, **deltas, **values))
+    return rows

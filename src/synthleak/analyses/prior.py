@@ -6,24 +6,22 @@ is compared with redraws of the same coins (docs/method.md §8).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.cells import CellRow
+from synthleak.analyses.cells import CellRow, columns_of
 from synthleak.calibration import TINY, Scores, expectation, rounded
 from synthleak.core.cell import Cell, CellColumns
 from synthleak.evidence.attack import Arm, Attack, Rule
 from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment
-from synthleak.metrics.comparison import comparison_of
-from synthleak.metrics.estimate import known
-from synthleak.metrics.measurements import passable
+from synthleak.metrics.measurements import known, passable
+from synthleak.metrics.membership import Assignment, round_measurements
 from synthleak.metrics.null import min_p_test, upper_point
-from synthleak.metrics.rounds import round_measurements
+from synthleak.metrics.scored_cell import comparison_of
 from synthleak.plan.plan import Baseline, Design, Plan
 
 OURS = "ours"
@@ -119,24 +117,26 @@ def attack_scores(
         arms = [arm for arm in arms if known and (arm.rule == "as it is" or baseline.uses.any())]
         if not arms:
             continue
-        columns = [rounded(RULES[arm.rule](values[:, :, arm.column], baseline)) for arm in arms]
+        columns = [
+            rounded(_arm_score(arm.rule, values[:, :, arm.column], baseline)) for arm in arms
+        ]
         proxies = tuple(
             Proxy(arm.name, attack.kind, arm.view, "difference", arm.meaning) for arm in arms
         )
-        scores.append(Scores(baseline.scenario, np.stack(columns, axis=2), proxies))
+        scores.append(Scores(baseline.scenario, rounded(np.stack(columns, axis=2)), proxies))
         used += arms
     return scores, used
 
 
-def _as_it_is(column: Floats, baseline: Baseline) -> Floats:
+def _arm_score(rule: Rule, column: Floats, baseline: Baseline) -> Floats:
+    """Return a column as a score, by the rule that an arm names."""
+    if rule == "mean probability":
+        return column - log_mean_probability(column, baseline)
+    if rule == "ratio":
+        # A mean below 0, which allows no ratio, counts as 0.
+        expected = expectation(column[:, :, None], baseline)[:, :, 0]
+        return np.asarray(column / (np.maximum(expected, 0.0) + TINY))
     return column
-
-
-def _ratio(column: Floats, baseline: Baseline) -> Floats:
-    """Divide by the references' mean; a mean below 0, which allows no ratio, counts as 0."""
-    expected = expectation(column[:, :, None], baseline)[:, :, 0]
-    ratio: Floats = column / (np.maximum(expected, 0.0) + TINY)
-    return ratio
 
 
 def log_mean_probability(column: Floats, baseline: Baseline) -> Floats:
@@ -163,18 +163,6 @@ def log_mean_probability(column: Floats, baseline: Baseline) -> Floats:
     return expected
 
 
-def _mean_probability(column: Floats, baseline: Baseline) -> Floats:
-    return column - log_mean_probability(column, baseline)
-
-
-RULES: Mapping[Rule, Callable[[Floats, Baseline], Floats]] = {
-    "as it is": _as_it_is,
-    "mean probability": _mean_probability,
-    "ratio": _ratio,
-}
-"""How a column becomes a score, by the rule that an arm names."""
-
-
 def measure_attack(
     attack: Attack,
     values: Floats,
@@ -193,7 +181,7 @@ def measure_attack(
     statistics = comparison_of(design, plan, together).statistics(assignments)
     test = min_p_test(statistics.values)
     ceilings = np.full(len(arms), np.inf) if test is None else test.ceilings()[0]
-    rates = np.concatenate([round_measurements(table, plan.trials).tpr for table in scores])
+    rates = round_measurements(together, assignments[0]).tpr
     return AttackMeasurements(
         attack=attack.kind,
         arms=tuple(
@@ -213,17 +201,11 @@ def measure_attack(
 
 
 def prior_rows(cell: Cell, attacks: Sequence[AttackMeasurements]) -> list[PriorRow]:
-    """Write the arms of all attacks on a cell as rows."""
     return [
         PriorRow(
             **cell.columns,
             family=attack.attack,
-            arm=arm.name,
-            scenario=arm.scenario,
-            auc=arm.auc,
-            tpr_at_fpr05=arm.tpr,
-            view=arm.view,
-            auc_ceiling=arm.auc_ceiling,
+            **columns_of(arm, "scenario auc view auc_ceiling", arm="name", tpr_at_fpr05="tpr"),
         )
         for attack in attacks
         for arm in attack.arms
@@ -233,11 +215,12 @@ def prior_rows(cell: Cell, attacks: Sequence[AttackMeasurements]) -> list[PriorR
 def compare(
     cell: Cell, ours: Sequence[CellRow], attacks: Sequence[AttackMeasurements]
 ) -> ComparisonRow:
-    """Compare our best row of a cell with the best arm of every prior attack."""
     best = max(ours, key=lambda row: (row.auc, row.tpr_at_fpr05))
-    by_name = {attack.attack: attack for attack in attacks}
     prior = max(attacks, key=lambda attack: (attack.best.auc, attack.best.tpr), default=None)
     delta = None if prior is None else best.auc - prior.best.auc
+    winner = OURS
+    if prior is not None and delta is not None and delta <= 0:
+        winner = prior.attack if delta < 0 else "tie"
     return ComparisonRow(
         **cell.columns,
         ours_auc=best.auc,
@@ -245,26 +228,19 @@ def compare(
         ours_proxy=best.proxy,
         ours_scenario=best.scenario,
         ours_p=best.p_cell,
-        **_columns("canary", by_name),
-        **_columns("domias", by_name),
+        **_attack_columns("canary", attacks),
+        **_attack_columns("domias", attacks),
         delta=delta,
         prior_arm=None if prior is None else f"{prior.attack} {prior.best.name}",
-        winner=_winner(prior, delta),
+        winner=winner,
     )
 
 
-def _winner(prior: AttackMeasurements | None, delta: float | None) -> str:
-    if prior is None or delta is None or delta > 0:
-        return OURS
-    return prior.attack if delta < 0 else "tie"
-
-
-def _columns(name: str, by_name: Mapping[str, AttackMeasurements]) -> dict[str, Any]:
+def _attack_columns(name: str, attacks: Sequence[AttackMeasurements]) -> dict[str, Any]:
     """Return the columns of one prior attack; empty where the audit left it out."""
-    columns = ("auc", "tpr", "arm", "scenario", "null95", "p")
-    if name not in by_name:
-        return dict.fromkeys(f"{name}_{column}" for column in columns)
-    found = by_name[name]
-    arm = found.best
-    values = (arm.auc, arm.tpr, arm.name, arm.scenario, found.null_auc95, found.p)
-    return {f"{name}_{column}": value for column, value in zip(columns, values, strict=True)}
+    attack = next((attack for attack in attacks if attack.attack == name), None)
+    columns = {
+        **columns_of(None if attack is None else attack.best, "auc tpr scenario", arm="name"),
+        **columns_of(attack, "p", null95="null_auc95"),
+    }
+    return {f"{name}_{column}": value for column, value in columns.items()}

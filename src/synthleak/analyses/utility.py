@@ -79,12 +79,12 @@ class UtilityRow(CellColumns):
 def measure(sample: Sequence[Labelled], test: Sequence[Labelled], encode: Encode) -> Measures:
     """Measure a set of records against real ones that it was not made from."""
     words = [tokens(text) for text, _ in sample]
-    pairs = [list(pairwise(own)) for own in words]
+    pairs = [list(pairwise(row)) for row in words]
     texts = [text for text, _ in sample]
     return Measures(
         score=top_label_accuracy(sample, test),
         label_accuracy=top_label_accuracy(test, sample),
-        words=float(np.mean([len(own) for own in words])) if words else 0.0,
+        words=float(np.mean([len(row) for row in words])) if words else 0.0,
         distinct_1=_distinct(words),
         distinct_2=_distinct(pairs),
         different=len({fold(text) for text in texts}) / max(len(texts), 1),
@@ -149,28 +149,23 @@ def frontier_area(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
     >>> round(frontier_area(half, half), 6)
     1.0
     """
-    places = np.linspace(0.02, 0.98, 25)
     x, y = [1.0], [0.0]
-    for share in places:
+    for share in np.linspace(0.02, 0.98, 25):
         mixed = share * p + (1 - share) * q
         x.append(float(np.exp(-_STEEP * (q * np.log(q / mixed)).sum())))
         y.append(float(np.exp(-_STEEP * (p * np.log(p / mixed)).sum())))
-    x.append(0.0)
-    y.append(1.0)
-    order = np.lexsort((-np.array(y), np.array(x)))
-    across, up = np.array(x)[order], np.array(y)[order]
+    across, up = np.array([*x, 0.0]), np.array([*y, 1.0])
+    order = np.lexsort((-up, across))
+    across, up = across[order], up[order]
     return float((np.diff(across) * (up[1:] + up[:-1]) / 2).sum())
 
 
 def utility_row(cell: Cell, releases: Sequence[Measures], real: Sequence[Measures]) -> UtilityRow:
     """Average the measures of some releases of a cell, and those of their private sets."""
     columns: dict[str, Any] = {}
-    for column in fields(Measures):
-        columns[column.name] = _mean([getattr(one, column.name) for one in releases])
-        columns[f"{column.name}_real"] = _mean([getattr(one, column.name) for one in real])
+    for field in fields(Measures):
+        for column, sets in ((field.name, releases), (f"{field.name}_real", real)):
+            measured = [getattr(measures, field.name) for measures in sets]
+            known = [value for value in measured if value is not None]
+            columns[column] = float(np.mean(known)) if known else None
     return UtilityRow(**cell.columns, releases=len(releases), **columns)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None

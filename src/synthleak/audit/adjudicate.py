@@ -4,7 +4,7 @@ Single pools are cheap to screen, but each is relative to its own non-members. A
 control gap flags is settled by the merged-pool game: the selected pool joined with a random one,
 the same generator and budget, the same store (docs/method.md §10). The results of the audit stay
 as they are: what is added lies in files of its own, which name the results that they were made
-from (design/adjudication.md), and on the page.
+from (docs/design/decisions.md), and on the page.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.analysis import analyses
-from synthleak.analyses.cell_data import RANDOM, Signal
-from synthleak.analyses.control_gap import GapRow
-from synthleak.analyses.merged import MergedRow, merged_rows
+from synthleak.analyses.analysis import RANDOM, Signal
+from synthleak.analyses.gaps import GapRow, MergedRow, merged_rows
+from synthleak.audit.finished import open_finished
 from synthleak.audit.folder import RESULTS, digest_of_file
 from synthleak.audit.kept_results import ADJUDICATION, results_key, settled
 from synthleak.audit.result import Audit
-from synthleak.audit.run import make_missing_releases
-from synthleak.audit.setup import Setup, set_up
-from synthleak.audit.status import open_finished
-from synthleak.audit.steps.observations import observations
-from synthleak.audit.steps.releases import check_generators, is_made, missing_releases, wanted_sets
-from synthleak.audit.steps.scores import scores_of
-from synthleak.audit.steps.work import MODELS, OBSERVATIONS
-from synthleak.core.cell import Cell, is_of
+from synthleak.audit.setup import Setup, generator_of, plan_of
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.observations import observations, scores_of
+from synthleak.audit.steps.releases import (
+    check_generators,
+    is_made,
+    missing_releases,
+    request_for,
+    wanted_sets,
+)
+from synthleak.audit.steps.work import PROXIES, make_missing_releases
+from synthleak.core.cell import LEVEL, Cell, counted, is_of
 from synthleak.core.engine.progress import Progress, default_progress
 from synthleak.core.errors import GeneratorError, PlanError, PoolError, UserError
-from synthleak.core.identity import digest
-from synthleak.core.places import Place, opened
+from synthleak.core.locations import Location
 from synthleak.core.private_files import working_in
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import LoadedSpec
-from synthleak.core.spec_sections import GameSection, PoolSection
+from synthleak.core.seeds import digest
+from synthleak.core.spec import GameSection, LoadedSpec, PoolSection
 from synthleak.core.store import StagedStore
-from synthleak.core.unit import counted
-from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
 from synthleak.plan.cohort import LARGEST_SHARE
 from synthleak.plan.plan import Design, Plan, designs
 from synthleak.report.html import render
-from synthleak.report.tables import read_parquet, to_csv, to_parquet
+from synthleak.report.tables import to_csv, to_parquet
 
 ADJUDICATION_VERSION = 1
 
@@ -67,7 +67,6 @@ class Flag:
 
     @property
     def merged(self) -> Cell:
-        """The cell of the merged game."""
         return replace(self.cell, pool=f"{self.cell.pool}+{self.control}")
 
     @property
@@ -89,7 +88,7 @@ class Adjudication:
 
 
 def adjudicate(
-    out: Place | str,
+    out: Location | str,
     *,
     runtime: Runtime | None = None,
     progress: Progress | None = None,
@@ -103,8 +102,11 @@ def adjudicate(
     audit = open_finished(out, trust_plugins=trust_plugins)
     flags = screen(audit)
     playable = [flag for flag in flags if flag.control is not None]
+    if not flags:
+        progress.say(f"no cell is flagged: no gap to a control excludes 0 (Holm, {LEVEL:.0%})")
+    elif not playable:
+        progress.say("no random pool is apart from the flagged pools: nothing can be merged")
     if not playable:
-        progress.say(_nothing(flags))
         return Adjudication(tuple(flags))
     staged = StagedStore(audit.folder.store)
     setup = merged_setup(audit, playable, staged)
@@ -117,14 +119,14 @@ def adjudicate(
         staged.commit()
         setup = replace(setup, store=audit.folder.store)
         make_missing_releases(setup, runtime, progress)
-        OBSERVATIONS.make(setup, runtime, progress)
-        MODELS.make(setup, runtime, progress)
+        for work in PROXIES:
+            work.make(setup, runtime, progress)
         rows = merged_rows_of(setup, playable)
         _write(audit, setup, playable, rows)
     return Adjudication(tuple(flags), tuple(rows))
 
 
-def flagged(out: Place | str, *, trust_plugins: bool = False) -> Adjudication:
+def flagged(out: Location | str, *, trust_plugins: bool = False) -> Adjudication:
     """Say which cells are flagged and how many releases their games would need; make nothing."""
     audit = open_finished(out, trust_plugins=trust_plugins)
     flags = screen(audit)
@@ -137,38 +139,31 @@ def flagged(out: Place | str, *, trust_plugins: bool = False) -> Adjudication:
 
 
 def screen(audit: Audit) -> list[Flag]:
-    """Return the cells that the control gap flags, in the order of the audit (docs/method.md
-    §8)."""
-    path = audit.folder.results / "control_gap.parquet"
-    if path.is_file():
-        gaps: list[GapRow] = read_parquet(GapRow, opened(path))
-    else:
-        outcome = analyses.get("control_gap").plugin.outcome(audit.study)
-        if outcome.unavailable is not None:
-            raise UserError(
-                f"no cell can be screened: the control gap {outcome.unavailable}",
-                str(audit.folder.root),
-                'add a pool of the rule "random" to the spec and run it with --extend',
-            )
-        gaps = [row for row in outcome.rows if isinstance(row, GapRow)]
-    found: dict[Cell, Flag] = {}
-    for row in gaps:
-        if row.flagged == "yes":
-            cell = Cell.of(row)
-            found.setdefault(cell, _flag(audit, cell, row))
-    return [found[cell] for cell in audit.setup.cells if cell in found]
+    """Return the cells that the control gap flags, in the audit's order (docs/method.md §8)."""
+    outcome = next(one for one in audit.outcomes if one.name == "control_gap")
+    if outcome.unavailable is not None:
+        raise UserError(
+            f"no cell can be screened: the control gap {outcome.unavailable}",
+            str(audit.folder.root),
+            'add a pool of the rule "random" to the spec and run it with --extend',
+        )
+    gaps: dict[Cell, GapRow] = {}
+    for row in outcome.rows:
+        if isinstance(row, GapRow) and row.flagged == "yes":
+            gaps.setdefault(Cell.of(row), row)
+    return [_flag(audit, cell, gaps[cell]) for cell in audit.setup.cells if cell in gaps]
 
 
 def _flag(audit: Audit, cell: Cell, row: GapRow) -> Flag:
-    said = next(r for r in audit.cells if is_of(r, cell))
-    p = "" if said.p_holm is None else f" (p = {said.p_holm:.3g} after Holm)"
+    row_of_cell = next(r for r in audit.cells if is_of(r, cell))
+    p = "" if row_of_cell.p_holm is None else f" (p = {row_of_cell.p_holm:.3g} after Holm)"
     return Flag(
         cell=cell,
         control=_control(audit, cell.pool),
         gap=row.gap if row.crossfit_gap is None else row.crossfit_gap,
         low=row.holm_low,
         high=row.holm_high,
-        verdict=f"in the pool itself: {said.verdict}{p}",
+        verdict=f"in the pool itself: {row_of_cell.verdict}{p}",
     )
 
 
@@ -177,9 +172,9 @@ def _control(audit: Audit, pool: str) -> str | None:
     setup = audit.setup
     orders = [order for order in setup.plugins.orders if order.rule.kind == RANDOM]
     orders.sort(key=lambda order: getattr(order.rule, "match", None) != pool)
-    own = set(setup.pools[pool].targets)
+    targets = set(setup.pools[pool].targets)
     names = [name for order in orders for name in order.names()]
-    return next((name for name in names if not own & set(setup.pools[name].targets)), None)
+    return next((name for name in names if not targets & set(setup.pools[name].targets)), None)
 
 
 def merged_setup(audit: Audit, flags: Sequence[Flag], store: StagedStore) -> Setup:
@@ -205,7 +200,7 @@ def merged_setup(audit: Audit, flags: Sequence[Flag], store: StagedStore) -> Set
         raise UserError(
             f"a merged pool cannot be played: {error.what}", str(audit.folder.root), error.remedy
         ) from None
-    setup = replace(setup, only=tuple(flag.merged for flag in flags))
+    setup = replace(setup, cells=tuple(flag.merged for flag in flags))
     for flag in flags:
         _check_export(setup, flag)
     return setup
@@ -213,10 +208,10 @@ def merged_setup(audit: Audit, flags: Sequence[Flag], store: StagedStore) -> Set
 
 def _check_export(setup: Setup, flag: Flag) -> None:
     """Say how training files are had where releases are made elsewhere and none were exported."""
-    _, generator = setup.generator_of(flag.merged)
+    generator = generator_of(setup, flag.merged)
     _, first = wanted_sets(setup, flag.merged)[0]
     try:
-        generator.awaited(setup.request(flag.merged, first))
+        generator.awaited(request_for(setup, flag.merged, first))
     except GeneratorError as error:
         raise GeneratorError(
             f"the game of {flag.merged.pool} was not exported",
@@ -251,14 +246,14 @@ def merged_rows_of(setup: Setup, flags: Sequence[Flag]) -> list[MergedRow]:
         row
         for flag in flags
         for row in merged_rows(
-            flag.merged, *game_of(setup, flag.merged), (flag.cell.pool, str(flag.control))
+            flag.merged, *played_game(setup, flag.merged), (flag.cell.pool, str(flag.control))
         )
     ]
 
 
-def game_of(setup: Setup, cell: Cell) -> tuple[Floats, list[Signal], Design, Plan, GameSection]:
+def played_game(setup: Setup, cell: Cell) -> tuple[Floats, list[Signal], Design, Plan, GameSection]:
     """Return the scores of a cell, what each column is, and the game that they come from."""
-    plan, tables = setup.plan_of(cell), scores_of(setup, cell)
+    plan, tables = plan_of(setup, cell), scores_of(setup, cell)
     columns = [
         Signal(table.scenario, proxy.name, proxy.view)
         for table in tables
@@ -271,13 +266,10 @@ def game_of(setup: Setup, cell: Cell) -> tuple[Floats, list[Signal], Design, Pla
 def _kept(audit: Audit, setup: Setup) -> list[MergedRow] | None:
     """Return the rows of these very games, if they were played and written before."""
     key, rows = settled(audit.setup, audit.folder)
-    return rows if key is not None and _is_whole(setup) and key == _key(audit, setup) else None
-
-
-def _is_whole(setup: Setup) -> bool:
-    return all(
-        is_made(setup, cell, item) for cell in setup.cells for _, item in wanted_sets(setup, cell)
-    )
+    sets = ((cell, item) for cell in setup.cells for _, item in wanted_sets(setup, cell))
+    if key is None or not all(is_made(setup, cell, item) for cell, item in sets):
+        return None
+    return rows if key == _key(audit, setup) else None
 
 
 def _key(audit: Audit, setup: Setup) -> str:
@@ -299,22 +291,18 @@ def _write(audit: Audit, setup: Setup, flags: Sequence[Flag], rows: Sequence[Mer
         "rows": digest_of_file(folder.root / _name("parquet")),
         "findings": results_key(audit.setup),
         "flagged": [
-            {**_plain(flag.cell), "merged_with": flag.control, "why": flag.why} for flag in flags
+            {
+                **asdict(flag.cell),
+                "epsilon": "inf" if np.isinf(flag.cell.epsilon) else flag.cell.epsilon,
+                "merged_with": flag.control,
+                "why": flag.why,
+            }
+            for flag in flags
         ],
     }
     folder.write(_name("json"), json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     folder.note_hashes()
 
 
-def _plain(cell: Cell) -> dict[str, Any]:
-    return {**asdict(cell), "epsilon": "inf" if np.isinf(cell.epsilon) else cell.epsilon}
-
-
 def _name(ending: str) -> str:
     return f"{RESULTS}/{ADJUDICATION}.{ending}"
-
-
-def _nothing(flags: Sequence[Flag]) -> str:
-    if not flags:
-        return f"no cell is flagged: no gap to a control excludes 0 (Holm, {LEVEL:.0%})"
-    return "no random pool is apart from the flagged pools: nothing can be merged"

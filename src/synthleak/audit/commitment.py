@@ -22,12 +22,12 @@ import synthleak
 from synthleak.analyses.cells import CellRow
 from synthleak.audit.folder import COMMITMENT, RunFolder
 from synthleak.audit.gate import failing, missing, parse_gate
-from synthleak.audit.setup import Setup, identity_of, set_up
+from synthleak.audit.setup import Setup, identity_of
+from synthleak.audit.stages import set_up
 from synthleak.core.errors import StoreError, UserError
-from synthleak.core.identity import sha256_of
-from synthleak.core.limits import RECORD
-from synthleak.core.places import Place, write_place
-from synthleak.core.reading import check_file
+from synthleak.core.locations import Location, write_file
+from synthleak.core.reading import RECORD, check_file
+from synthleak.core.seeds import sha256_of
 from synthleak.core.spec import LoadedSpec, Spec, as_loaded
 from synthleak.core.store import MemoryStore
 from synthleak.report.results import Committed
@@ -55,7 +55,6 @@ class Commitment(BaseModel):
     parts: dict[str, _Hash]
 
     def to_bytes(self) -> bytes:
-        """Return the file of the commitment."""
         return (self.model_dump_json(indent=1) + "\n").encode()
 
     def differences(self, setup: Setup, manifest: Mapping[str, Any] | None = None) -> list[str]:
@@ -67,14 +66,16 @@ class Commitment(BaseModel):
                 same version of synthleak, and not older than the commitment.
         """
         now = _hashes(setup, self.nonce)
-        found = [name for name in {**self.parts, **now} if self.parts.get(name) != now.get(name)]
+        differing = [
+            name for name in {**self.parts, **now} if self.parts.get(name) != now.get(name)
+        ]
         by = synthleak.__version__ if manifest is None else manifest["synthleak"]
         if by != self.synthleak:
-            found.append(f"version of synthleak (committed {self.synthleak}, made by {by})")
-        made = (manifest or {}).get("made")
-        if made and datetime.fromisoformat(made) < self.committed:
-            found.append("time (the audit was finished before)")
-        return found
+            differing.append(f"version of synthleak (committed {self.synthleak}, made by {by})")
+        finished_at = (manifest or {}).get("made")
+        if finished_at and datetime.fromisoformat(finished_at) < self.committed:
+            differing.append("time (the audit was finished before)")
+        return differing
 
     def on(self, rows: Sequence[CellRow]) -> Committed:
         """Return hash, time and gate, with how the gate ends on these rows of `cells.csv`."""
@@ -137,10 +138,10 @@ def commit(
         "nonce": nonce,
         "parts": _hashes(set_up(as_loaded(spec), MemoryStore()), nonce),
     }
-    made = Commitment.model_validate({**content, "hash": _hash_of(content)})
+    commitment = Commitment.model_validate({**content, "hash": _hash_of(content)})
     if out is not None:
-        write_place(Path(out), made.to_bytes())
-    return made
+        write_file(Path(out), commitment.to_bytes())
+    return commitment
 
 
 def is_commitment_hash(text: str) -> bool:
@@ -148,29 +149,27 @@ def is_commitment_hash(text: str) -> bool:
     return re.match(_HASH, text) is not None
 
 
-def read_commitment(path: Place) -> Commitment:
+def read_commitment(path: Location) -> Commitment:
     """Read the file of a commitment; one that was altered is refused."""
     if isinstance(path, Path):
         check_file(path, RECORD, UserError, "name a file that `synthleak plan commit` wrote")
     try:
-        found = Commitment.model_validate_json(path.read_bytes())
+        commitment = Commitment.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         raise UserError(
             "not a commitment", str(path), "name a file that `synthleak plan commit` wrote"
         ) from None
-    if _hash_of(found.model_dump(exclude={"hash"})) != found.hash:
+    if _hash_of(commitment.model_dump(exclude={"hash"})) != commitment.hash:
         raise UserError("the commitment was altered: its hash is another", str(path))
-    return found
+    return commitment
 
 
 def kept_commitment(folder: RunFolder) -> Commitment | None:
-    """Return the commitment that a run folder keeps; None if there is none."""
     path = folder.root / COMMITMENT
     return read_commitment(path) if path.is_file() else None
 
 
 def _finished(folder: RunFolder) -> dict[str, Any] | None:
-    """Return the manifest of a folder whose audit is finished."""
     manifest = folder.manifest()
     return manifest if manifest and manifest["findings"] is not None else None
 

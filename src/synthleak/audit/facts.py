@@ -9,10 +9,9 @@ from typing import Any
 
 from synthleak.analyses.copies import CopyRow
 from synthleak.audit.remarks import Remark
-from synthleak.audit.setup import Setup
-from synthleak.audit.steps.cell_data import pool_facts
+from synthleak.audit.setup import Setup, draws_sets, persons_in, proxies_of, records_at
+from synthleak.audit.steps.measurements import pool_facts
 from synthleak.audit.steps.preconditions import Preconditions
-from synthleak.audit.steps.profiles import draws_sets
 from synthleak.audit.steps.releases import header_of, wanted_sets
 from synthleak.core.cell import Cell
 from synthleak.encoders.encoder import Encoder
@@ -21,7 +20,7 @@ from synthleak.report.results import Facts
 
 def corpus_facts(setup: Setup) -> dict[str, Any]:
     """Return the name and the counts of the corpus."""
-    corpus, persons = setup.corpus, setup.persons
+    corpus, persons = setup.corpus, persons_in(setup)
     facts = {
         "name": corpus.name,
         "records": len(corpus),
@@ -46,7 +45,7 @@ def size_facts(setup: Setup, name: str) -> dict[str, Any]:
         "auxiliary": len(pool.auxiliary),
         "records": setup.plans[name].nominal,
         "release_size": _release_size(setup, name),
-        "expressible": setup.publics[name].expresses(setup.records(pool.asked)),
+        "expressible": setup.publics[name].expresses(records_at(setup, pool.asked)),
         **({"written": len(pool.written), "copies": max(pool.copies)} if pool.written else {}),
     }
 
@@ -86,7 +85,7 @@ def facts_of(setup: Setup) -> Facts:
             if isinstance(encoder := getattr(generator, "encoder", None), Encoder)
             and encoder.identity() != scored_by
         },
-        proxies=len(setup.proxies),
+        proxies=len(proxies_of(setup)),
         grouped=any(record.group is not None for record in corpus.records),
         kinds={section.name: section.kind for section, _ in plugins.generators},
         private_priors=[

@@ -1,13 +1,15 @@
 """The run folder: resolved spec, manifest, store and results, and whose they are.
 
 `store/` serves any spec; `results/` belongs to one. A changed spec on an old folder is refused
-unless the folder is to be extended (design/identity.md).
+unless the folder is to be extended (docs/design/decisions.md).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import re
 import shlex
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,20 +17,27 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel
 
 import synthleak
-from synthleak.audit.manifest import Look, ManifestError, is_whole, own_digest, release_of
-from synthleak.audit.resolved_spec import changes, resolved
-from synthleak.audit.setup import Setup, identity_of, set_up
+from synthleak.audit.setup import Setup, changes, identity_of, resolved
+from synthleak.audit.stages import set_up
 from synthleak.core.errors import Damaged, StoreError, SynthleakError, UserError
-from synthleak.core.identity import digest, plain
-from synthleak.core.places import Place, Url, write_place
-from synthleak.core.plugins import check_trusted
+from synthleak.core.locations import Location, Url, write_file
 from synthleak.core.private_files import is_transient
-from synthleak.core.spec import LoadedSpec, load_spec, parse_spec, parse_toml
-from synthleak.core.store import FolderStore, StagedStore, dump_names, load_names
-from synthleak.core.toml import dump_toml
+from synthleak.core.registry import check_trusted
+from synthleak.core.seeds import digest, plain
+from synthleak.core.spec import LoadedSpec, dump_toml, load_spec, parse_spec, parse_toml
+from synthleak.core.store import (
+    FolderStore,
+    StagedStore,
+    damaged_in,
+    discard,
+    dump_names,
+    load_names,
+)
 from synthleak.core.url_store import UrlStore
 from synthleak.core.whole_files import refuse_links
 from synthleak.report.results import Provenance
@@ -47,29 +56,78 @@ PAGES = "text_pages"
 """Where the manifest names pages with texts that lie in the folder under other names."""
 ENDINGS = (".csv", ".parquet", ".json")
 """What the files of `results/` end with."""
+NAMED = 3
+"""Differences that are named one by one."""
+NAMED_FILES = 5
+"""Altered files that are named one by one."""
+
+log = logging.getLogger("synthleak.store")
+
+
+class ManifestError(StoreError):
+    """The manifest of a run folder is damaged; it can be rebuilt."""
+
+
+def _inside(name: str) -> str:
+    """Refuse a name that leads out of the folder: whoever wrote the manifest may be a stranger."""
+    if Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
+        raise ValueError
+    return name
+
+
+_Name = Annotated[str, AfterValidator(_inside)]
+
+
+class _Purged(BaseModel):
+    at: str
+    removed: dict[str, int]
+
+
+class Look(BaseModel):
+    """A look at results: after how many instances, when, and at which cells.
+
+    `without_p` are cells that were measured and have no p-value.
+    """
+
+    instances: int
+    at: str
+    cells: list[str]
+    without_p: list[str] = []
+
+
+class _Shape(BaseModel):
+    """What a manifest holds."""
+
+    synthleak: str
+    key: str
+    findings: str | None
+    files: list[_Name]
+    identity: dict[str, Any]
+    hashes: dict[_Name, str | None] = {}
+    purged: _Purged | None = None
+    looks: list[Look] = []
+    text_pages: list[_Name] = []
+    made: str = ""
+    digest: str
+
+
+def own_digest(content: Mapping[str, Any]) -> str:
+    return digest("manifest", {k: v for k, v in content.items() if k != "digest"})
 
 
 @dataclass(frozen=True)
 class RunFolder:
     """One run folder, on disk or at a URL."""
 
-    root: Place
+    root: Location
 
     @cached_property
     def store(self) -> FolderStore | UrlStore:
-        """The store of the folder; one without digests stays readable until the next run."""
-        if isinstance(self.root, Url):
-            return UrlStore(self.root / STORE)
-        try:
-            manifest = self.manifest()
-            sealed = manifest is None or manifest.get("sealed", False)
-        except StoreError:  # said by whoever reads the manifest
-            sealed = FolderStore(self.root / STORE).has_digests()
-        return FolderStore(self.root / STORE, old=not sealed)
+        at = self.root / STORE
+        return UrlStore(at) if isinstance(at, Url) else FolderStore(at)
 
     @property
-    def results(self) -> Place:
-        """Where the tables lie."""
+    def results(self) -> Location:
         return self.root / RESULTS
 
     def manifest(self) -> dict[str, Any] | None:
@@ -79,7 +137,7 @@ class RunFolder:
             return None
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            whole = is_whole(content)
+            whole = _Shape.model_validate(content).digest == own_digest(content)
         except (OSError, ValueError, TypeError, RecursionError):
             whole = False
         if not whole:
@@ -90,7 +148,7 @@ class RunFolder:
                 + shlex.join(["synthleak", "run", str(self.root / SPEC), "--out", str(self.root)])
                 + "`, which rebuilds it",
             )
-        if release_of(content["synthleak"]) > release_of(synthleak.__version__):
+        if _release_of(content["synthleak"]) > _release_of(synthleak.__version__):
             raise StoreError(
                 f"written by synthleak {content['synthleak']}, and this is {synthleak.__version__}",
                 str(self.root),
@@ -98,14 +156,18 @@ class RunFolder:
             )
         return content
 
-    def spec(self) -> LoadedSpec:
-        """Return the spec that this folder belongs to; one that was changed since is refused."""
+    def begun(self) -> dict[str, Any]:
+        """Return the manifest; a folder where no audit was started is refused."""
         manifest = self.manifest()
         if manifest is None:
             raise UserError(
                 "not a run folder", str(self.root), "name one made by `run`, `check` or `demo`"
             )
-        if self._differs(SPEC, manifest):
+        return manifest
+
+    def spec(self) -> LoadedSpec:
+        """Return the spec that this folder belongs to; one that was changed since is refused."""
+        if self._differs(SPEC, self.begun()):
             raise StoreError(
                 "the spec is not the one that this folder was made with",
                 str(self.root / SPEC),
@@ -121,23 +183,19 @@ class RunFolder:
         text = path.read_text(encoding="utf-8")
         return LoadedSpec(parse_spec(parse_toml(text, str(path))), None, text)
 
-    def rebuild(self, own: LoadedSpec) -> bool:
-        """Write a damaged manifest again from the folder's spec; say whether that was needed.
+    def _rebuild(self, running: LoadedSpec) -> None:
+        """Write a damaged manifest again from the folder's spec.
 
         It then holds no results: they are made again from the store. Files with plug-ins are loaded
-        if the spec that is run, `own`, names them too.
+        if the spec that is run names them too.
         """
-        try:
-            self.manifest()
-        except ManifestError:
-            pass
-        else:
-            return False
+
+        def files(loaded: LoadedSpec) -> set[Path]:
+            return {((loaded.base or Path()) / name).resolve() for name in loaded.spec.plugins}
+
         try:
             loaded = self._loaded()
-            known = {_resolved(own, name) for name in own.spec.plugins}
-            names = [n for n in loaded.spec.plugins if _resolved(loaded, n) not in known]
-            check_trusted(names, self.root)
+            check_trusted([*map(str, files(loaded) - files(running))], self.root)
             setup = set_up(loaded, StagedStore(self.store))
         except UserError as error:
             raise StoreError(
@@ -145,39 +203,57 @@ class RunFolder:
                 str(self.root),
                 "choose another folder",
             ) from None
-        hashes = self._hashes([SPEC])
-        self._write_manifest(setup, sealed=False, findings=None, files=[], hashes=hashes)
-        return True
+        self._write_manifest(setup, findings=None, files=[], hashes=self._hashes([SPEC]))
+        log.warning("%s is damaged: it is rebuilt from the spec", self.root / MANIFEST)
 
-    def seal_store(self) -> None:
-        """Protect the artefacts of an earlier version like new ones: each gets its digest."""
-        content = self.manifest() or {}
-        if not content.get("sealed"):
-            self.store.seal_all()
-            self._put_manifest({**content, "sealed": True})
+    def take_stock(self, loaded: LoadedSpec) -> bool:
+        """Compare a folder that holds an audit with its digests; say whether its store is whole.
+
+        Whatever was altered or lost since it was written is named here. What is damaged or gone in
+        the store counts as missing from then on, and the run makes it again.
+        """
+        self.refuse_links()
+        try:
+            if self.manifest() is None:
+                return True
+        except ManifestError:
+            self._rebuild(loaded)
+        self._warn(self.altered(), "%s was altered or is missing: it is made again", "files")
+        missing = self.missing()
+        paths = [f"{STORE}/{name}" for name in missing]
+        self._warn(paths, "%s is missing: it is made again if it is needed", "artefacts")
+        for name in missing:
+            self.store.discard(name)
+        # Reading all of a bucket costs money: there, what is read is checked.
+        damaged = [] if isinstance(self.root, Url) else damaged_in(self.store)
+        for name in damaged:
+            discard(self.store, name)
+        return not missing and not damaged
+
+    def _warn(self, names: Sequence[str], message: str, what: str) -> None:
+        """Name the first of what was altered or lost, and count the rest."""
+        for name in names[:NAMED_FILES]:
+            log.warning(message, self.root / name)
+        if len(names) > NAMED_FILES:
+            log.warning("and %d more %s of %s", len(names) - NAMED_FILES, what, self.root)
 
     def altered(self) -> list[str]:
-        """Return the files that are not as they were when the manifest was written, or gone.
-
-        A manifest of an earlier version holds no hashes: then only missing files are noticed.
-        """
+        """Return the files that are not as they were when the manifest was written, or gone."""
         manifest = self.manifest() or {}
-        hashes = manifest.get("hashes", {})
-        names = dict.fromkeys([*manifest.get("files", ()), *hashes])
+        names = dict.fromkeys([*manifest.get("files", ()), *manifest.get("hashes", {})])
         return [name for name in names if self._differs(name, manifest)]
 
     def missing(self) -> list[str]:
         """Return the artefacts that are gone: listed when the audit was finished, and not purged.
 
-        A folder of an earlier version has no list. One that is itself damaged lists nothing: it
-        is among the files that were altered.
+        A list that is itself damaged lists nothing: it is among the files that were altered.
         """
         try:
             listed = load_names((self.root / ARTEFACTS).read_bytes())
         except (OSError, ValueError):
             return []
-        there = set(self.store.list(""))
-        return [name for name in listed if name not in there]
+        present = set(self.store.list(""))
+        return [name for name in listed if name not in present]
 
     def _list_artefacts(self, *, lost: Sequence[str] = (), but: tuple[str, ...] = ()) -> None:
         """Write down the artefacts that the store has and those that it `lost`, `but` for some."""
@@ -188,8 +264,8 @@ class RunFolder:
             self.write(ARTEFACTS, data)
 
     def _differs(self, name: str, manifest: Mapping[str, Any]) -> bool:
-        found = digest_of_file(self.root / name)
-        return found is None or manifest.get("hashes", {}).get(name, found) != found
+        digest_now = digest_of_file(self.root / name)
+        return digest_now is None or manifest.get("hashes", {}).get(name, digest_now) != digest_now
 
     def admit(self, setup: Setup, *, extend: bool) -> list[str] | None:
         """Return what is new in an audit: None if the folder is already this audit's own."""
@@ -229,17 +305,8 @@ class RunFolder:
             )
 
     def looks(self) -> list[Look]:
-        """Return every look at results that the manifest knows of.
-
-        A folder of an earlier version has noted none: its results were looked at once.
-        """
         content = self.manifest() or {}
-        if "looks" in content:
-            return [Look.model_validate(look) for look in content["looks"]]
-        if content.get("findings") is None:
-            return []
-        instances = content["identity"].get("game", {}).get("instances", 1)
-        return [Look(instances=instances, at=content.get("made", ""), cells=[])]
+        return [Look.model_validate(look) for look in content.get("looks", ())]
 
     def note_look(self, instances: int, cells: Sequence[str], without_p: Sequence[str]) -> None:
         """Write down that cells were looked at: their names, and nothing that was found."""
@@ -283,9 +350,11 @@ class RunFolder:
         self._list_artefacts()
         if before.get("findings") != findings:
             known = before.get("files", ())
-            for path in self._tables():
+            there: list[Location] = [*self.results.iterdir()]
+            for path in there:
                 name = f"{RESULTS}/{path.name}"
-                if name not in files and (name in known or Path(name).stem in tables):
+                written = name in known or (Path(name).stem in tables and path.suffix in ENDINGS)
+                if written and name not in files:
                     self._remove(path)
         self._write_manifest(
             setup,
@@ -299,11 +368,10 @@ class RunFolder:
         )
 
     def rewrite_report(self, page: bytes) -> None:
-        """Write the page again, and note its hash."""
         self.write(REPORT, page)
         self._note([REPORT])
 
-    def note_text_page(self, path: Place) -> None:
+    def note_text_page(self, path: Location) -> None:
         """Write down that a page with texts lies in the folder, under a name of its own."""
         content = self.manifest() or {}
         if not isinstance(self.root, Path) or not isinstance(path, Path):
@@ -320,7 +388,7 @@ class RunFolder:
             but: how the names of artefacts begin that no longer count as missing.
         """
         content = self.manifest() or {}
-        if ARTEFACTS in content.get("hashes", {}):
+        if ARTEFACTS in content.get("hashes", {}):  # else the audit was never finished
             self._list_artefacts(lost=self.missing(), but=but)
             content["hashes"] |= self._hashes([ARTEFACTS])
         before = content.get("purged", {}).get("removed", {})
@@ -334,10 +402,10 @@ class RunFolder:
         try:
             yield
         except Damaged as error:
-            said = (self.manifest() or {}).get("purged")
-            if not said or self.store.exists(error.name):
+            purged = (self.manifest() or {}).get("purged")
+            if not purged or self.store.exists(error.name):
                 raise
-            day, _, time = said["at"].partition("T")
+            day, _, time = purged["at"].partition("T")
             raise StoreError(
                 f"the texts of the releases were purged on {day} at {time[:5]} UTC",
                 str(self.root),
@@ -366,14 +434,9 @@ class RunFolder:
             ) from error
 
     def note_hashes(self) -> None:
-        """Take an audit that nobody altered as it is: also one of an earlier version.
-
-        Its files get their hashes, and artefacts that were made since are listed.
-        """
-        manifest = self.manifest() or {}
+        """Take an audit that nobody altered as it is; artefacts that were made since are listed."""
         self._list_artefacts(lost=self.missing())
-        new = [name for name in manifest["files"] if name not in manifest.get("hashes", {})]
-        self._note([ARTEFACTS, *new])
+        self._note([ARTEFACTS])
 
     def provenance(self) -> Provenance:
         """Return who made the results when, and the hashes of the files; the manifest's own too."""
@@ -386,21 +449,7 @@ class RunFolder:
             hashes={MANIFEST: digest_of_file(self.root / MANIFEST), **noted} if noted else {},
         )
 
-    def holds(self, findings: str, *, but: Sequence[str] = ()) -> bool:
-        """Say whether the results are there, unaltered `but` for some, and of this evidence."""
-        manifest = self.manifest()
-        return (
-            manifest is not None
-            and manifest["findings"] == findings
-            and not set(self.altered()) - set(but)
-        )
-
-    def _tables(self) -> Iterator[Place]:
-        if self.results.is_dir():
-            there: list[Place] = [*self.results.iterdir()]
-            yield from (path for path in sorted(there, key=str) if path.suffix in ENDINGS)
-
-    def _remove(self, path: Place) -> None:
+    def _remove(self, path: Location) -> None:
         if isinstance(path, Url):
             path.write_bytes(b"")
         else:
@@ -423,7 +472,6 @@ class RunFolder:
         content = {
             "synthleak": synthleak.__version__,
             "key": digest(identity),
-            "sealed": True,
             **facts,
             "identity": plain(identity),
         }
@@ -442,17 +490,26 @@ class RunFolder:
                 refuse_links(path, self.root)
 
     def write(self, name: str, text: str | bytes) -> None:
-        """Write one file of the folder, whole."""
         if isinstance(self.root, Path):
             refuse_links(self.root / name, self.root)
-        write_place(self.root / name, text if isinstance(text, bytes) else text.encode())
+        write_file(self.root / name, text if isinstance(text, bytes) else text.encode())
 
 
 def _dumped(looks: Sequence[Look]) -> list[dict[str, Any]]:
     return [look.model_dump(exclude_defaults=True) for look in looks]
 
 
-def digest_of_file(path: Place) -> str | None:
+def first_of(names: Sequence[str]) -> str:
+    """Name the first of many, and count the rest.
+
+    >>> first_of(["a", "b"]), first_of(list("abcde"))
+    ('a, b', 'a, b, c and 2 more')
+    """
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
+
+
+def digest_of_file(path: Location) -> str | None:
     """Return the SHA-256 of a file, or none if it cannot be read or is not a regular one."""
     try:
         if not path.is_file():
@@ -465,5 +522,11 @@ def digest_of_file(path: Place) -> str | None:
         return None
 
 
-def _resolved(loaded: LoadedSpec, name: str) -> Path:
-    return ((loaded.base or Path()) / name).resolve()
+def _release_of(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, to compare.
+
+    >>> _release_of("0.10.2.dev0") > _release_of("0.9")
+    True
+    """
+    leading = re.match(r"[\d.]*", version)
+    return tuple(int(part) for part in (leading[0] if leading else "").split(".") if part)

@@ -2,7 +2,7 @@
 
 The condition is a predicate (`core/predicate.py`): names are columns, or `leak_found` and
 `claim_broken`; nothing is evaluated as Python, and a missing cell satisfies no comparison. See
-docs/metrics.md.
+docs/ci.md.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import asdict
 from typing import Any
 
 from synthleak.analyses.cells import CellRow
+from synthleak.core.cell import LEVEL
 from synthleak.core.errors import UserError
 from synthleak.core.predicate import Operand, Predicate, parse_predicate
 from synthleak.core.validation import nearest
-from synthleak.core.verdict import LEVEL
 
 NUMBER, TEXT, MARK = "a number", "a text", "true or false"
 LEAK, BROKEN = "leak_found", "claim_broken"
@@ -92,17 +92,16 @@ def _values(row: CellRow) -> dict[str, Any]:
     No leak found is None, not false, where nothing can be said: without a test, and with too few
     trials for any outcome to be significant.
     """
-    found = None
+    leaks = None
     if row.p_holm is not None and not row.cannot_say:
-        found = row.p_holm <= LEVEL
+        leaks = row.p_holm <= LEVEL
     broken = None if row.claim_p_holm is None else row.claim_p_holm <= LEVEL
     if row.epsilon_claim is None or math.isinf(row.epsilon_claim):
         broken = False  # nothing is promised
-    return {**asdict(row), LEAK: found, BROKEN: broken}
+    return {**asdict(row), LEAK: leaks, BROKEN: broken}
 
 
 def failing(gate: Predicate, rows: Sequence[CellRow]) -> list[CellRow]:
-    """Return the rows that satisfy the condition."""
     return [row for row in rows if gate(_values(row))]
 
 

@@ -1,4 +1,4 @@
-"""The results that a run folder holds: whether they are current, and reading them."""
+"""The results that a run folder holds: its files, whether they are current, and reading them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from typing import Any
 from pydantic import BaseModel
 
 from synthleak.analyses.analysis import Outcome, Row, analyses
+from synthleak.analyses.attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
 from synthleak.analyses.copies import CopyRow, NearestRow
-from synthleak.analyses.merged import MergedRow
+from synthleak.analyses.gaps import MergedRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
-from synthleak.analyses.record_attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.utility import UtilityRow
-from synthleak.audit.folder import RESULTS, RunFolder, digest_of_file
+from synthleak.audit.folder import REPORT, RESULTS, RunFolder, digest_of_file
 from synthleak.audit.setup import Setup, identity_of
 from synthleak.audit.steps.measurements import measurements_key
 from synthleak.audit.steps.prior_attacks import prior_key
 from synthleak.core.errors import StoreError
-from synthleak.core.identity import digest
-from synthleak.core.places import Place, opened
+from synthleak.core.locations import Location, opened
 from synthleak.core.reading import Boundary
-from synthleak.metrics.records.profile import PROFILE_VERSION
-from synthleak.report.tables import RESULTS_VERSION, has_columns, read_parquet
+from synthleak.core.seeds import digest
+from synthleak.metrics.profile import PROFILE_VERSION
+from synthleak.report.html import render
+from synthleak.report.results import Results
+from synthleak.report.tables import RESULTS_VERSION, has_columns, read_parquet, result_files
 
 TABLES: dict[str, Row] = {
     "cells": CellRow,
@@ -36,7 +38,7 @@ TABLES: dict[str, Row] = {
     "copies": CopyRow,
     "nearest": NearestRow,
 }
-"""The tables that audits write beside those of the analyses. Each is an attribute of `Audit`."""
+"""The tables that audits write beside those of the analyses."""
 ADJUDICATION = "adjudication"
 """The files of `results/` that flagged cells leave, once they are settled."""
 
@@ -46,6 +48,12 @@ def table_names() -> set[str]:
     return {*TABLES, *analyses.names(), ADJUDICATION}
 
 
+def files_of(results: Results) -> dict[str, bytes]:
+    """Return the files that a finished audit leaves beside its store, by name."""
+    files = {f"{RESULTS}/{name}": data for name, data in result_files(results).items()}
+    return files | {REPORT: render(results)}
+
+
 def results_key(setup: Setup) -> str:
     """Return the key of the results: of all measurements they are made from, and their format."""
     keys = [measurements_key(setup, cell) for cell in setup.cells]
@@ -53,9 +61,9 @@ def results_key(setup: Setup) -> str:
     # Sorted by name: registration order depends on import order.
     also = setup.spec.analyses.also
     run = [entry for entry in analyses if entry.name in also or not entry.plugin.opt_in]
-    said = sorted(([entry.name, entry.version] for entry in run), key=str)
-    said += [["profiles", PROFILE_VERSION], ["attributes of records", ATTRIBUTES_VERSION]]
-    return digest("findings", RESULTS_VERSION, identity_of(setup), keys, prior_keys, said)
+    versions = sorted(([entry.name, entry.version] for entry in run), key=str)
+    versions += [["profiles", PROFILE_VERSION], ["attributes of records", ATTRIBUTES_VERSION]]
+    return digest("findings", RESULTS_VERSION, identity_of(setup), keys, prior_keys, versions)
 
 
 def are_current(setup: Setup, folder: RunFolder, but: Sequence[str] = ()) -> bool:
@@ -63,14 +71,16 @@ def are_current(setup: Setup, folder: RunFolder, but: Sequence[str] = ()) -> boo
 
     Results with other columns are not read but written again; files in `but` may differ.
     """
-    if not folder.holds(results_key(setup), but=but):
+    manifest = folder.manifest()
+    if manifest is None or manifest["findings"] != results_key(setup):
+        return False
+    if set(folder.altered()) - set(but):
         return False
     kinds = TABLES | {entry.name: entry.plugin.row for entry in analyses}
-    listed = (folder.manifest() or {})["files"]
     return all(
         has_columns(kind, opened(folder.results / f"{name}.parquet"))
         for name, kind in kinds.items()
-        if f"{RESULTS}/{name}.parquet" in listed
+        if f"{RESULTS}/{name}.parquet" in manifest["files"]
     )
 
 
@@ -89,7 +99,7 @@ def kept_outcomes(folder: RunFolder) -> list[Outcome]:
     Whoever knows the format can write anything there, with all digests: other types are refused.
     """
 
-    def foreign(path: Place) -> StoreError:
+    def foreign(path: Location) -> StoreError:
         remedy = "run the spec in another folder"
         return StoreError("this is not what an audit writes", str(path), remedy)
 
@@ -100,8 +110,10 @@ def kept_outcomes(folder: RunFolder) -> list[Outcome]:
 
     path = folder.results / "summary.json"
     with Boundary(lambda _: foreign(path)):
-        said = _Summary.model_validate_json(path.read_bytes()).analyses
-    return [Outcome(name, rows(name) if one.rows else (), one.lacks) for name, one in said.items()]
+        summaries = _Summary.model_validate_json(path.read_bytes()).analyses
+    return [
+        Outcome(name, rows(name) if one.rows else (), one.lacks) for name, one in summaries.items()
+    ]
 
 
 def settled(setup: Setup, folder: RunFolder) -> tuple[str | None, list[MergedRow]]:

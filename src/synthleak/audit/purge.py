@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from synthleak.audit.folder import CONFIDENTIAL, PAGES, STORE, RunFolder
-from synthleak.core.errors import UserError
-from synthleak.core.leases import PRIVATE
-from synthleak.core.places import Place, local
-from synthleak.core.private_files import working_in
+from synthleak.core.locations import Location, local
+from synthleak.core.private_files import PRIVATE, working_in
 from synthleak.core.store import FolderStore, is_artefact
 from synthleak.core.whole_files import cannot_write, refuse_links
 
@@ -41,24 +39,22 @@ class Removed:
     bytes: int
 
 
-def _folder(out: Place | str) -> Path:
+def _folder(out: Location | str) -> Path:
     removed = ", ".join(where for where in REMOVED.values() if where != PRIVATE)
     return local(out, "purge", f"delete {removed} with the bucket's own tools")
 
 
-def removable(out: Place | str) -> list[Removed]:
+def removable(out: Location | str) -> list[Removed]:
     """List what a purge of this run folder would remove. Nothing is written."""
     root = _folder(out)
-    manifest = RunFolder(root).manifest()
-    if manifest is None:
-        raise UserError("not a run folder", str(out), "name one made by `run`, `check` or `demo`")
-    found = []
+    manifest = RunFolder(root).begun()
+    kinds = []
     pages = [("report with texts", name) for name in manifest.get(PAGES, ())]
     for what, where in [*REMOVED.items(), *pages]:
         sizes = [size for path in _files(root, where) if (size := _size(path)) is not None]
         if sizes:
-            found.append(Removed(what, where, len(sizes), sum(sizes)))
-    return found
+            kinds.append(Removed(what, where, len(sizes), sum(sizes)))
+    return kinds
 
 
 def _files(root: Path, where: str) -> list[Path]:
@@ -83,7 +79,7 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def purge(out: Place | str, *, wait: bool = False) -> list[Removed]:
+def purge(out: Location | str, *, wait: bool = False) -> list[Removed]:
     """Remove texts, releases and vectors from a run folder, and return what was removed.
 
     The manifest says so first: a purge that was interrupted is finished by the next one.
@@ -91,15 +87,15 @@ def purge(out: Place | str, *, wait: bool = False) -> list[Removed]:
     root = _folder(out)
     left = [item for item in removable(out) if item.where == PRIVATE]  # holding it removes these
     with working_in(root, wait=wait):
-        found = [item for item in removable(out) if item.where != PRIVATE]
-        if found:
+        removed = [item for item in removable(out) if item.where != PRIVATE]
+        if removed:
             kinds = tuple(f"{where.removeprefix(f'{STORE}/')}/" for where in REMOVED.values())
             counts: Counter[str] = Counter()
-            for item in found:
+            for item in removed:
                 counts[item.what] += item.files
             RunFolder(root).note_purge(counts, kinds)
         try:
-            for item in found:
+            for item in removed:
                 paths = _files(root, item.where)
                 for path in paths:
                     path.unlink()
@@ -108,4 +104,4 @@ def purge(out: Place | str, *, wait: bool = False) -> list[Removed]:
                         folder.rmdir()
         except OSError as error:
             raise cannot_write(root, error) from None
-    return [*found, *left]
+    return [*removed, *left]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from synthleak.analyses.copies import Copies
-from synthleak.audit.setup import Setup
-from synthleak.audit.steps.preconditions import COPIES, FINDINGS, Preconditions
-from synthleak.core.unit import Unit, counted, noun
-from synthleak.pools.persons import Persons
+from synthleak.audit.setup import Setup, persons_in
+from synthleak.audit.steps.preconditions import COPIES, FINDINGS, Preconditions, preconditions_of
+from synthleak.core.cell import Unit, counted, noun
+from synthleak.pools.pool import Persons
 
 RESTS_ON = {
     "unstated": "The verdict rests on members and holdout being a uniform random split, whole"
@@ -32,8 +32,14 @@ class Remark:
     about: str
 
 
-def remarks_on(setup: Setup, preconditions: Preconditions) -> list[Remark]:
-    """Return what was found in the files, what the verdict rests on, and what it cannot show."""
+def remarks_on(setup: Setup) -> list[Remark]:
+    """Return what was found in the files, what the verdict rests on, and what it cannot show.
+
+    These concern an existing release; of a game nothing is said.
+    """
+    preconditions = preconditions_of(setup)
+    if preconditions is None:
+        return []
     copies = [
         Remark(
             f"Copies in {cell.generator}",
@@ -48,7 +54,8 @@ def remarks_on(setup: Setup, preconditions: Preconditions) -> list[Remark]:
         if cell.pool == setup.cells[0].pool:
             findings += FINDINGS.get(setup, cell)
     found = [Remark(item.kind.capitalize(), item.line, "files") for item in findings]
-    people = [] if setup.persons is None else [_people(setup.persons, setup.spec.game.max_records)]
+    persons = persons_in(setup)
+    people = [] if persons is None else [_people(persons, setup.spec.game.max_records)]
     return [
         *copies,
         *people,

@@ -1,4 +1,8 @@
-"""An audit whose releases and evidence are all there: tables, scores and claims on demand."""
+"""An audit whose releases and evidence are all there: its tables, and all results as plain data.
+
+Rows are made from the stored measurements when they are first asked for; `Audit.results` holds all
+of them, and tables, page, figures and comparisons are functions of it.
+"""
 
 from __future__ import annotations
 
@@ -8,47 +12,59 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from synthleak.analyses.analysis import Outcome, Study, outcomes_of
-from synthleak.analyses.cell_data import CellData
-from synthleak.analyses.cells import CellRow, CellVerdict, ProxyRow, RecordRow, judge
+from synthleak.analyses.analysis import CellData, Outcome, Study, analyses, outcomes_of
+from synthleak.analyses.cells import CellRow, CellVerdict, ProxyRow, RecordRow, evaluate, judge
 from synthleak.analyses.copies import Copies, CopyRow, NearestRow
-from synthleak.analyses.prior import (
-    AttackMeasurements,
-    ComparisonRow,
-    PriorRow,
-    compare,
-    prior_rows,
-)
+from synthleak.analyses.prior import compare, prior_rows
 from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
-from synthleak.audit.assembly import cell_results_of, evaluated, results_of, study_of, tables_of
 from synthleak.audit.commitment import kept_commitment
+from synthleak.audit.facts import (
+    check_facts,
+    corpus_facts,
+    degenerate_releases,
+    facts_of,
+    size_facts,
+)
 from synthleak.audit.folder import CONFIDENTIAL, REPORT, SIGN_OFF, RunFolder
-from synthleak.audit.kept_results import are_current, kept_outcomes
+from synthleak.audit.kept_results import TABLES, are_current, kept_outcomes, settled
 from synthleak.audit.remarks import Remark, remarks_on
-from synthleak.audit.setup import Setup, set_up
-from synthleak.audit.steps.cell_data import cell_data_of
-from synthleak.audit.steps.exposed import EXPOSED, exposed_rows, measured_with_copies
-from synthleak.audit.steps.looks import at_present_look
-from synthleak.audit.steps.measurements import CURVES
-from synthleak.audit.steps.nearest import NEAREST, nearest_texts
+from synthleak.audit.setup import (
+    Setup,
+    draws_sets,
+    game_of,
+    plan_of,
+    proxies_of,
+    records_at,
+    target_names,
+)
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.exposed import (
+    NEAREST,
+    exposed_rows,
+    measured_with_copies,
+    nearest_texts,
+)
+from synthleak.audit.steps.measurements import ATTRIBUTES, CURVES, ROUNDS, cell_data_of, pool_facts
+from synthleak.audit.steps.observations import scores_of
 from synthleak.audit.steps.preconditions import COPIES, Preconditions, copy_rows, preconditions_of
 from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on
-from synthleak.audit.steps.profiles import draws_sets
-from synthleak.audit.steps.releases import claim_of, header_of, is_made, open_release
-from synthleak.audit.steps.scores import evidence_of, scores_of
-from synthleak.audit.steps.utility import utility_row_of
+from synthleak.audit.steps.releases import (
+    claim_of,
+    header_of,
+    is_made,
+    open_release,
+    utility_row_of,
+)
+from synthleak.audit.steps.work import at_present_look, said_of_history
 from synthleak.calibration import Scores
-from synthleak.core.cell import Cell, counted_cells, is_of
+from synthleak.core.cell import CANNOT_SAY, Cell, counted_cells, is_of
 from synthleak.core.errors import MissingExtra, UserError
-from synthleak.core.places import Place, place, write_place
-from synthleak.core.plugins import check_trusted
+from synthleak.core.locations import Location, locate, write_file
+from synthleak.core.registry import check_trusted
+from synthleak.core.runtime import single_threaded
 from synthleak.core.store import StagedStore
-from synthleak.core.threads import single_threaded
 from synthleak.core.validation import nearest
-from synthleak.core.verdict import CANNOT_SAY
-from synthleak.evidence.table import Evidence
-from synthleak.metrics.curves import Curves
 from synthleak.metrics.measurements import CellMeasurements
 from synthleak.releases.claim import Claim
 from synthleak.releases.release import Synthetic
@@ -61,7 +77,12 @@ from synthleak.report.verdict import headline
 
 @dataclass(frozen=True)
 class Audit:
-    """An audit whose releases and evidence are all there: tables, scores, claims on demand."""
+    """An audit whose releases and evidence are all there.
+
+    Attributes:
+        setup: What it was made with: spec, records, pools, plans and plug-ins.
+        folder: The run folder that it lies in.
+    """
 
     setup: Setup
     folder: RunFolder
@@ -74,19 +95,19 @@ class Audit:
         """Show the audit in a notebook."""
         return notebook(
             self.headline,
-            self.cell_results,
+            self._cell_results,
             records=len(self.setup.corpus),
             folder=self.folder.root,
             named=self.named,
             copies=self.copies,
-            remarks=self.remarks,
+            remarks=self._remarks,
         )
 
     @property
     def headline(self) -> str:
         """What was found, in a few sentences."""
-        declared = self.preconditions.declared if self.preconditions else None
-        return headline(self.cell_results, declared)
+        declared = self._preconditions.declared if self._preconditions else None
+        return headline(self._cell_results, declared)
 
     @property
     def leak_found(self) -> bool | None:
@@ -94,7 +115,7 @@ class Audit:
 
         None where no cell leaks and nothing can be said of one, as with too few records.
         """
-        verdicts = [judged.verdict for judged in self.verdicts.values()]
+        verdicts = [one.verdict for one in self._cell_results]
         if any(verdict.leaks for verdict in verdicts):
             return True
         return None if any(verdict.kind == CANNOT_SAY for verdict in verdicts) else False
@@ -108,8 +129,191 @@ class Audit:
         """
         return [row for row in self.records if row.named]
 
+    @cached_property
+    def cells(self) -> list[CellRow]:
+        """The best proxy of every scenario of every cell: `results/cells.csv`."""
+        return self._evaluated[0]
+
+    @cached_property
+    def proxies(self) -> list[ProxyRow]:
+        """Every proxy of every scenario of every cell: `results/proxies.csv`."""
+        return self._evaluated[1]
+
+    @cached_property
+    def records(self) -> list[RecordRow]:
+        """Every record of every pool, in every cell: `results/records.csv`."""
+        return [
+            *(row for cell in self._cell_data for row in record_rows(cell)),
+            *(
+                row
+                for cell, measured in self._measurements.items()
+                if not draws_sets(self.setup, cell.pool)
+                for row in exposed_rows(self.setup, cell, measured)
+            ),
+        ]
+
+    @cached_property
+    def copies(self) -> list[CopyRow]:
+        """The records that a given release repeats, by id and row: `results/copies.csv`."""
+        if self._preconditions is None:
+            return []
+        return [row for cell in self.setup.cells for row in copy_rows(self.setup, cell)]
+
+    @cached_property
+    def nearest(self) -> list[NearestRow]:
+        """The synthetic rows most like each named record: `results/nearest.csv`."""
+        if self._withheld is not None:
+            return []
+        return [row for cell in self.setup.cells for row in NEAREST.get(self.setup, cell)]
+
+    @cached_property
+    def tables(self) -> dict[str, Table]:
+        """The tables of `results/` by name; one without rows only if every audit has it."""
+        rows: dict[str, Any] = {
+            "cells": self.cells,
+            "proxies": self.proxies,
+            "prior": self.study.prior,
+            "comparison": self.study.comparison,
+            "records": self.records,
+            "utility": self._utility,
+            "copies": self.copies,
+            "nearest": self.nearest,
+        }
+        tables: dict[str, Table] = {name: (kind, rows[name]) for name, kind in TABLES.items()}
+        for outcome in self.outcomes:
+            tables[outcome.name] = (analyses.get(outcome.name).plugin.row, outcome.rows)
+        return {
+            name: table
+            for name, table in tables.items()
+            if table[1] or name in ("cells", "proxies")
+        }
+
+    @cached_property
+    def study(self) -> Study:
+        """The tables of this audit and the cells as they were played, as analyses see them."""
+        setup = self.setup
+        attacked = {
+            cell: [PRIOR.get(setup, cell, attack) for attack in attacks_on(setup, cell)]
+            for cell in setup.cells
+        }
+        return Study(
+            cells=tuple(self.cells),
+            proxies=tuple(self.proxies),
+            records=tuple(self.records),
+            prior=tuple(row for cell, found in attacked.items() for row in prior_rows(cell, found)),
+            comparison=tuple(
+                compare(cell, [row for row in self.cells if is_of(row, cell)], found)
+                for cell, found in attacked.items()
+                if found
+            ),
+            cell_data=tuple(self._cell_data),
+            attributes=tuple(
+                row
+                for pool in setup.pools
+                if draws_sets(setup, pool)
+                for row in ATTRIBUTES.get(setup, pool)
+            ),
+            pools=tuple(pool_facts(setup, pool) for pool in setup.pools),
+        )
+
+    @cached_property
+    def outcomes(self) -> list[Outcome]:
+        """What every analysis says of this audit, or what it needs: a table each in `results/`."""
+        if are_current(self.setup, self.folder):
+            return kept_outcomes(self.folder)
+        return outcomes_of(self.study, also=self.setup.spec.analyses.also)
+
+    @cached_property
+    def results(self) -> Results:
+        """All results as plain data: what tables, page, figures and comparisons are made from."""
+        setup = self.setup
+        with single_threaded(), self.folder.reading():
+            return Results(
+                folder=str(self.folder.root),
+                fingerprint=setup.corpus.fingerprint,
+                corpus=corpus_facts(setup),
+                pools={name: size_facts(setup, name) for name in setup.pools},
+                game=setup.spec.game,
+                facts=facts_of(setup),
+                attackers={
+                    "encoder": setup.plugins.encoder.identity(),
+                    "proxies": [family.name for family in setup.plugins.families],
+                },
+                plans=setup.plans,
+                cells=self._cell_results,
+                study=self.study,
+                outcomes=tuple(self.outcomes),
+                tables=self.tables,
+                adjudicated=tuple(settled(setup, self.folder)[1]),
+                curves={cell: CURVES.get(setup, cell) for cell in setup.cells},
+                history=said_of_history(setup, self.folder),
+                check=check_facts(setup, self._preconditions, self.copies, self._remarks),
+                texts={
+                    name: "\n".join(
+                        record.text for record in records_at(setup, pool.records_of(target))
+                    )
+                    for title, pool in setup.pools.items()
+                    for target, name in enumerate(target_names(setup, title))
+                },
+            )
+
+    def scores(self, cell: Cell) -> list[Scores]:
+        """Return the calibrated scores of every target on every release.
+
+        Args:
+            cell: One of `setup.cells`.
+
+        Returns:
+            One table per scenario.
+        """
+        return scores_of(self.setup, cell)
+
+    def claim(self, cell: Cell) -> Claim:
+        """Return what the releases of a cell promise.
+
+        Args:
+            cell: One of `setup.cells`.
+
+        Returns:
+            The claim that the generator stated: events, and a curve δ(ε).
+        """
+        return claim_of(self.setup, cell)
+
+    def release(self, cell: Cell, position: int) -> list[Synthetic]:
+        """Return the records of one release of a cell.
+
+        Args:
+            cell: One of `setup.cells`.
+            position: The position of its set in the plan.
+
+        Returns:
+            The synthetic records, in the order in which they were made.
+
+        Raises:
+            UserError: If the release was not made yet, or was purged.
+        """
+        item = self.setup.plans[cell.pool].sets[position]
+        if not is_made(self.setup, cell, item):
+            raise UserError(
+                f"release {position} of {cell.generator} was not made yet by this version",
+                str(self.folder.root),
+                "continue with `run`",
+            )
+        with self.folder.naming_purge():
+            return open_release(self.setup, header_of(self.setup, cell, item).text)
+
     def to_pandas(self, table: str = "cells") -> Any:
-        """Return a table of `results/` as a pandas frame, by its name there."""
+        """Return a table of `results/` as a pandas frame.
+
+        Args:
+            table: Its name there, such as `cells` or `records`.
+
+        Returns:
+            A `pandas.DataFrame`.
+
+        Raises:
+            UserError: If there is no such table, or pandas is not installed.
+        """
         if table not in self.tables:
             there = f"{self.folder.results}"
             raise UserError(f"no table {table!r}", there, nearest(table, self.tables))
@@ -123,11 +327,18 @@ class Audit:
         columns = [column.name for column in fields(kind)]
         return pandas.DataFrame([asdict(row) for row in rows], columns=columns)
 
-    def write_report(self, path: Path | str | None = None, *, include_text: bool = False) -> Place:
-        """Write the page, and return where: `path`, or beside the results.
+    def write_report(
+        self, path: Path | str | None = None, *, include_text: bool = False
+    ) -> Location:
+        """Write the page.
 
-        With `include_text` it holds the texts of the pools' records and of the synthetic records
-        nearest to named ones, says so, and goes to a file of its own.
+        Args:
+            path: Where to; beside the results by default.
+            include_text: Whether it holds the texts of the pools' records and of the synthetic
+                records nearest to named ones. It then says so, and goes to a file of its own.
+
+        Returns:
+            Where the page lies.
         """
         results = self.results
         if include_text:
@@ -141,15 +352,25 @@ class Audit:
         target = self.folder.root / CONFIDENTIAL if path is None else Path(path)
         if include_text and path is not None:
             self.folder.note_text_page(target)  # first: a purge is to find what is written
-        write_place(target, page)
+        write_file(target, page)
         return target
 
-    def sign_off(self, path: Path | str | None = None, *, by: str | None = None) -> Place:
-        """Write one page to file, and return where: `path`, or `sign-off.html` beside the results.
+    def sign_off(self, path: Path | str | None = None, *, by: str | None = None) -> Location:
+        """Write one page to file, which holds no text of a record (docs/sign-off.md).
 
-        A name that ends in `.md` gives Markdown. `by` is who signs; the line is left blank
-        otherwise. The page holds no text of a record (docs/sign-off.md). If the folder keeps a
-        commitment, its hash stands on the page; an audit that is not the committed one is refused.
+        If the folder keeps a commitment, its hash stands on the page; an audit that is not the
+        committed one is refused.
+
+        Args:
+            path: Where to, `sign-off.html` beside the results by default. A name that ends in
+                `.md` gives Markdown.
+            by: Who signs; the line is left blank otherwise.
+
+        Returns:
+            Where the page lies.
+
+        Raises:
+            UserError: If the audit is not finished, or not the committed one.
         """
         target = self.folder.root / SIGN_OFF if path is None else Path(path)
         form = check_sign_off_format(target.name)
@@ -161,198 +382,114 @@ class Audit:
         if commitment := kept_commitment(self.folder):
             commitment.check(self.setup, self.folder)
             provenance = replace(provenance, committed=commitment.on(self.cells))
-        write_place(target, render_sign_off(self.results, provenance, form, by=by))
+        write_file(target, render_sign_off(self.results, provenance, form, by=by))
         return target
 
-    def evidence(self, cell: Cell) -> Evidence:
-        """Return what every proxy saw of every target on every set of a cell."""
-        return evidence_of(self.setup, cell)
-
-    def scores(self, cell: Cell) -> list[Scores]:
-        """Return the calibrated scores of a cell, one table per scenario."""
-        return scores_of(self.setup, cell)
-
-    def naming_signal(self, cell: Cell, target: int) -> int | None:
-        """Return which signal of a check scores this target; None in a game, where all do."""
-        return None if self.preconditions is None else EXPOSED.get(self.setup, cell).signals[target]
-
-    def claim(self, cell: Cell) -> Claim:
-        """Return what the releases of a cell promise."""
-        return claim_of(self.setup, cell)
-
-    def release(self, cell: Cell, position: int) -> list[Synthetic]:
-        """Return the records of one release of a cell, by the position of its set in the plan."""
-        item = self.setup.plans[cell.pool].sets[position]
-        if not is_made(self.setup, cell, item):
-            raise UserError(
-                f"release {position} of {cell.generator} was not made yet by this version",
-                str(self.folder.root),
-                "continue with `run`",
-            )
-        with self.folder.naming_purge():
-            return open_release(self.setup, header_of(self.setup, cell, item).text)
-
-    def curves(self, cell: Cell) -> Curves:
-        """Return ROC and sorted V of a cell with their bands, for figures."""
-        return CURVES.get(self.setup, cell)
-
     @cached_property
-    def measurements(self) -> dict[Cell, CellMeasurements]:
-        """Every measurement of every cell, with its null."""
-        found = {cell: measured_with_copies(self.setup, cell) for cell in self.setup.cells}
-        if self.withheld is None:
-            return found
-        return {cell: measured.without_tests(self.withheld) for cell, measured in found.items()}
-
-    @property
-    def withheld(self) -> str | None:
-        """Why no verdict can be given, whatever was measured; None where one can."""
-        return self.preconditions.withheld if self.preconditions else None
-
-    @property
-    def figures(self) -> dict[Cell, CellMeasurements]:
-        """The old name of `measurements`."""
-        return self.measurements
-
-    @cached_property
-    def verdicts(self) -> dict[Cell, CellVerdict]:
-        """What is said of every cell."""
-        judged = judge(list(self.measurements.values()), self.setup.spec.game.number_of_looks)
-        return dict(zip(self.measurements, judged, strict=True))
-
-    @cached_property
-    def preconditions(self) -> Preconditions | None:
-        """What was asked before the verdict on an existing release; else None."""
+    def _preconditions(self) -> Preconditions | None:
         return preconditions_of(self.setup)
 
-    def copies_in(self, cell: Cell) -> Copies | None:
-        """Return the copies in the release of a cell; None in a game."""
-        return None if self.preconditions is None else COPIES.get(self.setup, cell)
+    @property
+    def _withheld(self) -> str | None:
+        """Why no verdict can be given, whatever was measured; None where one can."""
+        return self._preconditions.withheld if self._preconditions else None
 
     @cached_property
-    def copies(self) -> list[CopyRow]:
-        """The records that a given release repeats, by id and row: `results/copies.csv`."""
-        if self.preconditions is None:
-            return []
-        return [row for cell in self.setup.cells for row in copy_rows(self.setup, cell)]
+    def _remarks(self) -> list[Remark]:
+        return remarks_on(self.setup)
 
     @cached_property
-    def nearest(self) -> list[NearestRow]:
-        """The synthetic rows most like each named record: `results/nearest.csv`."""
-        if self.withheld is not None:
-            return []
-        return [row for cell in self.setup.cells for row in NEAREST.get(self.setup, cell)]
+    def _measurements(self) -> dict[Cell, CellMeasurements]:
+        """Every measurement of every cell, with its null."""
+        measured = {cell: measured_with_copies(self.setup, cell) for cell in self.setup.cells}
+        if self._withheld is None:
+            return measured
+        return {cell: one.without_tests(self._withheld) for cell, one in measured.items()}
 
     @cached_property
-    def remarks(self) -> list[Remark]:
-        """What one existing release can and cannot show; none for a game."""
-        return remarks_on(self.setup, self.preconditions) if self.preconditions else []
+    def _verdicts(self) -> dict[Cell, CellVerdict]:
+        judged = judge(list(self._measurements.values()), self.setup.spec.game.number_of_looks)
+        return dict(zip(self._measurements, judged, strict=True))
+
+    def _copies_in(self, cell: Cell) -> Copies | None:
+        return None if self._preconditions is None else COPIES.get(self.setup, cell)
 
     @cached_property
     def _evaluated(self) -> tuple[list[CellRow], list[ProxyRow]]:
+        setup, cells, proxies = self.setup, [], []
         with self.folder.reading():
-            return evaluated(self)
+            for cell, measured in self._measurements.items():
+                best, every = evaluate(
+                    cell,
+                    proxies_of(setup),
+                    ROUNDS.get(setup, cell),
+                    plan_of(setup, cell),
+                    measured,
+                    self._verdicts[cell],
+                    len(self._measurements),
+                    self._copies_in(cell),
+                    setup.spec.game.unit,
+                    self._claim_for_a_record(cell),
+                    game_of(setup, cell),
+                )
+                cells += best
+                proxies += every
+        return cells, proxies
+
+    def _claim_for_a_record(self, cell: Cell) -> float | None:
+        """Return the ε that is promised for one record, where persons are asked about."""
+        claim, bound = self.claim(cell), self._measurements[cell].epsilon
+        if not self.setup.spec.game.persons or claim.unit == "person" or bound is None:
+            return None
+        return claim.epsilon_at(bound.delta, plan_of(self.setup, cell).adjacency)
 
     @cached_property
-    def cells(self) -> list[CellRow]:
-        """The best proxy of every scenario of every cell: `results/cells.csv`."""
-        return self._evaluated[0]
-
-    @cached_property
-    def proxies(self) -> list[ProxyRow]:
-        """Every proxy of every scenario of every cell: `results/proxies.csv`."""
-        return self._evaluated[1]
-
-    @cached_property
-    def _prior_measured(self) -> dict[Cell, list[AttackMeasurements]]:
-        return {
-            cell: [PRIOR.get(self.setup, cell, one) for one in attacks_on(self.setup, cell)]
-            for cell in self.setup.cells
-        }
-
-    @property
-    def prior(self) -> list[PriorRow]:
-        """Every arm of every prior attack on every cell: `results/prior.csv`."""
-        return [
-            row for cell, found in self._prior_measured.items() for row in prior_rows(cell, found)
-        ]
-
-    @property
-    def comparison(self) -> list[ComparisonRow]:
-        """Ours beside the prior attacks, per cell: `results/comparison.csv`."""
-        return [
-            compare(cell, [row for row in self.cells if is_of(row, cell)], found)
-            for cell, found in self._prior_measured.items()
-            if found
-        ]
-
-    @cached_property
-    def utility(self) -> list[UtilityRow]:
-        """What some releases of every cell are good for: `results/utility.csv`."""
-        return [
-            utility_row_of(self.setup, cell)
-            for cell in self.setup.cells
-            if draws_sets(self.setup, cell.pool)
-        ]
-
-    @cached_property
-    def study(self) -> Study:
-        """The tables of this audit and the cells as they were played, as analyses see them."""
-        return study_of(self)
-
-    @cached_property
-    def outcomes(self) -> list[Outcome]:
-        """What every analysis says of this audit, or what it needs: a table each in `results/`."""
-        if are_current(self.setup, self.folder):
-            return kept_outcomes(self.folder)
-        return outcomes_of(self.study, also=self.setup.spec.analyses.also)
-
-    @cached_property
-    def cell_data(self) -> list[CellData]:
+    def _cell_data(self) -> list[CellData]:
         """Every cell as it was played: coins, targets, V(x) under every signal."""
-        return [
-            cell_data_of(self.setup, cell)
-            for cell in self.setup.cells
-            if draws_sets(self.setup, cell.pool)
-        ]
+        cells = [cell for cell in self.setup.cells if draws_sets(self.setup, cell.pool)]
+        return [cell_data_of(self.setup, cell) for cell in cells]
+
+    @property
+    def _utility(self) -> list[UtilityRow]:
+        cells = [cell for cell in self.setup.cells if draws_sets(self.setup, cell.pool)]
+        return [utility_row_of(self.setup, cell) for cell in cells]
 
     @cached_property
-    def records(self) -> list[RecordRow]:
-        """Every record of every pool, in every cell: `results/records.csv`."""
-        return [
-            *(row for cell in self.cell_data for row in record_rows(cell)),
-            *(
-                row
-                for cell in self.setup.cells
-                if not draws_sets(self.setup, cell.pool)
-                for row in exposed_rows(self.setup, cell, self.measurements[cell])
-            ),
-        ]
-
-    @cached_property
-    def cell_results(self) -> tuple[CellResult, ...]:
+    def _cell_results(self) -> tuple[CellResult, ...]:
         """What was measured, found and promised, cell by cell."""
-        return cell_results_of(self)
+        return tuple(
+            CellResult(
+                cell=cell,
+                measurements=measured,
+                judged=self._verdicts[cell],
+                claim=self.claim(cell),
+                rows=tuple(row for row in self.cells if is_of(row, cell)),
+                degenerate=degenerate_releases(self.setup, cell),
+                cells=len(self._measurements),
+                counted=self._preconditions is None and self.setup.spec.game.adjacency == "add",
+                copies=self._copies_in(cell),
+                canaries=bool(self.setup.pools[cell.pool].written),
+                planned=self.setup.spec.game.instances,
+            )
+            for cell, measured in self._measurements.items()
+        )
 
-    @cached_property
-    def results(self) -> Results:
-        """All results as plain data: what tables, page, figures and comparisons are made from."""
-        with single_threaded(), self.folder.reading():
-            return results_of(self)
 
-    @cached_property
-    def tables(self) -> dict[str, Table]:
-        """The tables of `results/` by name; one without rows only if every audit has it."""
-        return tables_of(self)
-
-
-def open_run(out: Place | str, *, keep: bool = True, trust_plugins: bool = False) -> Audit:
+def open_run(out: Location | str, *, keep: bool = True, trust_plugins: bool = False) -> Audit:
     """Open the audit of a run folder, to read its tables, scores and claims.
 
-    What is computed on the way is kept in its store, unless `keep` is false. Files with plug-ins
-    that its spec names are run only if you say `trust_plugins`.
+    Args:
+        out: The run folder, on disk or at a URL.
+        keep: Whether what is computed on the way is kept in its store.
+        trust_plugins: Whether files with plug-ins that its spec names may be run.
+
+    Returns:
+        The audit, which may still be running.
+
+    Raises:
+        UserError: If this is no run folder, or it needs plug-ins that are not trusted.
     """
-    folder = RunFolder(place(out))
+    folder = RunFolder(locate(out))
     loaded = folder.spec()
     check_trusted(loaded.spec.plugins, folder.root, trust=trust_plugins)
     store = folder.store if keep else StagedStore(folder.store)

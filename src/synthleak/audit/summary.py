@@ -15,14 +15,14 @@ from xml.etree import ElementTree
 from synthleak.analyses.cells import CellRow
 from synthleak.audit.folder import REPORT
 from synthleak.audit.gate import clauses, failing
+from synthleak.audit.remarks import remarks_on
 from synthleak.audit.result import Audit
-from synthleak.core.cell import format_epsilon, is_of
+from synthleak.core.cell import CANNOT_SAY, WORDS, format_epsilon, is_of
 from synthleak.core.errors import UserError
 from synthleak.core.predicate import Predicate
-from synthleak.core.verdict import CANNOT_SAY, WORDS
-from synthleak.report.markdown import markdown_table, plain
 from synthleak.report.results import CellResult
 from synthleak.report.verdict import sentence
+from synthleak.report.writing import markdown_table, plain
 
 FORMATS = (".xml", ".md")
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -85,7 +85,7 @@ class _Case:
 def _cases(audit: Audit, gate: Predicate | None) -> list[_Case]:
     """A cell fails where the condition of the gate holds; without a gate, where it leaks."""
     held = failing(gate, audit.cells) if gate is not None else []
-    return [_case(one, gate, held) for one in audit.cell_results]
+    return [_case(one, gate, held) for one in audit.results.cells]
 
 
 def _case(one: CellResult, gate: Predicate | None, held: Sequence[CellRow]) -> _Case:
@@ -144,8 +144,8 @@ def markdown(audit: Audit, gate: Predicate | None = None) -> str:
     elif gate is not None:
         none = f"holds in none of {len(cases)} cells"
         parts.append(f"--fail-if {none if len(cases) > 1 else 'does not hold in the one cell'}.")
-    parts.append(markdown_table(cell_overview(audit.cell_results)))
-    remarks = [f"- **{plain(one.name)}**: {plain(one.text)}" for one in audit.remarks]
+    parts.append(markdown_table(cell_overview(audit.results.cells)))
+    remarks = [f"- **{plain(one.name)}**: {plain(one.text)}" for one in remarks_on(audit.setup)]
     if remarks:
         parts.append("\n".join(remarks))
     parts.append(f"The whole report is `{audit.folder.root / REPORT}`.")

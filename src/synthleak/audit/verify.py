@@ -9,13 +9,15 @@ drawn at random, byte by byte. Releases of language models differ between machin
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 import synthleak
-from synthleak.analyses.merged import MergedRow
+from synthleak.analyses.gaps import MergedRow
 from synthleak.audit.adjudicate import played_again
 from synthleak.audit.commitment import (
     Commitment,
@@ -24,46 +26,113 @@ from synthleak.audit.commitment import (
     read_commitment,
 )
 from synthleak.audit.folder import (
-    ARTEFACTS,
     COMMITMENT,
     MANIFEST,
     REPORT,
     RESULTS,
     SIGN_OFF,
+    ManifestError,
     RunFolder,
     digest_of_file,
+    first_of,
 )
-from synthleak.audit.history import said_of_history
-from synthleak.audit.kept_results import ADJUDICATION, settled
-from synthleak.audit.manifest import ManifestError
-from synthleak.audit.replay import replayed
-from synthleak.audit.resolved_spec import changes
+from synthleak.audit.kept_results import ADJUDICATION, files_of, settled
 from synthleak.audit.result import Audit
-from synthleak.audit.run import written
-from synthleak.audit.setup import Setup, identity_of, set_up
-from synthleak.audit.steps.looks import at_present_look
-from synthleak.audit.steps.observations import missing_evidence, missing_models
-from synthleak.audit.steps.releases import header_of, open_release
-from synthleak.audit.verification import (
-    DIFFERS,
-    UNCHECKED,
-    VERIFIED,
-    Finding,
-    Verification,
-    all_releases,
-    compared,
-    is_stored,
-    title_of,
-    unless_damaged,
+from synthleak.audit.setup import Setup, changes, generator_of, identity_of, targets_in
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.measurements import measurement_needs
+from synthleak.audit.steps.observations import (
+    evidence_keys,
+    missing_evidence,
+    missing_models,
+    observations,
+    observed,
 )
-from synthleak.core.errors import StoreError, UserError
-from synthleak.core.identity import digest
-from synthleak.core.places import Place, place
-from synthleak.core.plugins import check_trusted, trusting
+from synthleak.audit.steps.prior_attacks import prior_attack_needs
+from synthleak.audit.steps.releases import (
+    digest_of,
+    header_of,
+    open_release,
+    release_key,
+    request_for,
+    wanted_sets,
+)
+from synthleak.audit.steps.work import at_present_look, said_of_history
+from synthleak.core.artefact import Artefact
+from synthleak.core.cell import Cell, counted
+from synthleak.core.errors import Damaged, MissingExtra, StoreError, UserError
+from synthleak.core.locations import Location, locate
+from synthleak.core.registry import check_trusted, trusting
+from synthleak.core.runtime import single_threaded
+from synthleak.core.seeds import digest, stream
 from synthleak.core.store import MemoryStore, StagedStore, Store, damaged_in, name_of
-from synthleak.core.unit import counted
+from synthleak.encoders.encoder import dump_array
+from synthleak.evidence.family import Family
+from synthleak.evidence.table import look
+from synthleak.plan.plan import RecordSet
+from synthleak.releases.generators.command import Command
+from synthleak.releases.release import dump_texts
 from synthleak.report.sign_off import signed_hashes
 from synthleak.report.tables import to_csv
+
+VERIFIED, DIFFERS, UNCHECKED = "verified", "differs", "not checked"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was compared, and how that ended."""
+
+    what: str
+    outcome: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was compared; `draw` is the seed that chose the units to make again."""
+
+    findings: tuple[Finding, ...]
+    draw: int
+
+    @property
+    def verified(self) -> bool:
+        """Whether nothing differs. What could not be checked is said in the findings."""
+        return all(finding.outcome != DIFFERS for finding in self.findings)
+
+
+def compared(what: str, differing: Sequence[str], whole: str) -> Finding:
+    """Name the first differences, or say what was compared."""
+    if not differing:
+        return Finding(what, VERIFIED, whole)
+    return Finding(what, DIFFERS, first_of(differing))
+
+
+def unless_damaged(what: str, compare: Callable[[], Finding]) -> Finding:
+    """Turn what is damaged on the way into a difference."""
+    try:
+        return compare()
+    except Damaged as error:
+        return Finding(what, DIFFERS, error.what)
+
+
+def is_stored(store: Store, name: str, data: bytes) -> bool:
+    """Say whether a store holds exactly this under `name`."""
+    try:
+        return store.get(name) == data
+    except (KeyError, Damaged):
+        return False
+
+
+def title_of(cell: Cell) -> str:
+    return f"{cell.pool}/{cell.generator}/{cell.epsilon:g}"
+
+
+def all_releases(setup: Setup) -> Iterator[tuple[Cell, RecordSet]]:
+    """Yield every release of an audit: its cell, and the set that it was made from."""
+    for cell in setup.cells:
+        for _, item in wanted_sets(setup, cell):
+            yield cell, item
+
 
 _REMADE = ("pool/", "written/", "plan/")
 
@@ -72,13 +141,12 @@ class Remaking(StagedStore):
     """Reads a store, but has pools and plans made again, and keeps all that is put apart."""
 
     def exists(self, name: str) -> bool:
-        """Say whether `name` was put here, or is below and not to be made again."""
         below = not name.startswith(_REMADE) and super().exists(name)
         return below or MemoryStore.exists(self, name)
 
 
 def verify(
-    out: Place | str,
+    out: Location | str,
     *,
     replay: int = 0,
     draw: int = 0,
@@ -86,32 +154,41 @@ def verify(
     committed: Path | str | None = None,
     trust_plugins: bool = False,
 ) -> Verification:
-    """Check a finished audit and its provenance; make `replay` of its units again. Writes nothing.
+    """Check a finished audit and its provenance. Nothing is written.
 
-    `signed` is a sign-off that was filed: are spec and tables still those that it names?
-    `committed` is a commitment that was filed before, its file or its hash: is the audit the
-    committed one, and does its gate hold? A hash is compared with the commitment that the folder
-    keeps. Without either, the one in the folder is compared if it is there. Raises `UserError` if
-    the audit is not finished, if `signed` or `committed` is something else, or if its records
-    cannot be read and units are to be made again or a commitment is to be compared.
+    Args:
+        out: The run folder.
+        replay: How many units are made again and compared, byte by byte.
+        draw: The seed that chooses those units.
+        signed: A sign-off that was filed: are spec and tables still those that it names? By
+            default the one in the folder is compared, if it is there.
+        committed: A commitment that was filed before, its file or its hash: is the audit the
+            committed one, and how did its gate end? A hash is compared with the commitment that
+            the folder keeps, and so is the audit by default.
+        trust_plugins: Whether files and programs that its spec names may be run.
+
+    Returns:
+        What was compared, and how that ended.
+
+    Raises:
+        UserError: If the audit is not finished, if `signed` or `committed` is something else, or
+            if records cannot be read that are needed for units or a commitment.
     """
-    folder = RunFolder(place(out))
+    folder = RunFolder(locate(out))
     try:
-        manifest = folder.manifest()
+        manifest = folder.begun()
     except ManifestError:
         return Verification((Finding("manifest", DIFFERS, "manifest.json is damaged"),), draw)
-    if manifest is None:
-        raise UserError("not a run folder", str(out), "name one made by `run`, `check` or `demo`")
     if manifest["findings"] is None:
         raise UserError("the audit is not finished", str(out), "finish it with `run` first")
-    found = [_provenance(manifest), _files(folder), _store(folder), *_purged(folder, manifest)]
-    found += _signed(folder, signed)
-    commitment, said = _commitment(folder, committed)
-    found += said
+    findings = [_provenance(manifest), _files(folder, manifest), _store(folder), *_purged(manifest)]
+    findings += _signed(folder, signed)
+    commitment, more = _commitment(folder, committed)
+    findings += more
     try:
         loaded = folder.spec()
     except StoreError as error:
-        return Verification((*found, Finding("spec", DIFFERS, error.what)), draw)
+        return Verification((*findings, Finding("spec", DIFFERS, error.what)), draw)
     check_trusted(loaded.spec.plugins, folder.root, trust=trust_plugins)
     store = Remaking(folder.store)
     try:
@@ -121,28 +198,28 @@ def verify(
         if replay or committed:
             raise
         why = f"the records cannot be read ({error}): pools, tables and units are not compared"
-        return Verification((*found, Finding("records", UNCHECKED, why)), draw)
-    found.append(_identity(setup, manifest))
+        return Verification((*findings, Finding("records", UNCHECKED, why)), draw)
+    findings.append(_identity(setup, manifest))
     if commitment is not None:
-        found += _as_committed(commitment, Audit(setup, folder))
-    found.append(_seeds(store, folder.store, purged="purged" in manifest))
-    found.append(unless_damaged("releases", partial(_releases, setup)))
-    found.append(unless_damaged("evidence", partial(_evidence, setup)))
-    found.append(unless_damaged("tables", partial(_tables, setup, folder, manifest)))
+        findings += _as_committed(commitment, Audit(setup, folder))
+    findings.append(_seeds(store, folder.store, purged="purged" in manifest))
+    findings.append(unless_damaged("releases", partial(_releases, setup)))
+    findings.append(unless_damaged("evidence", partial(_evidence, setup)))
+    findings.append(unless_damaged("tables", partial(_tables, setup, folder, manifest)))
     if (folder.results / f"{ADJUDICATION}.json").is_file():
-        found.append(unless_damaged("adjudication", partial(_adjudication, setup, folder)))
+        findings.append(unless_damaged("adjudication", partial(_adjudication, setup, folder)))
     trust = trust_plugins or trusting.get()
-    found += replayed(setup, replay, draw, trust) if replay else []
-    return Verification(tuple(found), draw)
+    findings += replayed(setup, replay, draw, trust) if replay else []
+    return Verification(tuple(findings), draw)
 
 
 def _check_elsewhere(setup: Setup) -> None:
     """Find the releases that others put beside the audit: their content is in every key."""
     for cell, item in all_releases(setup):
-        file = setup.generator_of(cell)[1].awaited(setup.request(cell, item))
+        file = generator_of(setup, cell).awaited(request_for(setup, cell, item))
         if file is not None:
             raise UserError("no such file", file)
-        setup.release_key(cell, item)
+        release_key(setup, cell, item)
 
 
 def _provenance(manifest: dict[str, Any]) -> Finding:
@@ -152,36 +229,25 @@ def _provenance(manifest: dict[str, Any]) -> Finding:
     return Finding("made by", VERIFIED, f"synthleak {by}, {when}{here}")
 
 
-def _files(folder: RunFolder) -> Finding:
-    manifest = folder.manifest() or {}
-    hashes = manifest.get("hashes", {})
-    unknown = [name for name in manifest["files"] if name not in hashes]
-    if unknown:
-        why = f"{len(unknown)} files have no hash: `run` the audit once to add them"
-        return Finding("files", UNCHECKED, why)
-    return compared("files", folder.altered(), f"{len(hashes)} files match their hashes")
+def _files(folder: RunFolder, manifest: dict[str, Any]) -> Finding:
+    return compared(
+        "files", folder.altered(), f"{len(manifest['hashes'])} files match their hashes"
+    )
 
 
 def _store(folder: RunFolder) -> Finding:
-    manifest = folder.manifest() or {}
-    if not manifest.get("sealed"):
-        return Finding("store", UNCHECKED, "artefacts have no digests: `run` the audit once")
     count = sum(1 for _ in folder.store.list(""))
-    lost = [f"{name} is missing" for name in folder.missing()]
+    missing = [f"{name} is missing" for name in folder.missing()]
     whole = f"{count:,} artefacts match their digests"
-    listed = ARTEFACTS in manifest.get("hashes", {})
-    if not listed:
-        whole += "; none are listed, so that none can be missed: `run` the audit once"
-    found = compared("store", [*damaged_in(folder.store), *lost], whole)
-    return found if listed or found.outcome == DIFFERS else replace(found, outcome=UNCHECKED)
+    return compared("store", [*damaged_in(folder.store), *missing], whole)
 
 
-def _purged(folder: RunFolder, manifest: dict[str, Any]) -> list[Finding]:
+def _purged(manifest: dict[str, Any]) -> list[Finding]:
     if "purged" not in manifest:
         return []
-    said = manifest["purged"]
-    counts = ", ".join(f"{count:,} {what}" for what, count in said["removed"].items())
-    return [Finding("purged", UNCHECKED, f"{counts} were removed on {said['at'][:10]}")]
+    purged = manifest["purged"]
+    counts = ", ".join(f"{count:,} {what}" for what, count in purged["removed"].items())
+    return [Finding("purged", UNCHECKED, f"{counts} were removed on {purged['at'][:10]}")]
 
 
 def _signed(folder: RunFolder, page: Path | str | None) -> list[Finding]:
@@ -237,21 +303,23 @@ def _identity(setup: Setup, manifest: dict[str, Any]) -> Finding:
 def _as_committed(commitment: Commitment, audit: Audit) -> list[Finding]:
     """Compare an audit with its commitment, and say how the gate that was committed ended."""
     differing = commitment.differences(audit.setup, audit.folder.manifest())
-    found = commitment.on(audit.cells)
-    whole = f"this audit was committed to on {found.at}, as {found.hash}"
-    gate = [] if found.gate is None else [Finding("gate", VERIFIED, found.outcome)]
+    outcome = commitment.on(audit.cells)
+    whole = f"this audit was committed to on {outcome.at}, as {outcome.hash}"
+    gate = [] if outcome.gate is None else [Finding("gate", VERIFIED, outcome.outcome)]
     return [compared("commitment", differing, whole), *gate]
 
 
 def _seeds(remade: Remaking, kept: Store, *, purged: bool) -> Finding:
-    made = {
+    drawn_again = {
         name: data
         for name, data in remade.held_back.items()
         if name.startswith(_REMADE)
         and not (purged and name.startswith("written/") and not kept.exists(name))
     }
-    differing = [name for name, data in made.items() if not is_stored(kept, name, data)]
-    return compared("seed", differing, f"{len(made)} pools and plans drawn again are the same")
+    differing = [name for name, data in drawn_again.items() if not is_stored(kept, name, data)]
+    return compared(
+        "seed", differing, f"{len(drawn_again)} pools and plans drawn again are the same"
+    )
 
 
 def _releases(setup: Setup) -> Finding:
@@ -259,8 +327,8 @@ def _releases(setup: Setup) -> Finding:
     differing, count = [], 0
     for cell, item in all_releases(setup):
         count += 1
-        _, generator = setup.generator_of(cell)
-        request, header = setup.request(cell, item), header_of(setup, cell, item)
+        generator = generator_of(setup, cell)
+        request, header = request_for(setup, cell, item), header_of(setup, cell, item)
         fits = generator.any_size or header.size == request.size
         kept = setup.store.exists(name_of("text", header.text))
         if kept and len(open_release(setup, header.text)) != header.size:
@@ -287,19 +355,21 @@ def _tables(setup: Setup, folder: RunFolder, manifest: dict[str, Any]) -> Findin
     """
     same_version = manifest["synthleak"] == synthleak.__version__
     again = Audit(setup, RunFolder(folder.root / "nowhere")).results
-    made = written(
-        replace(
-            again,
-            adjudicated=tuple(settled(setup, folder)[1]),
-            history=said_of_history(setup, folder),
-        )
+    again = replace(
+        again,
+        adjudicated=tuple(settled(setup, folder)[1]),
+        history=said_of_history(setup, folder),
     )
-    files = {n: d for n, d in made.items() if same_version or n.startswith(f"{RESULTS}/")}
-    said = f"{RESULTS}/summary.json"
+    files = {
+        name: data
+        for name, data in files_of(again).items()
+        if same_version or name.startswith(f"{RESULTS}/")
+    }
+    summary = f"{RESULTS}/summary.json"
     differing = [
         name
         for name, data in files.items()
-        if not _holds(folder.root / name, data, but_words=name == said and not same_version)
+        if not _holds(folder.root / name, data, but_words=name == summary and not same_version)
     ]
     return compared("tables", differing, f"{len(files)} files made again are the same")
 
@@ -313,11 +383,11 @@ def _adjudication(setup: Setup, folder: RunFolder) -> Finding:
     again = played_again(Audit(setup, folder), Remaking(folder.store))
     name = f"{RESULTS}/{ADJUDICATION}.csv"
     same = again == rows and _holds(folder.root / name, to_csv(MergedRow, again))
-    said = f"{counted(len(again), 'row')} of merged games made again are the same"
-    return compared("adjudication", [] if same else [name], said)
+    whole = f"{counted(len(again), 'row')} of merged games made again are the same"
+    return compared("adjudication", [] if same else [name], whole)
 
 
-def _holds(path: Place, data: bytes, *, but_words: bool = False) -> bool:
+def _holds(path: Location, data: bytes, *, but_words: bool = False) -> bool:
     if not path.is_file():
         return False
     kept = path.read_bytes()
@@ -325,3 +395,110 @@ def _holds(path: Place, data: bytes, *, but_words: bool = False) -> bool:
         return kept == data
     one, two = (json.loads(some) | {"headline": None} for some in (kept, data))
     return bool(one == two)
+
+
+Unit = Callable[[], Finding]
+
+
+def replayed(setup: Setup, count: int, draw: int, trust: bool) -> list[Finding]:
+    """Make some units again: releases, evidence and measurements in turn, each drawn at random."""
+    setup = replace(setup, store=StagedStore(setup.store))
+    kinds = [
+        _drawn([*_release_units(setup, trust)], draw, "releases"),
+        _drawn([*_evidence_units(setup, trust)], draw, "evidence"),
+        _drawn([*_measurement_units(setup)], draw, "measurements"),
+    ]
+    turns = [unit for unit in chain.from_iterable(zip_longest(*kinds)) if unit is not None]
+    with single_threaded():  # as they were made
+        return [unless_damaged("unit", unit) for unit in turns[:count]]
+
+
+def _drawn(units: list[Unit], draw: int, kind: str) -> list[Unit]:
+    return [units[place] for place in stream(draw, "verify", kind).permutation(len(units))]
+
+
+def _release_units(setup: Setup, trust: bool) -> Iterator[Unit]:
+    for cell, item in all_releases(setup):
+        yield partial(_again, setup, cell, item, trust)
+
+
+def _again(setup: Setup, cell: Cell, item: RecordSet, trust: bool) -> Finding:
+    what = f"release {title_of(cell)}, {item.name}"
+    header = header_of(setup, cell, item)
+    reason = _not_again(setup, cell, trust)
+    if reason:
+        return Finding(what, UNCHECKED, f"{reason}: key, claim and shape are right")
+    release = generator_of(setup, cell).generate(request_for(setup, cell, item))
+    same = digest_of(release) == header.text
+    if same:
+        setup.store.put(name_of("text", header.text), dump_texts(release))
+    return compared(what, [] if same else ["its texts"], "made again, the same")
+
+
+def _not_again(setup: Setup, cell: Cell, trust: bool) -> str:
+    """Say why a release of this cell is not made again, if so."""
+    generator = generator_of(setup, cell)
+    if not generator.reproducible:
+        return "a language model gives other bytes on another machine"
+    if isinstance(generator, Command) and not trust:
+        return "its program is run with --trust-plugins only"
+    try:
+        generator.check()
+    except (UserError, MissingExtra) as error:
+        return f"it cannot be made here ({error})"
+    return ""
+
+
+def _evidence_units(setup: Setup, trust: bool) -> Iterator[Unit]:
+    made_from = {
+        header_of(setup, cell, item).text: (cell, item) for cell, item in all_releases(setup)
+    }
+    for pool in setup.pools:
+        cells = [cell for cell in setup.cells if cell.pool == pool]
+        seen = dict.fromkeys(chain.from_iterable(observations(setup, cell) for cell in cells))
+        for text, raw in seen:
+            for block, targets in enumerate(targets_in(setup, pool).blocks()):
+                for member, key in evidence_keys(setup, targets, text):
+                    release = made_from.get(text)
+                    yield partial(
+                        _look_again, setup, pool, text, raw, block, member, key, release, trust
+                    )
+
+
+def _look_again(
+    setup: Setup,
+    pool: str,
+    text: str,
+    raw: int | None,
+    block: int,
+    member: Family,
+    key: str,
+    release: tuple[Cell, RecordSet] | None,
+    trust: bool,
+) -> Finding:
+    what = f"evidence {member.name} in {pool}, {text[:12]}"
+    if member.model is not None:
+        why = "a language model gives other values on another machine"
+        return Finding(what, UNCHECKED, why)
+    if raw is None and release and not setup.store.exists(name_of("text", text)):
+        again = _again(setup, *release, trust)
+        if again.outcome != VERIFIED:
+            return Finding(what, again.outcome, f"its release was purged; {again.detail}")
+    values = look(member, targets_in(setup, pool).blocks()[block], observed(setup, pool, text, raw))
+    same = is_stored(setup.store, name_of("evidence", key), dump_array(values))
+    return compared(what, [] if same else ["its values"], "made again, the same")
+
+
+def _measurement_units(setup: Setup) -> Iterator[Unit]:
+    for cell in setup.cells:
+        for artefact, of in [*measurement_needs(setup, cell), *prior_attack_needs(setup, cell)]:
+            yield partial(_measure_again, setup, cell, artefact, of)
+
+
+def _measure_again(
+    setup: Setup, cell: Cell, artefact: Artefact[Any, ..., Any], of: tuple[Any, ...]
+) -> Finding:
+    name = name_of(artefact.kind, artefact.key(setup, *of))
+    same = is_stored(setup.store, name, artefact.dump(artefact.make(setup, *of)))
+    what = f"{artefact.kind} of {title_of(cell)}"
+    return compared(what, [] if same else [name], "made again, the same")

@@ -1,28 +1,80 @@
 """`synthleak.check`: audit the release you already have, from files or from memory (docs/method.md
-§11)."""
+§11). Errors name the options or arguments that the user set, not keys of the spec of a check."""
 
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from synthleak.checks.arguments import keys_named_as
+from synthleak.core.cell import Unit
 from synthleak.core.engine.progress import Progress
 from synthleak.core.errors import UserError
-from synthleak.core.places import Place
+from synthleak.core.locations import Location
 from synthleak.core.private_files import TemporaryHome
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import Spec, parse_spec
-from synthleak.core.unit import Unit
+from synthleak.core.spec import parse_spec
 from synthleak.core.validation import name_of_file, valid_name
 from synthleak.corpus.sources import Rows, rows_in
 
 if TYPE_CHECKING:
     from synthleak.audit.result import Audit
+
+
+_NAMES = {
+    r"corpus\.(text|id|labels|group|members|holdout|reference|name|insist)": r"\1",
+    r"generator(?:\[\d+\])?\.path": "release",
+    r"generator(?:\[\d+\])?\.text": "release_text",
+    r"generator(?:\[\d+\])?\.(epsilon|delta|mechanism)(?:\[\d+\])?": r"\1",
+    r"game\.(unit|max_records)": r"\1",
+    r"encoders\.(?:pools|evidence)(?:\.kind)?": "encoder",
+    r"pool\[\d+\]\.rule": "pool",
+}
+"""What `check` calls the keys of the spec that it writes."""
+
+Mechanism = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
+_inside: ContextVar[bool] = ContextVar("inside", default=False)
+
+
+@contextmanager
+def keys_named_as(form: Literal["options", "arguments"]) -> Iterator[None]:
+    """Rename the keys in a user's error; where calls are nested, the outermost decides.
+
+    >>> with keys_named_as("options"), keys_named_as("arguments"):
+    ...     raise UserError("-1: use a number above 0", "generator[0].epsilon[0]")
+    Traceback (most recent call last):
+    ...
+    synthleak.core.errors.UserError: --epsilon: -1: use a number above 0
+    """
+    outermost = not _inside.get()
+    token = _inside.set(True)
+    try:
+        yield
+    except UserError as error:
+        if outermost:
+            error.where = _renamed(error.where, form)
+            error.remedy = _renamed(error.remedy, form)
+        raise
+    finally:
+        _inside.reset(token)
+
+
+def _renamed(text: str | None, form: str) -> str | None:
+    for key, name in _NAMES.items() if text else ():
+
+        def written(match: re.Match[str], name: str = name) -> str:
+            argument = match.expand(name)
+            return f"--{argument.replace('_', '-')}" if form == "options" else argument
+
+        # Not within the name of a file.
+        text = re.sub(rf"(?<![\w/.-]){key}(?![\w-]|\.\w)", written, text or "")
+    return text
 
 
 @keys_named_as("arguments")
@@ -33,7 +85,7 @@ def check(
     *,
     reference: Any = None,
     pool: str | Sequence[str] | None = None,
-    out: Place | str | None = None,
+    out: Location | str | None = None,
     random_split: bool = False,
     coins: bool = False,
     insist: bool = False,
@@ -46,7 +98,7 @@ def check(
     max_records: int | None = None,
     epsilon: float = math.inf,
     delta: float | None = None,
-    mechanism: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
+    mechanism: Mechanism = (),
     encoder: str | Mapping[str, Any] = "static",
     seed: int = 0,
     name: str | None = None,
@@ -56,18 +108,48 @@ def check(
 ) -> Audit:
     """Ask whether a release gives its members away, against a holdout that it never saw.
 
-    Each of `members`, `holdout`, `release` and `reference` is a path, a list of texts or of dicts,
-    a pandas or polars frame or column, an Arrow table or a `datasets` dataset; `release` may also
-    be a dict of several by name. `random_split` declares that members and holdout are a uniform
-    random split, groups intact, made before the release; `coins` that each record had a fair coin
-    of its own, recorded, which allows a bound on ε. With `unit="person"` it asks about whole
-    groups, with at most `max_records` (10) records each (docs/method.md §15). `epsilon` and
-    `delta` are what the release claims, and `mechanism` what adds its noise, such as `{"mu": 1.0}`
-    or `{"sigma": 1.1, "rate": 0.01, "steps": 900}`: the claim is then a whole curve. Raises
-    `UserError` where a classifier that never sees the release tells members from holdout, unless
-    you `insist` on figures.
+    Data are a path, a list of texts or of dicts, a pandas or polars frame or column, an Arrow table
+    or a `datasets` dataset.
 
-    Without `out` nothing is kept beyond the life of what is returned.
+    Args:
+        members: The records that the release was made from.
+        holdout: Records of the same kind that its generator never saw.
+        release: The synthetic records; or a dict of several releases by name.
+        reference: Further records that an attacker may have.
+        pool: The records to ask about, as rules with settings (`"outlier: percentile=95"`); all by
+            default.
+        out: A run folder to keep the check in. Without it nothing is kept beyond the life of what
+            is returned.
+        random_split: Declare that members and holdout are a uniform random split, groups intact,
+            made before the release.
+        coins: Declare that each record had a fair coin of its own, recorded, which allows a bound
+            on ε.
+        insist: Give figures without a verdict where a classifier that never sees the release tells
+            members from holdout.
+        text: The field of the text in members, holdout and reference.
+        release_text: The field of the text in the release; `text` by default.
+        id: The field of the records' names.
+        labels: The field of their labels.
+        group: The field of what keeps records together, such as a person.
+        unit: `"person"` asks about whole groups (docs/method.md §15).
+        max_records: The most records of a person that take part; 10 by default.
+        epsilon: The ε that the release claims.
+        delta: The δ that it claims.
+        mechanism: What adds its noise, such as `{"mu": 1.0}` or
+            `{"sigma": 1.1, "rate": 0.01, "steps": 900}`: the claim is then a whole curve.
+        encoder: The encoder by which texts are compared, with its settings if it is a dict.
+        seed: Seed for all random draws.
+        name: What tables call the records; the name of the file by default.
+        runtime: Where the work is done.
+        progress: What is told how far the check is.
+        extend: Go on in a folder that belongs to another check.
+
+    Returns:
+        The finished audit.
+
+    Raises:
+        UserError: If something cannot be read or used, or if a classifier that never sees the
+            release tells members from holdout and you do not `insist`.
 
     >>> import synthleak
     >>> audit = synthleak.check("train.jsonl", "held.jsonl", ["a text", "..."])  # doctest: +SKIP
@@ -75,24 +157,36 @@ def check(
     """
     from synthleak.audit.run import run
 
-    spec = check_spec(
-        members,
-        holdout,
-        release,
-        reference=reference,
-        pool=pool,
-        declared="coins" if coins else "random" if random_split else "unstated",
-        insist=insist,
-        fields={"id": id, "text": text, "labels": labels, "group": group},
-        release_text=release_text or text,
-        epsilon=epsilon,
-        delta=delta,
-        mechanism=mechanism,
-        encoder=encoder,
-        seed=seed,
-        name=name,
-        unit=unit,
-        max_records=max_records,
+    claims = {"epsilon": [epsilon], **_claims(epsilon, delta, mechanism)}
+    releases = release if isinstance(release, Mapping) else {_name(release): release}
+    game = {"design": "given", "instances": 1, "unit": unit, "max_records": max_records}
+    corpus = {
+        "reader": "split",
+        "members": _source(members, "members"),
+        "holdout": _source(holdout, "holdout"),
+        "reference": None if reference is None else _source(reference, "reference"),
+        "declared": "coins" if coins else "random" if random_split else "unstated",
+        "insist": insist,
+        **{"id": id, "text": text, "labels": labels, "group": group, "name": name},
+    }
+    spec = parse_spec(
+        {
+            "seed": seed,
+            "corpus": _stated(corpus),
+            "encoders": {"pools": encoder, "evidence": encoder},
+            "pool": pools_of(pool),
+            "game": _stated(game),
+            "generator": [
+                {
+                    "kind": "given",
+                    "name": valid_name(str(title), "release"),
+                    "path": _source(records, "release"),
+                    "text": release_text or text,
+                    **claims,
+                }
+                for title, records in releases.items()
+            ],
+        }
     )
     if out is not None:
         return run(spec, out, runtime=runtime, progress=progress, extend=extend)
@@ -106,84 +200,30 @@ def check(
     return audit
 
 
-def check_spec(
-    members: Any,
-    holdout: Any,
-    release: Any,
-    *,
-    reference: Any,
-    pool: str | Sequence[str] | None,
-    declared: str,
-    insist: bool,
-    fields: Mapping[str, str],
-    release_text: str,
-    epsilon: float,
-    delta: float | None,
-    encoder: str | Mapping[str, Any],
-    seed: int,
-    name: str | None,
-    unit: Unit = "record",
-    max_records: int | None = None,
-    mechanism: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
-) -> Spec:
-    """Return the spec of a check: what `synthleak init --for check` writes, filled in."""
-    corpus: dict[str, Any] = {
-        "reader": "split",
-        "members": source(members, "members"),
-        "holdout": source(holdout, "holdout"),
-        "declared": declared,
-        "insist": insist,
-        **fields,
-    }
-    if reference is not None:
-        corpus["reference"] = source(reference, "reference")
-    if name is not None:
-        corpus["name"] = name
-    private = math.isfinite(epsilon)
-    if delta is not None and not private:
-        raise UserError("δ is given without ε", "generator.delta", "set generator.epsilon too")
+def _claims(epsilon: float, delta: float | None, mechanism: Mechanism) -> dict[str, Any]:
+    """Return what a release states of its privacy."""
     events = [
         _settings(one, f"--mechanism {one!r}", "key=value; key=value")
         if isinstance(one, str)
         else dict(one)
         for one in ([mechanism] if isinstance(mechanism, str | Mapping) else mechanism)
     ]
-    if events and not private:
+    if math.isfinite(epsilon):
+        return _stated({"private": True, "delta": delta, "mechanism": events or None})
+    if delta is not None:
+        raise UserError("δ is given without ε", "generator.delta", "set generator.epsilon too")
+    if events:
         raise UserError(
             "a mechanism is stated without ε", "generator.mechanism", "set generator.epsilon too"
         )
-    several = release if isinstance(release, Mapping) else {_name(release): release}
-    return parse_spec(
-        {
-            "seed": seed,
-            "corpus": corpus,
-            "encoders": {"pools": encoder, "evidence": encoder},
-            "pool": pools_of(pool),
-            "game": {
-                "design": "given",
-                "instances": 1,
-                "unit": unit,
-                **({} if max_records is None else {"max_records": max_records}),
-            },
-            "generator": [
-                {
-                    "kind": "given",
-                    "name": valid_name(str(title), "release"),
-                    "path": source(item, "release"),
-                    "text": release_text,
-                    "epsilon": [epsilon],
-                    **({"private": True} if private else {}),
-                    **({} if delta is None else {"delta": delta}),
-                    **({"mechanism": events} if events else {}),
-                }
-                for title, item in several.items()
-            ],
-        }
-    )
+    return {}
 
 
-def source(data: Any, name: str) -> Path | Rows:
-    """Return a path as it is, and anything else as rows."""
+def _stated(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def _source(data: Any, name: str) -> Path | Rows:
     return Path(data) if isinstance(data, str | Path) else rows_in(data, name)
 
 
@@ -200,29 +240,29 @@ def pools_of(pool: str | Sequence[str] | None) -> list[dict[str, Any]]:
     [{'name': 'all', 'rule': 'all'}]
     """
     written = ["all"] if pool is None else [pool] if isinstance(pool, str) else list(pool)
-    made: list[dict[str, Any]] = []
+    pools: list[dict[str, Any]] = []
     for item in written:
         rule, _, rest = item.partition(":")
-        taken = sum(other["rule"] == rule.strip() for other in made)
+        taken = sum(other["rule"] == rule.strip() for other in pools)
         title = rule.strip() + (f"-{taken + 1}" if taken else "")
-        made.append(
+        pools.append(
             {
                 "name": title,
                 "rule": rule.strip(),
                 **_settings(rest, f"--pool {item!r}", "rule: key=value; key=value"),
             }
         )
-    return made
+    return pools
 
 
 def _settings(written: str, where: str, form: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for part in filter(None, (piece.strip() for piece in written.split(";"))):
         key, equals, value = part.partition("=")
         if not equals:
             raise UserError(f"not a setting: {part!r}", where, f"write {form}")
         try:
-            found[key.strip()] = tomllib.loads(f"value = {value.strip()}")["value"]
+            settings[key.strip()] = tomllib.loads(f"value = {value.strip()}")["value"]
         except (ValueError, RecursionError):
-            found[key.strip()] = value.strip()
-    return found
+            settings[key.strip()] = value.strip()
+    return settings

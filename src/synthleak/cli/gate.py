@@ -14,7 +14,7 @@ import click
 from synthleak.cli.options import EXIT_FAILED, FILE
 from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
-from synthleak.core.places import write_place
+from synthleak.core.locations import write_file
 
 if TYPE_CHECKING:
     from synthleak.audit.commitment import Commitment
@@ -54,7 +54,7 @@ class Gate:
         from synthleak.audit.summary import summary_file
 
         if self.summary is not None:
-            write_place(self.summary, summary_file(self.summary, audit, self.condition))
+            write_file(self.summary, summary_file(self.summary, audit, self.condition))
         if self.condition is not None:
             _apply(self.condition, audit, self.allow_cannot_say)
 

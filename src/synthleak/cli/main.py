@@ -13,31 +13,13 @@ from pathlib import Path
 import click
 
 import synthleak
-from synthleak.cli.adjudicate import adjudicate
-from synthleak.cli.analyse import analyse
-from synthleak.cli.canaries import canaries
-from synthleak.cli.check import check
-from synthleak.cli.compare import compare
-from synthleak.cli.completion import completion
-from synthleak.cli.corpus import corpus
-from synthleak.cli.demo import demo
-from synthleak.cli.doctor import doctor
-from synthleak.cli.explain import explain
-from synthleak.cli.figures import figures
-from synthleak.cli.init import init
-from synthleak.cli.listing import listing
-from synthleak.cli.paper_tables import tables
-from synthleak.cli.plan import plan
-from synthleak.cli.purge import purge
-from synthleak.cli.report import report
-from synthleak.cli.run import run
-from synthleak.cli.selftest import selftest
-from synthleak.cli.split import split
-from synthleak.cli.status import status
-from synthleak.cli.verify import verify
+from synthleak.cli.about import completion, doctor, listing, selftest
+from synthleak.cli.audits import adjudicate, check, demo, run, status
+from synthleak.cli.before import canaries, corpus, init, plan, split
+from synthleak.cli.reading import analyse, compare, explain, figures, purge, report, tables, verify
 from synthleak.core.errors import SynthleakError, one_line
-from synthleak.core.plugins import plugin_frame
-from synthleak.core.private_files import Stopped, end_on_signals
+from synthleak.core.private_files import Stopped, end_on_signals, ignore_signals
+from synthleak.core.registry import plugin_frame
 
 EXIT_MISTAKE = 2
 EXIT_CRASH = 3
@@ -160,6 +142,7 @@ def main() -> None:
             _say(one_line(error.format_message()))
         sys.exit(EXIT_MISTAKE)
     except (click.Abort, KeyboardInterrupt) as error:
+        ignore_signals()
         _say("stopped; finished work is kept, run again to continue")
         cause = error.__cause__ or error  # click turns one into the other
         sys.exit(128 + cause.number if isinstance(cause, Stopped) else EXIT_INTERRUPTED)

@@ -13,9 +13,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from synthleak.core.engine.progress import Lines, Progress, Silent
-from synthleak.core.places import Place, place
+from synthleak.core.locations import Location, locate
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec_sections import ENGINES, RuntimeSection
+from synthleak.core.spec import ENGINES, RuntimeSection
 
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -29,9 +29,9 @@ class PlaceType(click.ParamType):  # type: ignore[type-arg]
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Place:
+    ) -> Location:
         """Return where it lies."""
-        found: Place = place(value)
+        found: Location = locate(value)
         return found
 
     def shell_complete(
@@ -70,7 +70,7 @@ stderr_option = click.option(
 
 def _trust_plugins(context: click.Context, option: click.Parameter, trusted: bool) -> None:
     if trusted:
-        from synthleak.core.plugins import trusting
+        from synthleak.core.registry import trusting
 
         trusting.set(True)
 

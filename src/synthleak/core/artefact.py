@@ -1,6 +1,6 @@
 """An artefact: something that is made once, kept in the store, and read from then on.
 
-Its key is the content hash of all that it is made from (design/identity.md), so that the same
+Its key is the content hash of all that it is made from (docs/design/decisions.md), so that the same
 question asks for the same artefact.
 """
 
@@ -14,7 +14,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from pydantic import TypeAdapter
 
-from synthleak.core.store import Store, keep, name_of
+from synthleak.core.errors import Damaged
+from synthleak.core.store import Store, discard, fetch, name_of
 
 
 class HasStore(Protocol):
@@ -43,21 +44,24 @@ class Artefact(Generic[S, P, T]):
     dump: Callable[[T], bytes]
     load: Callable[[bytes], T]
 
+    def name(self, setup: S, /, *args: P.args, **kwargs: P.kwargs) -> str:
+        return name_of(self.kind, self.key(setup, *args, **kwargs))
+
     def exists(self, setup: S, /, *args: P.args, **kwargs: P.kwargs) -> bool:
-        """Say whether it was made."""
-        return setup.store.exists(name_of(self.kind, self.key(setup, *args, **kwargs)))
+        return setup.store.exists(self.name(setup, *args, **kwargs))
 
     def get(self, setup: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return it, made now only if it was never made."""
+        """Return it, made now only if it was never made or is damaged."""
         key = self.key(setup, *args, **kwargs)
-        return keep(
-            setup.store,
-            self.kind,
-            key,
-            lambda: self.make(setup, *args, **kwargs),
-            self.dump,
-            self.load,
-        )
+        name = name_of(self.kind, key)
+        if setup.store.exists(name):
+            try:
+                return fetch(setup.store, self.kind, key, self.load)
+            except Damaged:
+                discard(setup.store, name)
+        value = self.make(setup, *args, **kwargs)
+        setup.store.put(name, self.dump(value))
+        return value
 
 
 def as_json(kind: type[T]) -> tuple[Callable[[T], bytes], Callable[[bytes], T]]:

@@ -42,6 +42,11 @@ class SynthleakError(Exception):
 class UserError(SynthleakError):
     """A mistake the user can correct, said in one line.
 
+    Args:
+        what: what happened.
+        where: the file, line or key.
+        remedy: what to do.
+
     >>> str(UserError("epsilon = -1", where="audit.toml, line 4", remedy="use a number above 0"))
     'audit.toml, line 4: epsilon = -1; use a number above 0'
     """
@@ -53,9 +58,9 @@ class UserError(SynthleakError):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
+        origin = f"{self.where}: " if self.where else ""
         advice = f"; {self.remedy}" if self.remedy else ""
-        return one_line(f"{place}{self.what}{advice}")
+        return one_line(f"{origin}{self.what}{advice}")
 
 
 class SpecError(UserError):
@@ -113,7 +118,6 @@ class Damaged(StoreError):  # noqa: N818 - reads as what it is
         self.name = name
 
     def __reduce__(self) -> tuple[type[Damaged], tuple[str]]:
-        """Pickle by name, as it comes from a worker."""
         return Damaged, (self.name,)
 
 

@@ -53,7 +53,6 @@ class Operand:
     value: Any = None
 
     def of(self, row: Row) -> Any:
-        """Return its value in a row."""
         return self.value if self.name is None else row.get(self.name)
 
     def shown(self, row: Row) -> str:
@@ -81,7 +80,6 @@ class Predicate:
     """What is compared with what; nothing, where a column stands alone as a mark."""
 
     def __call__(self, row: Row) -> bool:
-        """Say whether the row satisfies the predicate."""
         return bool(self.test(row))
 
 
@@ -127,14 +125,13 @@ class _Reader:
         self.comparisons: list[tuple[Operand, Operand | None]] = []
         self._depth = 0
         self._tokens = list(_cut(text))
-        self._place = 0
+        self._read = 0
 
     @property
     def here(self) -> _Token | None:
-        return self._tokens[self._place] if self._place < len(self._tokens) else None
+        return self._tokens[self._read] if self._read < len(self._tokens) else None
 
     def either(self) -> Test:
-        """Read ``a or b or c``."""
         tests = [self._both()]
         while self._take("or"):
             tests.append(self._both())
@@ -146,8 +143,8 @@ class _Reader:
             tests.append(self._turned())
 
         def both(row: Row) -> list[str]:
-            held = [test(row) for test in tests]
-            return [clause for clauses in held for clause in clauses] if all(held) else []
+            satisfied = [test(row) for test in tests]
+            return [clause for clauses in satisfied for clause in clauses] if all(satisfied) else []
 
         return both
 
@@ -157,12 +154,10 @@ class _Reader:
             raise ValueError(f"parentheses and nots are nested more than {_DEEPEST} deep")
         try:
             if self._take("not"):
-                start = self._place
+                start = self._read
                 test = self._turned()
-                denied = "not " + " ".join(
-                    token.text for token in self._tokens[start : self._place]
-                )
-                return lambda row: [] if test(row) else [denied]
+                words = ["not", *(token.text for token in self._tokens[start : self._read])]
+                return lambda row: [] if test(row) else [" ".join(words)]
             if self._take("("):
                 test = self.either()
                 self._need(")")
@@ -175,7 +170,7 @@ class _Reader:
         left = self._operand()
         sign = self.here
         if sign is not None and sign.kind == "sign" and sign.text in _ORDER:
-            self._place += 1
+            self._read += 1
             right = self._operand()
             self.comparisons.append((left, right))
             order = _ORDER[sign.text]
@@ -185,9 +180,13 @@ class _Reader:
                 else []
             )
         outside = self._take("not")
-        if outside or self._in_follows():
+        if outside or self._follows("in"):
             self._need("in")
-            members = self._list()
+            self._need("[")
+            members = [self._operand()]
+            while self._take(","):
+                members.append(self._operand())
+            self._need("]")
             self.comparisons += [(left, member) for member in members]
             listed = ", ".join(member.shown({}) for member in members)
             within = f"{'not ' * outside}in [{listed}]"
@@ -197,24 +196,13 @@ class _Reader:
         self.comparisons.append((left, None))
         return lambda row: [str(left.name or left.value)] if is_marked(left.of(row)) else []
 
-    def _in_follows(self) -> bool:
-        return self.here is not None and self.here.kind == "name" and self.here.text == "in"
-
-    def _list(self) -> list[Operand]:
-        self._need("[")
-        members = [self._operand()]
-        while self._take(","):
-            members.append(self._operand())
-        self._need("]")
-        return members
-
     def _operand(self) -> Operand:
         token = self.here
         if token is None:
             raise ValueError("a value is missing at the end")
         if token.kind == "sign" or (token.kind == "name" and token.text in _WORDS):
             raise ValueError(f"a value is missing before {token.text!r} at character {token.at}")
-        self._place += 1
+        self._read += 1
         if token.kind == "number":
             return Operand(None, float(token.text))
         if token.kind == "string":
@@ -225,28 +213,31 @@ class _Reader:
         self.names.append(name)
         return Operand(name)
 
-    def _take(self, text: str) -> bool:
+    def _follows(self, text: str) -> bool:
         token = self.here
-        found = token is not None and token.kind in ("sign", "name") and token.text == text
-        self._place += found
-        return found
+        return token is not None and token.kind in ("sign", "name") and token.text == text
+
+    def _take(self, text: str) -> bool:
+        taken = self._follows(text)
+        self._read += taken
+        return taken
 
     def _need(self, text: str) -> None:
         if not self._take(text):
-            place = f"at character {self.here.at}" if self.here else "at the end"
-            raise ValueError(f"{text!r} is missing {place}")
+            where = f"at character {self.here.at}" if self.here else "at the end"
+            raise ValueError(f"{text!r} is missing {where}")
 
 
 def _cut(text: str) -> Iterator[_Token]:
-    place, end = 0, len(text.rstrip())
-    while place < end:
-        match = _TOKEN.match(text, place)
+    start, end = 0, len(text.rstrip())
+    while start < end:
+        match = _TOKEN.match(text, start)
         if match is None:
-            at = place + len(text[place:]) - len(text[place:].lstrip())
+            at = start + len(text[start:]) - len(text[start:].lstrip())
             raise ValueError(f"{text[at]!r} at character {at + 1} is not understood")
         kind = str(match.lastgroup)
         yield _Token(kind, match[kind], match.start(kind) + 1)
-        place = match.end()
+        start = match.end()
 
 
 def _compare(left: Operand, order: Callable[[Any, Any], bool], right: Operand, row: Row) -> bool:

@@ -1,35 +1,52 @@
-"""Private temporary files: where they lie, and that none outlives its run.
+"""Who holds a run folder, and private temporary files, of which none outlives its run.
+
+One run at a time holds a folder: by a lock, which ends with its process, or by a lease where the
+file system has no locks, and at a URL.
 
 Training files and what workers are given hold records. What workers are given stays in memory where
 the system can share it; the rest lies in the run folder, which is as private as the corpus, and
-goes with the run. What a killed run left is removed by the next one.
-
-One run at a time holds a folder (`leases.py`). Private files of a run at a URL lie in the temporary
-folder of each machine that works for it.
+goes with the run. What a killed run left is removed by the next one. Private files of a run at a
+URL lie in the temporary folder of each machine that works for it.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Self
 
-from synthleak.core.leases import LEASE, LEASE_NOW, PRIVATE, held, leased, lock, own_name
-from synthleak.core.places import Place, Url
-from synthleak.core.whole_files import cannot_write
+from synthleak.core.errors import StoreError
+from synthleak.core.locations import Location, Url
+from synthleak.core.whole_files import cannot_write, write_whole
 
-HOME = "synthleak-of-"
+try:
+    import fcntl
+except ImportError:  # a system without locks on folders
+    fcntl = None  # type: ignore[assignment]
+
+PRIVATE = ".private"
+"""The folder of private files; the one inside it names the process that holds the run folder."""
+LEASE, LEASE_NOW = ".lease", ".lease-now"
+LEASE_SECONDS, RENEWED_EVERY, SETTLED_AFTER = 60.0, 15.0, 1.0
+"""A lease that nobody renewed for so long has ended; how often it is renewed; when it is sure."""
+_ASK_AGAIN = 0.5
+log = logging.getLogger("synthleak.store")
+HOME = "synthleak-run-"
 """How the private folder of a process begins, where it lies among temporary files."""
 PROGRAM = "program"
 """A private file with the process group of a program, to end it if its worker cannot any more."""
@@ -45,29 +62,46 @@ class Stopped(KeyboardInterrupt):
         self.number = number
 
 
+ENDING_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
+CLEANING_SECONDS = 10.0
+"""For so long after a signal further ones are ignored."""
+_stops = [-math.inf]
+
+
 def end_on_signals() -> None:
     """Let SIGTERM (docker stop, SLURM) and SIGHUP (a closed terminal) end like Ctrl-C, once."""
-    usual = (signal.SIG_DFL, signal.default_int_handler)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) in usual:
+    for number in ENDING_SIGNALS:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _stop)
 
 
+def ignore_signals() -> None:
+    """Let nothing interrupt the end of the process: Python takes its handlers away before."""
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _stop(number: int, frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # cleaning up is not interrupted by a second one
-    raise Stopped(number)
+    """End the run, once: cleaning up is not interrupted by a second signal.
+
+    A library may lose the exception, in a callback; then a signal that comes later counts.
+    """
+    now = time.monotonic()
+    if now - _stops[-1] >= CLEANING_SECONDS:
+        _stops.append(now)
+        raise Stopped(number)
 
 
 @contextmanager
-def working_in(folder: Place, *, wait: bool = False) -> Iterator[None]:
+def working_in(folder: Location, *, wait: bool = False) -> Iterator[None]:
     """Hold a run folder: one run at a time, and private files inside until it ends."""
     if isinstance(folder, Url):
-        sweep_homes()
-        with leased(folder, wait), private_home() as home, working_in(home):
+        with _held(folder, wait), TemporaryHome() as home, working_in(home):
             yield
         return
-    with held(folder, wait):
+    with _held(folder, wait):
         sweep(folder)
         home = (folder / PRIVATE / own_name()).absolute()  # programs work in another folder
         token = _home.set(home)
@@ -85,26 +119,34 @@ def working_in(folder: Place, *, wait: bool = False) -> Iterator[None]:
 def private_home() -> Iterator[Path]:
     """Make a private folder of this process among temporary files.
 
-    The name holds the process: whoever comes next on this machine knows whether it still runs.
+    It is locked: whoever comes next, on any machine, knows whether its process still runs.
     """
-    own = os.getpid()
-    home = Path(tempfile.mkdtemp(prefix=f"{HOME}{own}-{start_of(own)}-"))
+    bare = Path(tempfile.mkdtemp(prefix=f".{HOME}"))
+    handle = os.open(bare, os.O_RDONLY)
     try:
-        yield home
+        lock(handle)
+        home = bare.rename(bare.with_name(bare.name[1:]))  # only now can a sweep find it
+        try:
+            yield home
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        os.close(handle)
 
 
 def sweep_homes() -> None:
     """Remove the private folders that killed processes left among temporary files."""
     for path in Path(tempfile.gettempdir()).glob(f"{HOME}*"):
-        number, _, rest = path.name.removeprefix(HOME).partition("-")
         with suppress(OSError):
-            if not _is_own(path, stat.S_ISDIR) or not number.isdecimal():
+            if not _is_own(path, stat.S_ISDIR):
                 continue
-            if not _runs(int(number), rest.rpartition("-")[0]):
-                _end_programs(path)
-                shutil.rmtree(path, ignore_errors=True)
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                if lock(handle):
+                    _end_programs(path)
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(handle)
 
 
 def _is_own(path: Path, kind: Callable[[int], bool]) -> bool:
@@ -116,23 +158,10 @@ def _is_own(path: Path, kind: Callable[[int], bool]) -> bool:
 def start_of(process: int) -> str:
     """Return when a process started, in ticks since the machine did; "" where nothing says so."""
     try:
-        said = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-        return said.rpartition(")")[2].split()[19]
+        status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+        return status.rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
-
-
-def _runs(process: int, start: str) -> bool:
-    """Say whether a process still runs; another one may have got its number since."""
-    if start and start_of(process) not in ("", start):
-        return False
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _end_programs(home: Path) -> None:
@@ -141,9 +170,9 @@ def _end_programs(home: Path) -> None:
     Only the process is ended that was started then: the file may be a stranger's, or its number
     another process's by now.
     """
-    for place, _, names in os.walk(home):
+    for folder, _, names in os.walk(home):
         with suppress(OSError, ValueError):  # it may go meanwhile
-            note = Path(place, PROGRAM)
+            note = Path(folder, PROGRAM)
             if PROGRAM in names and _is_own(note, stat.S_ISREG):
                 number, _, start = note.read_text(encoding="ascii").partition(" ")
                 if int(number) > 1 and start_of(int(number)) == start:
@@ -158,7 +187,7 @@ def note_program(folder: Path, process: int) -> None:
 class Hold:
     """Holds a run folder from when it is known to be one, until the run ends."""
 
-    def __init__(self, folder: Place, mark: str, *, wait: bool = False) -> None:
+    def __init__(self, folder: Location, mark: str, *, wait: bool = False) -> None:
         self._folder, self._mark, self._stack = folder, mark, ExitStack()
         self._wait, self._taken = wait, False
 
@@ -196,7 +225,6 @@ def private_folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file of a private folder."""
     try:
         path.write_bytes(data)
     except OSError as error:
@@ -235,31 +263,20 @@ def _path_of(handle: int) -> str:
     return f"/proc/{os.getpid()}/fd/{handle}"
 
 
-TEMPORARY = "synthleak-run-"
-_NEW = 60.0
-"""Seconds for which a temporary folder without a lock may be about to get one."""
-
-
 class TemporaryHome:
     """A temporary run folder, for a run without one; what killed runs left is removed first."""
 
     def __init__(self) -> None:
-        for path in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
-            with suppress(OSError):
-                _remove_if_left(path)
+        sweep_homes()
+        self._stack = ExitStack()
         try:
-            self._around = tempfile.mkdtemp(prefix=TEMPORARY)
-            self._handle = os.open(self._around, os.O_RDONLY)
-            lock(self._handle)  # of the folder around: the run locks its own
-            self.path = Path(self._around) / "run"
+            self.path = self._stack.enter_context(private_home()) / "run"  # it locks its own
             self.path.mkdir(mode=0o700)
         except OSError as error:
             raise cannot_write(Path(tempfile.gettempdir()), error) from None
 
     def close(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self._around, ignore_errors=True)
-        os.close(self._handle)
+        self._stack.close()
 
     def __enter__(self) -> Path:
         return self.path
@@ -268,19 +285,7 @@ class TemporaryHome:
         self.close()
 
 
-def _remove_if_left(path: Path) -> None:
-    """Remove a temporary folder of this account whose process has ended."""
-    if not _is_own(path, stat.S_ISDIR) or time.time() - path.lstat().st_mtime < _NEW:
-        return
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        if lock(handle):
-            shutil.rmtree(path, ignore_errors=True)
-    finally:
-        os.close(handle)
-
-
-def is_transient(path: Place) -> bool:
+def is_transient(path: Location) -> bool:
     """Say whether a file of a run folder is there only while a run holds it, or half-written."""
     ours = path.name in (PRIVATE, LEASE, LEASE_NOW)
     return ours or (path.name[:1] == "." and path.suffix == ".part")
@@ -291,3 +296,119 @@ def sweep(folder: Path) -> None:
     shutil.rmtree(folder / PRIVATE, ignore_errors=True)
     for path in folder.rglob(".*.part"):
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _held(folder: Location, wait: bool) -> Iterator[None]:
+    """Hold a folder by a lock on itself, without a file that could stay behind, or by a lease."""
+    handle = os.open(folder, os.O_RDONLY) if isinstance(folder, Path) else None
+    told = False
+    try:
+        while True:
+            locked = None if handle is None else lock(handle)
+            if locked or (locked is None and _lease(folder)):
+                break
+            holder = _holder(folder)
+            if not wait:
+                raise StoreError(
+                    f"another run works in this folder{holder}",
+                    str(folder),
+                    "add --wait, or choose another folder",
+                )
+            if not told:
+                log.warning("%s: waiting until another run has ended%s", folder, holder)
+                told = True
+            time.sleep(_ASK_AGAIN)
+        with nullcontext() if locked else _renewed(folder):
+            yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def lock(handle: int) -> bool | None:
+    """Lock an open folder; return whether that succeeded, or None where there are no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (OSError, AttributeError):
+        return None
+    return True
+
+
+def _lease(folder: Location) -> bool:
+    """Write this process into the folder, unless another one is there and alive.
+
+    Two that write at once both read afterwards, and the later one finds itself.
+    """
+    path, name = folder / LEASE, own_name()
+    with suppress(FileNotFoundError):
+        if path.read_text(encoding="utf-8") not in ("", name) and not _is_stale(path):
+            return False
+    if isinstance(path, Url):
+        path.write_bytes(name.encode())
+    else:
+        write_whole(path, name.encode())
+    time.sleep(SETTLED_AFTER)
+    return path.read_text(encoding="utf-8") == name
+
+
+def _is_stale(path: Location) -> bool:
+    """Compare times of the file system itself: clocks of two machines differ."""
+    if isinstance(path, Url):
+        now = path.parent / LEASE_NOW
+        now.write_bytes(own_name().encode())
+        return (now.modified() - path.modified()).total_seconds() > LEASE_SECONDS
+    with tempfile.NamedTemporaryFile(prefix=".", suffix=".part", dir=path.parent) as probe:
+        return os.fstat(probe.fileno()).st_mtime - path.stat().st_mtime > LEASE_SECONDS
+
+
+@contextmanager
+def _renewed(folder: Location) -> Iterator[None]:
+    """Renew a lease until the run ends, then give it back: at a URL as an empty object."""
+    path, ended = folder / LEASE, threading.Event()
+
+    def renew() -> None:
+        while not ended.wait(RENEWED_EVERY):
+            with suppress(OSError, StoreError):
+                if isinstance(path, Path):
+                    path.touch()
+                elif _holds_lease(path):
+                    path.write_bytes(own_name().encode())
+
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        if isinstance(path, Path):
+            path.unlink(missing_ok=True)
+        elif _holds_lease(path):
+            path.write_bytes(b"")
+
+
+def _holds_lease(path: Location) -> bool:
+    """Say whether the lease is still this process's: one that stood still may have lost it."""
+    with suppress(OSError, StoreError):
+        return path.read_text(encoding="utf-8") == own_name()
+    return False
+
+
+def own_name() -> str:
+    """Return how this process is called in locks and leases: machine and process."""
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+def _holder(folder: Location) -> str:
+    with suppress(OSError, StopIteration, StoreError):
+        name = (
+            (folder / LEASE).read_text(encoding="utf-8")
+            if isinstance(folder, Url)
+            else next((folder / PRIVATE).iterdir()).name
+        )
+        host, _, process = name.rpartition("-")
+        return f" (process {process} on {host})"
+    return ""

@@ -6,15 +6,18 @@ Nothing here may enter a key or a seed: the same audit on other hardware is the 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from synthleak.core.errors import SpecError
-from synthleak.core.spec_sections import ENGINES, RuntimeSection
+from synthleak.core.spec import ENGINES, RuntimeSection
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -22,13 +25,23 @@ def available_cores() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """Where and how fast, never what."""
+    """Where and how fast an audit runs, never what it finds.
+
+    Args:
+        workers: how many processes work at once; by default one a core.
+        wait: whether to wait for another run in the same folder; else it is an error.
+        engine: `local`, or `ray`.
+        address: of a Ray cluster, `host:port`; none starts Ray on this machine, with `workers`
+            CPUs.
+
+    Raises:
+        SpecError: if `workers` is below 1, the engine is unknown, or an address belongs to none.
+    """
 
     workers: int = field(default_factory=available_cores)
     wait: bool = False
     engine: str = "local"
     address: str | None = None
-    """Of a Ray cluster, `host:port`; none starts Ray on this machine, with `workers` CPUs."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -64,3 +77,18 @@ class Resources:
 
 FLEET = Resources(gpus=1.0)
 """A fleet of language models holds a device."""
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Use one thread for linear algebra, so that the same bytes come out on every machine."""
+    with _libraries(len(sys.modules)).limit(limits=1):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> Any:
+    """Return the libraries with threads; a library comes with a module, so modules are counted."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

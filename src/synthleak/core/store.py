@@ -5,7 +5,7 @@ nothing else: no rename, append, delete or lock, so that an object store can sta
 The layout of a run folder is the table `LAYOUT`; see docs/results.md.
 
 On disk an artefact ends with its digest (`seal`), which is checked whenever it is read. A damaged
-artefact is discarded: it counts as missing until it is put again.
+artefact is discarded: it counts as missing until it is put again, by whoever needs it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import re
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from synthleak.core.errors import Damaged, StoreError
-from synthleak.core.limits import FILE
+from synthleak.core.reading import FILE
 from synthleak.core.whole_files import cannot_write, refuse_links, write_whole
 
 log = logging.getLogger("synthleak.store")
@@ -66,6 +66,9 @@ class Store(Protocol):
     def discard(self, name: str) -> None:
         """Take `name` for missing until it is put again. This process alone needs to know."""
 
+    def lost(self, name: str) -> bool:
+        """Say whether `name` was discarded, and not put since."""
+
     def refresh(self) -> None:
         """Look again: other processes may have put something since."""
 
@@ -94,9 +97,9 @@ def keep(
             return fetch(store, kind, key, load)
         except Damaged:
             discard(store, name)
-    made = make()
-    store.put(name, dump(made))
-    return made
+    value = make()
+    store.put(name, dump(value))
+    return value
 
 
 def fetch(store: Store, kind: str, key: str, load: Callable[[bytes], T]) -> T:
@@ -116,10 +119,38 @@ def discard(store: Store, name: str) -> None:
     store.discard(name)
 
 
+def until_whole(store: Store) -> Iterator[AbstractContextManager[None]]:
+    """Yield attempts at some work, until one of them meets no damaged artefact.
+
+    What an attempt finds damaged or gone counts as missing in the next, which makes it again. What
+    is damaged again after that is an error.
+
+    >>> for attempt in until_whole(MemoryStore()):
+    ...     with attempt:
+    ...         print("done")
+    done
+    """
+    damaged: set[str] = set()
+    whole = False
+
+    @contextmanager
+    def attempt() -> Iterator[None]:
+        nonlocal whole
+        try:
+            yield
+            whole = True
+        except Damaged as error:
+            if error.name in damaged:
+                raise
+            damaged.add(error.name)
+            discard(store, error.name)
+
+    while not whole:
+        yield attempt()
+
+
 _MARK = b"\nsha256 "
-_SEAL = re.compile(re.escape(_MARK) + rb"([0-9a-f]{64})\n")
 _SEAL_BYTES = len(_MARK) + 65
-_REST = re.compile(rb"[0-9a-f]{64}\n")
 
 
 def seal(name: str, data: bytes) -> bytes:
@@ -128,29 +159,17 @@ def seal(name: str, data: bytes) -> bytes:
     >>> unseal("pool/k.json", seal("pool/k.json", b"{}"))
     b'{}'
     """
-    return data + _MARK + _digest(name, data) + b"\n"
+    digest = hashlib.sha256(name.encode() + b"\0" + data).hexdigest().encode()
+    return data + _MARK + digest + b"\n"
 
 
-def unseal(name: str, written: bytes, *, old: bool = False) -> bytes:
-    """Return the data of an artefact; raise Damaged if they do not match their digest.
-
-    In an `old` store, which began before artefacts had a digest, one without is returned as it is.
-    A digest that is itself cut or altered does not pass for none.
-    """
-    end = written[-_SEAL_BYTES:]
-    found = _SEAL.fullmatch(end)
-    if found is None:
-        if not old or _MARK in end or _REST.fullmatch(end[len(_MARK) :]):
-            raise Damaged(name)
-        return written
+def unseal(name: str, written: bytes) -> bytes:
+    """Return the data of an artefact; raise Damaged if they do not match their digest."""
     data = written[:-_SEAL_BYTES]
-    if found[1] != _digest(name, data):
+    digest = hashlib.sha256(name.encode() + b"\0" + data).hexdigest().encode()
+    if not written.endswith(_MARK + digest + b"\n"):
         raise Damaged(name)
     return data
-
-
-def _digest(name: str, data: bytes) -> bytes:
-    return hashlib.sha256(name.encode() + b"\0" + data).hexdigest().encode()
 
 
 _ARTEFACT = re.compile(
@@ -194,15 +213,15 @@ def is_artefact(name: str) -> bool:
 
 def damaged_in(store: Store) -> list[str]:
     """Read the whole store and return the names of artefacts that do not match their digest."""
-    found = []
+    damaged = []
     for name in store.list(""):
         try:
             store.get(name)
         except Damaged:
-            found.append(name)
+            damaged.append(name)
         except KeyError:  # another process has just replaced it
             continue
-    return found
+    return damaged
 
 
 def unpacked(data: bytes) -> bytes:
@@ -213,10 +232,10 @@ def unpacked(data: bytes) -> bytes:
     b'a text'
     """
     most, packed = 2 * FILE.value, zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-    found = packed.decompress(data, most + 1)
-    if len(found) > most or not packed.eof:
+    data_unpacked = packed.decompress(data, most + 1)
+    if len(data_unpacked) > most or not packed.eof:
         raise ValueError("cut off, or too large")
-    return found
+    return data_unpacked
 
 
 class MemoryStore:
@@ -226,33 +245,31 @@ class MemoryStore:
         self._items: dict[str, bytes] = {}
 
     def put(self, name: str, data: bytes) -> None:
-        """Keep `data` under `name`."""
         self._items[name] = bytes(data)
 
     def get(self, name: str) -> bytes:
-        """Return what was put under `name`."""
         return self._items[name]
 
     def exists(self, name: str) -> bool:
-        """Say whether `name` was put."""
         return name in self._items
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Yield the names that start with `prefix`, sorted."""
         yield from sorted(name for name in self._items if name.startswith(prefix))
 
     def discard(self, name: str) -> None:
-        """Forget what was put under `name`."""
         self._items.pop(name, None)
+
+    def lost(self, name: str) -> bool:
+        return False  # what is discarded is forgotten
 
     def refresh(self) -> None:
         """No other process puts anything here."""
 
 
 class StagedStore(MemoryStore):
-    """Reads from a store but holds back what is put, until `commit`.
+    """Reads from a store, and holds back what is put until `commit`.
 
-    A mistake in the spec is found before anything is written.
+    Whatever is wrong with an audit is found before anything is written.
     """
 
     def __init__(self, below: Store) -> None:
@@ -260,33 +277,29 @@ class StagedStore(MemoryStore):
         self._below = below
 
     def get(self, name: str) -> bytes:
-        """Return what was put under `name`, here or below."""
         return super().get(name) if super().exists(name) else self._below.get(name)
 
     def exists(self, name: str) -> bool:
-        """Say whether `name` was put, here or below."""
         return super().exists(name) or self._below.exists(name)
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Yield the names that start with `prefix`, sorted."""
         yield from sorted({*super().list(prefix), *self._below.list(prefix)})
 
     def discard(self, name: str) -> None:
-        """Take `name` for missing, here and below."""
         super().discard(name)
         self._below.discard(name)
 
+    def lost(self, name: str) -> bool:
+        return not super().exists(name) and self._below.lost(name)
+
     def refresh(self) -> None:
-        """Look again below."""
         self._below.refresh()
 
     @property
     def held_back(self) -> dict[str, bytes]:
-        """What was put and not yet committed."""
         return dict(self._items)
 
     def commit(self) -> None:
-        """Put everything that was held back."""
         for name, data in sorted(self._items.items()):
             self._below.put(name, data)
 
@@ -294,9 +307,8 @@ class StagedStore(MemoryStore):
 class FolderStore:
     """A store in a folder of the local disk."""
 
-    def __init__(self, root: Path | str, *, old: bool = False) -> None:
+    def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
-        self._old = old  # began before artefacts had a digest: some may have none
         self._discarded: dict[str, tuple[int, int] | None] = {}
 
     def put(self, name: str, data: bytes) -> None:
@@ -311,43 +323,24 @@ class FolderStore:
 
     def get(self, name: str) -> bytes:
         """Return what was put under `name`, checked against its digest."""
-        return unseal(name, self._read(name), old=self._old)
-
-    def has_digests(self) -> bool:
-        """Say whether some artefact matches a digest of its own: then the store is not old."""
-        for name in self.list(""):
-            with suppress(Damaged, KeyError):
-                unseal(name, self._read(name))
-                return True
-        return False
-
-    def seal_all(self) -> None:
-        """Add a digest to every artefact of an old store: from now on, one without is damaged."""
-        for name in self.list("") if self._old else ():
-            with suppress(Damaged, KeyError):
-                written = self._read(name)
-                if unseal(name, written, old=True) == written:
-                    self.put(name, written)
-        self._old = False
-
-    def _read(self, name: str) -> bytes:
         try:
             if self._written(name) is None:  # missing, or a pipe, which would be waited for
                 raise KeyError(name)
-            return (self.root / name).read_bytes()
+            return unseal(name, (self.root / name).read_bytes())
         except FileNotFoundError:
             raise KeyError(name) from None
         except OSError as error:
             raise StoreError(f"{name} cannot be read ({error.strerror})", str(self.root)) from None
 
     def exists(self, name: str) -> bool:
-        """Say whether `name` was put, and not discarded since."""
-        here = self._written(name)
-        return here is not None and self._discarded.get(name) != here
+        return self._written(name) is not None and not self.lost(name)
 
     def discard(self, name: str) -> None:
         """Take the file as it is now for missing; whoever puts it again writes another file."""
         self._discarded[name] = self._written(name)
+
+    def lost(self, name: str) -> bool:
+        return name in self._discarded and self._discarded[name] == self._written(name)
 
     def refresh(self) -> None:
         """Every question is asked of the disk."""

@@ -67,7 +67,7 @@ def entities(text: str) -> list[str]:
     >>> entities("Dr Maria Olsen raised it to 40 mg on 3/4. See www.x.org or AB-12.")
     ['maria olsen', '40', '3/4', 'www.x.org', 'ab-12']
     """
-    found = []
+    folded_spans = []
     for match in _spans(text):
         if match.re is _ENTITY and match.lastgroup is None:
             continue
@@ -75,8 +75,8 @@ def entities(text: str) -> list[str]:
         if match.lastgroup == "name" and _opens_sentence(text, match.start()):
             span = span.partition(" ")[2].strip()
         if span:
-            found.append(fold(span))
-    return found
+            folded_spans.append(fold(span))
+    return folded_spans
 
 
 def _spans(text: str) -> Iterator[re.Match[str]]:
@@ -111,17 +111,17 @@ def _identifiers(text: str) -> Generator[re.Match[str] | None, int, None]:
     for run in _MIXED.finditer(text):
         ends = (_TO_LAST_DIGIT.match(text, *run.span()), _TO_LAST_LETTER.match(text, *run.span()))
         last = min(end.end() for end in ends if end)
-        while found := _IDENTIFIER.search(text, max(start, run.start()), run.end()):
-            if found.start() >= last:
+        while identifier := _IDENTIFIER.search(text, max(start, run.start()), run.end()):
+            if identifier.start() >= last:
                 break
-            start = yield found
+            start = yield identifier
     while True:
         yield None
 
 
 def _opens_sentence(text: str, start: int) -> bool:
     """Look back over spaces and quotes, no farther: a long document costs no more than a short."""
-    place = start - 1
-    while place >= 0 and text[place] in " \t\"'(":
-        place -= 1
-    return place < 0 or text[place] in ".!?\n"
+    position = start - 1
+    while position >= 0 and text[position] in " \t\"'(":
+        position -= 1
+    return position < 0 or text[position] in ".!?\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from synthleak.core.places import Url
+from synthleak.core.locations import Url
 from synthleak.core.store import seal, unseal
 
 HEADERS = 200_000
@@ -50,10 +50,8 @@ class UrlStore:
         return data
 
     def exists(self, name: str) -> bool:
-        """Say whether `name` was put, and not discarded since."""
         if name in self._discarded:
-            here = (self.root / name).written()
-            return here is not None and self._discarded[name] != here
+            return not self.lost(name) and (self.root / name).is_file()
         if self._listed is None:
             return (self.root / name).is_file()
         kind = _kind(name)
@@ -62,7 +60,6 @@ class UrlStore:
         return name in self._listed[kind]
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Yield the names that start with `prefix`, sorted."""
         folder = prefix.rpartition("/")[0]
         below = (self.root / folder) if folder else self.root
         start = f"{folder}/" if folder else ""
@@ -74,17 +71,13 @@ class UrlStore:
         self._headers.pop(name, None)
         self._discarded[name] = (self.root / name).written()
 
+    def lost(self, name: str) -> bool:
+        return name in self._discarded and self._discarded[name] == (self.root / name).written()
+
     def refresh(self) -> None:
         """List again: others may have put something since."""
         if self._listed is not None:
             self._listed = {}
-
-    def has_digests(self) -> bool:
-        """Say that every artefact has a digest: no store at a URL began before they had."""
-        return True
-
-    def seal_all(self) -> None:
-        """Nothing is left to seal."""
 
 
 def _kind(name: str) -> str:

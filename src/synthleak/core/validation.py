@@ -64,12 +64,9 @@ def _is_finite(text: str) -> bool:
 
 
 def _resolve(path: Path, info: ValidationInfo) -> Path:
-    base = (info.context or {}).get("base")
-    return usable(path if path.is_absolute() or base is None else Path(base) / path)
-
-
-def usable(path: Path) -> Path:
     """Return a path that the system accepts, whether or not something is there."""
+    base = (info.context or {}).get("base")
+    path = path if base is None else Path(base) / path
     try:
         str(path).encode()
         path.stat()
@@ -109,9 +106,9 @@ def nearest(word: str, known: Iterable[str], *, close: int = 1, most: int | None
     'known: 00000, 00001, 00002 and 3,868 more'
     """
     known = list(known)
-    found = [repr(name) for name in difflib.get_close_matches(word, known, n=close)]
-    if found:
-        return f"did you mean {' or '.join(filter(None, [', '.join(found[:-1]), found[-1]]))}?"
+    similar = [repr(name) for name in difflib.get_close_matches(word, known, n=close)]
+    if similar:
+        return f"did you mean {' or '.join(filter(None, [', '.join(similar[:-1]), similar[-1]]))}?"
     shown = known if most is None else known[:most]
     more = f" and {len(known) - len(shown):,} more" if len(shown) < len(known) else ""
     return f"known: {', '.join(shown)}{more}"
@@ -196,9 +193,9 @@ def spec_error(
         case "missing":
             return SpecError("this key is required", where)
         case "value_error":
-            whole = isinstance(value, dict)
+            of_section = isinstance(value, dict)
             reason = str(problem["ctx"]["error"])
-            return SpecError(reason if whole else f"{_shown(value)}: {reason}", where)
+            return SpecError(reason if of_section else f"{_shown(value)}: {reason}", where)
         case _:
             return SpecError(f"{_shown(value)}: {_sentence(problem['msg'])}", where)
 
@@ -225,16 +222,16 @@ def check_nesting(content: Any) -> None:
     """
     waiting: list[tuple[tuple[str | int, ...], Any]] = [((), content)]
     while waiting:
-        place, value = waiting.pop()
+        keys, value = waiting.pop()
         if isinstance(value, Mapping):
-            waiting += [((*place, str(key)), item) for key, item in value.items()]
+            waiting += [((*keys, str(key)), item) for key, item in value.items()]
         elif isinstance(value, list | tuple):
-            waiting += [((*place, position), item) for position, item in enumerate(value)]
+            waiting += [((*keys, position), item) for position, item in enumerate(value)]
         elif isinstance(value, int) and abs(value) >= 2**63:
-            raise SpecError("the number is too large", key_path(place[:6]), "use one of 64 bits")
-        if len(place) > DEEPEST:
+            raise SpecError("the number is too large", key_path(keys[:6]), "use one of 64 bits")
+        if len(keys) > DEEPEST:
             raise SpecError(
-                f"keys and lists are nested more than {DEEPEST} deep", key_path(place[:6])
+                f"keys and lists are nested more than {DEEPEST} deep", key_path(keys[:6])
             )
 
 

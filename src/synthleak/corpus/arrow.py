@@ -1,222 +1,190 @@
-"""Rows of Arrow and Parquet files, read in batches with pyarrow alone."""
+"""Rows of Arrow and Parquet files, read by pyarrow in a child process.
+
+A file of 30 kB may unpack to gigabytes, name one long text in a million rows, or be damaged so that
+pyarrow ends the process that it is in. So a child with limited memory reads it, and hands the rows
+over; however the child ends, that is said in one line.
+"""
 
 from __future__ import annotations
 
 import os
+import pickle
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from synthleak.core.errors import CorpusError
-from synthleak.core.limits import FILE, RECORD, RECORDS
-from synthleak.core.reading import Boundary
-from synthleak.corpus.arrow_messages import NotArrow, unpacked_bytes
+from synthleak.core.reading import FILE, RECORD, RECORDS, Boundary
 from synthleak.corpus.files import cannot_open, check_regular
 
-READ, BATCH = 65_536, 256
-"""Rows that are read from a table, and turned into rows of Python, at a time."""
+Row = dict[str, Any]
+
+READ, BATCH = 8_192, 256
+"""Rows that are read from a table, and at most turned into rows of Python, at a time."""
+_BUFFER = 2**20
+"""Bytes of a Parquet file that are read at a time."""
 _CELL = 16
 """Bytes that a number counts for."""
-_TEXTS = ("STRING", "NONE", "JSON", "BSON", "ENUM")
-"""Logical types of columns that hold texts or bytes."""
+_WORKSPACE = 200_000_000
+"""Bytes that pyarrow may need besides what a file unpacks to."""
+_MAGIC = b"ARROW1"
+"""What an Arrow file with a footer begins with."""
 
 
-def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a Parquet file."""
+def parquet_rows(path: Path) -> Iterator[Row]:
+    from pyarrow.parquet import ParquetFile
 
     def batches(file: Any) -> Any:
-        from pyarrow.parquet import ParquetFile, read_metadata
-
-        about = read_metadata(file)
+        # Without these two, a whole row group is held in memory.
+        table = ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
+        about = table.metadata
         RECORDS.check(about.num_rows, "the number of rows", str(path))
         groups = [about.row_group(number) for number in range(about.num_row_groups)]
         unpacked = sum(group.total_byte_size for group in groups)
         FILE.check(unpacked, "the unpacked file", str(path))
-        values = in_a_child(lambda: _values_of(about))
-        if values is None:
-            raise _not_whole("Parquet", str(path))
-        FILE.check(4 * values, "the unpacked file", str(path))
-        columns = [about.schema.column(number) for number in range(about.num_columns)]
-        # A text that stands in many rows is stored once, and stays so until it is weighed.
-        texts = [
-            column.path
-            for column in columns
-            if column.physical_type == "BYTE_ARRAY" and column.logical_type.type in _TEXTS
-        ]
-        return ParquetFile(file, read_dictionary=texts).iter_batches(batch_size=READ)
+        return table.iter_batches(batch_size=READ, use_threads=False)
 
     return _rows(path, batches, "Parquet")
 
 
-def _values_of(about: Any) -> int:
-    """Count the values that the footer of a Parquet file announces."""
-    groups = [about.row_group(number) for number in range(about.num_row_groups)]
-    return sum(g.column(n).num_values for g in groups for n in range(about.num_columns))
-
-
-def in_a_child(count: Callable[[], int]) -> int | None:
-    """Count in a child process; None if it ends before.
-
-    Asked for a damaged column of a footer, pyarrow ends the process that it is in.
-    """
-    if not hasattr(os, "fork"):
-        return count()
-    reader, writer = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the child calls pyarrow alone
-        child = os.fork()
-    if child == 0:
-        try:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what pyarrow says as it ends
-            os.write(writer, str(count()).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        said = pipe.read()
-    os.waitpid(child, 0)
-    return int(said) if said else None
-
-
-def arrow_rows(path: Path) -> Iterator[dict[str, Any]]:
+def arrow_rows(path: Path) -> Iterator[Row]:
     """Yield the rows of an Arrow file: of the streaming format, or of the one with a footer."""
+    import pyarrow as pa
 
     def batches(file: Any) -> Any:
-        import pyarrow as pa
-
-        try:
-            unpacked = unpacked_bytes(file, FILE.value)
-        except NotArrow:
-            raise _not_whole("Arrow", str(path)) from None
-        FILE.check(unpacked, "the unpacked file", str(path))
+        options = pa.ipc.IpcReadOptions(use_threads=False)
+        footed = file.read(len(_MAGIC)) == _MAGIC
         file.seek(0)
-        try:
-            return pa.ipc.open_stream(file)
-        except pa.ArrowInvalid:
-            footed = pa.ipc.open_file(file)
-            return (footed.get_batch(i) for i in range(footed.num_record_batches))
+        if not footed:
+            return pa.ipc.open_stream(file, options=options)
+        table = pa.ipc.open_file(file, options=options)
+        return (table.get_batch(number) for number in range(table.num_record_batches))
 
     return _rows(path, batches, "Arrow")
+
+
+def _rows(path: Path, batches: Callable[[Any], Any], form: str) -> Iterator[Row]:
+    check_regular(path)
+    return _from_a_child(_parts(path, batches, form), _not_whole(form, str(path)))
 
 
 def _not_whole(form: str, where: str) -> CorpusError:
     return CorpusError(f"not a whole {form} file", where, "write or fetch it again")
 
 
-def _rows(path: Path, batches: Callable[[Any], Any], form: str) -> Iterator[dict[str, Any]]:
+def _from_a_child(parts: Iterator[list[Row]], ended: CorpusError) -> Iterator[Row]:
+    """Yield the rows of `parts`, which a child process makes; raise `ended` if it is killed."""
+    if not hasattr(os, "fork"):
+        yield from chain.from_iterable(parts)
+        return
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child calls pyarrow alone
+        child = os.fork()
+    if child == 0:
+        try:
+            os.close(reader)  # else a parent that stops early would not end it
+            _send(parts, writer)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    try:
+        with os.fdopen(reader, "rb") as pipe:
+            while True:
+                try:
+                    part = pickle.load(pipe)
+                except EOFError:
+                    raise ended from None
+                if isinstance(part, Exception):
+                    raise part
+                if not part:
+                    return
+                yield from part
+    finally:
+        os.waitpid(child, 0)
+
+
+def _send(parts: Iterator[list[Row]], writer: int) -> None:
+    """Write all parts to a pipe, then an empty one; or the error that stopped them."""
+    import pyarrow as pa
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what pyarrow says as it ends
+    pa.set_memory_pool(pa.system_memory_pool())  # others take more than they are asked for
+    with suppress(ImportError, OSError, ValueError):  # where the system counts no memory
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[5])
+        most = pages * resource.getpagesize() + FILE.value + _WORKSPACE
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    with os.fdopen(writer, "wb") as pipe:
+        try:
+            for part in parts:
+                pickle.dump(part, pipe)
+            pickle.dump([], pipe)
+        except Exception as error:
+            pickle.dump(error, pipe)
+
+
+def _parts(path: Path, batches: Callable[[Any], Any], form: str) -> Iterator[list[Row]]:
+    """Yield the rows of a file, some at a time, and weigh them: a text may stand in every row."""
     number = size = 0
 
+    def check_size(error: Exception) -> None:
+        if isinstance(error, MemoryError):
+            FILE.check(FILE.value + 1, "the unpacked file", str(path))
+
     def broken(error: Exception) -> CorpusError:
+        check_size(error)
         if isinstance(error, OSError) and error.errno is not None:
             return cannot_open(path, error)
         return _not_whole(form, f"{path}{f', after row {number}' if number else ''}")
 
     def unfit(error: Exception) -> CorpusError:
+        check_size(error)
         what = f"a cell cannot be read ({type(error).__name__})"
         if isinstance(error, UnicodeError) or "UTF8" in str(error):
             what = "a text is not valid UTF-8"
         place = f"{path}, rows {number + 1} to {number + batch.num_rows}"
         return CorpusError(what, place, "correct it, or leave that column out")
 
-    check_regular(path)
     boundary, cells = Boundary(broken), Boundary(unfit)
     with boundary:
         file = path.open("rb")
     with file:
         with boundary:
-            found = batches(file)
-        for batch in boundary.each(found):
+            tables = batches(file)
+        for batch in boundary.each(tables):
             with cells:
                 batch.validate(full=True)  # a broken file may point anywhere in memory
-                size += _weight(batch, path, number)
-            FILE.check(size, "the unpacked file", str(path))
-            for start in range(0, batch.num_rows, BATCH):
-                part = batch.slice(start, BATCH)
+            start, count = 0, 1  # one row first: a long text may stand in all of them
+            while start < batch.num_rows:
                 with cells:
-                    rows = _plain(part).to_pylist()
-                yield from rows
-                number += len(rows)
+                    rows = _plain(batch.slice(start, count)).to_pylist()
+                weights = [_weight(row) for row in rows]
+                size += sum(weights)
+                FILE.check(size, "the unpacked file", str(path))
+                for row, weight in enumerate(weights, start=number + 1):
+                    RECORD.check(weight, "the row", f"{path}, row {row}")
+                yield rows
+                number, start, count = number + len(rows), start + count, min(2 * count, BATCH)
 
 
-def _weight(batch: Any, path: Path, number: int) -> int:
-    """Return how many bytes the rows of a batch take once apart; refuse one beyond the limit.
+def _weight(value: Any) -> int:
+    """Return how many bytes a value takes, about, with all that lies inside.
 
-    A text may be stored once and stand in every row.
+    >>> _weight({"text": "one", "numbers": [1, 2]})
+    67
     """
-    whole = np.zeros(batch.num_rows, dtype=np.int64)
-    for position, column in enumerate(batch.columns, start=1):
-        try:
-            whole += _weights(column)
-        except _NotRead:
-            raise CorpusError(
-                f"column {position} has a type that is not read (a view of lists, a union, or run"
-                " ends)",
-                str(path),
-                "leave that column out, or write it as texts, numbers or lists of them",
-            ) from None
-    heaviest = int(whole.argmax()) if len(whole) else 0
-    RECORD.check(int(whole.max(initial=0)), "the row", f"{path}, row {number + heaviest + 1}")
-    return int(whole.sum())
-
-
-class _NotRead(Exception):  # noqa: N818 - reads as what it is
-    """One value of this type can name others again and again."""
-
-
-def _weights(array: Any) -> NDArray[np.int64]:
-    """Return how many bytes each value of a column takes, with all that it names."""
-    import pyarrow as pa
-    from pyarrow import types
-
-    kind = array.type
-    if isinstance(array, pa.ExtensionArray):
-        return _weights(array.storage)
-    if types.is_nested(kind):
-        return _nested_weights(array)
-    if types.is_dictionary(kind):
-        if types.is_nested(kind.value_type):
-            raise _NotRead
-        values, places = _weights(array.dictionary), array.indices
-        if places.null_count:
-            places = places.fill_null(0)
-        return values[places.to_numpy()] if len(values) else np.zeros(len(array), dtype=np.int64)
-    if types.is_run_end_encoded(kind):
-        raise _NotRead
-    if kind in (pa.string_view(), pa.binary_view()):
-        lengths = np.frombuffer(array.buffers()[1], dtype=np.int32)[::4].astype(np.int64)
-        return lengths[array.offset : array.offset + len(array)]
-    if kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
-        width = np.int32 if kind in (pa.string(), pa.binary()) else np.int64
-        ends = np.frombuffer(array.buffers()[1] or b"", dtype=width).astype(np.int64)
-        return np.diff(ends[array.offset : array.offset + len(array) + 1])
-    return np.full(len(array), _CELL, dtype=np.int64)
-
-
-def _nested_weights(array: Any) -> NDArray[np.int64]:
-    """Return the weights of structs and lists: those of what lies inside, added."""
-    from pyarrow import types
-
-    kind = array.type
-    if types.is_struct(kind):
-        fields = [_weights(array.field(number)) for number in range(kind.num_fields)]
-        return sum(fields, np.full(len(array), _CELL, dtype=np.int64))
-    if types.is_fixed_size_list(kind):
-        inside = _weights(array.values)
-        ends = np.arange(array.offset, array.offset + len(array) + 1) * kind.list_size
-    elif types.is_map(kind):
-        inside = _weights(array.keys) + _weights(array.items)
-        ends = array.offsets.to_numpy()
-    elif types.is_list(kind) or types.is_large_list(kind):
-        inside = _weights(array.values)
-        ends = array.offsets.to_numpy()
-    else:
-        raise _NotRead
-    until = np.concatenate(([0], np.cumsum(inside)))
-    return np.asarray(until[ends[1:]] - until[ends[:-1]] + _CELL, dtype=np.int64)
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, dict):
+        return _CELL + sum(map(_weight, value.values()))
+    if isinstance(value, list | tuple):
+        return _CELL + sum(map(_weight, value))
+    return _CELL
 
 
 def _plain(batch: Any) -> Any:

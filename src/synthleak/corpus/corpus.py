@@ -10,10 +10,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 from synthleak.core.errors import ContractError, CorpusError
-from synthleak.core.identity import digest
-from synthleak.core.limits import within_limits
-from synthleak.core.plugins import calling
-from synthleak.core.registry import Plugin, PluginRegistry
+from synthleak.core.reading import within_limits
+from synthleak.core.registry import Plugin, PluginRegistry, calling
+from synthleak.core.seeds import digest
 from synthleak.core.text import fold
 
 Labels = tuple[str, ...]
@@ -24,7 +23,15 @@ Declared = Literal["unstated", "random", "coins"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One person's text: the unit that an audit asks about. Its repr shows no private field."""
+    """One person's text: the unit that an audit asks about. Its repr shows no private field.
+
+    Attributes:
+        id: what tables call the record; unique within a corpus.
+        text: the private text.
+        labels: what it is about, sorted.
+        group: the person that it belongs to; None if it is a person of its own.
+        meta: further columns, which predicates of pool rules may use.
+    """
 
     id: str
     text: str = field(repr=False)
@@ -48,7 +55,6 @@ class Split:
     dropped: int = 0
 
     def positions(self, *wanted: Role) -> list[int]:
-        """Return the positions of the records with these roles."""
         return [place for place, role in enumerate(self.roles) if role in wanted]
 
 
@@ -59,6 +65,14 @@ class Corpus:
     Where the membership of every record is given (`split`), copies stay: to drop one side's would
     make the sides unlike. `written` are records made for the audit (canaries, docs/method.md §13):
     no part of the corpus, they have the positions that follow its own.
+
+    Attributes:
+        name: what tables call it.
+        records: the records, in the order in which they were read.
+        duplicates: how many records were dropped because their text stood there before.
+        description: in a line, what kind of texts these are.
+        split: who was in the private set behind an existing release.
+        written: records that were written for the audit.
     """
 
     name: str
@@ -91,7 +105,6 @@ class Corpus:
 
     @cached_property
     def combinations(self) -> Counter[Labels]:
-        """How often each label combination occurs."""
         return Counter(record.labels for record in self.records)
 
     @cached_property
@@ -109,7 +122,6 @@ class Corpus:
 
     @cached_property
     def label_names(self) -> tuple[str, ...]:
-        """The labels that occur, sorted."""
         return tuple(sorted({label for labels in self.combinations for label in labels}))
 
 
@@ -121,7 +133,12 @@ class Reader(Plugin):
         """Yield the records in the order in which they stand."""
 
     def whole(self, name: str, description: str) -> Corpus | None:
-        """Return the corpus, where a reader knows more than its records; else None."""
+        """Return the corpus, where a reader knows more than its records; else None.
+
+        Args:
+            name: what to call the corpus.
+            description: in a line, what kind of texts these are.
+        """
         return None
 
     def default_name(self) -> str:
@@ -139,11 +156,23 @@ def assemble(reader: Reader, *, name: str | None = None, description: str = "") 
 
     A copy of a target left among the candidates would make a non-member a member, so of texts that
     are equal after case and white-space folding only the first stays (docs/method.md §1).
+
+    Args:
+        reader: where the records come from.
+        name: what to call the corpus; by default the reader says.
+        description: in a line, what kind of texts these are.
+
+    Returns:
+        The corpus.
+
+    Raises:
+        CorpusError: it is empty, too large, or two different texts have one id.
+        ContractError: the reader yields something else than records of texts.
     """
     name = name or reader.default_name()
-    made = reader.whole(name, description)
-    if made is not None:
-        return made
+    corpus = reader.whole(name, description)
+    if corpus is not None:
+        return corpus
     with calling("reader", reader.kind, reader):
         kept, dropped = drop_duplicates(within_limits(_checked(reader), "the corpus", name))
     if not kept:

@@ -1,8 +1,9 @@
-"""Opening text files: plain or gzipped, in any encoding, with errors that name the line."""
+"""Text files: plain, gzipped or delimited, in any encoding, with errors that name the line."""
 
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import json
 import zlib
@@ -12,9 +13,17 @@ from typing import IO, Annotated, Any
 
 from pydantic import AfterValidator
 
+from synthleak.core.cell import counted
 from synthleak.core.errors import CorpusError
-from synthleak.core.limits import FILE, LINES_PER_RECORD, RECORD, RECORDS
-from synthleak.core.reading import Boundary, check_file, is_deep
+from synthleak.core.reading import (
+    FILE,
+    LINES_PER_RECORD,
+    RECORD,
+    RECORDS,
+    Boundary,
+    check_file,
+    is_deep,
+)
 
 
 def _known_encoding(name: str) -> str:
@@ -102,7 +111,6 @@ def check_regular(path: Path, key: str = "corpus.path") -> None:
 
 
 def cannot_open(path: Path, error: Exception, key: str = "corpus.path") -> CorpusError:
-    """Say why a file that the spec names cannot be opened."""
     if isinstance(error, FileNotFoundError):
         return CorpusError("no such file", str(path), f"check {key}")
     if isinstance(error, IsADirectoryError):
@@ -112,7 +120,6 @@ def cannot_open(path: Path, error: Exception, key: str = "corpus.path") -> Corpu
 
 
 def read_json(path: Path, key: str = "corpus.path") -> dict[str, Any]:
-    """Read a file that holds one JSON object."""
 
     def unreadable(error: Exception) -> CorpusError:
         if isinstance(error, OSError):
@@ -126,3 +133,72 @@ def read_json(path: Path, key: str = "corpus.path") -> dict[str, Any]:
     if not isinstance(content, dict) or is_deep(content):
         raise unreadable(TypeError())
     return content
+
+
+MOST_COLUMNS = 10_000
+
+
+def delimited_rows(
+    path: Path,
+    *,
+    delimiter: str = ",",
+    quote: str = '"',
+    encoding: str = "utf-8",
+    columns: tuple[str, ...] | None = None,
+    key: str = "corpus.path",
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield (line number, row) of a file with a header, or without one where `columns` names them.
+
+    Empty lines are passed over; a row of another length is refused.
+    """
+    row_size = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal row_size
+        for number, line in open_lines(path, encoding=encoding, newline="", key=key):
+            row_size += len(line)  # a quoted cell goes on over lines
+            RECORD.check(row_size, "the row", f"{path}, line {number}")
+            yield line
+
+    def invalid(error: Exception) -> CorpusError:
+        said = f" ({error})" if isinstance(error, csv.Error) else ""
+        return CorpusError(
+            f"not valid CSV{said}", f"{path}, line {rows.line_num}", "check its quotation marks"
+        )
+
+    style: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
+    rows = csv.reader(lines(), delimiter=delimiter, strict=True, **style)
+    # Python's own limit on a cell is 131,072 characters, less than some discharge summaries.
+    before = csv.field_size_limit(RECORD.value)
+    try:
+        parsed = Boundary(invalid).each(rows)
+        header = list(columns) if columns else next(parsed, [])
+        _check_header(header, path)
+        for row in parsed:
+            row_size = 0
+            if row:
+                yield rows.line_num, _row(header, row, f"{path}, line {rows.line_num}")
+    finally:
+        csv.field_size_limit(before)
+
+
+def _check_header(header: list[str], path: Path) -> None:
+    if len(header) > MOST_COLUMNS:
+        raise CorpusError(f"{len(header):,} columns", f"{path}, line 1", "is there a header?")
+    for position, name in enumerate(header):
+        if name in header[:position]:
+            raise CorpusError(
+                f"columns {header.index(name) + 1} and {position + 1} have the same name",
+                f"{path}, line 1",
+                "rename one of them; if the file has no header, name its columns (corpus.columns)",
+            )
+
+
+def _row(header: list[str], row: list[str], where: str) -> dict[str, str]:
+    if len(row) != len(header):
+        raise CorpusError(
+            f"{counted(len(row), 'cell')} where the header has {len(header)}",
+            where,
+            "quote cells that hold the delimiter",
+        )
+    return dict(zip(header, row, strict=True))

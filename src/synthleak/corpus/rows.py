@@ -11,9 +11,8 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from synthleak.core.errors import CorpusError
-from synthleak.core.limits import RECORD
 from synthleak.core.predicate import is_marked
-from synthleak.core.reading import DEEPEST
+from synthleak.core.reading import DEEPEST, RECORD
 from synthleak.core.validation import DataPath, name_of_file, nearest_column
 from synthleak.corpus.corpus import Labels, Reader, Record
 
@@ -48,14 +47,30 @@ class FieldReader(Reader):
         return name_of_file(self.path)
 
     def records(self, rows: Iterable[Numbered]) -> Iterator[Record]:
-        """Make a record of each row; refuse a field that was named and that no row has."""
+        """Make a record of each row; refuse a field that was named and that no row has.
+
+        Args:
+            rows: for each row its number, where it stands, and its cells by column.
+
+        Raises:
+            CorpusError: a row makes no record, or no row has a field that the user named.
+        """
         named = NamedFields(self)
         for number, where, row in rows:
             yield self.record(named.noted(row), number, where)
         named.check(str(self.path))
 
     def record(self, row: Mapping[str, Any], number: int, where: str) -> Record:
-        """Make a record of a row; what is not id, text, labels or group is kept as meta."""
+        """Make a record of a row; what is not id, text, labels or group is kept as meta.
+
+        Args:
+            row: the cells, by column.
+            number: the id of a row that has none.
+            where: file and line, for errors.
+
+        Raises:
+            CorpusError: the text is missing, empty, too long or no text; or a cell fits no record.
+        """
         text = self._cell(row, self.text, "text", where)
         if _missing(text) or (isinstance(text, str) and not text.strip()):
             raise CorpusError(f"the field {self.text!r} is empty", where, "drop that record")
@@ -67,14 +82,16 @@ class FieldReader(Reader):
             )
         RECORD.check(len(text), "the text", where)
         label_columns = (self.labels,) if isinstance(self.labels, str) else self.labels
-        own = {self.id, self.text, self.group, *label_columns} - {""}
+        named_columns = {self.id, self.text, self.group, *label_columns} - {""}
         try:
             return Record(
                 id=self._id(row, number, where),
                 text=_writable(text),
                 labels=self._labels(row, where),
                 group=_name(row.get(self.group)) if self.group else None,
-                meta=plain_cell({key: cell for key, cell in row.items() if key not in own}),
+                meta=plain_cell(
+                    {key: cell for key, cell in row.items() if key not in named_columns}
+                ),
             )
         except UnfitCell as error:
             raise CorpusError(str(error), where, "correct or drop that record") from None
@@ -175,10 +192,10 @@ def labels_of(value: Any, column: str, separator: str, where: str) -> Labels:
     elif isinstance(value, bool | int | float):
         value = [_name(value) or ""]
     if not isinstance(value, list | tuple) or not all(isinstance(x, str | int) for x in value):
-        found = type(value).__name__
+        kind = type(value).__name__
         inner = f" of {type(value[0]).__name__}" if isinstance(value, list) and value else ""
         raise CorpusError(
-            f"the field {column!r} holds a {found}{inner}",
+            f"the field {column!r} holds a {kind}{inner}",
             where,
             "labels are a list of strings, or one string",
         )

@@ -14,8 +14,7 @@ from typing import Any
 from synthleak.core.errors import CorpusError, UserError
 from synthleak.corpus.arrow import arrow_rows, parquet_rows
 from synthleak.corpus.corpus import Record
-from synthleak.corpus.delimited import delimited_rows
-from synthleak.corpus.files import check_regular, open_lines
+from synthleak.corpus.files import check_regular, delimited_rows, open_lines
 from synthleak.corpus.readers.jsonl import json_object
 from synthleak.corpus.rows import FieldReader, Numbered
 

@@ -11,9 +11,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from synthleak.core.identity import digest
-from synthleak.core.plugins import calling
-from synthleak.core.registry import Plugin, PluginRegistry
+from synthleak.core.registry import Plugin, PluginRegistry, calling
+from synthleak.core.seeds import digest
 from synthleak.evidence.family import View
 from synthleak.evidence.observation import Floats, Observation, Targets, TextSet, check_values
 
@@ -24,7 +23,16 @@ divided by the references' mean."""
 
 @dataclass(frozen=True)
 class Arm:
-    """One published signal in one scenario."""
+    """One published signal in one scenario.
+
+    Args:
+        name: unique within the attack and scenario.
+        scenario: "S1", "S2" or "S3".
+        column: the column of `look` that it uses.
+        view: what it reads, words or vectors.
+        rule: how the column is calibrated.
+        meaning: one line for tables.
+    """
 
     name: str
     scenario: str
@@ -37,8 +45,12 @@ class Arm:
 class Attack(Plugin):
     """A family of published attacks; its best arm per cell counts, as our best proxy does.
 
-    An attack with `scores_only` is not run on the references themselves; one that `uses_references`
-    gets their texts together, or None where the plan has none.
+    Attributes:
+        arms: which column is used in which scenario.
+        columns: the number of columns that `look` returns.
+        scores_only: the attack is not run on the references themselves.
+        uses_auxiliary: it reads `targets.auxiliary`, the texts of R.
+        uses_references: it is given the texts of the references.
     """
 
     arms: ClassVar[tuple[Arm, ...]]
@@ -51,7 +63,17 @@ class Attack(Plugin):
     def look(
         self, targets: Targets, observation: Observation, references: TextSet | None
     ) -> Floats:
-        """Return `[target, column]`."""
+        """Compute the columns.
+
+        Args:
+            targets: the records that are asked about.
+            observation: the release.
+            references: the texts of the references together, if the attack uses them and the plan
+                has any.
+
+        Returns:
+            A finite float64 array `[target, column]`.
+        """
 
 
 attacks: PluginRegistry[Attack] = PluginRegistry("prior attack", "synthleak.evidence.prior")

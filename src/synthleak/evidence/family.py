@@ -7,15 +7,16 @@ member. It never sees a scenario, a coin or a plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, ClassVar, Literal
 
-from synthleak.core.registry import Entry, Registry, Version, edition
+import numpy as np
+
+from synthleak.core.registry import Entry, Plugin, PluginRegistry, Registry, Version, edition
+from synthleak.encoders.encoder import Vectors
 from synthleak.evidence.observation import Floats, Observation, Targets
-
-if TYPE_CHECKING:
-    from synthleak.evidence.model_family import ModelFamily
 
 View = Literal["lexical", "embedding"]
 Scale = Literal["ratio", "log", "difference"]
@@ -24,7 +25,16 @@ Look = Callable[[Targets, Observation], Floats]
 
 @dataclass(frozen=True)
 class Proxy:
-    """One signal: its name is stable once published; its scale says how it is calibrated."""
+    """One signal.
+
+    Args:
+        name: stable once published.
+        family: the family that computes it.
+        view: what it reads, words or vectors.
+        scale: how it is calibrated: a ratio is divided by the references' mean, a log or a
+            difference has it subtracted.
+        meaning: one line for tables.
+    """
 
     name: str
     family: str
@@ -37,8 +47,14 @@ class Proxy:
 class Family:
     """Proxies that are computed together.
 
-    `order` is the family's place in the catalogue, which breaks ties between proxies. A family that
-    fits a `model` to many observations at once has settings, and is looked at by itself.
+    Args:
+        name: the name in a spec.
+        version: raised whenever values change.
+        proxies: in the order of the columns.
+        look: the function that computes them.
+        order: the place in the catalogue, which breaks ties between proxies.
+        settings: those of a family on a model.
+        model: fitted to many observations at once; such a family is looked at by itself.
     """
 
     name: str
@@ -51,7 +67,6 @@ class Family:
 
     @property
     def view(self) -> View:
-        """The view of the family: lexical or embedding."""
         return self.proxies[0].view
 
     def identity(self, encoder: dict[str, Any]) -> dict[str, Any]:
@@ -82,10 +97,21 @@ families = Catalogue("proxy family", "synthleak.evidence.proxies")
 def family(
     name: str, *, version: int, view: View, scale: Scale, proxies: dict[str, str], order: int = 1000
 ) -> Callable[[Look], Look]:
-    """Register the decorated function as a family.
+    """Register the decorated function as a family of proxies.
 
-    `proxies` gives names and meanings, in the order of the columns that the function returns;
-    `order` is for the families of the method's table.
+    The function is called with all targets and one observation, and returns a finite float64 array
+    `[target, proxy]`; higher means more like a member.
+
+    Args:
+        name: the name in a spec.
+        version: raise it when values change: kept evidence is then made again.
+        view: "embedding" if the function reads vectors: its key then holds the encoder.
+        scale: how values are calibrated: "ratio", "log" or "difference".
+        proxies: name and meaning of each proxy, in the order of the columns.
+        order: the place in the catalogue, for the families of the method's table.
+
+    Returns:
+        A decorator that returns the function unchanged.
     """
     members = tuple(Proxy(proxy, name, view, scale, meaning) for proxy, meaning in proxies.items())
 
@@ -95,3 +121,61 @@ def family(
         return look
 
     return register
+
+
+class ModelFamily(Plugin):
+    """A family whose model is fitted to each observation, to many of them in one call.
+
+    It is opt-in, `[evidence] also = ["lm"]`, and has settings (docs/method.md §14). To everything
+    after it its proxies are like others: calibration, nulls and chance limits apply unchanged.
+    """
+
+    view: ClassVar[View]
+    scale: ClassVar[Scale]
+    proxies: ClassVar[dict[str, str]]
+
+    def check(self) -> None:
+        """Raise a `UserError` if the model cannot be used here: asked before any work."""
+
+    @abstractmethod
+    def look_together(self, targets: Targets, observations: Sequence[Observation]) -> list[Floats]:
+        """Return the values `[target, proxy]` on each observation, none depending on the others."""
+
+    def look(self, targets: Targets, observation: Observation) -> Floats:
+        return self.look_together(targets, [observation])[0]
+
+    def family(self) -> Family:
+        """Return the family with these settings, as an audit uses it."""
+        members = tuple(
+            Proxy(name, self.kind, self.view, self.scale, meaning)
+            for name, meaning in self.proxies.items()
+        )
+        return Family(
+            self.kind, self.version, members, self.look, settings=self.identity(), model=self
+        )
+
+
+model_families: PluginRegistry[ModelFamily] = PluginRegistry(
+    "proxy family on a model", "synthleak.evidence.models"
+)
+
+
+def observe_texts(look: Look, targets: Sequence[str], texts: Sequence[str]) -> Floats:
+    """Call a family's function on a few texts, to try it out.
+
+    Args:
+        look: the function. If it needs vectors, it reads a text of numbers as its vector.
+        targets: the texts of the targets.
+        texts: the texts of the observation.
+
+    Returns:
+        What it returned, rounded for reading.
+
+    >>> observe_texts(lambda targets, observation: observation.vectors, [], ["0.5 1"])
+    array([[0.5, 1. ]])
+    """
+    return look(Targets(targets, read_vectors), Observation(texts, read_vectors)).round(3)
+
+
+def read_vectors(texts: Sequence[str]) -> Vectors:
+    return np.array([[float(number) for number in text.split()] for text in texts], np.float32)

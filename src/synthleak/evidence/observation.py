@@ -7,33 +7,41 @@ derive from them is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.core.errors import ContractError
-from synthleak.core.identity import digest
+from synthleak.core.seeds import digest
 from synthleak.core.text import fold, tokens
 from synthleak.encoders.encoder import Vectors
 
 T = TypeVar("T")
-P = ParamSpec("P")
 S = TypeVar("S", bound="TextSet")
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 BLOCK = 512
 """Targets that are observed together: a table of them and 100,000 texts takes 400 MB."""
+CHUNK = 2**16
+LARGE = 4096
+"""Above this number of texts a sample stands for O where its texts are compared."""
 
 
 class TextSet:
-    """Texts and what is derived from them; each derivation is computed once, when it is needed."""
+    """Texts and what is derived from them; each derivation is computed once, when it is needed.
+
+    Args:
+        texts: the texts, in the order of their rows.
+        encode: turns texts into vectors, one row per text.
+    """
 
     def __init__(self, texts: Sequence[str], encode: Callable[[Sequence[str]], Vectors]) -> None:
         self.texts = tuple(texts)
         self._encode = encode
-        self._memory: dict[str, object] = {}
+        self._cache: dict[str, object] = {}
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -61,11 +69,11 @@ class TextSet:
         pair, which no encoder can read, becomes a question mark.
         """
         readable = [text.encode(errors="replace").decode() for text in self.texts]
-        place = {text: row for row, text in enumerate(dict.fromkeys(readable))}
-        encoded = self._encode(list(place))
-        if len(place) == len(readable):
+        row_of = {text: row for row, text in enumerate(dict.fromkeys(readable))}
+        encoded = self._encode(list(row_of))
+        if len(row_of) == len(readable):
             return encoded
-        return encoded[[place[text] for text in readable]]
+        return encoded[[row_of[text] for text in readable]]
 
     @cached_property
     def vectors(self) -> Floats:
@@ -81,15 +89,29 @@ class TextSet:
         )
         return unit
 
-    def remember(self, name: str, make: Callable[[], T]) -> T:
-        """Return what `make` derives from these texts; it is called once for all proxies."""
-        if name not in self._memory:
-            self._memory[name] = make()
-        return self._memory[name]  # type: ignore[return-value]
+    def chunks(self, size: int = CHUNK) -> Iterator[tuple[slice, Floats]]:
+        """Yield which rows, and their vectors in double precision: all of many take memory."""
+        for start in range(0, len(self), size):
+            part = slice(start, start + size)
+            yield part, self.encoded[part].astype(np.float64)
+
+    def remember(self, key: str, compute: Callable[[], T]) -> T:
+        """Return what is derived from these texts, computed once for all proxies.
+
+        Args:
+            key: names the derivation; two plug-ins that use one key share the value.
+            compute: derives the value; it is called the first time only.
+
+        Returns:
+            What `compute` returned.
+        """
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return self._cache[key]  # type: ignore[return-value]
 
     def forget(self) -> None:
         """Drop everything derived; it is computed again when needed."""
-        self._memory.clear()
+        self._cache.clear()
         for name in ("folded", "tokens", "encoded", "vectors", "directions"):
             self.__dict__.pop(name, None)
 
@@ -97,8 +119,11 @@ class TextSet:
 class Targets(TextSet):
     """The pool's records, as the attacker knows them.
 
-    `auxiliary` holds the texts of R, which prior attacks use in S2 (docs/method.md §9). Proxies do
-    not: a proxy sees a target and an observation.
+    Args:
+        texts: the texts of the records.
+        encode: turns texts into vectors, one row per text.
+        auxiliary: the texts of R, which prior attacks use in S2 (docs/method.md §9). Proxies do
+            not: a proxy sees a target and an observation.
     """
 
     def __init__(
@@ -133,58 +158,84 @@ class Observation(TextSet):
     """What is observed: the texts of a release or of a raw reference, in canonical order.
 
     An empty release counts as one empty text, so that it can be scored like any other.
+
+    Args:
+        texts: the texts, in any order.
+        encode: turns texts into vectors, one row per text.
     """
 
     def __init__(self, texts: Sequence[str], encode: Callable[[Sequence[str]], Vectors]) -> None:
         super().__init__(canonical(texts) or [""], encode)
-        self._beside: dict[str, dict[str, object]] = {}
-        self.whole: tuple[Observation, NDArray[np.int64]] | None = None
-        """The observation that this is a part of, and which of its rows."""
+        self._cache_for: dict[str, dict[str, object]] = {}
+        self.whole: tuple[Observation, Ints] | None = None
+        """The large observation that this is a part of, and which of its rows."""
 
-    def beside(self, targets: Targets, name: str, make: Callable[[], T]) -> T:
-        """Return what `make` derives from these texts and the targets; it is called once.
+    @property
+    def is_large(self) -> bool:
+        """Whether a sample stands for these texts where they are compared with one another."""
+        return len(self) > LARGE
+
+    def cached_for(self, targets: Targets, key: str, compute: Callable[[], T]) -> T:
+        """Return what is derived from these texts and the targets, computed once.
 
         What was derived for other targets is dropped: targets come block by block.
-        """
-        if targets.key not in self._beside:
-            self._beside.clear()
-        memory = self._beside.setdefault(targets.key, {})
-        if name not in memory:
-            memory[name] = make()
-        return memory[name]  # type: ignore[return-value]
 
-    def part(self, rows: NDArray[np.int64]) -> Observation:
+        Args:
+            targets: the targets that the value depends on.
+            key: names the derivation; two plug-ins that use one key share the value.
+            compute: derives the value; it is called the first time only.
+
+        Returns:
+            What `compute` returned.
+        """
+        cache = self._cache_of(targets)
+        if key not in cache:
+            cache[key] = compute()
+        return cache[key]  # type: ignore[return-value]
+
+    def _cache_of(self, targets: Targets) -> dict[str, object]:
+        if targets.key not in self._cache_for:
+            self._cache_for.clear()
+        return self._cache_for.setdefault(targets.key, {})
+
+    def part(self, rows: Ints) -> Observation:
         """Return some of the texts, in their order, as an observation of their own."""
-        made = Observation([], self._encode)
-        made.texts = tuple(self.texts[row] for row in rows.tolist())
-        made.whole = (self, rows)
-        return made
+        part = Observation([], self._encode)
+        part.texts = tuple(self.texts[row] for row in rows.tolist())
+        part.whole = (self, rows)
+        return part
 
     def forget_targets(self) -> None:
         """Drop what was derived together with targets."""
-        self._beside.clear()
+        self._cache_for.clear()
 
 
-def remembered(derive: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Call the decorated function once per text set and arguments (`TextSet.remember`)."""
+def cached(derive: Callable[[S], T]) -> Callable[[S], T]:
+    """Call the decorated function once per text set (`TextSet.remember`)."""
+    key = f"{derive.__module__}.{derive.__qualname__}"
 
     @wraps(derive)
-    def derived(texts: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        name = repr((derive.__module__, derive.__qualname__, args, kwargs))
-        return texts.remember(name, lambda: derive(texts, *args, **kwargs))
+    def derived(texts: S) -> T:
+        cache = texts._cache
+        if key not in cache:
+            cache[key] = derive(texts)
+        return cache[key]  # type: ignore[return-value]
 
     return derived
 
 
-def remembered_beside(
+def cached_for_targets(
     derive: Callable[[Targets, Observation], T],
 ) -> Callable[[Targets, Observation], T]:
-    """Call the decorated function once per observation and targets (`Observation.beside`)."""
+    """Call the decorated function once per observation and targets (`Observation.cached_for`)."""
+    key = f"{derive.__module__}.{derive.__qualname__}"
 
     @wraps(derive)
     def derived(targets: Targets, observation: Observation) -> T:
-        name = f"{derive.__module__}.{derive.__qualname__}"
-        return observation.beside(targets, name, lambda: derive(targets, observation))
+        cache = observation._cache_of(targets)
+        if key not in cache:
+            cache[key] = derive(targets, observation)
+        return cache[key]  # type: ignore[return-value]
 
     return derived
 

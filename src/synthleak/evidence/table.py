@@ -1,20 +1,30 @@
-"""The evidence table: every proxy's value for every target on every observation."""
+"""The evidence table: every proxy's value for every target on every observation.
+
+A proxy is computed per record, and taken to the person in two ways, as the largest and as the mean
+value of a person's records (docs/method.md §15). One record that is copied moves the largest value
+most, a style that is imitated throughout the mean.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthleak.core.errors import SpecError
-from synthleak.core.identity import digest
-from synthleak.core.plugins import calling
+from synthleak.core.registry import calling
+from synthleak.core.seeds import digest
 from synthleak.core.store import Store, fetch, name_of
 from synthleak.core.validation import nearest
 from synthleak.encoders.encoder import dump_array, load_array
+from synthleak.evidence.attack import Arm
 from synthleak.evidence.family import Family, Proxy, families
 from synthleak.evidence.observation import Floats, Observation, Targets, check_values
+
+Signal = TypeVar("Signal", Proxy, Arm)
 
 
 @dataclass(frozen=True)
@@ -54,10 +64,75 @@ def look(member: Family, targets: Targets, observation: Observation) -> Floats:
 
 
 def put_evidence(store: Store, key: str, values: Floats) -> None:
-    """Keep one family's values."""
     store.put(name_of("evidence", key), dump_array(values))
 
 
 def get_evidence(store: Store, key: str) -> Floats:
-    """Return one family's values."""
     return np.asarray(fetch(store, "evidence", key, load_array), dtype=np.float64)
+
+
+WAYS = {"max": "largest", "mean": "mean"}
+"""How values of records become one of their person: the ending of a name, and in words."""
+
+
+def person_proxies(proxies: Sequence[Proxy]) -> tuple[Proxy, ...]:
+    """Return each proxy in two ways, in the order of the columns of `by_person`."""
+    return tuple(_for_person(proxy, way) for proxy in proxies for way in WAYS)
+
+
+def person_arms(arms: Sequence[Arm]) -> tuple[Arm, ...]:
+    """Return the arms of a prior attack in two ways each, with the columns of `by_person`."""
+    return tuple(
+        replace(_for_person(arm, way), column=len(WAYS) * arm.column + place)
+        for arm in arms
+        for place, way in enumerate(WAYS)
+    )
+
+
+def _for_person(signal: Signal, way: str) -> Signal:
+    meaning = f"{WAYS[way]} over a person's records of: {signal.meaning}"
+    return replace(signal, name=person_name(signal.name, way), meaning=meaning)
+
+
+def person_name(proxy: str, way: str = "max") -> str:
+    """Return what a proxy is called when it is taken to persons.
+
+    >>> person_name("cos_max"), person_name("cos_max", "mean")
+    ('cos_max.max', 'cos_max.mean')
+    """
+    return f"{proxy}.{way}"
+
+
+def record_name(proxy: str) -> str:
+    """Return the proxy that is computed per record.
+
+    >>> record_name("cos_max.mean"), record_name("cos_max")
+    ('cos_max', 'cos_max')
+    """
+    return proxy.partition(".")[0]
+
+
+def starts_of(sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Return where the records of each person begin.
+
+    >>> starts_of((2, 1, 3)).tolist()
+    [0, 2, 3]
+    """
+    count = np.asarray(sizes, dtype=np.int64)
+    starts: NDArray[np.int64] = np.cumsum(count) - count
+    return starts
+
+
+def by_person(values: Floats, sizes: Sequence[int]) -> Floats:
+    """Turn `values[set, record, column]` into `[set, person, way of column]`.
+
+    Records stand person by person, `sizes` of each.
+
+    >>> by_person(np.array([[[1.0], [5.0], [7.0]]]), (2, 1)).tolist()
+    [[[5.0, 3.0], [7.0, 7.0]]]
+    """
+    starts = starts_of(sizes)
+    largest = np.maximum.reduceat(values, starts, axis=1)
+    mean = np.add.reduceat(values, starts, axis=1) / np.asarray(sizes)[None, :, None]
+    both: Floats = np.stack([largest, mean], axis=3)
+    return both.reshape(*both.shape[:2], -1)

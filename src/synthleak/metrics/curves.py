@@ -11,15 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthleak.core.spec_sections import Adjacency
+from synthleak.core.spec import Adjacency
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment
-from synthleak.metrics.comparison.base import normal_scores
-from synthleak.metrics.epsilon.claims import claim_roc
-from synthleak.metrics.ranks import Ranks
-from synthleak.metrics.records.vulnerability import Sides, redrawn, sides_of
+from synthleak.metrics.epsilon import claim_roc
+from synthleak.metrics.member_comparison import normal_scores
+from synthleak.metrics.membership import Assignment, Ranks, choose
+from synthleak.metrics.profile import Sides, redrawn, sides_of
 from synthleak.metrics.scored_cell import ScoredCell
-from synthleak.metrics.selection import choose
 from synthleak.metrics.types import Ints
 from synthleak.releases.claim import Claim
 
@@ -41,7 +39,7 @@ def roc_curve(positive: Floats, negative: Floats) -> tuple[Floats, Floats]:
 
     The area below the line through these points is the AUC.
 
-    >>> [made.tolist() for made in roc_curve(np.array([3.0, 1.0]), np.array([2.0, 1.0]))]
+    >>> [rates.tolist() for rates in roc_curve(np.array([3.0, 1.0]), np.array([2.0, 1.0]))]
     [[0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0]]
     """
     thresholds = np.unique(np.concatenate([positive, negative]))[::-1]
@@ -81,10 +79,10 @@ def thinned(x: Floats, y: Floats) -> Ints:
         if end - start < 2:
             continue
         far = _distances(x[start : end + 1], y[start : end + 1])
-        place = int(far.argmax())
-        if far[place] > TOLERANCE:
-            keep[start + place] = True
-            sections += [(start, start + place), (start + place, end)]
+        farthest = int(far.argmax())
+        if far[farthest] > TOLERANCE:
+            keep[start + farthest] = True
+            sections += [(start, start + farthest), (start + farthest, end)]
     return np.flatnonzero(keep)
 
 

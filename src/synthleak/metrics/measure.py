@@ -10,26 +10,37 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from synthleak.core.verdict import LEVEL, TIED, TOO_FEW
+from synthleak.core.cell import LEVEL, TIED, TOO_FEW
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment
-from synthleak.metrics.epsilon.bounds import EpsilonBound, gdp_mu, largest_lone, lone_epsilon
-from synthleak.metrics.epsilon.claims import Promise, promise_of
-from synthleak.metrics.epsilon.one_run import cohort_epsilon, largest_one_run
-from synthleak.metrics.estimate import Estimate, interval, known
+from synthleak.metrics.epsilon import (
+    EpsilonBound,
+    Promise,
+    cohort_epsilon,
+    gdp_mu,
+    largest_lone,
+    largest_one_run,
+    lone_epsilon,
+    promise_of,
+)
+from synthleak.metrics.exposure import member_p_values
 from synthleak.metrics.measurements import (
     CellMeasurements,
     Deciding,
+    Estimate,
     Null,
     RecordMeasurements,
     ScenarioMeasurements,
     SignalMeasurements,
+    interval,
+    known,
     larger_of,
     passable,
 )
+from synthleak.metrics.membership import Assignment, choose, coins_for_epsilon, has_every_coin
 from synthleak.metrics.null import (
     MinPTest,
     continued_p,
@@ -38,12 +49,10 @@ from synthleak.metrics.null import (
     p_value,
     upper_point,
 )
-from synthleak.metrics.records.exposure import member_p_values
 from synthleak.metrics.scored_cell import ScoredCell
-from synthleak.metrics.selection import choose
-from synthleak.metrics.statistics.table import STATISTICS_VERSION, Statistics
-from synthleak.metrics.statistics.within_records import record_p_values
 from synthleak.metrics.types import Ints, Signals
+from synthleak.metrics.verdict_statistics import STATISTICS_VERSION, Statistics
+from synthleak.metrics.within_records import record_p_values
 from synthleak.plan.plan import Plan
 from synthleak.releases.claim import Claim
 
@@ -77,7 +86,7 @@ def redraws_for(cells: int, statistics: int) -> int:
 class Further:
     """`redraws` that replace the first ones where their p is `near` the floor or below.
 
-    As `near` is fixed in advance, p stays exact (design/nulls.md, "Drawing on").
+    As `near` is fixed in advance, p stays exact (docs/design/nulls.md, "Drawing on").
     """
 
     redraws: int
@@ -155,7 +164,7 @@ def _measured(
         p, redraws = _drawn_on(cell, reading, statistics, further.redraws), further.redraws
     fitted = _crossfitted(cell, assignments[: crossfit_redraws + 1], spreads)
     bound = _epsilon(cell, claim)
-    overall = fitted[-1]
+    overall, crossfit = fitted[-1], fitted[-1]["crossfit"]
     records: tuple[RecordMeasurements, ...] = ()
     if cell.within_records:
         records = _records(values, assignments, looks)
@@ -173,11 +182,8 @@ def _measured(
         null=None if test is None else _null(test),
         deciding=None if test is None else _deciding(statistics, test, level),
         redraws=redraws,
-        crossfit=overall.auc,
-        crossfit_tpr=overall.tpr,
-        records_low=overall.records[0],
-        records_high=overall.records[1],
-        mu=None if overall.auc is None else gdp_mu(min(overall.auc.value, 1 - 1e-9)),
+        **overall,
+        mu=None if crossfit is None else gdp_mu(min(crossfit.value, 1 - 1e-9)),
         epsilon=bound,
         epsilon_claim=None if bound is None else claim.epsilon_at(bound.delta, plan.adjacency),
         records=records,
@@ -223,12 +229,11 @@ def _null(test: MinPTest) -> Null:
 
 
 def _deciding(statistics: Statistics, test: MinPTest, level: float) -> Deciding:
-    place = test.statistic, test.signal
     return Deciding(
         statistic=statistics.names[test.statistic],
         signal=test.signal,
         value=float(statistics.values[test.statistic, 0, test.signal]),
-        ceiling=passable(float(test.ceilings(level)[place])),
+        ceiling=passable(float(test.ceilings(level)[test.statistic, test.signal])),
     )
 
 
@@ -238,7 +243,7 @@ def _row(
     assignments: Sequence[Assignment],
     statistics: Statistics,
     group: Signals,
-    fitted: _Fitted,
+    fitted: dict[str, Any],
 ) -> ScenarioMeasurements:
     auc, observed, comparison = statistics.auc, cell.observed, cell.comparison
     looks, level = cell.game.number_of_looks, LEVEL / cell.game.number_of_looks
@@ -263,10 +268,7 @@ def _row(
         ),
         tpr=_with_null(chosen.tpr, level, observed, f"TPR at 5% FPR of the {many}"),
         pooled=_with_null(chosen.pooled, level, observed, f"all coins together, {many}"),
-        crossfit=fitted.auc,
-        crossfit_tpr=fitted.tpr,
-        records_low=fitted.records[0],
-        records_high=fitted.records[1],
+        **fitted,
         centre=float(auc[:, signal].mean()),
         scale=float(auc[:, signal].std()),
     )
@@ -281,40 +283,32 @@ def _with_null(values: Floats, level: float, observed: Assignment, method: str) 
     )
 
 
-@dataclass(frozen=True)
-class _Fitted:
-    """The deployable AUC and TPR of a group of signals, and the limits for records like these."""
-
-    auc: Estimate | None = None
-    tpr: Estimate | None = None
-    records: tuple[float | None, float | None] = (None, None)
-
-
 def _crossfitted(
     cell: ScoredCell, assignments: Sequence[Assignment], with_spreads: bool
-) -> list[_Fitted]:
-    """Return the deployable measurements of each scenario, and of all signals together."""
+) -> list[dict[str, Any]]:
+    """Return the deployable measurements of each scenario, and of all signals together.
+
+    They are fields of `ScenarioMeasurements` and of `CellMeasurements`.
+    """
     comparison, observed, groups = cell.comparison, cell.observed, cell.groups
     looks, level = cell.game.number_of_looks, LEVEL / cell.game.number_of_looks
-    made = comparison.deployable(assignments, groups, cell.stream("crossfit"))
-    if made is None:
-        return [_Fitted()] * len(groups)
+    names = ("crossfit", "crossfit_tpr", "records_low", "records_high")
+    deployable = comparison.deployable(assignments, groups, cell.stream("crossfit"))
+    if deployable is None:
+        return [dict.fromkeys(names)] * len(groups)
     spreads = comparison.spreads(observed, groups, cell.stream("spreads")) if with_spreads else None
     over = f"bootstrap over {spreads.over}" if spreads else "no interval"
     method = (
         f"{comparison.repeats} times 5-fold cross-fitting, {over}, {len(assignments) - 1} redraws"
     )
     rows = []
-    for place, (aucs, rates) in enumerate(zip(made.auc, made.tpr, strict=True)):
-        value = float(aucs[0])
-        pool, records = (
-            (
-                interval(value, float(errors[place]), comparison.sides(observed))
-                for errors in (spreads.pool, spreads.records)
-            )
-            if spreads
-            else ((None, None), (None, None))
-        )
+    for group, (aucs, rates) in enumerate(zip(deployable.auc, deployable.tpr, strict=True)):
+        value, sides = float(aucs[0]), comparison.sides(observed)
+        pool: tuple[float | None, float | None] = (None, None)
+        records = pool
+        if spreads:
+            pool = interval(value, float(spreads.pool[group]), sides)
+            records = interval(value, float(spreads.records[group]), sides)
         auc = Estimate(
             value=value,
             low=pool[0],
@@ -325,25 +319,22 @@ def _crossfitted(
             method=method,
         )
         tpr = _with_null(rates, level, observed, "TPR at 5% FPR within held-out folds")
-        rows.append(_Fitted(auc, tpr, records))
+        rows.append(dict(zip(names, (auc, tpr, *records), strict=True)))
     return rows
 
 
 def _epsilon(cell: ScoredCell, claim: Claim) -> EpsilonBound | None:
     """Test the claim on the plan's coins: one per instance, or one for every record in each."""
-    plan, values, coins = cell.plan, cell.values, cell.plan.coins
-    looks = cell.game.number_of_looks
+    plan, looks = cell.plan, cell.game.number_of_looks
+    coins = coins_for_epsilon(plan, cell.values)
     if coins is None:
         return None
     promise = promise_of(claim, plan.adjacency, plan.nominal)
     order, rng = cell.by_content("epsilon")
-    sets, targets, _ = values.shape
-    if _counts_every_coin(plan, targets):
-        member = coins.member.reshape(sets, targets)
-        bound = cohort_epsilon(values, member, promise, order, rng, LEVEL / looks)
+    if has_every_coin(plan):
+        bound = cohort_epsilon(*coins, promise, order, rng, LEVEL / looks)
     else:
-        scores = values[coins.set, coins.target]
-        bound = lone_epsilon(scores, coins.member, promise, rng, LEVEL / looks)
+        bound = lone_epsilon(*coins, promise, rng, LEVEL / looks)
     return bound if bound.p is None else replace(bound, p=over_looks(bound.p, looks))
 
 
@@ -354,17 +345,10 @@ def largest_epsilon(plan: Plan, sets: int, delta: float, alpha: float = LEVEL) -
     """
     if plan.coins is None:
         return None
-    targets, promise = len(plan.targets), Promise(delta, gaussian=True)
-    if _counts_every_coin(plan, targets):
-        return largest_one_run((sets, targets), promise, alpha)
+    promise = Promise(delta, gaussian=True)
+    if has_every_coin(plan):
+        return largest_one_run((sets, len(plan.targets)), promise, alpha)
     return largest_lone(sets // 2, sets - sets // 2, promise, alpha)
-
-
-def _counts_every_coin(plan: Plan, targets: int) -> bool:
-    """Say whether every record has a coin in every instance, and not one record in each."""
-    assert plan.coins is not None
-    sets = int(plan.coins.set.max()) + 1
-    return len(plan.coins) == sets * targets and len(plan.coins) > 1
 
 
 def _exposed(cell: ScoredCell) -> tuple[RecordMeasurements, ...]:
@@ -372,17 +356,17 @@ def _exposed(cell: ScoredCell) -> tuple[RecordMeasurements, ...]:
     readings = [
         member_p_values(
             cell.values[0],
-            cell.plan.trials.member,
+            cell.coins[0],
             cell.stream(EXPOSURE),
-            np.asarray(reading.blocks) if reading.blocks else None,
+            reading.block_of,
             cell.words,
         )
         for reading in cell.plan.readings
     ]
     targets, share, p, q = readings[0]
     for others, _, larger_p, larger_q in readings[1:]:
-        place = np.argsort(others)[np.searchsorted(np.sort(others), targets)]
-        p, q = np.maximum(p, larger_p[place]), np.maximum(q, larger_q[place])
+        same_target = np.argsort(others)[np.searchsorted(np.sort(others), targets)]
+        p, q = np.maximum(p, larger_p[same_target]), np.maximum(q, larger_q[same_target])
     order = np.lexsort((targets, -share, p, q))
     return _rows(targets[order], share[order], p[order], q[order])
 

@@ -10,17 +10,15 @@ round would only see fewer non-members.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-from synthleak.calibration import Scores
-from synthleak.evidence.family import Proxy
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment, assignment_of
-from synthleak.metrics.comparison import comparison_of
-from synthleak.metrics.rounds import round_measurements
+from synthleak.metrics.membership import Assignment, assignment_of, round_measurements
+from synthleak.metrics.scored_cell import comparison_of
 from synthleak.metrics.types import Bools, Ints, Rng
 from synthleak.plan.plan import Design, Plan
 
@@ -29,7 +27,6 @@ FOLDS = 5
 FEATURES = (5, 8, 12, 0)
 """How many proxies a model may use; 0 for all."""
 PENALTIES = (0.01, 0.1, 1.0, 10.0)
-FUSION = Proxy("meta", "meta", "lexical", "difference", "all proxies fused")
 
 Choice = tuple[int, float]
 
@@ -60,7 +57,6 @@ class Rows:
     record: Ints
 
     def take(self, which: Bools) -> Rows:
-        """Return some of the trials."""
         return Rows(self.x[which], self.member[which], self.weight[which], self.record[which])
 
     @property
@@ -72,7 +68,8 @@ class Rows:
 def fuse(scenario: str, scores: Floats, design: Design, plan: Plan, rng: Rng) -> MetaMeasurements:
     """Fit the meta-classifier to `scores[set, target, proxy]` of one scenario, and evaluate it."""
     targets = len(plan.targets)
-    rows = learning_rows(scores, assignment_of(plan.trials, targets))
+    observed = assignment_of(plan.trials, targets)
+    rows = learning_rows(scores, observed)
     table = np.zeros(scores.shape[:2])
     choices: list[Choice] = []
     for fold in _folds(targets, rng):
@@ -83,18 +80,14 @@ def fuse(scenario: str, scores: Floats, design: Design, plan: Plan, rng: Rng) ->
         model = fit(training, choice)
         flat = scores[:, fold].reshape(-1, scores.shape[2])
         table[:, fold] = model(flat).reshape(len(scores), -1)
-    found = round_measurements(Scores(scenario, table[..., None], (FUSION,)), plan.trials)
-    level = (
-        comparison_of(design, plan, table[..., None])
-        .statistics([assignment_of(plan.trials, targets)])
-        .auc
-    )
+    rounds = round_measurements(table[..., None], observed)
+    level = comparison_of(design, plan, table[..., None]).statistics([observed]).auc
     features, penalty = Counter(choices).most_common(1)[0][0]
     return MetaMeasurements(
         scenario=scenario,
         auc=float(level[0, 0]),
-        auc_spread=float(found.auc_spread[0]),
-        tpr=float(found.tpr[0]),
+        auc_spread=float(rounds.auc_spread[0]),
+        tpr=float(rounds.tpr[0]),
         features=features,
         penalty=penalty,
         records=len(np.unique(rows.record)),
@@ -105,10 +98,10 @@ def learning_rows(scores: Floats, assignment: Assignment) -> Rows:
     """Return the trials of an assignment; a non-member drawn in several rounds is one row."""
     targets, flat = scores.shape[1], scores.reshape(-1, scores.shape[2])
     others, drawn = np.unique(assignment.others, return_counts=True)
-    cells = np.concatenate([assignment.members, others])
+    entries = np.concatenate([assignment.members, others])
     member = np.repeat([True, False], [len(assignment.members), len(others)])
     weight = np.concatenate([np.ones(len(assignment.members)), drawn / len(assignment.others)])
-    return Rows(flat[cells], member, weight, cells % targets)
+    return Rows(flat[entries], member, weight, entries % targets)
 
 
 def _folds(targets: int, rng: Rng) -> list[Ints]:
@@ -117,6 +110,8 @@ def _folds(targets: int, rng: Rng) -> list[Ints]:
 
 def _choose(rows: Rows, rng: Rng) -> Choice:
     """Return the setting with the best mean AUC over inner folds; on ties, the simplest."""
+    from sklearn.metrics import roc_auc_score
+
     records = np.unique(rows.record)
     choices = [
         (features, penalty)
@@ -128,25 +123,18 @@ def _choose(rows: Rows, rng: Rng) -> Choice:
         inside = np.isin(rows.record, records[fold])
         training, held = rows.take(~inside), rows.take(inside)
         if training.both and held.both:
-            gained += [weighted_auc(fit(training, choice)(held.x), held) for choice in choices]
+            gained += [
+                roc_auc_score(held.member, fit(training, choice)(held.x), sample_weight=held.weight)
+                for choice in choices
+            ]
     return choices[int(gained.round(9).argmax())]
 
 
-class Model:
-    """A fitted meta-classifier: standardises, selects proxies, and returns log-odds."""
+def fit(rows: Rows, choice: Choice) -> Callable[[Floats], Floats]:
+    """Fit a class-balanced, standardised logistic regression on the most separating proxies.
 
-    def __init__(self, centre: Floats, scale: Floats, used: Ints, linear: Floats):
-        self._centre, self._scale, self._used, self._linear = centre, scale, used, linear
-
-    def __call__(self, x: Floats) -> Floats:
-        """Return the log-odds of membership."""
-        log_odds: Floats = ((x - self._centre) / self._scale)[:, self._used] @ self._linear[1:]
-        log_odds += self._linear[0]
-        return log_odds
-
-
-def fit(rows: Rows, choice: Choice) -> Model:
-    """Fit a class-balanced, standardised logistic regression on the most separating proxies."""
+    Returns the function from features to log-odds of membership.
+    """
     from sklearn.linear_model import LogisticRegression
 
     features, penalty = choice
@@ -157,11 +145,16 @@ def fit(rows: Rows, choice: Choice) -> Model:
     scale[scale < 1e-9] = 1.0
     x = (rows.x - centre) / scale
     if not rows.both:
-        return Model(centre, scale, np.arange(x.shape[1]), np.zeros(x.shape[1] + 1))
+        return lambda x: np.zeros(len(x))
     used = np.sort(np.argsort(-_separation(x, rows, weight), kind="stable")[: features or None])
     fitted = LogisticRegression(C=penalty, solver="newton-cholesky", max_iter=50)
     fitted.fit(x[:, used], rows.member, sample_weight=weight)
-    return Model(centre, scale, used, np.concatenate([fitted.intercept_, fitted.coef_[0]]))
+
+    def log_odds(x: Floats) -> Floats:
+        odds: Floats = ((x - centre) / scale)[:, used] @ fitted.coef_[0] + fitted.intercept_
+        return odds
+
+    return log_odds
 
 
 def balanced(rows: Rows) -> Floats:
@@ -182,19 +175,3 @@ def _separation(x: Floats, rows: Rows, weight: Floats) -> Floats:
         within += share @ (x[side] - means[-1]) ** 2
     apart: Floats = np.abs(means[0] - means[1]) / np.sqrt(within + 1e-12)
     return apart
-
-
-def weighted_auc(scores: Floats, rows: Rows) -> float:
-    """Return the chance that a member outscores a non-member drawn by weight, ties counting half.
-
-    >>> rows = Rows(np.zeros((3, 1)), np.array([True, False, False]), np.ones(3), np.arange(3))
-    >>> weighted_auc(np.array([1.0, 0.0, 1.0]), rows)
-    0.75
-    """
-    others = np.argsort(scores[~rows.member], kind="stable")
-    ordered = scores[~rows.member][others]
-    mass = np.concatenate([[0.0], np.cumsum(rows.weight[~rows.member][others])])
-    members = scores[rows.member]
-    below = mass[np.searchsorted(ordered, members, side="left")]
-    upto = mass[np.searchsorted(ordered, members, side="right")]
-    return float(np.average((below + upto) / 2 / mass[-1], weights=rows.weight[rows.member]))

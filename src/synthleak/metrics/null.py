@@ -4,7 +4,7 @@ The best of many signals looks like leakage when there is none, so it is compare
 every redraw: for each statistic the largest studentised signal, and over the statistics the
 smallest tail probability. The observed assignment is one of B + 1 that are treated alike. Under "no
 leak" they are exchangeable, so the p-value is exact, whatever the signals, their ties and their
-dependence. See design/nulls.md.
+dependence. See docs/design/nulls.md.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from itertools import chain
 
 import numpy as np
 
-from synthleak.core.verdict import LEVEL
+from synthleak.core.cell import LEVEL
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.types import Ints
 
+POWER = 0.8
 SLACK = 1e-9
 """Equal statistics may differ by rounding; a redraw this close counts against the finding."""
 
@@ -93,7 +94,7 @@ def continued_p(first: Floats, more: Iterable[Floats]) -> float:
 
     Signals are studentised by the first redraws, without the observed assignment: they then are
     numbers that the further assignments and the observed one know nothing of, and of these no more
-    than T is kept (design/nulls.md, "Drawing on").
+    than T is kept (docs/design/nulls.md, "Drawing on").
 
     Args:
         first: `values[statistic, assignment, signal]`, the observed assignment first.
@@ -156,8 +157,22 @@ def upper_point(null: Floats, level: float = LEVEL) -> float:
     >>> upper_point(np.arange(1.0, 10.0))
     inf
     """
-    place = math.ceil((1 - level) * (len(null) + 1) - SLACK)
-    return float(np.sort(null)[place - 1]) if place <= len(null) else math.inf
+    rank = math.ceil((1 - level) * (len(null) + 1) - SLACK)
+    return float(np.sort(null)[rank - 1]) if rank <= len(null) else math.inf
+
+
+def smallest_found(
+    centre: float, scale: float, critical: float, power: float = POWER
+) -> float | None:
+    """Return the smallest AUC found with this probability; None where none could be.
+
+    >>> round(smallest_found(0.5, 0.05, 2.85), 3)
+    0.685
+    """
+    from scipy.stats import norm
+
+    auc = centre + (critical + float(norm.ppf(power))) * scale
+    return auc if math.isfinite(auc) and auc <= 1.0 and scale > 0 else None
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -166,12 +181,12 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
     """
-    known = [(p, place) for place, p in enumerate(p_values) if p is not None]
+    known = [(p, index) for index, p in enumerate(p_values) if p is not None]
     adjusted: list[float | None] = [None] * len(p_values)
     worst = 0.0
-    for done, (p, place) in enumerate(sorted(known)):
+    for done, (p, index) in enumerate(sorted(known)):
         worst = max(worst, min(1.0, (len(known) - done) * p))
-        adjusted[place] = worst
+        adjusted[index] = worst
     return adjusted
 
 
@@ -187,6 +202,6 @@ def false_discovery_rates(p_values: Floats, tests: int | None = None) -> Floats:
     """
     order = np.argsort(p_values)
     rates = p_values[order] * (tests or len(p_values)) / np.arange(1, len(p_values) + 1)
-    found = np.empty(len(p_values))
-    found[order] = np.minimum(np.minimum.accumulate(rates[::-1])[::-1], 1.0)
-    return found
+    q_values = np.empty(len(p_values))
+    q_values[order] = np.minimum(np.minimum.accumulate(rates[::-1])[::-1], 1.0)
+    return q_values

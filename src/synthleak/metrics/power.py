@@ -10,53 +10,27 @@ all. The smallest share of copied members that is found is also searched for by 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from synthleak.core.spec_sections import GameSection
-from synthleak.core.verdict import LEVEL
+from synthleak.core.cell import LEVEL
+from synthleak.core.spec import GameSection
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment, redraw_assignments
-from synthleak.metrics.comparison import comparison_of, statistics_of
+from synthleak.metrics.epsilon import gdp_mu
 from synthleak.metrics.measurements import passable
-from synthleak.metrics.null import min_p_test
-from synthleak.metrics.statistics.table import Statistics
+from synthleak.metrics.membership import Assignment, redraw_assignments
+from synthleak.metrics.null import POWER, min_p_test, smallest_found
+from synthleak.metrics.scored_cell import comparison_of, statistics_of
 from synthleak.metrics.types import Rng
 from synthleak.plan.plan import Design, Plan
 
-POWER = 0.8
 REDRAWS = 600
 PLANTED = 200
 SEARCHING = 60
 """Leaks planted at each step of a search."""
 LARGEST_PLAYED = 400
-
-
-def smallest_found(
-    centre: float, scale: float, critical: float, power: float = POWER
-) -> float | None:
-    """Return the smallest AUC found with this probability; None where none could be.
-
-    >>> round(smallest_found(0.5, 0.05, 2.85), 3)
-    0.685
-    """
-    from scipy.stats import norm
-
-    found = centre + (critical + float(norm.ppf(power))) * scale
-    return found if math.isfinite(found) and found <= 1.0 and scale > 0 else None
-
-
-def shift_for(auc: float) -> float:
-    """Return the shift of normal scores that gives this AUC.
-
-    >>> round(shift_for(0.76025), 3)
-    1.0
-    """
-    from scipy.stats import norm
-
-    return math.sqrt(2) * float(norm.ppf(auc))
 
 
 @dataclass(frozen=True)
@@ -131,9 +105,11 @@ class PlantedLeaks:
         def plant(scores: Floats, assignment: Assignment, signal: int) -> Floats:
             if signal not in shifts:
                 shifts[signal] = self._shift(scores, auc)
-            return _raised(scores, assignment, shifts[signal])
+            planted = scores.copy()
+            planted.ravel()[assignment.members] += shifts[signal]
+            return planted
 
-        return self._found(plant, level, trials)
+        return self._share_found(plant, level, trials)
 
     def power_for_copies(self, count: int, level: float, trials: int = PLANTED) -> float:
         """Return the share of trials in which `count` copied members (or records) are found."""
@@ -149,9 +125,9 @@ class PlantedLeaks:
             planted.ravel()[chosen] = scores.max() + 1.0
             return planted
 
-        return self._found(plant, level, trials)
+        return self._share_found(plant, level, trials)
 
-    def _found(
+    def _share_found(
         self, plant: Callable[[Floats, Assignment, int], Floats], level: float, trials: int
     ) -> float:
         """Return the share of trials that find the leak which `plant` puts into a signal."""
@@ -160,17 +136,18 @@ class PlantedLeaks:
         normal = {signal: self._normal(signal) for signal in chosen}
         hits = 0
         for trial in range(trials):
-            signal, place = chosen[trial % len(chosen)], trial % len(self._assignments)
-            planted = plant(normal[signal], self._assignments[place], signal)
+            signal, row = chosen[trial % len(chosen)], trial % len(self._assignments)
+            planted = plant(normal[signal], self._assignments[row], signal)
             values = self.statistics.values.copy()
-            values[:, :, signal] = self._alone(planted, self._assignments).values[:, :, 0]
-            values[:, [0, place]] = values[:, [place, 0]]
+            alone = comparison_of(self._design, self._plan, planted[:, :, None])
+            values[:, :, signal] = alone.statistics(self._assignments).values[:, :, 0]
+            values[:, [0, row]] = values[:, [row, 0]]
             test = min_p_test(values)
             hits += test is not None and test.p <= level
         return hits / trials
 
     def _normal(self, signal: int) -> Floats:
-        """Return the normal scores of one signal: within each record, or over all cells."""
+        """Return the normal scores of one signal: within each record, or over all entries."""
         from scipy.stats import norm, rankdata
 
         values = self._values[:, :, signal]
@@ -180,36 +157,26 @@ class PlantedLeaks:
             shares = (rankdata(values).reshape(values.shape) - 0.5) / values.size
         return np.asarray(norm.ppf(shares))
 
-    def _alone(self, scores: Floats, assignments: Sequence[Assignment]) -> Statistics:
-        return comparison_of(self._design, self._plan, scores[:, :, None]).statistics(assignments)
-
     def _shift(self, scores: Floats, auc: float) -> float:
         """Return the shift of the members that gives this AUC on average over all assignments."""
         records = np.sort(scores if self._within else scores.reshape(-1, 1), axis=0).T
 
         def reached(shift: float) -> float:
             wins = [
-                np.searchsorted(own, own + shift, side=side).mean()
-                for own in records
+                np.searchsorted(row, row + shift, side=side).mean()
+                for row in records
                 for side in ("left", "right")
             ]
             return float(np.mean(wins) / records.shape[1])
 
-        low, high = 0.0, 2 * shift_for(min(auc, 0.999)) + 1
+        low, high = 0.0, 2 * gdp_mu(min(auc, 0.999)) + 1
         for _ in range(20):
             middle = (low + high) / 2
             low, high = (low, middle) if reached(middle) >= auc else (middle, high)
         return high
 
 
-def _raised(scores: Floats, assignment: Assignment, shift: float) -> Floats:
-    planted = scores.copy()
-    planted.ravel()[assignment.members] += shift
-    return planted
-
-
 def redraws_at(level: float, statistics: int) -> int:
-    """Return how many redraws a test at this level needs."""
     return max(REDRAWS, math.ceil(2 * statistics / level))
 
 
@@ -231,13 +198,15 @@ def estimate_power(
     if leaks.test is None or leaks.test.floor > level:
         return PowerEstimate(instances, signals, None, None)
     centre, scale, critical = leaks.chance(level)
-    found = smallest_found(centre, scale, critical, power)
+    smallest = smallest_found(centre, scale, critical, power)
     return PowerEstimate(
         instances,
         signals,
         ceiling=passable(centre + critical * scale),
-        auc=found,
-        confirmed=leaks.power_for_auc(found, level) if confirm and found is not None else None,
+        auc=smallest,
+        confirmed=leaks.power_for_auc(smallest, level)
+        if confirm and smallest is not None
+        else None,
         copied=_smallest_share(leaks, level, power) if confirm else None,
     )
 
@@ -282,13 +251,13 @@ def instances_needed(
         return None
     instances = start
     for _ in range(4):
-        found = estimated(min(instances, LARGEST_PLAYED)).auc
-        if found is None:
+        smallest = estimated(min(instances, LARGEST_PLAYED)).auc
+        if smallest is None:
             instances *= 4
             if instances > 16 * LARGEST_PLAYED:
                 return None
             continue
-        needed = min(instances, LARGEST_PLAYED) * ((found - 0.5) / (auc - 0.5)) ** 2
+        needed = min(instances, LARGEST_PLAYED) * ((smallest - 0.5) / (auc - 0.5)) ** 2
         needed = max(4, 2 * math.ceil(needed / 2))
         if needed == instances or min(needed, instances) >= LARGEST_PLAYED:
             return int(needed)

@@ -1,9 +1,4 @@
-"""The scores of a cell with the plan that says which records were members.
-
-Labels are joined to scores here for the measurements, curves and profile of a cell; also in
-`metrics/rounds.py`, `metrics/meta_classifier.py`, and in the analyses of prior attacks, merged
-pools and consistency.
-"""
+"""One cell of an audit: its scores, the plan that labels them, and who is compared with whom."""
 
 from __future__ import annotations
 
@@ -14,14 +9,43 @@ from functools import cached_property
 import numpy as np
 
 from synthleak.calibration import Scores
-from synthleak.core.identity import digest
-from synthleak.core.seeds import Part, stream
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.seeds import Part, digest, stream
+from synthleak.core.spec import GameSection
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
-from synthleak.metrics.comparison import Comparison, comparison_of
-from synthleak.metrics.types import Groups, Ints, Rng
+from synthleak.metrics.member_comparison import MemberComparison, PoolComparison
+from synthleak.metrics.membership import Assignment, assignment_of, coins_of, redraw_assignments
+from synthleak.metrics.sorted_comparison import MANY, SortedPoolComparison
+from synthleak.metrics.types import Bools, Groups, Ints, Rng
+from synthleak.metrics.verdict_statistics import (
+    FEW_OTHERS,
+    POOL_STATISTICS,
+    RECORD_STATISTICS,
+    PoolStatistic,
+    Statistic,
+)
+from synthleak.metrics.within_records import RecordComparison
 from synthleak.plan.plan import Design, Plan
+
+
+def comparison_of(design: Design, plan: Plan, values: Floats) -> MemberComparison:
+    """Return the comparison of a design for `values[set, target, signal]` of the plan's trials."""
+    if design.within_records(plan):
+        return RecordComparison(values)
+    group = np.asarray(plan.blocks) if plan.blocks else None
+    many = len(values) == 1 and values.shape[1] > MANY
+    kind = SortedPoolComparison if many else PoolComparison
+    return kind(values, group, _pool_statistics(design, plan))
+
+
+def statistics_of(design: Design, plan: Plan) -> tuple[Statistic, ...]:
+    """Return the statistics that the verdict on a plan combines."""
+    if design.within_records(plan):
+        return RECORD_STATISTICS
+    return _pool_statistics(design, plan)
+
+
+def _pool_statistics(design: Design, plan: Plan) -> tuple[PoolStatistic, ...]:
+    return POOL_STATISTICS if design.many_others(plan) else FEW_OTHERS
 
 
 @dataclass(frozen=True)
@@ -42,13 +66,7 @@ class ScoredCell:
     words: Ints | None = None
 
     @property
-    def drawn(self) -> Ints | None:
-        """What was drawn as a whole, per target; None where each target was drawn alone."""
-        return np.asarray(self.plan.blocks) if self.plan.blocks else None
-
-    @property
     def targets(self) -> int:
-        """The number of records in the pool."""
         return len(self.plan.targets)
 
     @property
@@ -73,14 +91,18 @@ class ScoredCell:
         return [*map(np.arange, ends[:-1], ends[1:]), np.arange(ends[-1])]
 
     @cached_property
-    def comparison(self) -> Comparison:
-        """Who is compared with whom."""
+    def comparison(self) -> MemberComparison:
         return comparison_of(self.design, self.plan, self.values)
 
     @cached_property
     def observed(self) -> Assignment:
         """Who was a member."""
         return assignment_of(self.plan.trials, self.targets)
+
+    @property
+    def coins(self) -> Bools:
+        """`coins[set, target]`: on which sets each target was a member."""
+        return coins_of(self.observed, self.sets, self.targets)
 
     def redraws(
         self, stream_name: str, count: int, reading: Plan | None = None
@@ -93,7 +115,6 @@ class ScoredCell:
         return redraw_assignments(self.design, plan, self.game, rng, count)
 
     def stream(self, *parts: Part) -> Rng:
-        """Return one of the cell's random streams."""
         return stream(*self.name, *parts)
 
     def by_content(self, use: str) -> tuple[Ints, Rng]:

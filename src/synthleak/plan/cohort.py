@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
-from synthleak.plan.plan import Design, Plan, Trials, designs, draw_plan
-from synthleak.plan.sets import (
+from synthleak.core.spec import GameSection
+from synthleak.plan.plan import (
+    Design,
     Placed,
+    Plan,
+    Trials,
     backgrounds,
+    designs,
+    draw_plan,
     game_size,
     instance_sets,
     placed,
@@ -50,7 +54,7 @@ class Cohort(Design):
         references = [s for s in reference_sets(pool, game, size, seed) if s.form == "raw"]
         coins = toss(game.instances, len(pool.targets), stream(seed, "coins", pool.name))
         records = [_private(pool, *pair, game) for pair in zip(drawn, coins, strict=True)]
-        trials = trials_of(coins)
+        trials = Trials.of_coins(coins)
         return draw_plan(
             "cohort",
             pool,
@@ -87,11 +91,11 @@ class Cohort(Design):
         )
         whole = self.draw(together, game, seed)
         coins = whole.trials.member.reshape(game.instances, len(targets))
-        place = {target: number for number, target in enumerate(targets)}
+        number_of = {target: number for number, target in enumerate(targets)}
         plans = {}
         for name, pool in pools.items():
-            own = [place[target] for target in pool.targets]
-            trials = trials_of(coins[:, own])
+            columns = [number_of[target] for target in pool.targets]
+            trials = Trials.of_coins(coins[:, columns])
             plans[name] = replace(
                 whole,
                 pool=name,
@@ -99,13 +103,12 @@ class Cohort(Design):
                 origins=pool.origins,
                 trials=trials,
                 coins=trials,
-                baselines=tuple(replace(b, uses=b.uses[own]) for b in whole.baselines),
+                baselines=tuple(replace(b, uses=b.uses[columns]) for b in whole.baselines),
             )
         return plans
 
     def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
-        """Toss every coin again."""
-        return trials_of(toss(game.instances, len(plan.targets), rng))
+        return Trials.of_coins(toss(game.instances, len(plan.targets), rng))
 
     def within_records(self, plan: Plan) -> bool:
         """Compare a record's releases with and without it, which takes two releases at least."""
@@ -117,24 +120,14 @@ def toss(instances: int, targets: int, rng: np.random.Generator) -> Coins:
     return rng.integers(0, 2, size=(instances, targets)).astype(np.bool_)
 
 
-def trials_of(coins: Coins) -> Trials:
-    """Write the coins as trials: every record on every release, once."""
-    instances, targets = coins.shape
-    return Trials.once(
-        np.repeat(np.arange(instances), targets),
-        np.tile(np.arange(targets), instances),
-        coins.ravel(),
-    )
-
-
 def _check_share(pool: Pool, size: int) -> None:
     targets, records = len(pool.targets), sum(map(len, pool.joining))
     if records / 2 > LARGEST_SHARE * size:
         copies = ", copies included," * bool(pool.written)
-        own = f" with {records} records{copies}" * (records > targets)
+        held = f" with {records} records{copies}" * (records > targets)
         most = size * targets // (5 * records)
         raise PlanError(
-            f"{targets} targets{own} would be {records / 2 / size:.0%} of a private set of {size}"
+            f"{targets} targets{held} would be {records / 2 / size:.0%} of a private set of {size}"
             f" on average, and a cohort may be at most {LARGEST_SHARE:.0%}",
             "game.records",
             f"use at least {5 * records} records, or give "
@@ -154,13 +147,13 @@ def _private(
     Under `add` the background is short of half of all that joins with targets, so that a private
     set has N records on average.
     """
-    own = np.array([place for records in pool.joining for place in records])
+    joining_records = np.array([record for records in pool.joining for record in records])
     inside = np.repeat(coins, [len(records) for records in pool.joining])
-    partners = drawn[-len(own) :]
-    joining = placed(pool, own[inside].tolist(), partners[inside].tolist())
+    partners = drawn[-len(joining_records) :]
+    joining = placed(pool, joining_records[inside].tolist(), partners[inside].tolist())
     if game.adjacency == "replace":
-        return [*drawn[: -len(own)].tolist(), *partners[~inside].tolist()], joining
-    return drawn[: len(drawn) - len(own) // 2].tolist(), joining
+        return [*drawn[: -len(joining_records)].tolist(), *partners[~inside].tolist()], joining
+    return drawn[: len(drawn) - len(joining_records) // 2].tolist(), joining
 
 
 def _baselines(instances: int, references: int) -> dict[str, NDArray[np.bool_]]:
@@ -170,5 +163,5 @@ def _baselines(instances: int, references: int) -> dict[str, NDArray[np.bool_]]:
     has no others, so there is no S3.
     """
     is_instance = np.repeat([True, False], [instances, references])
-    found = {"S1": np.zeros_like(is_instance), "S2": ~is_instance}
-    return found | {"S3": is_instance} if instances > 1 else found
+    uses = {"S1": np.zeros_like(is_instance), "S2": ~is_instance}
+    return uses | {"S3": is_instance} if instances > 1 else uses

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import derive
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection
 from synthleak.plan.plan import Design, Plan, RecordSet, Trials, designs, draw_plan
 from synthleak.pools.pool import Given, Pool
 
@@ -47,7 +47,7 @@ class GivenSplit(Design):
             reference = _seed(pool, seed, "reference")
             sets.append(RecordSet("reference", "raw", pool.auxiliary, reference))
             baselines = {"S1": np.array([False, False]), "S2": np.array([False, True])}
-        trials = trials_of(np.asarray(given.member))
+        trials = Trials.of_coins(np.array([given.member]))
         plan = draw_plan(
             "given",
             pool,
@@ -65,8 +65,8 @@ class GivenSplit(Design):
         """Permute who was in, whole groups at a time; or toss every coin again."""
         was = plan.trials.member
         if plan.coins is not None:
-            return trials_of(rng.integers(0, 2, size=len(was)).astype(np.bool_))
-        return trials_of(permuted(was, plan.block_of, rng))
+            return Trials.of_coins(rng.integers(0, 2, size=(1, len(was))).astype(np.bool_))
+        return Trials.of_coins(permuted(was, plan.block_of, rng)[None])
 
     def many_others(self, plan: Plan) -> bool:
         """Say whether 500 records or more are held out, as planned and not as the coins fell."""
@@ -82,7 +82,6 @@ class GivenSplit(Design):
         return int(held.sum()) >= MANY_OTHERS
 
     def ranks_members(self, plan: Plan) -> bool:
-        """Members are ranked against the holdout."""
         return True
 
 
@@ -104,12 +103,6 @@ def permuted(
     drawn[whole] = rng.permutation(inside[whole])
     redrawn: NDArray[np.bool_] = np.where(whole[block], drawn[block], member)
     return redrawn
-
-
-def trials_of(member: NDArray[np.bool_]) -> Trials:
-    """Write who was in as trials: every target on the one release, once."""
-    count = len(member)
-    return Trials.once(np.zeros(count, dtype=np.int64), np.arange(count), member)
 
 
 def _seed(pool: Pool, seed: int, use: str) -> int:

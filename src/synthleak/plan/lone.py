@@ -13,14 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from synthleak.core.cell import noun
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
-from synthleak.core.unit import noun
-from synthleak.plan.plan import EVERY_ROUND, Design, Plan, Trials, designs, draw_plan
-from synthleak.plan.sets import (
+from synthleak.core.spec import GameSection
+from synthleak.plan.plan import (
+    EVERY_ROUND,
+    Design,
     Placed,
+    Plan,
+    Trials,
     backgrounds,
+    designs,
+    draw_plan,
     game_size,
     instance_sets,
     placed,
@@ -52,7 +57,7 @@ class Lone(Design):
         drawn = backgrounds(pool, game, size, seed)
         references = reference_sets(pool, game, size, seed)
         coins = toss(pool.origins, game, stream(seed, "coins", pool.name))
-        records = [_private(pool, some, coins, i, game) for i, some in enumerate(drawn)]
+        records = [_private(pool, background, coins, i, game) for i, background in enumerate(drawn)]
         sets = (*instance_sets(pool, records, seed), *references)
         forms = np.array(["instance"] * len(drawn) + [reference.form for reference in references])
         return draw_plan(
@@ -167,13 +172,13 @@ def _private(
     fillers the background does not depend on the target: it is shorter by as many records as a
     target brings on average.
     """
-    own, member = pool.joining[coins.target[i]], coins.member[i]
+    joining, member = pool.joining[coins.target[i]], coins.member[i]
     if game.adjacency == "add":
         stay = len(background) - round(np.mean([len(records) for records in pool.joining]))
     else:
-        stay = len(background) - len(own) * member
-    instead = background[-len(own) :].tolist()
-    return background[:stay].tolist(), placed(pool, own, instead) if member else []
+        stay = len(background) - len(joining) * member
+    instead = background[-len(joining) :].tolist()
+    return background[:stay].tolist(), placed(pool, joining, instead) if member else []
 
 
 def _designate(origins: Sequence[str], n: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 `sets` says which records go to the generator or are observed as they are, `trials` what is scored
 and what it counts for, `baselines` which observations calibrate which target. No later stage asks
-which design is used.
+which design is used. Designs share how private sets and references are drawn, at the end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, FiniteFloat, NonNegativeInt
 
 from synthleak.core.errors import PlanError
-from synthleak.core.identity import digest
+from synthleak.core.reading import DRAWS, RECORDS
 from synthleak.core.registry import Entry, Registry
-from synthleak.core.spec_sections import Adjacency, GameSection
+from synthleak.core.seeds import derive, digest, stream
+from synthleak.core.spec import Adjacency, GameSection
 from synthleak.core.store import Store, keep, unpacked
-from synthleak.pools.pool import Pool
+from synthleak.pools.pool import Owned, Pool
 
 Form = Literal["release", "raw"]
 EVERY_ROUND = -1
@@ -34,7 +35,8 @@ EVERY_ROUND = -1
 class RecordSet:
     """A set of records: handed to a generator (`release`) or observed as it is (`raw`).
 
-    A generator is never told whether a set is an instance of the game or a reference.
+    `records` are positions, `seed` is that of the release. A generator is never told whether a set
+    is an instance of the game or a reference.
     """
 
     name: str
@@ -62,16 +64,13 @@ class Trials:
 
     @property
     def rounds(self) -> int:
-        """The number of rounds."""
         return int(max(self.round.max(initial=EVERY_ROUND), 0)) + 1
 
     def to_json(self) -> dict[str, list[Any]]:
-        """Return the columns for the store."""
         return {column: getattr(self, column).tolist() for column in Trials.__dataclass_fields__}
 
     @classmethod
     def from_json(cls, columns: dict[str, list[Any]]) -> Trials:
-        """Read columns written by `to_json`."""
         kinds = {"member": np.bool_, "weight": np.float64}
         return cls(**{c: np.array(columns[c], kinds.get(c, np.int64)) for c in columns})
 
@@ -82,8 +81,15 @@ class Trials:
         """Return trials of a single round, each counting once."""
         return cls(sets, target, member, np.zeros(len(sets), np.int64), np.ones(len(sets)))
 
+    @classmethod
+    def of_coins(cls, coins: NDArray[np.bool_]) -> Trials:
+        """Return trials of every target on every set, once: `coins[set, target]`."""
+        sets, targets = coins.shape
+        return cls.once(
+            np.repeat(np.arange(sets), targets), np.tile(np.arange(targets), sets), coins.ravel()
+        )
+
     def take(self, which: NDArray[np.bool_]) -> Trials:
-        """Return some of the trials."""
         return Trials(*(getattr(self, c)[which] for c in Trials.__dataclass_fields__))
 
 
@@ -139,10 +145,10 @@ class Plan:
         played = int(self.trials.set.max()) + 1
         if instances >= played:
             return self
-        kept = [place for place in range(len(self.sets)) if not instances <= place < played]
+        kept = [number for number in range(len(self.sets)) if not instances <= number < played]
         return replace(
             self,
-            sets=tuple(self.sets[place] for place in kept),
+            sets=tuple(self.sets[number] for number in kept),
             trials=self.trials.take(self.trials.set < instances),
             baselines=tuple(Baseline(b.scenario, b.uses[:, kept]) for b in self.baselines),
             coins=None if self.coins is None else self.coins.take(self.coins.set < instances),
@@ -150,11 +156,9 @@ class Plan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The content hash of the plan."""
         return digest(self.to_bytes().hex())
 
     def to_bytes(self) -> bytes:
-        """Write the plan for the store."""
         content = {
             "pool": self.pool,
             "design": self.design,
@@ -176,7 +180,6 @@ class Plan:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Plan:
-        """Read a plan from the store."""
         content: dict[str, Any] = dict(_Content.model_validate_json(unpacked(data)))
         coins = content["coins"]
         content |= {
@@ -241,9 +244,18 @@ def draw_plan(
     coins: Trials | None,
     blocks: tuple[int, ...] = (),
 ) -> Plan:
-    """Return the plan of a game with private sets of `size` records.
+    """Return the plan of a game.
 
-    `baselines` says for each scenario which sets calibrate it, the same for every target.
+    Args:
+        design: the name of the design.
+        pool: the pool that is played.
+        game: the `[game]` section of the spec.
+        size: the nominal number of records in a private set.
+        sets: all record sets: instances first, then references.
+        trials: what is scored.
+        baselines: for each scenario, which sets calibrate it, the same for every target.
+        coins: the trials that a bound on ε may count, if any.
+        blocks: the block of each target that redraws move as a whole, if any.
     """
     return Plan(
         pool=pool.name,
@@ -277,16 +289,43 @@ class Design(ABC):
 
     @abstractmethod
     def draw(self, pool: Pool, game: GameSection, seed: int) -> Plan:
-        """Draw the plan of one pool: backgrounds, references and seeds first, coins after them."""
+        """Draw the plan of one pool: backgrounds, references and seeds first, coins after them.
+
+        Args:
+            pool: the targets, and the records that are left for private sets and references.
+            game: the `[game]` section of the spec.
+            seed: the seed of the audit; each use takes a random stream of its own name.
+
+        Raises:
+            PlanError: the pool cannot be played in this way.
+        """
 
     @abstractmethod
     def redraw(self, plan: Plan, game: GameSection, rng: np.random.Generator) -> Trials:
-        """Toss the coins of a plan again, by the same sampler."""
+        """Toss the coins of a plan again, by the same sampler.
+
+        Args:
+            plan: what `draw` returned, or its first instances.
+            game: the `[game]` section that it was drawn by.
+            rng: draws the coins.
+
+        Returns:
+            Trials on the same sets that were as likely as those of the plan.
+        """
 
     def draw_shared(
         self, pools: Mapping[str, Pool], game: GameSection, seed: int
     ) -> dict[str, Plan]:
-        """Draw one plan for all pools: the same sets, each pool with the coins of its own."""
+        """Draw one plan for all pools: the same sets, each pool with the coins of its own.
+
+        Args:
+            pools: pools by name, which share C and R.
+            game: the `[game]` section of the spec.
+            seed: the seed of the audit.
+
+        Raises:
+            PlanError: the design cannot, or not with these pools.
+        """
         raise PlanError(
             f"{game.design!r} cannot test several pools on one set of releases",
             "game.share_releases",
@@ -312,44 +351,31 @@ class Design(ABC):
 designs: Registry[Design] = Registry("design", "synthleak.plan")
 
 
-def draw_once(pool: Pool, game: GameSection, seed: int, store: Store) -> Plan:
-    """Return the plan of a pool, drawn once per (pool, game, seed)."""
-    entry = _playable(pool, game)
-    key = digest("plan", entry.version, pool.to_bytes().decode(), game.model_dump(), seed)
-    return keep(
-        store,
-        "plan",
-        key,
-        lambda: entry.plugin.draw(pool, game, seed),
-        Plan.to_bytes,
-        Plan.from_bytes,
-    )
-
-
 def draw_all(
     pools: Mapping[str, Pool], game: GameSection, seed: int, store: Store
 ) -> dict[str, Plan]:
-    """Return the plan of every pool; with `share_releases` all are parts of one game."""
-    if not game.share_releases:
-        return {name: draw_once(pool, game, seed, store) for name, pool in pools.items()}
-    entry = _playable(next(iter(pools.values())), game)
-    whole = [entry.version, [pool.to_bytes().decode() for pool in pools.values()]]
-    drawn: dict[str, Plan] = {}
+    """Return the plan of every pool, drawn once; all are one game with `share_releases`."""
+    entries = {name: _playable(pool, game) for name, pool in pools.items()}
+    contents = {name: pool.to_bytes().decode() for name, pool in pools.items()}
+    shared: dict[str, Plan] = {}
 
     def make(name: str) -> Plan:
-        if not drawn:
-            drawn.update(entry.plugin.draw_shared(pools, game, seed))
-        return drawn[name]
+        design = entries[name].plugin
+        if not game.share_releases:
+            return design.draw(pools[name], game, seed)
+        if not shared:
+            shared.update(design.draw_shared(pools, game, seed))
+        return shared[name]
+
+    def key(name: str) -> str:
+        version = entries[name].version
+        if not game.share_releases:
+            return digest("plan", version, contents[name], game.model_dump(), seed)
+        whole = [version, list(contents.values())]
+        return digest("plan", "shared", name, whole, game.model_dump(), seed)
 
     return {
-        name: keep(
-            store,
-            "plan",
-            digest("plan", "shared", name, whole, game.model_dump(), seed),
-            partial(make, name),
-            Plan.to_bytes,
-            Plan.from_bytes,
-        )
+        name: keep(store, "plan", key(name), partial(make, name), Plan.to_bytes, Plan.from_bytes)
         for name in pools
     }
 
@@ -376,3 +402,154 @@ def _playable(pool: Pool, game: GameSection) -> Entry[Design]:
             'use design = "cohort" or "lone", or leave looks out',
         )
     return entry
+
+
+Placed = tuple[int, int]
+"""Where a record stands among the others of a set, and the record."""
+
+DEFAULT_RECORDS = 500
+SMALL_RECORDS = 200
+SMALL_CORPUS = 600
+
+
+def game_size(pool: Pool, game: GameSection) -> int:
+    """Return N: as the spec says, or 500, or 200 where there are fewer than 600 candidates.
+
+    Fewer than 200 candidates give three quarters of them, so that private sets still differ.
+    """
+    available = len(pool.candidates)
+    if game.records == "auto":
+        size = SMALL_RECORDS if available < SMALL_CORPUS else DEFAULT_RECORDS
+        if available < size:
+            size = max(2, available * 3 // 4)
+    else:
+        size = game.records
+    if size > available:
+        raise PlanError(
+            f"{size} records are wanted for each private set, and the pool {pool.name!r} leaves"
+            f" {available} candidates",
+            "game.records",
+            f"use at most {available}, or lower game.auxiliary",
+        )
+    return size
+
+
+def backgrounds(pool: Pool, game: GameSection, size: int, seed: int) -> list[NDArray[np.int64]]:
+    """Draw N records from C for each instance; targets replace the last of them."""
+    _check_draws(pool, game, size)
+    rng = stream(seed, "backgrounds", pool.name)
+    owned = pool.persons.candidates if pool.persons else None
+    return [draw_records(pool.candidates, owned, size, rng) for _ in range(game.instances)]
+
+
+def draw_records(
+    records: Sequence[int], owned: Owned | None, size: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw `size` records without replacement; where they are `owned`, person by person.
+
+    Of the last person only as many records are taken as are wanted (docs/method.md §15).
+    """
+    if owned is None:
+        return rng.choice(np.asarray(records), size, replace=False)
+    drawn: list[int] = []
+    for person in rng.permutation(len(owned)).tolist():
+        if len(drawn) >= size:
+            break
+        drawn += owned[person]
+    return np.asarray(drawn[:size], dtype=np.int64)
+
+
+def _check_draws(pool: Pool, game: GameSection, size: int) -> None:
+    """Refuse a game that would not fit into memory: plans and releases are held as a whole."""
+    if game.release_size != "auto":
+        asked = f"a release of {game.release_size:,}"
+        RECORDS.check(game.release_size, asked, "game.release_size", PlanError)
+    each = max(size, len(pool.targets))
+    for name, count, times in (
+        ("references", game.references, 2 * each),
+        ("instances", game.instances, each),
+        ("rounds", game.rounds, game.instances),
+    ):
+        what = f"{count:,}: the plan of the pool {pool.name!r}"
+        DRAWS.check(count * times, what, f"game.{name}", PlanError)
+
+
+def placed(pool: Pool, joining: Sequence[int], instead: Sequence[int]) -> list[Placed]:
+    """Say where joining targets stand in a set: where the corpus has them.
+
+    A canary has no place in the corpus. It stands where the record stood that it replaces, so that
+    the end of a set tells nothing of who is in it.
+    """
+    written = {item.position for item in pool.written}
+    return [
+        (other if target in written else target, target)
+        for target, other in zip(joining, instead, strict=True)
+    ]
+
+
+def in_order(records: Iterable[int], targets: Iterable[Placed] = ()) -> tuple[int, ...]:
+    """Put the records of a set into the order of the corpus."""
+    everybody = [*((record, record) for record in records), *targets]
+    return tuple(record for _, record in sorted(everybody))
+
+
+def instance_sets(
+    pool: Pool, records: Sequence[tuple[Sequence[int], Sequence[Placed]]], seed: int
+) -> list[RecordSet]:
+    """Name the private sets of a game, others and targets of each, and give each its seed."""
+    return [
+        RecordSet(
+            name=f"instance-{i:03d}",
+            form="release",
+            records=in_order(*inside),
+            seed=derive(seed, "release", pool.name, "instance", i),
+        )
+        for i, inside in enumerate(records)
+    ]
+
+
+def reference_sets(pool: Pool, game: GameSection, size: int, seed: int) -> list[RecordSet]:
+    """Draw the references: sets of `size` records, each target in exactly half of them.
+
+    The records come from R and give up their places to the targets, so that a reference is as large
+    as a private set. Each set is observed raw (S2) and handed to the generator (S3).
+    """
+    rng = stream(seed, "references", pool.name)
+    inside = _halves(len(pool.targets), game.references, rng)
+    owned = pool.persons.auxiliary if pool.persons else None
+    sets = []
+    for j, members in enumerate(inside.T):
+        targets = [record for p in np.flatnonzero(members) for record in pool.joining[p]]
+        room = size - len(targets)
+        if room < size / 2:
+            raise PlanError(
+                f"{len(targets)} records of targets would fill more than half of a reference of"
+                f" {size}",
+                "game.records",
+                f"give the pool {pool.name!r} a smaller size, or use more records",
+            )
+        if room > len(pool.auxiliary):
+            raise PlanError(
+                f"a reference needs {room} auxiliary records and R has {len(pool.auxiliary)}",
+                "game.auxiliary",
+                "use fewer records, or raise game.auxiliary",
+            )
+        others = draw_records(pool.auxiliary, owned, room, rng).tolist()
+        places = rng.choice(pool.auxiliary, len(targets)) if pool.written else targets
+        records = in_order(others, placed(pool, targets, np.asarray(places).tolist()))
+        seed_of_set = derive(seed, "release", pool.name, "reference", j)
+        sets.append(RecordSet(f"reference-{j}", "release", records, seed_of_set))
+        sets.append(RecordSet(f"reference-{j}-raw", "raw", records, seed_of_set))
+    return sets
+
+
+def _halves(targets: int, references: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Put each target into exactly half of the references; neighbours get complements."""
+    inside = np.zeros((targets, references), dtype=np.bool_)
+    order = rng.permutation(targets)
+    for first in range(0, targets, 2):
+        half = rng.permutation(references)[: references // 2]
+        inside[order[first], half] = True
+        if first + 1 < targets:
+            inside[order[first + 1]] = ~inside[order[first]]
+    return inside

@@ -1,24 +1,224 @@
-"""All pools of a spec, in the order in which it names them."""
+"""Pool rules and how they are applied: all pools of a spec, in its order (docs/method.md §3)."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from synthleak.core.cell import Unit, counted, noun
 from synthleak.core.errors import ContractError, PoolError
-from synthleak.core.identity import digest
-from synthleak.core.plugins import calling
-from synthleak.core.seeds import stream
+from synthleak.core.registry import Plugin, PluginRegistry, calling
+from synthleak.core.seeds import digest, stream
 from synthleak.core.store import Store, keep
-from synthleak.core.unit import counted, noun
 from synthleak.corpus.corpus import Corpus, Record
 from synthleak.encoders.encoder import Vectors
-from synthleak.pools.persons import Persons, persons_of
-from synthleak.pools.pool import Pool, Written
-from synthleak.pools.rule import Ground, Material, Rule, Writer
-from synthleak.pools.split import split
+from synthleak.pools.pool import Persons, Pool, Written, persons_of, split
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a rule may look at when it selects.
+
+    Where an audit asks about `persons`, a rule still selects records, and every person who owns one
+    of them is selected. The first record of a person stands for the person.
+
+    Attributes:
+        corpus: all records; a position is a place in `corpus.records`.
+        vectors: encodes all records when it is called, one row each.
+        earlier: the positions that each pool above this one has selected.
+        rng: draws for this pool alone.
+        persons: who owns which records; None where the audit asks about records.
+    """
+
+    corpus: Corpus
+    vectors: Callable[[], Vectors]
+    earlier: Mapping[str, Sequence[int]]
+    rng: np.random.Generator
+    persons: Persons | None = None
+
+    @property
+    def unit(self) -> Unit:
+        return "record" if self.persons is None else "person"
+
+    @property
+    def everybody(self) -> Sequence[int]:
+        """What can be selected: every record, or the first record of every person."""
+        return range(len(self.corpus)) if self.persons is None else self.persons.first
+
+
+class Rule(Plugin):
+    """Selects targets: `select(ground) -> positions`."""
+
+    def count(self) -> int:
+        """Return how many pools one section makes: more than one only for random controls."""
+        return 1
+
+    @property
+    def uses_vectors(self) -> bool:
+        """Whether the pool encoder is part of what the selection was made from."""
+        return False
+
+    @abstractmethod
+    def select(self, ground: Ground) -> Sequence[int]:
+        """Select the targets of a pool.
+
+        Args:
+            ground: what the rule may look at.
+
+        Returns:
+            The positions of the selected records.
+        """
+
+    def origins(self, targets: Sequence[int], ground: Ground) -> Sequence[str] | None:
+        """Say which earlier pool each target came from.
+
+        Args:
+            targets: the positions that `select` returned.
+            ground: what it looked at.
+
+        Returns:
+            The name of a pool for each target; None for a pool of its own.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a rule may write targets from.
+
+    Attributes:
+        corpus: all records.
+        auxiliary: the records of R, which texts may be made of.
+        others: all records outside R, which no text may resemble.
+        rng: draws for this pool alone.
+    """
+
+    corpus: Corpus
+    auxiliary: Sequence[Record]
+    others: Sequence[Record]
+    rng: np.random.Generator
+
+
+class Writer(Rule):
+    """A rule that writes its targets: no record of the corpus is one (docs/method.md §13)."""
+
+    size: int = Field(default=60, ge=2, description="how many are written")
+    repeats: int = Field(default=1, ge=1, le=64, description="copies that are in where one is in")
+
+    def select(self, ground: Ground) -> Sequence[int]:
+        """Return the positions of what will be written: those that follow all others."""
+        if self.size > len(ground.corpus):
+            raise PoolError(
+                f"size = {self.size:,}, and the corpus has {len(ground.corpus):,} records",
+                remedy="write fewer",
+            )
+        taken = [position for pool in ground.earlier.values() for position in pool]
+        first = max([len(ground.corpus) - 1, *taken]) + 1
+        return range(first, first + self.size)
+
+    @abstractmethod
+    def write(self, material: Material) -> Sequence[tuple[str, tuple[str, ...]]]:
+        """Write the targets. No coin was tossed so far, so none depends on one.
+
+        Args:
+            material: what they may be made of.
+
+        Returns:
+            `size` texts, each with its labels.
+        """
+
+
+class Filter(Rule):
+    """A rule that looks for matching records and keeps at most `size` of them.
+
+    Which ones it keeps: the most extreme, if the rule says how extreme each match is; otherwise a
+    uniform draw (docs/method.md §3).
+    """
+
+    size: int | None = Field(
+        default=None,
+        ge=1,
+        description="at most this many: the most extreme where the rule ranks, else a draw by seed",
+    )
+
+    def select(self, ground: Ground) -> Sequence[int]:
+        """Return the matching records, or the persons who own one, at most `size` of them."""
+        matches = self.matches(ground)
+        if ground.persons is not None:
+            matches = (
+                ground.persons.extremes(matches)
+                if isinstance(matches, Mapping)
+                else ground.persons.who_own(matches)
+            )
+        return cap(matches, self.size, ground.rng)
+
+    @abstractmethod
+    def matches(self, ground: Ground) -> Sequence[int] | Mapping[int, float]:
+        """Find all records that match.
+
+        Args:
+            ground: what the rule may look at.
+
+        Returns:
+            Their positions. A mapping also says how extreme each one is: the larger, the sooner
+            `size` keeps it.
+        """
+
+
+rules: PluginRegistry[Rule] = PluginRegistry("pool rule", "synthleak.pools.rules")
+"""Registers the decorated class: `@rules.register(name, version=1)`."""
+
+
+def cap(
+    matches: Sequence[int] | Mapping[int, float], size: int | None, rng: np.random.Generator
+) -> list[int]:
+    """Keep at most `size` of the found records, in corpus order.
+
+    A mapping says how extreme each record is: the largest values are kept, and a draw decides
+    between equal ones. Without it all are drawn uniformly.
+
+    >>> cap({3: 1.0, 5: 9.0, 7: 2.0}, 2, np.random.default_rng(1))
+    [5, 7]
+    """
+    positions = sorted(matches)
+    if size is None or len(positions) <= size:
+        return positions
+    if not isinstance(matches, Mapping):
+        return sorted(int(x) for x in rng.choice(np.asarray(matches), size, replace=False))
+    drawn = [positions[index] for index in rng.permutation(len(positions))]
+    return sorted(sorted(drawn, key=lambda position: -matches[position])[:size])
+
+
+def mean_ranks(*measures: NDArray[Any]) -> Floats:
+    """Return the mean rank of each record over the measures, among all records of the corpus.
+
+    Values are rounded first, so that the last digits of a sum cannot order equal records.
+
+    Args:
+        measures: one value a record, each; the larger, the more extreme.
+
+    Returns:
+        The mean rank of each record, ties sharing theirs.
+
+    >>> mean_ranks(np.array([5, 7, 7]), np.array([0.3, 0.2, 0.1]))
+    array([2.  , 2.25, 1.75])
+    """
+    from scipy.stats import rankdata
+
+    ranks: Floats = np.mean([rankdata(np.round(values, 9)) for values in measures], axis=0)
+    return ranks
+
 
 SHARED = "shared releases"
 """What names the split of pools that share their releases."""
@@ -43,7 +243,6 @@ class PoolOrder:
     optional: bool = False
 
     def names(self) -> list[str]:
-        """Return the names of the pools that this section makes."""
         if self.rule.count() == 1:
             return [self.name]
         return [f"{self.name}{draw}" for draw in range(self.rule.count())]
@@ -87,54 +286,62 @@ def select_all(
             lambda: _select_sharing(
                 orders, corpus, vectors, persons, auxiliary=auxiliary, seed=seed
             ),
-            lambda made: b"\n".join(pool.to_bytes() for pool in made),
+            lambda pools: b"\n".join(pool.to_bytes() for pool in pools),
             lambda data: [Pool.from_bytes(line) for line in data.splitlines()],
         )
         return {pool.name: pool for pool in shared}
-    chosen: dict[str, Sequence[int]] = {}
     pools: dict[str, Pool] = {}
-    for order in orders:
-        for name in order.names():
-            key = digest(
-                "pool",
-                corpus.fingerprint,
-                name,
-                order.rule.identity(),
-                encoder if order.rule.uses_vectors else None,
-                {key: list(value) for key, value in chosen.items()},
-                auxiliary,
-                seed,
-                *([SPLIT_VERSION] if corpus.split is not None else []),
-                *whose,
-            )
-            ground = Ground(corpus, vectors, dict(chosen), stream(seed, "pool", name), persons)
-
-            def make(name: str = name, order: PoolOrder = order, ground: Ground = ground) -> Pool:
-                try:
-                    targets = _select(order, name, ground)
-                    pool = split(
-                        corpus,
-                        name,
-                        targets,
-                        auxiliary=auxiliary,
-                        seed=seed,
-                        origins=order.rule.origins(targets, ground),
-                        persons=persons,
-                    )
-                    return _with_written(pool, order.rule, corpus, seed)
-                except PoolError as error:
-                    raise _at(order, error) from None
-
-            try:
-                kind = _kind(order)
-                pools[name] = keep(store, kind, key, make, Pool.to_bytes, Pool.from_bytes)
-            except EmptyPoolError:
-                if not order.optional:
-                    raise
-                continue
-            chosen[name] = pools[name].targets
+    for order, name in _named(orders):
+        earlier = {other: pool.targets for other, pool in pools.items()}
+        key = digest(
+            "pool",
+            corpus.fingerprint,
+            name,
+            order.rule.identity(),
+            encoder if order.rule.uses_vectors else None,
+            {other: list(targets) for other, targets in earlier.items()},
+            auxiliary,
+            seed,
+            *([SPLIT_VERSION] if corpus.split is not None else []),
+            *whose,
+        )
+        ground = Ground(corpus, vectors, earlier, stream(seed, "pool", name), persons)
+        make = partial(_make_pool, order, name, ground, auxiliary, seed)
+        try:
+            pools[name] = keep(store, _kind(order), key, make, Pool.to_bytes, Pool.from_bytes)
+        except EmptyPoolError:
+            if not order.optional:
+                raise
     _check_some(pools, corpus)
     return pools
+
+
+def _make_pool(order: PoolOrder, name: str, ground: Ground, auxiliary: float, seed: int) -> Pool:
+    with _located(order):
+        targets = _select(order, name, ground)
+        pool = split(
+            ground.corpus,
+            name,
+            targets,
+            auxiliary=auxiliary,
+            seed=seed,
+            origins=order.rule.origins(targets, ground),
+            persons=ground.persons,
+        )
+        return _with_written(pool, order.rule, ground.corpus, seed)
+
+
+@contextmanager
+def _located(order: PoolOrder) -> Iterator[None]:
+    """Name the section of the spec that an error is about."""
+    try:
+        yield
+    except PoolError as error:
+        raise type(error)(error.what, error.where or order.where, error.remedy) from None
+
+
+def _named(orders: Sequence[PoolOrder]) -> list[tuple[PoolOrder, str]]:
+    return [(order, name) for order in orders for name in order.names()]
 
 
 def _kind(*orders: PoolOrder) -> str:
@@ -160,41 +367,34 @@ def _select_sharing(
     seed: int,
 ) -> list[Pool]:
     """Select all pools, then split what none of them holds, once for all."""
-    named = [(order, name) for order in orders for name in order.names()]
     chosen: dict[str, tuple[int, ...]] = {}
     grounds: dict[str, Ground] = {}
-    for order, name in named:
+    for order, name in _named(orders):
         rng = stream(seed, "pool", name)
         grounds[name] = Ground(corpus, vectors, dict(chosen), rng, persons)
         try:
-            chosen[name] = tuple(_select(order, name, grounds[name]))
-        except PoolError as error:
-            if not (order.optional and isinstance(error, EmptyPoolError)):
-                raise _at(order, error) from None
+            with _located(order):
+                chosen[name] = tuple(_select(order, name, grounds[name]))
+        except EmptyPoolError:
+            if not order.optional:
+                raise
     _check_some(chosen, corpus)
     every = sorted({target for targets in chosen.values() for target in targets})
     whole = split(corpus, SHARED, every, auxiliary=auxiliary, seed=seed, persons=persons)
     pools = []
-    for order, name in named:
+    for order, name in _named(orders):
         if name not in chosen:
             continue
         targets = chosen[name]
-        own = None
+        asked = None
         if persons is not None and whole.persons is not None:
             records = tuple(persons.records[persons.owner[target]] for target in targets)
-            own = replace(whole.persons, targets=records)
-        try:
+            asked = replace(whole.persons, targets=records)
+        with _located(order):
             origins = order.rule.origins(targets, grounds[name]) or (name,) * len(targets)
-            pool = replace(whole, name=name, targets=targets, origins=tuple(origins), persons=own)
+            pool = replace(whole, name=name, targets=targets, origins=tuple(origins), persons=asked)
             pools.append(_with_written(pool, order.rule, corpus, seed))
-        except PoolError as error:
-            raise _at(order, error) from None
     return pools
-
-
-def _at(order: PoolOrder, error: PoolError) -> PoolError:
-    """Return the error with the section of the spec that it is about."""
-    return type(error)(error.what, error.where or order.where, error.remedy)
 
 
 def _with_written(pool: Pool, rule: Rule, corpus: Corpus, seed: int) -> Pool:
@@ -216,13 +416,13 @@ def _with_written(pool: Pool, rule: Rule, corpus: Corpus, seed: int) -> Pool:
             remedy="give the pool another name",
         )
     with calling("pool rule", rule.kind, rule):
-        made = [
+        texts = [
             Written(position, Record(name, text, labels), rule.repeats)
             for position, name, (text, labels) in zip(
                 pool.targets, names, rule.write(material), strict=True
             )
         ]
-    return replace(pool, written=tuple(made))
+    return replace(pool, written=tuple(texts))
 
 
 def written_in(pools: Iterable[Pool]) -> tuple[Record, ...]:

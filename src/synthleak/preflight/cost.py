@@ -1,9 +1,10 @@
 """What an audit will cost, from a timed probe on this machine: `synthleak plan cost`.
 
-A few releases of every generator and budget are made in a temporary store; they then stand for all
-releases of their cells, and every later stage does a part of its work on them. What a worker does
-once (imports, calibrated noise, the tables of a pool) is separated from what it does for every
-release.
+Four releases of every generator and budget are made in a temporary store, for the pool with the
+most targets. In one cell without a budget and one with a budget they then stand for all releases,
+and every later stage does its work there. The seconds of a unit of work are multiplied by the
+number of units in the audit and divided among the workers; what the first unit took longer
+(imports, calibrated noise, the tables of a pool) counts once.
 """
 
 from __future__ import annotations
@@ -19,19 +20,28 @@ from statistics import mean
 from typing import Any
 
 from synthleak.audit.folder import RunFolder
-from synthleak.audit.kept_results import results_key
+from synthleak.audit.kept_results import files_of, results_key
 from synthleak.audit.result import Audit
-from synthleak.audit.run import written
-from synthleak.audit.setup import Setup, set_up, without_models
+from synthleak.audit.setup import Setup, generator_of
+from synthleak.audit.stages import set_up, without_models
 from synthleak.audit.steps.measurements import redraws_of
-from synthleak.audit.steps.releases import missing_releases, naming, wanted_sets
+from synthleak.audit.steps.observations import observations
+from synthleak.audit.steps.releases import (
+    ReleaseUnit,
+    digest_of,
+    header_of,
+    make_releases,
+    naming,
+    release_name,
+    request_for,
+    wanted_sets,
+)
 from synthleak.audit.steps.work import (
     AFTER_RELEASES,
     MEASUREMENTS,
     OBSERVATIONS,
     PRIOR_ATTACKS,
     RELEASES,
-    Work,
 )
 from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
@@ -39,29 +49,18 @@ from synthleak.core.engine.progress import Progress, default_progress
 from synthleak.core.private_files import TemporaryHome, working_in
 from synthleak.core.runtime import Runtime, available_cores
 from synthleak.core.spec import LoadedSpec
-from synthleak.core.store import FolderStore, Store
+from synthleak.core.store import FolderStore, Store, name_of
+from synthleak.plan.plan import RecordSet
 from synthleak.preflight.doctor import peak_memory
-from synthleak.preflight.preview import count_observations, count_releases
-from synthleak.preflight.probe import (
-    NOTES,
-    SMALL_BATCH,
-    Timing,
-    UnitProbe,
-    choose,
-    read_notes,
-    release_timings,
-    seconds,
-    stand_in,
-    start_worker,
-    time_releases,
-    time_unit,
-    unit_timings,
-)
+from synthleak.preflight.preview import cells_with_releases, count_observations, count_releases
+from synthleak.releases.release import Header, Synthetic, dump_texts
 
 BLOCK = 4096
 """The least space in bytes that a file takes on most disks."""
-
-MOST_PROBE_WORKERS = 4
+STANDING_IN = 4
+"""The number of different releases that stand in for all releases of a probed cell."""
+SMALL_BATCH = 8
+"""Up to this size, a batch is assumed to cost as much as its releases one by one."""
 PER_RELEASE = (RELEASES.title, OBSERVATIONS.title, PRIOR_ATTACKS.title)
 """The stages that take as long as there are releases."""
 MEASURED = MEASUREMENTS[0].title
@@ -92,31 +91,37 @@ def estimate(
     runtime, progress = runtime or Runtime(), progress or default_progress()
     began = time.perf_counter()
     with TemporaryHome() as home, working_in(home):
-        store = FolderStore(home / "store")
-        setup = without_models(set_up(loaded, store))
+        setup = without_models(set_up(loaded, FolderStore(home / "store")))
         setup.plugins.encoder.check()
         for section, generator in setup.plugins.generators:
             with naming(section.name):
                 generator.check()
-        ready = time.perf_counter() - began
-        trial = _Trial(setup, runtime.workers, progress)
-        stages = {"start": _start(), "set up": ready, **trial.stages(home)}
+        ready, start = time.perf_counter() - began, _start()
+        probe = _Probe(setup, min(runtime.workers, available_cores()), progress)
+        stages = {
+            "start": start,
+            "set up": ready,
+            "workers": start if runtime.workers > 1 else 0.0,
+            RELEASES.title: probe.releases(),
+            **probe.later_stages(),
+            "results": probe.results(home),
+        }
         if looks := setup.spec.game.looks:
             stages[MEASURED] *= sum(looks) / looks[-1]
-        notes = read_notes(store)
-        worker = max((note.peak_bytes for note in notes), default=0)
+        # The probe does here what every worker will do.
+        processes = 1 + runtime.workers if runtime.workers > 1 else 1
         return Cost(
             releases=count_releases(setup),
             observations=count_observations(setup),
             workers=runtime.workers,
             wall_seconds=sum(stages.values()),
             stages=stages,
-            disk_bytes=trial.disk,
-            memory_bytes=peak_memory() + (worker * runtime.workers if runtime.workers > 1 else 0),
-            gpu_hours=stages["releases"] / 3600 if any(note.gpu for note in notes) else 0.0,
+            disk_bytes=round(probe.disk),
+            memory_bytes=peak_memory() * processes,
+            gpu_hours=stages[RELEASES.title] / 3600 if _uses_gpu() else 0.0,
             probe_seconds=time.perf_counter() - began,
             looks=_looks(setup, stages),
-            notes=trial.remarks() + _left_out(loaded),
+            notes=probe.notes() + _left_out(loaded),
         )
 
 
@@ -125,10 +130,10 @@ def _looks(setup: Setup, stages: dict[str, float]) -> list[dict[str, Any]]:
 
     Releases and what looks at them cost in proportion; a cell is measured at every look so far.
     """
-    whole, looks, rows = count_releases(setup), setup.spec.game.looks, []
+    n_releases, looks, rows = count_releases(setup), setup.spec.game.looks, []
     for number, look in enumerate(looks, start=1):
-        releases = count_releases(setup.at(dict.fromkeys(setup.cells, look)))
-        shares = dict.fromkeys(PER_RELEASE, releases / whole)
+        releases = count_releases(replace(setup, reached=dict.fromkeys(setup.cells, look)))
+        shares = dict.fromkeys(PER_RELEASE, releases / n_releases)
         shares[MEASURED] = sum(looks[:number]) / sum(looks)
         took = sum(seconds * shares.get(name, 1.0) for name, seconds in stages.items())
         rows.append({"look": number, "instances": look, "releases": releases, "seconds": took})
@@ -136,7 +141,6 @@ def _looks(setup: Setup, stages: dict[str, float]) -> list[dict[str, Any]]:
 
 
 def _left_out(loaded: LoadedSpec) -> list[str]:
-    """Say what the estimate does not hold."""
     names = [section.kind for section in loaded.spec.evidence.also]
     return [f"without the proxies of {', '.join(names)}"] if names else []
 
@@ -144,168 +148,186 @@ def _left_out(loaded: LoadedSpec) -> list[str]:
 def _start() -> float:
     """Return the seconds that Python takes to start and to import the package."""
     code = "import synthleak.cli.main, synthleak.audit.run"
-    return seconds(lambda: subprocess.run([sys.executable, "-c", code], check=True))
+    return _seconds(lambda: subprocess.run([sys.executable, "-c", code], check=True))
 
 
-class _Trial:
-    """The first pool with every generator and budget, and every other pool with one of them."""
+def _seconds(call: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
 
-    def __init__(self, setup: Setup, workers: int, progress: Progress) -> None:
-        self.setup = setup
-        self.progress = progress
-        self.workers = workers
-        self.probe_workers = min(workers, available_cores(), MOST_PROBE_WORKERS)
-        self.busy = min(workers, available_cores())
-        self.every = [cell for cell in setup.cells if cell.pool == setup.cells[0].pool]
-        self.elsewhere = [cell for cell in self.every if self._awaits(cell)]
-        self.disk = _usage(setup.store)
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds for the first release in a process, for one more, and for two at once."""
+
+    first: float
+    one: float
+    two: float
+
+    @property
+    def each(self) -> float:
+        return (self.one + self.two) / 3
+
+    @property
+    def once(self) -> float:
+        return max(0.0, self.first - self.each)
+
+    def batch(self, size: int) -> float:
+        """Return the cost of a batch; the models of a fleet share most of the work.
+
+        >>> Timing(first=9, one=2, two=4).batch(5), Timing(first=9, one=2, two=2.5).batch(21)
+        (10.0, 12.0)
+        """
+        if size <= SMALL_BATCH:
+            return self.each * size
+        return self.one + max(self.two - self.one, 0.02 * self.one) * (size - 1)
+
+
+class _Probe:
+    """Times one pool; the others are taken to cost as much."""
+
+    def __init__(self, setup: Setup, busy: int, progress: Progress) -> None:
+        self.setup, self.busy, self.progress = setup, busy, progress
+        self.pool = max(setup.plans, key=lambda name: len(setup.plans[name].targets))
+        self.cells = [cell for cell in setup.cells if cell.pool == self.pool]
+        self.elsewhere = [cell for cell in self.cells if self._awaits(cell)]
+        kinds = {math.isfinite(cell.epsilon): cell for cell in reversed(self.cells)}
+        self.part = replace(setup, cells=tuple(kinds.values()))
+        self.disk = float(_usage(setup.store))
 
     def _awaits(self, cell: Cell) -> bool:
         """Say whether some release of a cell is made elsewhere and still missing."""
-        generator = self.setup.generator_of(cell)[1]
+        generator = generator_of(self.setup, cell)
         return any(
-            generator.awaited(self.setup.request(cell, item)) is not None
+            generator.awaited(request_for(self.setup, cell, item)) is not None
             for _, item in wanted_sets(self.setup, cell)
         )
 
-    def stages(self, folder: Path) -> dict[str, float]:
-        """Run the probes and return the estimated seconds of each stage."""
-        started = seconds(
-            lambda: self._run(start_worker, range(self.probe_workers), "starting workers")
-        )
-        found = {"workers": started if self.workers > 1 else 0.0, "releases": self._releases()}
-        tried = [*self.every, *self.others]
-        for cell in tried:
-            stand_in(self.setup, cell)
-        kinds = {math.isfinite(cell.epsilon): cell for cell in reversed(self.every)}
-        pair = replace(self.setup, only=tuple(kinds.values()))
-        whole = replace(self.setup, only=tuple(tried))
-        for number, stage in enumerate(AFTER_RELEASES):
-            of_observations = stage.of == "observation"
-            found[stage.title] = self._later(number, whole if of_observations else pair)
-        found["results"] = self._results(pair, folder)
-        return found
+    def releases(self) -> float:
+        """Make releases of every cell, and let them stand for all where later stages are timed."""
+        timings = {
+            (cell.generator, cell.epsilon): self._time_releases(cell)
+            for cell in self.cells
+            if cell not in self.elsewhere
+        }
+        if n_made := sum(1 for _ in self.setup.store.list("release/")):
+            grown = _usage(self.setup.store) - self.disk
+            self.disk += grown * count_releases(self.setup) / n_made
+        for cell in self.part.cells:
+            _stand_in(self.setup, cell)
+        took = sum(timing.once for timing in timings.values())
+        for cell in cells_with_releases(self.setup):
+            if timing := timings.get((cell.generator, cell.epsilon)):
+                generator = generator_of(self.setup, cell)
+                n_full, rest = divmod(len(wanted_sets(self.setup, cell)), generator.batch)
+                work = n_full * timing.batch(generator.batch) + timing.batch(rest)
+                took += work / (1 if generator.exclusive else self.busy)
+        return took
 
-    def _releases(self) -> float:
-        """Estimate the seconds of the releases, and choose what to probe other pools with."""
-        made = [cell for cell in self.every if cell not in self.elsewhere]
-        costliest = self.every[0]
-        scan = 2 * seconds(lambda: missing_releases(self.setup))
-        if made:
-            self._make(made)
-            # Other pools are probed with the generator that costs most to start.
-            table = release_timings(read_notes(self.setup.store, "releases"))
-            costliest = max(made, key=lambda cell: table[replace(cell, corpus="")].once)
-        self.others = [replace(costliest, pool=p) for p in self.setup.pools if p != costliest.pool]
-        if not made:
-            return scan
-        self._make(self.others)
-        there = sum(1 for _ in self.setup.store.list("release/"))
-        self.disk += (_usage(self.setup.store) - self.disk) * count_releases(self.setup) // there
-        table = release_timings(read_notes(self.setup.store, "releases"))
-        work = sum(self._cell(table, cell, costliest) for cell in self.setup.cells)
-        return scan + work + sum(timing.once for timing in table.values())
+    def _time_releases(self, cell: Cell) -> Timing:
+        sets = [position for position, _ in wanted_sets(self.setup, cell)]
+        a, b, c, d = (sets[n % len(sets)] for n in range(4))
+        units = [ReleaseUnit(cell, positions) for positions in ((a,), (b,), (c, d))]
+        return Timing(*self._time_units(make_releases, self.setup, units, RELEASES.title))
 
-    def _make(self, cells: Sequence[Cell]) -> None:
-        for cell in cells:
-            alone = self.setup.generator_of(cell)[1].exclusive
-            probes = choose(self.setup, [cell], 1 if alone else self.probe_workers)
-            self._run(time_releases, probes, "probing releases", workers=1 if alone else None)
+    def later_stages(self) -> dict[str, float]:
+        """Do the work of every later stage in part, and return the seconds of all of it."""
+        cells, part = self.setup.cells, self.part
+        texts = {text for cell in part.cells for text, _ in observations(part, cell)}
+        more_redraws = redraws_of(self.setup, self.pool) / redraws_of(part, self.pool)
+        stages = {}
+        for stage in AFTER_RELEASES:
+            before, units = _usage(self.setup.store), list(stage.missing(part))
+            if not units:
+                stages[stage.title] = 0.0
+                continue
+            took = self._time_units(stage.task, part, units, stage.title)
+            if stage.of == "observation":
+                amount = len(units) * count_observations(self.setup) / len(texts)
+                each = mean(took[1:] or took)
+                stages[stage.title] = max(0.0, took[0] - each) + amount * each / self.busy
+            else:  # workers do whole cells, in rounds
+                amount = len(units) * len(cells) / len(part.cells)
+                stages[stage.title] = math.ceil(amount / self.busy) * mean(took) * more_redraws
+            self.disk += (_usage(self.setup.store) - before) * amount / len(units)
+        return stages
 
-    def _cell(self, table: dict[Cell, Timing], cell: Cell, costliest: Cell) -> float:
-        """Return the seconds for the releases of a cell, shared among workers."""
-        timing = table.get(Cell("", self.every[0].pool, cell.generator, cell.epsilon))
-        if timing is None:
-            return 0.0
-        generator = self.setup.generator_of(cell)[1]
-        whole, rest = divmod(len(wanted_sets(self.setup, cell)), generator.batch)
-        work = whole * timing.batch(generator.batch) + (timing.batch(rest) if rest else 0.0)
-        first = table[replace(costliest, corpus="")].each
-        here = table[replace(costliest, corpus="", pool=cell.pool)].each
-        return work * (here / first if first else 1.0) / (1 if generator.exclusive else self.busy)
+    def results(self, folder: Path) -> float:
+        """Return the seconds of the tables, which are written twice: the first time is slower."""
 
-    def _later(self, number: int, setup: Setup) -> float:
-        """Estimate the seconds of a later stage from all its work on the cells of `setup`."""
-        stage = AFTER_RELEASES[number]
-        began, before = time.perf_counter(), _usage(self.setup.store)
-        units = list(stage.missing(setup))
-        scan = (time.perf_counter() - began) * len(self.setup.cells) / len(setup.cells)
-        if not units:
-            return scan
-        probes = [UnitProbe(number, unit, place) for place, unit in enumerate(units)]
-        self._run(time_unit, probes, f"probing {stage.title}", setup=setup)
-        grown = (_usage(self.setup.store) - before) / len(units)
-        amount, took = (self._observations if stage.of == "observation" else self._per_cell)(
-            stage, setup
-        )
-        self.disk += round(grown * amount)
-        return scan + took
-
-    def _observations(self, stage: Work, setup: Setup) -> tuple[int, float]:
-        timings = unit_timings(read_notes(self.setup.store, stage.title))
-        amount, work = 0, 0.0
-        for pool, plan in self.setup.plans.items():
-            raw = sum(item.form == "raw" for item in plan.sets)
-            here = len(self.every) * (len(plan.sets) - raw) + raw
-            amount, work = amount + here, work + here * timings[pool][0]
-        return amount, work / self.busy + sum(once for _, once in timings.values())
-
-    def _per_cell(self, stage: Work, setup: Setup) -> tuple[int, float]:
-        """Return units and seconds of a stage whose units are cells: workers do them in rounds."""
-        notes = read_notes(self.setup.store, stage.title)
-        amount = len(notes) * len(self.setup.cells) // len(setup.cells)
-        kinds = [math.isfinite(cell.epsilon) for cell in self.setup.cells]
-        each = mean(
-            mean(note.took[0] for note in notes if math.isfinite(note.epsilon) == kind)
-            for kind in kinds
-        )
-        pool = setup.cells[0].pool
-        more = redraws_of(self.setup, pool) / redraws_of(setup, pool)
-        return amount, math.ceil(amount / self.busy) * each * more
-
-    def _results(self, setup: Setup, folder: Path) -> float:
         def conclude() -> None:
-            audit = Audit(replace(setup), RunFolder(folder))
-            results_key(setup)
-            written(audit.results)
+            audit = Audit(replace(self.part), RunFolder(folder))
+            results_key(self.part)
+            files_of(audit.results)
 
-        first, again = seconds(conclude), seconds(conclude)
-        return max(0.0, first - again) + again * len(self.setup.cells) / len(setup.cells)
+        first, again = _seconds(conclude), _seconds(conclude)
+        return first + again * (len(self.setup.cells) / len(self.part.cells) - 1)
 
-    def _run(
-        self,
-        task: Callable[[Setup, Any], int],
-        units: Sequence[Any],
-        title: str,
-        *,
-        workers: int | None = None,
-        setup: Setup | None = None,
-    ) -> None:
+    def _time_units(
+        self, task: Callable[..., int], setup: Setup, units: Sequence[Any], title: str
+    ) -> list[float]:
+        took: list[float] = []
+
+        def timed(setup: Setup, unit: Any) -> int:
+            took.append(_seconds(lambda: task(setup, unit)))
+            return 1
+
         run_units(
-            task,
-            setup or self.setup,
-            list(units),
-            workers=workers or self.probe_workers,
+            timed,
+            setup,
+            units,
+            workers=1,
             progress=self.progress,
-            title=title,
+            title=f"probing {title}",
             steps=len(units),
         )
+        return took
 
-    def remarks(self) -> list[str]:
-        """Return what the estimate leaves out or extrapolates."""
-        found = [
+    def notes(self) -> list[str]:
+        """Return what the estimate leaves out, assumes or extrapolates."""
+        elsewhere = [
             f"{cell.generator} at epsilon {cell.epsilon:g}: its releases are made elsewhere and"
             " still missing; only the stages after them are counted"
             for cell in self.elsewhere
         ]
-        return found + [
+        batches = [
             f"{section.name}: made in batches of {generator.batch}, extrapolated from 1 and 2"
             for section, generator in self.setup.plugins.generators
             if generator.batch > SMALL_BATCH
         ]
+        pools = [f"timed on the pool {self.pool}; the other pools are assumed to cost as much"]
+        alone = ["timed with one worker; several slow one another down"]
+        return elsewhere + batches + pools * (len(self.setup.plans) > 1) + alone * (self.busy > 1)
+
+
+def _stand_in(setup: Setup, cell: Cell) -> None:
+    """Use a few releases for all of a cell; training sets, where none can be made here."""
+    sets = [item for _, item in wanted_sets(setup, cell)]
+    made_sets = [item for item in sets if setup.store.exists(release_name(setup, cell, item))]
+    headers = [
+        header_of(setup, cell, item) if item in made_sets else _borrowed(setup, cell, item)
+        for item in (made_sets or sets)[:STANDING_IN]
+    ]
+    for number, item in enumerate(sets):
+        header = headers[number % len(headers)]
+        setup.store.put(release_name(setup, cell, item), header.to_bytes())
+
+
+def _borrowed(setup: Setup, cell: Cell, item: RecordSet) -> Header:
+    request = request_for(setup, cell, item)
+    release = [Synthetic(record.text, record.labels) for record in request.records]
+    text = digest_of(release)
+    setup.store.put(name_of("text", text), dump_texts(release))
+    return Header(text, len(release), generator_of(setup, cell).claim(request))
+
+
+def _uses_gpu() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_available() and torch.cuda.max_memory_reserved() > 0
 
 
 def _usage(store: Store) -> int:
-    """Return the bytes that a store takes on disk, in whole blocks, the probe's notes apart."""
-    sizes = [len(store.get(name)) for name in store.list("") if not name.startswith(NOTES)]
+    """Return the bytes that a store takes on disk, in whole blocks."""
+    sizes = [len(store.get(name)) for name in store.list("")]
     return sum(-(-size // BLOCK) * BLOCK for size in sizes)

@@ -35,7 +35,6 @@ def examine(folder: Path) -> dict[str, Any]:
 
 
 def machine(folder: Path) -> Row:
-    """Return the resources that a run can use."""
     memory = available_memory()
     return {
         "python": platform.python_version(),
@@ -61,7 +60,6 @@ def available_memory() -> int | None:
 
 
 def peak_memory() -> int:
-    """Return the peak memory of this process in bytes."""
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -89,12 +87,10 @@ def _device(kind: str, note: str, **more: Any) -> Row:
 
 
 def packages() -> list[Row]:
-    """Return the packages that synthleak requires."""
     return [_package(wanted) for extra, wanted in _requirements() if extra is None]
 
 
 def extras() -> list[Row]:
-    """Return the optional packages, by extra."""
     groups: dict[str, list[Row]] = {}
     for extra, wanted in _requirements():
         if extra is not None:
@@ -141,14 +137,14 @@ def plugins() -> list[Row]:
 
 def _package(wanted: Requirement) -> Row:
     try:
-        found = version(wanted.name)
+        present = version(wanted.name)
     except PackageNotFoundError:
-        found = ""
-    fits = wanted.specifier.contains(found, prereleases=True) if found else False
-    state = "ok" if fits else "wrong version" if found else "missing"
+        present = ""
+    fits = wanted.specifier.contains(present, prereleases=True) if present else False
+    state = "ok" if fits else "wrong version" if present else "missing"
     return {
         "package": wanted.name,
-        "version": found,
+        "version": present,
         "wanted": str(wanted.specifier),
         "state": state,
         "remedy": "" if fits else f"pip install '{wanted.name}{wanted.specifier}'",

@@ -22,19 +22,29 @@ from functools import partial
 from importlib.resources import files as resources
 from pathlib import Path
 
-from synthleak.audit.setup import Setup, release_seed, set_up
+from synthleak.audit.setup import Setup, records_at
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.releases import release_seed, request_for
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.seeds import stream
-from synthleak.core.spec import LoadedSpec
-from synthleak.core.spec_sections import GeneratorSection
+from synthleak.core.spec import GeneratorSection, LoadedSpec
 from synthleak.core.store import MemoryStore
 from synthleak.core.validation import nearest
 from synthleak.core.whole_files import cannot_write, whole_folder, write_whole
 from synthleak.plan.plan import Plan, RecordSet
-from synthleak.releases.exchange import budget, content_hash, dump_training, program_seed
+from synthleak.releases.exchange import (
+    MANIFEST,
+    Slot,
+    budget,
+    content_hash,
+    dump_manifest,
+    dump_training,
+    program_seed,
+    read_manifest,
+    ticket_of,
+)
 from synthleak.releases.generator import Generator
 from synthleak.releases.generators.folder import SEED_NAME, Folder
-from synthleak.releases.manifest import MANIFEST, Slot, dump_manifest, read_manifest, ticket_of
 
 TASKS = "tasks.tsv"
 INSTRUCTIONS = "README.txt"
@@ -73,7 +83,7 @@ def export_plan(
         for label, item in _neutral(plan, setup.spec.seed):
             of_set = _slots(setup, section, plugin, name, label, item, tied=kit is not None)
             slots += of_set
-            records, persons = setup.records(item.records), setup.spec.game.persons
+            records, persons = records_at(setup, item.records), setup.spec.game.persons
             trains[of_set[0].train] = dump_training(records, persons=persons)
     manifest = dump_manifest(slots, section.name, tied=kit is not None)
     files = {MANIFEST: manifest, TASKS: _tasks(slots)}
@@ -87,23 +97,22 @@ def export_plan(
 def _chosen(
     setup: Setup, folder: Path | None, name: str | None
 ) -> tuple[GeneratorSection, Generator]:
-    """Return the generator whose budgets and seeds are written out."""
     pairs = setup.plugins.generators
     names = [section.name for section, _ in pairs]
     if name is not None:
         if name not in names:
             raise UserError(f"unknown generator {name!r}", "--generator", nearest(name, names))
         return pairs[names.index(name)]
-    own = [
+    folder_generators = [
         pair
         for pair in pairs
         if isinstance(pair[1], Folder)
         and (folder is None or pair[1].path.resolve() == folder.resolve())
     ]
-    if len(own) == 1 or len(pairs) == 1:
-        return (own or list(pairs))[0]
+    if len(folder_generators) == 1 or len(pairs) == 1:
+        return (folder_generators or list(pairs))[0]
     raise UserError(
-        f"the spec has {len(own or pairs)} generators to export: {', '.join(names)}",
+        f"the spec has {len(folder_generators or pairs)} generators to export: {', '.join(names)}",
         "plan export",
         "choose one with --generator NAME",
     )
@@ -134,7 +143,7 @@ def _slots(
     for cell in setup.cells:
         if (cell.pool, cell.generator) != (pool, section.name):
             continue
-        request = setup.request(cell, item)
+        request = request_for(setup, cell, item)
         seed = release_seed(item, f"program {section.name}", cell.epsilon)
         known = replace(request, seed=release_seed(item, SEED_NAME, cell.epsilon))
         slots.append(

@@ -16,21 +16,19 @@ from typing import Any
 import numpy as np
 
 from synthleak.audit.setup import Setup
-from synthleak.audit.steps.observations import look_at, missing_evidence
+from synthleak.audit.steps.observations import look_at, missing_evidence, scores_of
 from synthleak.audit.steps.releases import make_releases, missing_releases
-from synthleak.audit.steps.scores import scores_of
+from synthleak.core.cell import LEVEL, Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection, GeneratorSection
+from synthleak.core.spec import GameSection, GeneratorSection
 from synthleak.core.store import MemoryStore
-from synthleak.core.verdict import LEVEL
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.comparison import statistics_of
 from synthleak.metrics.measure import largest_epsilon
+from synthleak.metrics.null import POWER
 from synthleak.metrics.power import (
     LARGEST_PLAYED,
-    POWER,
     PlantedLeaks,
     PowerEstimate,
     estimate_power,
@@ -38,6 +36,7 @@ from synthleak.metrics.power import (
     instances_until_found,
     redraws_at,
 )
+from synthleak.metrics.scored_cell import statistics_of
 from synthleak.metrics.types import Rng
 from synthleak.plan.plan import Design, Plan, designs
 from synthleak.releases.generator import generators
@@ -73,6 +72,7 @@ def scores_without_leak(setup: Setup, pool: str, progress: Progress) -> Floats:
         plugins=plugins,
         pools={pool: setup.pools[pool]},
         plans={pool: plan},
+        cells=(Cell(setup.corpus.name, pool, section.name, section.epsilon[0]),),
         store=MemoryStore(),
     )
     for unit in missing_releases(setup):

@@ -1,17 +1,36 @@
-"""What an audit will do, before any work starts: `synthleak plan show`."""
+"""What an audit will do, and of which records: `synthleak plan show` and `synthleak corpus`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from synthleak.audit.setup import Setup
+from synthleak.audit.setup import Setup, persons_in, proxies_of
+from synthleak.audit.stages import Inputs, corpus_vectors, read, select
 from synthleak.audit.steps.releases import wanted_sets
 from synthleak.calibration import KNOWLEDGE
 from synthleak.core.cell import Cell
+from synthleak.core.spec import load_spec
+from synthleak.core.store import MemoryStore
+from synthleak.corpus.statistics import (
+    THRESHOLD,
+    TOKENIZER,
+    Band,
+    Combination,
+    Statistics,
+    frequency_bands,
+    near_duplicates,
+    ranked_combinations,
+    statistics_of,
+)
+from synthleak.encoders.encoder import Vectors
 from synthleak.plan.plan import EVERY_ROUND, Plan
+from synthleak.pools.pool import Overlap, Pool, describe, overlaps_of
 
 Row = dict[str, Any]
 
@@ -27,26 +46,24 @@ class Preview:
 
 
 def preview(setup: Setup) -> Preview:
-    """Describe the plans of a spec. Nothing is generated."""
     first = next(iter(setup.plans.values()))
     return Preview(
         pools=[_pool(setup, name) for name in setup.pools]
-        + [_left_out(setup, name) for name in setup.left_out],
+        + [_left_out(setup, name) for name in [order.name for order in setup.empty]],
         attackers=[_attacker(first, position) for position in range(len(first.baselines))],
         cells=_cells(setup),
         totals=_totals(setup),
     )
 
 
-def _made(setup: Setup) -> list[Cell]:
+def cells_with_releases(setup: Setup) -> list[Cell]:
     """Return the cells whose releases are made: where pools share them, those of one pool."""
     first = next(iter(setup.plans))
     return [c for c in setup.cells if not setup.spec.game.share_releases or c.pool == first]
 
 
 def count_releases(setup: Setup) -> int:
-    """Return the number of releases of the whole audit."""
-    return sum(len(wanted_sets(setup, cell)) for cell in _made(setup))
+    return sum(len(wanted_sets(setup, cell)) for cell in cells_with_releases(setup))
 
 
 def count_observations(setup: Setup) -> int:
@@ -76,7 +93,6 @@ def _pool(setup: Setup, name: str) -> Row:
 
 
 def _left_out(setup: Setup, name: str) -> Row:
-    """Return the row of an optional pool whose rule selects nobody."""
     return dict.fromkeys(_pool(setup, next(iter(setup.pools)))) | {"pool": name, "targets": 0}
 
 
@@ -114,7 +130,7 @@ def _cells(setup: Setup) -> list[Row]:
 
 
 def _totals(setup: Setup) -> Row:
-    proxies = len(setup.proxies)
+    proxies = len(proxies_of(setup))
     plans = setup.plans.values()
     budgets = sum(len(section.epsilon) for section, _ in setup.plugins.generators)
     values = sum(
@@ -122,18 +138,84 @@ def _totals(setup: Setup) -> Row:
         for plan in plans
     )
     people: Row = {}
-    if setup.persons is not None:
-        part, owned = (sum(map(len, side)) for side in (setup.persons.records, setup.persons.owned))
-        people = {"people": len(setup.persons.records), "records left out": owned - part}
+    persons = persons_in(setup)
+    if persons is not None:
+        part, owned = (sum(map(len, side)) for side in (persons.records, persons.owned))
+        people = {"people": len(persons.records), "records left out": owned - part}
     return {
         **people,
         "cells": len(setup.cells),
         "releases": count_releases(setup),
         "synthetic records": sum(
             setup.plans[cell.pool].release_size * len(wanted_sets(setup, cell))
-            for cell in _made(setup)
+            for cell in cells_with_releases(setup)
         ),
         "observations": count_observations(setup),
         "proxies": proxies,
         "scores": values * proxies,
     }
+
+
+MOST_COMPARED = 150_000
+"""Number of records above which near-duplicates are not counted: every pair is compared."""
+
+
+@dataclass(frozen=True)
+class NearDuplicates:
+    """The number of records that another nearly repeats; None where they were not counted."""
+
+    records: int | None
+    cosine: float
+    encoder: str
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The corpus that was read, and the pools that the spec selects from it."""
+
+    name: str
+    description: str
+    tokenizer: str
+    statistics: Statistics
+    near_duplicates: NearDuplicates
+    combinations: tuple[Combination, ...]
+    frequencies: tuple[Band, ...]
+    pools: tuple[dict[str, Any], ...]
+    overlaps: tuple[Overlap, ...]
+
+
+def survey(spec: Path | str) -> Survey:
+    """Read the corpus of a spec, select its pools, and describe both; nothing is written."""
+    inputs, store = read(load_spec(spec)), MemoryStore()
+    vectors = cache(partial(corpus_vectors, inputs, store))
+    corpus, pools = inputs.corpus, select(inputs, store, vectors)
+    combinations = ranked_combinations(corpus)
+    return Survey(
+        name=corpus.name,
+        description=corpus.description,
+        tokenizer=TOKENIZER,
+        statistics=statistics_of(corpus),
+        near_duplicates=_near(inputs, vectors),
+        combinations=tuple(combinations),
+        frequencies=tuple(frequency_bands(combinations)),
+        pools=tuple(_pool_rows(inputs, pools)),
+        overlaps=tuple(overlaps_of(pools)),
+    )
+
+
+def _near(inputs: Inputs, vectors: Callable[[], Vectors]) -> NearDuplicates:
+    n_repeated = None
+    if len(inputs.corpus) <= MOST_COMPARED:
+        n_repeated = int(near_duplicates(vectors()).sum())
+    return NearDuplicates(n_repeated, THRESHOLD, inputs.plugins.pool_encoder.kind)
+
+
+def _pool_rows(inputs: Inputs, pools: Mapping[str, Pool]) -> list[dict[str, Any]]:
+    """Return a row per pool; one that was left out is empty."""
+    empty = {"candidates": None, "auxiliary": None}
+    return [
+        {"pool": name, "rule": order.rule.kind}
+        | (describe(pools[name]) if name in pools else {"targets": 0, **empty})
+        for order in inputs.plugins.orders
+        for name in order.names()
+    ]

@@ -1,4 +1,6 @@
-"""`synthleak split`: members, holdout and reference, drawn before anything is generated.
+"""Records drawn before a release is generated: `synthleak split` and `synthleak canaries`.
+
+`split` draws members, holdout and reference:
 
     DIR/members.jsonl    make the release from these
     DIR/holdout.jsonl    keep these back: they are the non-members of the check
@@ -7,21 +9,93 @@
 
 The null distribution of a check permutes who was in, so the split must be uniform, and all records
 of a person must be on one side (docs/method.md §11).
+
+`canaries` writes canaries with recorded coins, for a data owner who trains once:
+
+    DIR/train.jsonl      the data, with the canaries whose coin fell heads: train on this
+    DIR/members.jsonl    those canaries
+    DIR/holdout.jsonl    the canaries whose coin fell tails: nobody trains on them
+    DIR/reference.jsonl  the records that the canaries were written from
+    DIR/coins.json       seed, settings and every coin
+
+One training run and one release then give a bound on ε: `synthleak check --coins` counts the coins
+(docs/method.md §11, §13).
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
-from synthleak.core.errors import UserError
+from synthleak.core.errors import CorpusError, StoreError, UserError
+from synthleak.core.reading import within_limits
 from synthleak.core.seeds import stream
 from synthleak.core.text import fold
-from synthleak.corpus.corpus import Record
-from synthleak.preflight.files import json_lines, read_source, write_folder
+from synthleak.core.whole_files import cannot_write, whole_folder, write_whole
+from synthleak.corpus.corpus import Corpus, Record
+from synthleak.corpus.rows import Numbered
+from synthleak.corpus.sources import Fields, numbered_rows
+from synthleak.pools.rules.canary import Canary
+from synthleak.pools.selection import Material
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of the data owner: its rows as they are, and as records."""
+
+    rows: Sequence[Mapping[str, Any]]
+    records: Sequence[Record]
+
+    def part(self, positions: Sequence[int]) -> Source:
+        return Source([self.rows[n] for n in positions], [self.records[n] for n in positions])
+
+
+def read_source(path: Path, named: Mapping[str, str], option: str) -> Source:
+    """Read the rows of a file; texts that stand there twice stay, since they are trained on."""
+    for field in named.values():
+        if [*named.values()].count(field) > 1:
+            *most, last = named
+            raise UserError(f"two of {', '.join(most)} and {last} are the field {field!r}", option)
+    fields = Fields.from_settings({**named, "path": path})
+    rows: list[dict[str, Any]] = []
+
+    def noted() -> Iterator[Numbered]:
+        for number, where, row in numbered_rows(path, text=fields.text, key=option):
+            rows.append(dict(row))
+            yield number, where, row
+
+    try:
+        return Source(rows, list(within_limits(fields.records(noted()), option, str(path))))
+    except CorpusError as error:
+        remedy = error.remedy and error.remedy.replace("set corpus.", "set --")
+        raise CorpusError(error.what, error.where, remedy) from None
+
+
+def json_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows).encode(
+        errors="backslashreplace"
+    )
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes], why: str) -> None:
+    """Write a folder that does not exist yet: whole, for the owner's eyes only, or not at all.
+
+    `why` says why files that are there must not be overwritten.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise StoreError("the folder is not empty", str(folder), f"choose another: {why}")
+    try:
+        with whole_folder(folder) as aside:
+            for name, content in files.items():
+                write_whole(aside / name, content)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+
 
 FEWEST = 20
 """Records on a side; fewer could not show a leak."""
@@ -61,46 +135,41 @@ def write_split(
         )
     seed = secrets.randbits(63) if seed is None else seed
     source = read_source(data, fields or {}, "DATA")
-    apart = _different(source.records)
+    first: dict[str, int] = {}
+    for position, record in enumerate(source.records):
+        first.setdefault(fold(record.text), position)
+    distinct = list(first.values())
     groups: dict[str, list[int]] = {}
-    for place in apart:
-        groups.setdefault(source.records[place].group or f"\0{place}", []).append(place)
+    for position in distinct:
+        groups.setdefault(source.records[position].group or f"\0{position}", []).append(position)
     drawn = [list(groups.values())[n] for n in stream(seed, "split").permutation(len(groups))]
-    held, rest = _first(drawn, round(holdout * len(apart)))
-    known, inside = _first(rest, round(reference * len(apart)))
-    sides = {"members": inside, "holdout": held, "reference": known}
-    places = {name: sorted(n for group in side for n in group) for name, side in sides.items()}
+    held_back, rest = _first(drawn, round(holdout * len(distinct)))
+    referenced, inside = _first(rest, round(reference * len(distinct)))
+    sides = {"members": inside, "holdout": held_back, "reference": referenced}
+    positions = {name: sorted(n for group in side for n in group) for name, side in sides.items()}
     for name in ("members", "holdout"):
-        if len(places[name]) < FEWEST:
+        if len(positions[name]) < FEWEST:
             raise UserError(
-                f"too few records as {name}: {len(places[name]):,}",
+                f"too few records as {name}: {len(positions[name]):,}",
                 str(data),
                 f"at least {FEWEST} on each side; some hundred are good",
             )
-    named = any(source.records[place].group for place in apart)
-    sizes = {name: len(side) for name, side in places.items()}
-    made = SplitWritten(
+    named = any(source.records[position].group for position in distinct)
+    sizes = {name: len(side) for name, side in positions.items()}
+    summary = SplitWritten(
         **sizes,
         groups=len(groups) if named else 0,
-        repeated=len(source.records) - len(apart),
+        repeated=len(source.records) - len(distinct),
         seed=seed,
     )
     files = {
         f"{name}.jsonl": json_lines([source.rows[n] for n in side])
-        for name, side in places.items()
+        for name, side in positions.items()
         if side
     }
-    files["split.json"] = (json.dumps(asdict(made), indent=1) + "\n").encode()
+    files["split.json"] = (json.dumps(asdict(summary), indent=1) + "\n").encode()
     write_folder(folder, files, "a split that a release was made from must not be overwritten")
-    return made
-
-
-def _different(records: Sequence[Record]) -> list[int]:
-    """Return the places of the first record of every text."""
-    first: dict[str, int] = {}
-    for place, record in enumerate(records):
-        first.setdefault(fold(record.text), place)
-    return list(first.values())
+    return summary
 
 
 def _first(groups: Sequence[list[int]], size: int) -> tuple[list[list[int]], list[list[int]]]:
@@ -114,3 +183,112 @@ def _first(groups: Sequence[list[int]], size: int) -> tuple[list[list[int]], lis
         count += len(groups[taken])
         taken += 1
     return list(groups[:taken]), list(groups[taken:])
+
+
+HELD_BACK = 0.1
+"""Of the data, how much gives the canaries their words and is not trained on."""
+LARGEST_SHARE = 0.1
+"""Of the training data, how much the canaries that join may be (docs/method.md §4.3)."""
+
+
+@dataclass(frozen=True)
+class CanariesWritten:
+    """What was written, and how the coins fell."""
+
+    folder: Path
+    trained: int
+    members: int
+    holdout: int
+    held_back: int
+    seed: int
+
+
+def write_canaries(
+    data: Path,
+    folder: Path,
+    *,
+    auxiliary: Path | None = None,
+    size: int = 60,
+    prefix: float = 0.6,
+    words: int | None = None,
+    fields: Mapping[str, str] | None = None,
+    seed: int | None = None,
+) -> CanariesWritten:
+    """Write canaries from the auxiliary records, toss a coin for each, and put the winners in.
+
+    Texts and places come first and the coins last, each from a random stream of its own, so that
+    nothing but membership depends on a coin. Without `auxiliary` a tenth of the data is held back
+    for it. Without a seed one is drawn, and recorded: who knows it knows the coins.
+    """
+    seed = secrets.randbits(63) if seed is None else seed
+    named = {"id": "id", "text": "text", "labels": "labels", **(fields or {})}
+    train = read_source(data, named, "--data")
+    if auxiliary is not None:
+        source, held = read_source(auxiliary, named, "--auxiliary"), 0
+        asked = {fold(record.text) for record in train.records}
+        apart = [n for n, r in enumerate(source.records) if fold(r.text) not in asked]
+        source = source.part(apart)
+    else:
+        order = stream(seed, "held back").permutation(len(train.rows)).tolist()
+        held = round(HELD_BACK * len(order))
+        source, train = train.part(sorted(order[:held])), train.part(sorted(order[held:]))
+    if len(source.records) < 2 or not train.records:
+        raise UserError(
+            f"too few records: {len(train.records):,} to train on, {len(source.records):,} to write"
+            " canaries from",
+            str(auxiliary or data),
+            "give some hundred records of each",
+        )
+    if size / 2 > LARGEST_SHARE * len(train.rows):
+        raise UserError(
+            f"{size:,} canaries, half of which join, are too many for {len(train.rows):,} records",
+            "--size",
+            f"use at most {len(train.rows) // 5:,}",
+        )
+    corpus = Corpus("data", tuple(train.records))
+    rule = Canary.from_settings({"size": size, "prefix": prefix, "words": words})
+    texts = rule.write(
+        Material(corpus, source.records, train.records, stream(seed, "written", "canaries"))
+    )
+    rows = _rows(texts, named, {record.id for record in (*train.records, *source.records)})
+    places = stream(seed, "places").integers(len(train.rows) + 1, size=size).tolist()
+    coins = [bool(coin) for coin in stream(seed, "coins", "canaries").integers(0, 2, size=size)]
+    # A canary stands before the row whose number it drew.
+    ranked = [((n, 1, 0), row) for n, row in enumerate(train.rows)]
+    ranked += [((places[n], 0, n), rows[n]) for n in range(size) if coins[n]]
+    heads = [rows[n] for n in range(size) if coins[n]]
+    tails = [rows[n] for n in range(size) if not coins[n]]
+    recorded = {
+        "seed": seed,
+        "size": size,
+        "prefix": prefix,
+        "words": words,
+        "held_back": held,
+        "coins": {row[named["id"]]: coin for row, coin in zip(rows, coins, strict=True)},
+    }
+    files = {
+        "train.jsonl": json_lines([row for _, row in sorted(ranked, key=itemgetter(0))]),
+        "members.jsonl": json_lines(heads),
+        "holdout.jsonl": json_lines(tails),
+        "reference.jsonl": json_lines(source.rows),
+        "coins.json": (json.dumps(recorded, indent=1, ensure_ascii=False) + "\n").encode(),
+    }
+    write_folder(folder, files, "coins that a model was trained with must not be overwritten")
+    return CanariesWritten(folder, len(train.rows) + len(heads), len(heads), len(tails), held, seed)
+
+
+def _rows(
+    texts: Sequence[tuple[str, Sequence[str]]], named: Mapping[str, str], taken: set[str]
+) -> list[dict[str, Any]]:
+    """Return the canaries as rows of the data, with ids that the data do not have."""
+    width, title = len(str(len(texts))), "canary"
+    while any(f"{title}-{n:0{width}d}" in taken for n in range(1, len(texts) + 1)):
+        title += "-x"
+    return [
+        {
+            named["id"]: f"{title}-{n:0{width}d}",
+            named["text"]: text,
+            named["labels"]: list(labels),
+        }
+        for n, (text, labels) in enumerate(texts, start=1)
+    ]

@@ -2,9 +2,8 @@
 
 # Loaded first: what is loaded later would replace the registry of the same name.
 import synthleak.releases.generators  # noqa: F401
-from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
+from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim, stated_claim
 from synthleak.releases.generator import Generator, generators
-from synthleak.releases.noise import gaussian_sigma
 from synthleak.releases.release import Public, Request, Synthetic
 
 __all__ = [

@@ -2,12 +2,14 @@
 
 A claim is made for add/remove neighbours. Under `replace` it is compared by the mechanism's own
 replace accounting where an event states it, else by group privacy of two, labelled loose
-(docs/method.md §4, Adjacency; design/adjacency.md).
+(docs/method.md §4, Adjacency; docs/design/claims.md).
 
 It protects one record, or one person with all records. Where several records are in or out
 together, as the copies of a canary are (docs/method.md §13), a claim about records is that of a
 group. So is one that is compared with persons: of as many records as a person has at most
-(docs/method.md §15; design/claim-persons.md).
+(docs/method.md §15; docs/design/claims.md).
+
+How much noise a budget takes is found by a search with the same accountant (docs/method.md §5).
 """
 
 from __future__ import annotations
@@ -18,9 +20,123 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from synthleak.core.spec_sections import Adjacency
-from synthleak.core.unit import Unit
-from synthleak.releases.noise import event_of
+from synthleak.core.cell import Unit
+from synthleak.core.errors import GeneratorError
+from synthleak.core.spec import Adjacency
+
+_sigmas: dict[tuple[float, float, int, float], float] = {}
+
+
+def gaussian_sigma(epsilon: float, delta: float, count: int = 1, rate: float = 1.0) -> float:
+    """Return the noise that gives (ε, δ) for `count` unit-sensitivity Gaussian sums.
+
+    It takes seconds, so it is found once a process; `known_sigmas` are handed to workers.
+
+    Args:
+        epsilon: the budget ε.
+        delta: the budget δ.
+        count: how many sums are noised.
+        rate: the chance that a record is in a sum (Poisson sampling).
+
+    Returns:
+        The standard deviation, in units of what one record adds at most.
+
+    Raises:
+        GeneratorError: no noise gives this budget.
+    """
+    asked = (epsilon, delta, count, rate)
+    if asked not in _sigmas:
+        _sigmas[asked] = _gaussian_sigma(*asked)
+    return _sigmas[asked]
+
+
+def known_sigmas() -> dict[tuple[float, float, int, float], float]:
+    return dict(_sigmas)
+
+
+def learn_sigmas(known: Mapping[tuple[float, float, int, float], float]) -> None:
+    """Let `gaussian_sigma` return what another process of this run found."""
+    _sigmas.update(known)
+
+
+def _gaussian_sigma(epsilon: float, delta: float, count: int, rate: float) -> float:
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    def events(sigma: float) -> Any:
+        return dp_accounting.SelfComposedDpEvent(event_of(sigma, rate), count)
+
+    try:
+        return float(dp_accounting.calibrate_dp_mechanism(PLDAccountant, events, epsilon, delta))
+    except (ValueError, RuntimeError, MemoryError) as error:
+        raise GeneratorError(
+            f"no noise gives ε = {epsilon:g} at δ = {delta:g} ({type(error).__name__})",
+            remedy="use a larger ε or δ",
+        ) from None
+
+
+@lru_cache(maxsize=256)
+def remaining_sigma(epsilon: float, delta: float, spent: float, count: int) -> float:
+    """Return the noise of `count` unit sums that follow one of noise `spent`, all within (ε, δ)."""
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    def events(sigma: float) -> Any:
+        rest = dp_accounting.SelfComposedDpEvent(event_of(sigma, 1.0), count)
+        return dp_accounting.ComposedDpEvent([event_of(spent, 1.0), rest])
+
+    try:
+        # Gaussians compose by their squares: the accountant is asked near the answer only.
+        near = math.sqrt(count / (gaussian_mu(epsilon, delta) ** 2 - spent**-2))
+        bracket = dp_accounting.ExplicitBracketInterval(0.97 * near, 1.03 * near)
+        return float(
+            dp_accounting.calibrate_dp_mechanism(PLDAccountant, events, epsilon, delta, bracket)
+        )
+    except (ValueError, RuntimeError, MemoryError, ZeroDivisionError) as error:
+        raise GeneratorError(
+            f"nothing is left of ε = {epsilon:g} at δ = {delta:g} ({type(error).__name__})",
+            remedy="use a larger ε or δ",
+        ) from None
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Return δ(ε) of a Gaussian mechanism with means μ apart: Balle and Wang 2018, theorem 8.
+
+    >>> round(gaussian_delta(1.0, 0.0), 4), round(gaussian_delta(1.0, 1.0), 4)
+    (0.3829, 0.1269)
+    """
+    from scipy.special import log_ndtr, ndtr
+
+    rest = math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu)))
+    return max(0.0, float(ndtr(mu / 2 - epsilon / mu)) - rest)
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return μ of the Gaussian mechanism that is exactly (ε, δ)."""
+    from scipy.optimize import brentq
+
+    return float(brentq(lambda mu: gaussian_delta(mu, epsilon) - delta, 1e-13, 100 + 2 * epsilon))
+
+
+def event_of(sigma: float, rate: float, group: int = 1) -> Any:
+    """Return a noised sum that `group` records enter or leave together, for the accountant.
+
+    Where records are sampled, each is drawn by itself, so that a step holds a binomial number of
+    the group: a mixture of Gaussians (Ganesh 2024, arXiv 2401.10294).
+    """
+    import dp_accounting
+
+    if group == 1 or rate >= 1:
+        plain = dp_accounting.GaussianDpEvent(sigma / group)
+        return plain if rate >= 1 else dp_accounting.PoissonSampledDpEvent(rate, plain)
+    from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
+    from scipy.stats import binom
+
+    counts = range(group + 1)
+    return MixtureOfGaussiansDpEvent(
+        sigma, [float(count) for count in counts], binom.pmf(counts, group, rate).tolist()
+    )
+
 
 _Composed = tuple[tuple[float, float, int, int], ...]
 """For each event the noise for one record, the sampling rate, the count, and the group's size."""
@@ -38,7 +154,13 @@ _SAME_SIGMA = 1e-5
 class GaussianEvent:
     """A noised sum: standard deviation `sigma`, and how far one record can move the sum.
 
-    `rate` is the chance that a record is in the sum at all (Poisson sampling), 1 where all are.
+    Attributes:
+        what: what is summed, for people.
+        sigma: the standard deviation of the noise.
+        sensitivity: how far one record that is added moves the sum at most.
+        replace_sensitivity: how far one that is replaced does; None if that is not known.
+        count: how many such sums there are.
+        rate: the chance that a record is in a sum (Poisson sampling), 1 where all are.
     """
 
     what: str
@@ -105,7 +227,12 @@ class Claim:
         return near and replace(self, events=alike) == other
 
     def delta_at(self, epsilon: float, adjacency: Adjacency = "add") -> float:
-        """Return δ(ε) of the accounted events, or what follows from the stated point."""
+        """Return δ(ε) of the accounted events, or what follows from the stated point.
+
+        Args:
+            epsilon: the ε to ask about.
+            adjacency: whether neighbours differ by a record more, or by one that is replaced.
+        """
         if not self.promises:
             return 1.0
         if self.stated:
@@ -118,7 +245,12 @@ class Claim:
         return float(_accountant(self._composed(adjacency), adjacency).get_delta(epsilon))
 
     def epsilon_at(self, delta: float, adjacency: Adjacency = "add") -> float:
-        """Return the smallest ε of the accounted events, or of the stated point, at this δ."""
+        """Return the smallest ε of the accounted events, or of the stated point, at this δ.
+
+        Args:
+            delta: the δ to ask about.
+            adjacency: whether neighbours differ by a record more, or by one that is replaced.
+        """
         if not self.promises:
             return math.inf
         if self.stated:
@@ -173,7 +305,6 @@ class Claim:
         return tuple((e.multiplier(adjacency), e.rate, e.count, self.group) for e in self.events)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the claim for a header or a report."""
         content = asdict(self)
         for name, usual in (("unit", "record"), ("group", 1), ("steps", None)):
             if content[name] == usual:  # keys of claims about records stay the same
@@ -183,7 +314,6 @@ class Claim:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Claim:
-        """Read a claim written by `to_json`."""
         return cls(
             **{
                 **content,
@@ -195,12 +325,16 @@ class Claim:
 
 
 def no_claim() -> Claim:
-    """Return the claim of a mechanism that promises nothing."""
     return Claim(math.inf, 0.0)
 
 
 def stated_claim(epsilon: float, delta: float) -> Claim:
-    """Return the claim of a program that says it honours (ε, δ): taken at its word."""
+    """Return the claim of a program that says it honours (ε, δ): taken at its word.
+
+    Args:
+        epsilon: the ε that is stated.
+        delta: the δ that is stated.
+    """
     return Claim(epsilon, delta, accountant="stated by the program, not accounted here")
 
 

@@ -10,11 +10,11 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from synthleak.core.cell import Unit
 from synthleak.core.errors import GeneratorError
-from synthleak.core.identity import digest
 from synthleak.core.registry import Plugin, PluginRegistry
 from synthleak.core.runtime import FLEET, Resources
-from synthleak.core.unit import Unit
+from synthleak.core.seeds import digest
 from synthleak.core.validation import Frozen, listed
 from synthleak.corpus.corpus import Record
 from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
@@ -24,33 +24,38 @@ from synthleak.releases.release import Request, Synthetic
 class Generator(Plugin):
     """Makes releases: `generate(request) -> synthetic records`, and says what it promises."""
 
+    any_size: ClassVar[bool] = False
+    """Whether a release is as large as it happens to be, whatever was asked for."""
+
+    ignores_seed: ClassVar[bool] = False
+    """Whether another seed makes the same release: true of nulls only."""
+
+    reproducible: ClassVar[bool] = True
+    """Whether a request gives the same bytes on every machine: not so of language models."""
+
+    exclusive: ClassVar[bool] = False
+    """Whether one process alone makes its releases, because it holds a device."""
+
     def default_delta(self, nominal: int) -> float:
-        """Return the δ that is used unless the spec names one."""
+        """Return the δ that is used unless the spec names one.
+
+        Args:
+            nominal: N of the plan.
+        """
         return 1.0 / nominal**2
 
     def claim(self, request: Request) -> Claim:
-        """State what a release for this request promises; by default nothing."""
+        """State what a release for this request promises; by default nothing.
+
+        Args:
+            request: what the release is made from, with ε and δ.
+        """
         return no_claim()
 
     @property
     def private_by_design(self) -> bool:
         """Whether a finite ε means anything to this generator."""
         return False
-
-    @property
-    def any_size(self) -> bool:
-        """Whether a release is as large as it happens to be, whatever was asked for."""
-        return False
-
-    @property
-    def ignores_seed(self) -> bool:
-        """Whether another seed makes the same release: true of nulls only."""
-        return False
-
-    @property
-    def reproducible(self) -> bool:
-        """Whether a request gives the same bytes on every machine: not so of language models."""
-        return True
 
     def seed_name(self, section: str) -> str:
         """Return what names the randomness of its releases, given the name of its section.
@@ -63,26 +68,43 @@ class Generator(Plugin):
         """Raise a `GeneratorError` if no release can be made here: asked before any is made."""
 
     def awaited(self, request: Request) -> str | None:
-        """Return the name of what must be put somewhere before this release can be made."""
+        """Return the name of what must be put somewhere before this release can be made.
+
+        Args:
+            request: what the release is made from.
+
+        Returns:
+            The name, or None if nothing is missing.
+        """
         return None
 
     def fingerprint(self, request: Request) -> str:
-        """Return the content hash of what decides a release beside the request; often nothing."""
+        """Return the content hash of what decides a release beside the request; often nothing.
+
+        Args:
+            request: what the release is made from.
+        """
         return ""
 
     @abstractmethod
     def generate(self, request: Request) -> Sequence[Synthetic]:
-        """Return `request.size` synthetic records."""
+        """Return `request.size` synthetic records.
+
+        Args:
+            request: the private records, the public side, the budget and the seed.
+
+        Raises:
+            GeneratorError: no release can be made, in one line that says what to do.
+        """
 
     def generate_many(self, requests: Sequence[Request]) -> Iterator[Sequence[Synthetic]]:
-        """Make many releases in one call; each must equal what `generate` alone would make."""
+        """Make many releases in one call; each must equal what `generate` alone would make.
+
+        Args:
+            requests: requests of one cell: they share N, ε, size and public side.
+        """
         for request in requests:
             yield self.generate(request)
-
-    @property
-    def exclusive(self) -> bool:
-        """Whether one process alone makes its releases, because it holds a device."""
-        return False
 
     @property
     def resources(self) -> Resources:
@@ -102,7 +124,6 @@ class AccountedGenerator(Generator):
 
     @property
     def private_by_design(self) -> bool:
-        """A finite ε is accounted for."""
         return True
 
     @abstractmethod
@@ -126,7 +147,7 @@ class PersonAccounting(AccountedGenerator):
     """A generator that can account for whole persons: their records are bounded together.
 
     With `unit = "person"` the finite ε is that of adding or removing a person with all records
-    (docs/method.md §15; design/claim-persons.md).
+    (docs/method.md §15; docs/design/claims.md).
     """
 
     unit: Unit = Field(default="record", description="what epsilon protects")
@@ -136,13 +157,12 @@ class PersonAccounting(AccountedGenerator):
 
     def identity(self) -> dict[str, Any]:
         """Leave both out for records, so that the keys of such releases stay the same."""
-        found = super().identity()
+        settings = super().identity()
         if self.unit == "record":
-            del found["unit"], found["max_records"]
-        return found
+            del settings["unit"], settings["max_records"]
+        return settings
 
     def claim(self, request: Request) -> Claim:
-        """State whom the noised sums protect."""
         return replace(super().claim(request), unit=self.unit)
 
     def contributions(self, request: Request) -> list[tuple[Record, ...]]:
@@ -171,14 +191,14 @@ def bounded_contributions(
     Which ones are kept depends on that person's records and the seed alone: if it depended on
     others, one person could move what another contributes.
     """
-    found: dict[int, list[Record]] = {}
+    by_owner: dict[int, list[Record]] = {}
     for owner, record in zip(owners_of(records), records, strict=True):
-        found.setdefault(owner, []).append(record)
+        by_owner.setdefault(owner, []).append(record)
     return [
-        tuple(own)
-        if len(own) <= most
-        else tuple(sorted(own, key=lambda r: digest(seed, r.text, r.labels))[:most])
-        for own in found.values()
+        tuple(contributed)
+        if len(contributed) <= most
+        else tuple(sorted(contributed, key=lambda r: digest(seed, r.text, r.labels))[:most])
+        for contributed in by_owner.values()
     ]
 
 
@@ -235,7 +255,6 @@ class StatedGenerator(Generator):
 
     @property
     def private_by_design(self) -> bool:
-        """As the user declares."""
         return self.private
 
     def claim(self, request: Request) -> Claim:
@@ -257,12 +276,12 @@ class StatedGenerator(Generator):
 
     def identity(self) -> dict[str, Any]:
         """Leave the unit out for records, so that the keys of such releases stay the same."""
-        found = super().identity()
-        if found.get("unit") == "record":
-            del found["unit"]
+        settings = super().identity()
+        if settings.get("unit") == "record":
+            del settings["unit"]
         if not self.mechanism:
-            del found["mechanism"]
-        return found
+            del settings["mechanism"]
+        return settings
 
     @property
     def stated(self) -> dict[str, Any]:

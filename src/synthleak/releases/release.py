@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from synthleak.core.identity import digest
+from synthleak.core.seeds import digest
 from synthleak.core.store import Store, unpacked
 from synthleak.core.text import fold
 from synthleak.corpus.corpus import Labels, Record
@@ -26,7 +26,12 @@ FLOOR = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Synthetic:
-    """One synthetic record. Its text may be a private one, so its repr does not show it."""
+    """One synthetic record. Its text may be a private one, so its repr does not show it.
+
+    Attributes:
+        text: the text.
+        labels: its class, sorted; () if it has none.
+    """
 
     text: str = field(repr=False)
     labels: Labels = ()
@@ -49,7 +54,6 @@ class Public:
 
     @cached_property
     def key(self) -> str:
-        """The content hash."""
         return digest(
             "public",
             [[record.text, record.labels] for record in self.auxiliary],
@@ -58,11 +62,16 @@ class Public:
         )
 
     def remember(self, name: str, make: Callable[[], T]) -> T:
-        """Return what `make` derived from the public side, made once for all its releases."""
+        """Return what `make` derived from the public side, made once for all its releases.
+
+        Args:
+            name: what it is called; unique among all that is derived.
+            make: derives it.
+        """
         if name not in self._memory:
             self._memory[name] = make()
-        made: T = self._memory[name]
-        return made
+        derived: T = self._memory[name]
+        return derived
 
     def expresses(self, records: Sequence[Record]) -> float:
         """Return the share of records whose class can be prompted at all."""
@@ -70,7 +79,6 @@ class Public:
         return sum(record.labels in possible for record in records) / len(records)
 
     def draw_classes(self, size: int, rng: np.random.Generator) -> list[Labels]:
-        """Draw `size` classes from the prior."""
         picks: NDArray[np.int64] = rng.choice(len(self.classes), size, p=np.asarray(self.prior))
         return [self.classes[pick] for pick in picks]
 
@@ -79,10 +87,19 @@ class Public:
 class Request:
     """One set to make a release from. Nothing says whether it is a game or a reference.
 
-    `nominal` is N of the plan: rates, steps, noise and normalisers come from it, never from the
-    number of records, which would tell the worlds apart. `store` is where the audit remembers the
-    vectors of texts, so that no record is encoded twice. `persons` says that the audit asks about
-    persons, so that programs are told whose record is whose.
+    Attributes:
+        records: the private set.
+        nominal: N of the plan. Rates, steps, noise and normalisers come from it, never from the
+            number of records, which would tell the worlds apart.
+        size: how many synthetic records to make.
+        epsilon: the budget ε; ∞ for no privacy.
+        delta: the budget δ.
+        public: what may be used without paying for it.
+        seed: what all randomness of the release comes from.
+        label_prior: where class sizes come from, "public" or "private".
+        store: where the audit remembers the vectors of texts, so that none is encoded twice.
+        persons: whether the audit asks about persons, so that programs are told the owner of each
+            record.
     """
 
     records: tuple[Record, ...] = field(repr=False)
@@ -103,7 +120,11 @@ class Request:
         return "class sizes were taken from the private set" if peeks else None
 
     def draw_classes(self, rng: np.random.Generator) -> list[Labels]:
-        """Draw a class for each text of the release: from the public prior, unless told not to."""
+        """Draw a class for each text of the release: from the public prior, unless told not to.
+
+        Args:
+            rng: the randomness to draw from.
+        """
         side = private_prior(self.public, self.records) if self.void else self.public
         return side.draw_classes(self.size, rng)
 
@@ -122,7 +143,6 @@ class Header:
     different: int | None = None
 
     def to_bytes(self) -> bytes:
-        """Write the header for the store."""
         content = {
             "text": self.text,
             "size": self.size,
@@ -133,7 +153,6 @@ class Header:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Header:
-        """Read a header from the store."""
         content = json.loads(data)
         _adapter().validate_python(content)  # its types; the numbers of a claim stay as they are
         claim = Claim.from_json(content["claim"])
@@ -195,7 +214,6 @@ def dump_texts(records: Sequence[Synthetic]) -> bytes:
 
 
 def load_texts(data: bytes) -> list[Synthetic]:
-    """Read records written by `dump_texts`."""
     rows: list[dict[str, Any]] = [
         json.loads(line) for line in unpacked(data).decode().split("\n") if line
     ]

@@ -82,7 +82,6 @@ def _write_training(path: Path) -> None:
 
 
 def control(option: int, value: int) -> None:
-    """Call prctl(2), where there is one."""
     with suppress(ImportError, OSError, AttributeError):
         import ctypes
 
@@ -130,7 +129,6 @@ def _children() -> Iterator[int]:
 
 
 def main() -> None:
-    """Supervise the program that the arguments name, and end as it ended."""
     run, folder, memory, *argv = sys.argv[1:]
     code = supervise(int(run), folder, int(memory), argv)
     if code < 0:

@@ -7,8 +7,8 @@ from typing import Any
 
 from synthleak.analyses.cells import RecordRow
 from synthleak.analyses.copies import CopyRow
-from synthleak.report.environment import environment
 from synthleak.report.results import CellResult
+from synthleak.report.writing import filled
 
 FIRST = 10
 """Named records and copies that are listed; `results/` holds them all."""
@@ -24,22 +24,19 @@ def notebook(
     **facts: Any,
 ) -> str:
     """Return a piece of HTML for a notebook's output cell: ids and figures, everything escaped."""
-    return (
-        environment()
-        .get_template("notebook.html")
-        .render(
-            headline=headline,
-            corpus=results[0].cell.corpus,
-            **facts,
-            maps=_maps(results),
-            rows=[row for one in results for row in one.rows],
-            named=sorted(named, key=lambda row: (row.q_value, row.p_value))[:FIRST],
-            all_named=len(named),
-            copies=copies[:FIRST],
-            all_copies=len(copies),
-            remarks=remarks,
-        )
-    )
+    return filled(
+        "notebook.html",
+        headline=headline,
+        corpus=results[0].cell.corpus,
+        **facts,
+        maps=_maps(results),
+        rows=[row for one in results for row in one.rows],
+        named=sorted(named, key=lambda row: (row.q_value, row.p_value))[:FIRST],
+        all_named=len(named),
+        copies=copies[:FIRST],
+        all_copies=len(copies),
+        remarks=remarks,
+    ).decode()
 
 
 def _maps(results: Sequence[CellResult]) -> list[dict[str, Any]]:

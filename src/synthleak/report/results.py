@@ -6,6 +6,7 @@ a figure or a comparison is a function of these values.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 from synthleak.analyses.analysis import Outcome, Study
 from synthleak.analyses.cells import CellRow, CellVerdict, power_of
 from synthleak.analyses.copies import Copies
-from synthleak.analyses.merged import MergedRow
-from synthleak.core.cell import Cell, counted_cells
-from synthleak.core.spec_sections import GameSection
-from synthleak.core.verdict import Verdict
+from synthleak.analyses.gaps import MergedRow
+from synthleak.core.cell import Cell, Verdict, counted_cells
+from synthleak.core.spec import GameSection
 from synthleak.metrics.curves import Curves
-from synthleak.metrics.estimate import Estimate
-from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.measurements import CellMeasurements, Estimate
 from synthleak.plan.plan import Plan
 from synthleak.releases.claim import Claim
 
@@ -66,6 +65,11 @@ class CellResult:
     def deployable(self) -> Estimate | None:
         """The AUC of an attacker who fixed the method in advance."""
         return self.measurements.crossfit
+
+    @property
+    def strength(self) -> float:
+        """The deployable AUC, to find the strongest cell by; less than any where it is unknown."""
+        return -math.inf if self.deployable is None else self.deployable.value
 
     @property
     def powers(self) -> list[float | None]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from pydantic import TypeAdapter
 
 from synthleak.analyses.analysis import Outcome, analyses
-from synthleak.core.plugins import calling
+from synthleak.core.registry import calling
 from synthleak.report.results import CellResult, Results
 from synthleak.report.verdict import headline, sentence
 
@@ -155,21 +155,21 @@ def summary(results: Results) -> dict[str, Any]:
 
 
 def _cell_summary(result: CellResult) -> dict[str, Any]:
-    cell, made = result.cell, result.measurements
+    cell, measured = result.cell, result.measurements
     return {
         "pool": cell.pool,
         "generator": cell.generator,
         "epsilon": "inf" if math.isinf(cell.epsilon) else cell.epsilon,
         "claim": result.claim.to_json(),
         "verdict": sentence(result),
-        "p_cell": made.p,
+        "p_cell": measured.p,
         "p_holm": result.judged.p_holm,
-        "redraws": made.redraws,
-        "crossfit": made.crossfit and asdict(made.crossfit),
-        "crossfit_tpr": made.crossfit_tpr and asdict(made.crossfit_tpr),
-        "records_low": made.records_low,
-        "records_high": made.records_high,
-        "gdp_mu_estimate": made.mu,
-        "epsilon_bound": made.epsilon and asdict(made.epsilon),
+        "redraws": measured.redraws,
+        "crossfit": measured.crossfit and asdict(measured.crossfit),
+        "crossfit_tpr": measured.crossfit_tpr and asdict(measured.crossfit_tpr),
+        "records_low": measured.records_low,
+        "records_high": measured.records_high,
+        "gdp_mu_estimate": measured.mu,
+        "epsilon_bound": measured.epsilon and asdict(measured.epsilon),
         **result.degenerate,
     }

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 
-from synthleak.core.cell import counted_cells
-from synthleak.core.unit import noun
-from synthleak.core.verdict import CANNOT_SAY, FOUND, NONE_FOUND
-from synthleak.metrics.statistics.table import BY_NAME
+from synthleak.core.cell import CANNOT_SAY, FOUND, NONE_FOUND, counted_cells, noun
+from synthleak.metrics.verdict_statistics import BY_NAME
 from synthleak.report.results import CellResult
 
 COUNTED = "Under add/remove this may be no more than the number of records."
@@ -200,12 +199,12 @@ def _overview(results: Sequence[CellResult]) -> list[str]:
     if broken:
         parts.append(f"CLAIM BROKEN in {counted_cells(broken)}: {'; '.join(broken)}.")
     if kinds[FOUND]:
-        top = max(kinds[FOUND], key=_strength)
+        top = max(kinds[FOUND], key=attrgetter("strength"))
         told.add(top.name)
         parts.append(f"Leak found in {len(kinds[FOUND])} of {whole}, the strongest is {top.name}.")
         parts += details(top)
     if quiet := kinds[NONE_FOUND]:
-        top = max(quiet, key=_strength)
+        top = max(quiet, key=attrgetter("strength"))
         told.add(top.name)
         which = ":" if len(quiet) == 1 else ", the strongest is"
         parts.append(f"None found at this power in {len(quiet)} of {whole}{which} {top.name}.")
@@ -219,10 +218,6 @@ def _overview(results: Sequence[CellResult]) -> list[str]:
     if also:
         parts.append(f"Members are also copied, word for word or nearly, in {'; '.join(also)}.")
     return parts
-
-
-def _strength(result: CellResult) -> float:
-    return -math.inf if result.deployable is None else result.deployable.value
 
 
 def _there(*sentences: str | None) -> list[str]:

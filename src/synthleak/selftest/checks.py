@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.audit.setup import Setup, set_up
+from synthleak.audit.setup import Setup
+from synthleak.audit.stages import set_up
 from synthleak.core.seeds import stream
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
-from synthleak.corpus.demo import write_demo
+from synthleak.corpus.readers.demo import write_demo
 from synthleak.corpus.sources import Rows
 from synthleak.selftest.games import FAMILIES
 

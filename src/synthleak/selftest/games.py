@@ -1,19 +1,29 @@
-"""Games of the self-test: generators whose leak is known, in `lone` and `cohort`."""
+"""Games of the self-test: generators whose leak is known, in `lone` and `cohort`.
+
+Of records, of persons with several records that are alike (docs/method.md §15), and judged by `lm`
+alone, on a tiny model that is made in memory, once a process; torch is imported when it is played.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, ClassVar
 
-from synthleak.audit.setup import Setup, set_up
-from synthleak.core.identity import digest
-from synthleak.core.seeds import stream
+from synthleak.audit.setup import Setup, records_at
+from synthleak.audit.stages import draw, read, select, set_up
+from synthleak.core.seeds import digest, stream
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
+from synthleak.corpus.corpus import Corpus, Record
+from synthleak.corpus.readers.demo import write_demo
+from synthleak.evidence.models.lm import LanguageModelProxy
 from synthleak.releases.generator import Generator
 from synthleak.releases.generators.echo import Echo
+from synthleak.releases.lm.backbone import prepared
 from synthleak.releases.release import Request, Synthetic
 
 TARGETS = 20
@@ -27,7 +37,8 @@ FAMILIES = ("char_overlap", "bm25")
 class Game:
     """One game: a generator of the registry, or one made by `instead` for the pool's targets.
 
-    `as_stated` reads the generator's claim about records as if it were about persons.
+    `as_stated` reads the generator's claim about records as if it were about persons; `looks` are
+    declared before the last one. `targets` is how many records, or persons, are asked about.
     """
 
     design: str
@@ -37,21 +48,12 @@ class Game:
     adjacency: str = "replace"
     instead: Callable[[Setup], Generator] | None = None
     as_stated: bool = False
-
-    @property
-    def targets(self) -> int:
-        """How many records, or persons, are asked about."""
-        return TARGETS
+    looks: tuple[int, ...] = ()
+    targets: ClassVar[int] = TARGETS
 
     @property
     def records(self) -> int:
-        """How many private records a release is made of."""
         return RECORDS[self.design]
-
-    @property
-    def looks(self) -> tuple[int, ...]:
-        """At how many instances results are looked at before the end."""
-        return ()
 
     def setup(self, seed: int) -> Setup:
         """Set up the game with a corpus, a pool and coins of this seed."""
@@ -82,15 +84,6 @@ class Game:
         section, _ = setup.plugins.generators[0]
         chosen = ((section, self.instead(setup)),)
         return replace(setup, plugins=replace(setup.plugins, generators=chosen))
-
-
-class LookedGame(Game):
-    """A game that ends at the first of three declared looks that finds a leak."""
-
-    @property
-    def looks(self) -> tuple[int, ...]:
-        """At how many instances results are looked at before the end."""
-        return (8, 14)
 
 
 class PartialEcho(Echo):
@@ -135,7 +128,7 @@ ByHash.kind, ByHash.version = "by hash", 1
 
 def targets_of(setup: Setup) -> tuple[str, ...]:
     """Return the ids of the targets."""
-    return tuple(record.id for record in setup.records(setup.pools["pool"].asked))
+    return tuple(record.id for record in records_at(setup, setup.pools["pool"].asked))
 
 
 def half_of(setup: Setup, share: float = 0.5) -> tuple[str, ...]:
@@ -143,3 +136,168 @@ def half_of(setup: Setup, share: float = 0.5) -> tuple[str, ...]:
     ids = targets_of(setup)
     drawn = stream(setup.spec.seed, "spared").permutation(len(ids))[: round(share * len(ids))]
     return tuple(ids[place] for place in sorted(drawn.tolist()))
+
+
+PEOPLE, EACH = 120, 4
+"""People of a corpus, and the records that each of them has."""
+SHARING = 0.75
+"""How many of a person's records hold the phrase: an ICC of about 0.5 in the evidence."""
+ASKED = 10
+PRIVATE = {"lone": 100, "cohort": 200}
+WORDS, TWINS, TOLD = 16, 4, 24
+"""Words, people who use each, and records in which each of them does."""
+
+
+@dataclass(frozen=True)
+class PersonGame(Game):
+    """A game whose targets are persons with `EACH` records that are alike.
+
+    Most records of a person hold a phrase that one other person uses too. Where that one is known
+    all of them look familiar: an intraclass correlation of about one half in the evidence.
+    """
+
+    targets: ClassVar[int] = ASKED
+
+    @property
+    def records(self) -> int:
+        return PRIVATE[self.design]
+
+    def corpus(self, seed: int) -> Corpus:
+        """Write the records of all persons."""
+        rng, phrases = stream(seed, "phrases"), PEOPLE // 2
+        texts = [record.text for record in write_demo(phrases + PEOPLE * EACH, seed)]
+        own = iter(texts[phrases:])
+        return Corpus(
+            "people",
+            tuple(
+                Record(
+                    f"{person}-{number}",
+                    f"{texts[person % phrases]} " * bool(rng.random() < SHARING) + next(own),
+                    (),
+                    f"p{person}",
+                )
+                for person in range(PEOPLE)
+                for number in range(EACH)
+            ),
+        )
+
+    def game(self) -> dict[str, object]:
+        """Return the game section of the spec."""
+        return {
+            "design": self.design,
+            "instances": INSTANCES,
+            "records": self.records,
+            "rounds": 10,
+            "candidates": 5,
+            "adjacency": self.adjacency,
+            "unit": "person",
+            "max_records": EACH,
+        }
+
+    def setup(self, seed: int) -> Setup:
+        """Set up the game with people, a pool of them and coins of this seed."""
+        spec = {
+            "seed": seed,
+            "corpus": {"reader": "demo"},
+            "encoders": {"pools": "hashing", "evidence": "hashing"},
+            "pool": [{"name": "pool", "rule": "random", "size": self.targets, "draws": 1}],
+            "game": self.game(),
+            "generator": [{"kind": self.generator, **self.settings, "epsilon": self.epsilon}],
+            "evidence": {"families": list(FAMILIES)},
+        }
+        store = MemoryStore()
+        inputs = replace(read(LoadedSpec(parse_spec(spec))), corpus=self.corpus(seed))
+        return self.chosen(draw(inputs, select(inputs, store), store))
+
+
+@dataclass(frozen=True)
+class Told(PersonGame):
+    """A game whose every person uses one word again and again, which some others use too.
+
+    A mechanism that bounds single records lets such a person through `TOLD` times over. The words
+    are in R as well, so that n-grams with them can be released at all.
+    """
+
+    targets: ClassVar[int] = 4
+
+    @property
+    def records(self) -> int:
+        return 5 * self.targets * TOLD
+
+    def corpus(self, seed: int) -> Corpus:
+        """Write records of two words: that of the person, and another."""
+        rng = stream(seed, "words")
+        letters = ("bdfgklmnprstvz", "aeiou")
+        words: list[str] = []
+        while len(words) < WORDS:
+            word = "".join(letters[at % 2][rng.integers(len(letters[at % 2]))] for at in range(8))
+            words += [word] * (word not in words)
+        return Corpus(
+            "people",
+            tuple(
+                Record(f"{person}-{number}", f"{words[person % WORDS]} {number}{mark}", (), mark)
+                for person in range(WORDS * TWINS)
+                for mark in [f"p{person}"]
+                for number in range(TOLD)
+            ),
+        )
+
+    def game(self) -> dict[str, object]:
+        """Return the game section of the spec: as many persons of C as are needed, all of them."""
+        return {
+            **super().game(),
+            "instances": 2 * INSTANCES,
+            "release_size": 400,
+            "auxiliary": 0.65,
+            "max_records": TOLD,
+        }
+
+
+def half_of_people(setup: Setup) -> tuple[str, ...]:
+    """Return the ids of all records of half of the persons, drawn by the audit's seed."""
+    pool = setup.pools["pool"]
+    drawn = stream(setup.spec.seed, "spared").permutation(len(pool.targets))
+    spared = drawn[: len(pool.targets) // 2].tolist()
+    return tuple(r.id for target in spared for r in records_at(setup, pool.records_of(target)))
+
+
+LM_ASKED, LM_PRIVATE = 10, 50
+"""Targets, and N: fewer than in other games, since an adapter is trained on every release."""
+VOCABULARY, HIDDEN = 400, 32
+TUNING = {"rank": 4, "learning_rate": 0.03}
+"""A small model takes large steps; what is not named here is as in every audit."""
+
+
+@dataclass(frozen=True)
+class LanguageModelGame(Game):
+    """A game that is judged by `lm` alone: no other proxy raises an alarm or finds a leak."""
+
+    targets: ClassVar[int] = LM_ASKED
+
+    @property
+    def records(self) -> int:
+        return LM_PRIVATE
+
+    def setup(self, seed: int) -> Setup:
+        """Set up the game, and put `lm` in the place of the other families."""
+        setup = super().setup(seed)
+        lm = TinyModelProxy.model_validate(TUNING).family()
+        return replace(setup, plugins=replace(setup.plugins, families=(lm,)))
+
+
+class TinyModelProxy(LanguageModelProxy):
+    """The family `lm` with the tiny model as its backbone."""
+
+    def shared(self) -> Any:
+        """Return the tiny model, made once a process."""
+        return _tiny_backbone()
+
+
+@lru_cache(maxsize=1)
+def _tiny_backbone() -> Any:
+    from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
+    from synthleak.selftest.tiny_backbone import tiny_model
+
+    words = Counter(word for record in write_demo(1000, 0) for word in record.text.split(" "))
+    known = [word for word, _ in words.most_common(VOCABULARY)]
+    return SharedBackbone(prepared("tiny", *tiny_model(known, hidden=HIDDEN), "cpu"))

@@ -1,13 +1,17 @@
-"""What the self-test plays: kinds of audits whose outcome is known."""
+"""What the self-test plays, kinds of audits whose outcome is known, and how rows are judged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
+from synthleak.core.cell import LEVEL
 from synthleak.core.errors import MissingExtra
-from synthleak.core.verdict import LEVEL
+from synthleak.metrics.blind import UNFAIR
 from synthleak.releases.lm.backbone import require_llm
 from synthleak.selftest.checks import (
     EMBEDDED,
@@ -23,9 +27,19 @@ from synthleak.selftest.checks import (
     several_records_each,
     swapped_halves,
 )
-from synthleak.selftest.games import ByHash, Game, LookedGame, PartialEcho, half_of, targets_of
-from synthleak.selftest.language_model import LanguageModelGame
-from synthleak.selftest.persons import EACH, TOLD, PersonGame, Told, half_of_people
+from synthleak.selftest.games import (
+    EACH,
+    TOLD,
+    ByHash,
+    Game,
+    LanguageModelGame,
+    PartialEcho,
+    PersonGame,
+    Told,
+    half_of,
+    half_of_people,
+    targets_of,
+)
 
 REDRAWS = 199
 CROSSFIT_REDRAWS = 19
@@ -35,6 +49,7 @@ COPIED = "containment_max"
 COPIED_RECORDS = 0.2
 """How often an echo copies a record of a person: with four of them 59% of people are copied."""
 CELLS, SEEDS = 5, 5
+LOOKS = (8, 14)
 RATE = 0.1
 """The false-discovery rate at which records are named."""
 
@@ -83,7 +98,11 @@ class Row:
     @property
     def by_chance(self) -> bool:
         """Whether its TPR is what records that were not copied reach in this design."""
-        return isinstance(self.audit, Game) and self.audit.generator == "bystander"
+        return (
+            isinstance(self.audit, Game)
+            and self.audit.generator == "bystander"
+            and not self.audit.looks
+        )
 
 
 def echo_name(p: float, design: str) -> str:
@@ -225,7 +244,7 @@ ROWS = [
     *_persons(),
     *_language_model(),
     *(
-        Row(f"bystander, three looks, {design}", "null", LookedGame(design, "bystander"))
+        Row(f"bystander, three looks, {design}", "null", Game(design, "bystander", looks=LOOKS))
         for design in ("lone", "cohort")
     ),
     *_claims(),
@@ -265,3 +284,138 @@ class Outcome:
     def broken(self) -> bool:
         """Whether the claim is contradicted."""
         return self.claim_p is not None and self.claim_p <= LEVEL
+
+
+LEVELS = ("null", "claim", "nobody", "even")
+"""Limits that are the binomial's at 5%."""
+MOST = 0.5
+"""How often a leak, or a claim that is too small, must be found."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One row, judged: `found` is how often a leak was found, `auc_interval` how wide AUC's is."""
+
+    row: str
+    audits: int
+    found: float
+    checked: str
+    value: float
+    limit: str
+    passed: bool
+    auc_interval: float
+
+
+def check(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Checked:
+    """Hold the outcomes of a row to its limit; `chance` are those of `bystander` in its design."""
+    found = float(np.mean([_small(outcome.p) for outcome in outcomes]))
+    checked, value, limit, passed = _judged(row, outcomes, chance)
+    width = float(np.mean([outcome.width for outcome in outcomes]))
+    return Checked(row.name, len(outcomes), found, checked, value, limit, passed, width)
+
+
+def _small(p: float | None, level: float = LEVEL) -> bool:
+    return p is not None and p <= level
+
+
+Judged = tuple[str, float, str, bool]
+
+
+def binomial_limit(audits: int) -> int:
+    """Return how many of `audits` may fail before the rate is significantly above 5%.
+
+    >>> binomial_limit(400), binomial_limit(60)
+    (35, 9)
+    """
+    from scipy.stats import binom
+
+    return int(binom.ppf(0.999, audits, LEVEL))
+
+
+def _at_most(title: str, worst: int, audits: int) -> Judged:
+    limit = binomial_limit(audits)
+    return title, worst / audits, f"≤ {limit / audits:.3f}", worst <= limit
+
+
+def _at_least(title: str, found: int, audits: int) -> Judged:
+    return title, found / audits, f"> {MOST:g}", found > MOST * audits
+
+
+def _null(outcomes: Sequence[Outcome]) -> Judged:
+    """Count verdicts, deployable figures and bounds on ε that are false alarms."""
+    alarms = (
+        sum(_small(outcome.p) for outcome in outcomes),
+        sum(_small(outcome.crossfit_p) for outcome in outcomes),
+        sum(outcome.broken for outcome in outcomes),
+    )
+    return _at_most("false alarms", max(alarms), len(outcomes))
+
+
+def _echo(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
+    """AUC is (1 + p) / 2; TPR is p, and of the rest as many as pass by chance.
+
+    Chance is measured on `bystander`: (k + 1) / (n + 1) of the rest would pass a threshold between
+    n negatives that lets k of them through, but scores are tied and a tied block passes whole or
+    not at all.
+    """
+    aucs = [outcome.auc for outcome in outcomes if outcome.auc is not None]
+    rates = [outcome.tpr for outcome in outcomes if outcome.tpr is not None]
+    lucky = [outcome.tpr for outcome in chance if outcome.tpr is not None]
+    auc = (1 + row.p) / 2
+    tpr = row.p + (1 - row.p) * float(np.mean(lucky))
+    reach = math.hypot(_reach(rates), (1 - row.p) * _reach(lucky))
+    return (
+        f"AUC, with TPR {np.mean(rates):.3f}",
+        float(np.mean(aucs)),
+        f"{auc:.3f}, with TPR {tpr:.3f}",
+        abs(float(np.mean(aucs)) - auc) <= _reach(aucs)
+        and abs(float(np.mean(rates)) - tpr) <= reach,
+    )
+
+
+def _reach(values: Sequence[float]) -> float:
+    """Return how far from the truth a mean may lie: Student's 99.9% limit, at least 0.003."""
+    from scipy.stats import t
+
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return max(float(t.ppf(0.9995, len(values) - 1)) * error, 0.003)
+
+
+def _discoveries(row: Row, outcomes: Sequence[Outcome]) -> Judged:
+    shares = [outcome.wrong / max(outcome.named, 1) for outcome in outcomes]
+    mean = float(np.mean(shares))
+    assert isinstance(row.audit, Game)
+    right = float(np.mean([o.named - o.wrong for o in outcomes])) / (row.audit.targets / 2)
+    return (
+        f"wrongly named, {right:.0%} of leaking named",
+        mean,
+        f"≤ {RATE:g}",
+        mean <= RATE + _reach(shares) and right > MOST,
+    )
+
+
+_SELDOM: dict[str, tuple[str, Callable[[Outcome], bool]]] = {
+    "claim": ("claim broken", lambda outcome: outcome.broken),
+    "nobody": ("audits with a wrong name", lambda outcome: outcome.named > 0),
+    "even": ("called concentrated", lambda outcome: _small(outcome.even_p)),
+}
+"""What may happen in 5% of the audits of a row; where nobody leaks, every name is wrong."""
+_MOSTLY: dict[str, tuple[str, Callable[[Outcome], bool]]] = {
+    "exceeded": ("claim broken", lambda outcome: outcome.broken),
+    "found": ("leak found", lambda outcome: _small(outcome.p)),
+    "uneven": ("called concentrated", lambda outcome: _small(outcome.even_p)),
+    "stopped": ("stopped by the blind test", lambda o: _small(o.blind_p, UNFAIR)),
+}
+"""What must happen in most."""
+
+
+def _judged(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
+    if row.limit in _SELDOM:
+        title, counts = _SELDOM[row.limit]
+        return _at_most(title, sum(map(counts, outcomes)), len(outcomes))
+    if row.limit in _MOSTLY:
+        title, counts = _MOSTLY[row.limit]
+        return _at_least(title, sum(map(counts, outcomes)), len(outcomes))
+    if row.limit == "null":
+        return _null(outcomes)
+    return _echo(row, outcomes, chance) if row.limit == "echo" else _discoveries(row, outcomes)

@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from synthleak.audit.resolved_spec import settings_of
+from synthleak.audit.setup import settings_of
 from synthleak.core.errors import ContractError
-from synthleak.core.identity import digest
 from synthleak.core.registry import Plugin
-from synthleak.core.toml import dump_toml
+from synthleak.core.seeds import digest
+from synthleak.core.spec import dump_toml
 
 Fail = Callable[[str], NoReturn]
 CLOSE = 1e-4

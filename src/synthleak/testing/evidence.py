@@ -26,7 +26,14 @@ _TARGETS = 16
 
 
 def check_family(member: Family) -> None:
-    """Hold a proxy family to its contract (docs/method.md §6)."""
+    """Hold a proxy family to its contract (docs/method.md §6).
+
+    Args:
+        member: the registered family.
+
+    Raises:
+        ContractError: with the reason, if it breaks its contract.
+    """
     fail = refuser("proxy family", member)
     pickle.loads(pickle.dumps(member))
     corpus = tiny_corpus()
@@ -54,7 +61,14 @@ def check_family(member: Family) -> None:
 
 
 def check_attack(attack: Attack) -> None:
-    """Hold a prior attack to its contract (docs/method.md §9)."""
+    """Hold a prior attack to its contract (docs/method.md §9).
+
+    Args:
+        attack: the attack, with its settings.
+
+    Raises:
+        ContractError: with the reason, if it breaks its contract.
+    """
     fail = refuser("prior attack", attack)
     check_settings(attack, fail)
     for arm in attack.arms:
@@ -70,7 +84,14 @@ def check_attack(attack: Attack) -> None:
 
 
 def check_analysis(made: Analysis) -> None:
-    """Hold an analysis to its contract: its own rows of plain values, the same every time."""
+    """Hold an analysis to its contract: its own rows of plain values, the same every time.
+
+    Args:
+        made: the registered analysis.
+
+    Raises:
+        ContractError: with the reason, if it breaks its contract.
+    """
     fail = refuser("analysis", made)
     for study in (tiny_study(), Study((), ())):
         for row in twice(partial(made.rows, study), operator.eq, fail):

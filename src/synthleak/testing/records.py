@@ -8,19 +8,26 @@ from dataclasses import replace
 import numpy as np
 
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection
 from synthleak.core.text import fold
 from synthleak.corpus.corpus import Reader, Record, assemble
 from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.plan.plan import EVERY_ROUND, Design, Plan
-from synthleak.pools.rule import Ground, Material, Rule, Writer
+from synthleak.pools.selection import Ground, Material, Rule, Writer
 from synthleak.testing.contract import CLOSE, Fail, check_settings, refuser, twice
 from synthleak.testing.releases import are_labels
 from synthleak.testing.tiny import ODD_TEXTS, given_pool, tiny_corpus, tiny_ground, tiny_pool
 
 
 def check_reader(reader: Reader) -> None:
-    """Hold a reader to its contract: whole records, the same each time."""
+    """Hold a reader to its contract: whole records, the same each time.
+
+    Args:
+        reader: the reader, with its settings; it is read twice.
+
+    Raises:
+        ContractError: with the reason, if it breaks its contract.
+    """
     fail = refuser("reader", reader)
     check_settings(reader, fail)
     records = list(reader.read())
@@ -43,7 +50,14 @@ def check_reader(reader: Reader) -> None:
 
 
 def check_encoder(encoder: Encoder) -> None:
-    """Hold an encoder to its contract: float32, finite, every text by itself."""
+    """Hold an encoder to its contract: float32, finite, every text by itself.
+
+    Args:
+        encoder: the encoder, with its settings.
+
+    Raises:
+        ContractError: with the reason, if it breaks its contract.
+    """
     fail = refuser("encoder", encoder)
     check_settings(encoder, fail)
     texts = [*(record.text for record in tiny_corpus(50).records[:12]), *ODD_TEXTS]
@@ -67,7 +81,12 @@ def check_encoder(encoder: Encoder) -> None:
 def check_rule(rule: Rule, ground: Callable[[], Ground] = tiny_ground) -> None:
     """Hold a pool rule to its contract: positions of the corpus, by the given randomness alone.
 
-    `ground` makes what the rule looks at; it is called for every try.
+    Args:
+        rule: the rule, with its settings.
+        ground: makes what the rule looks at; it is called for every try.
+
+    Raises:
+        ContractError: with the reason, if it breaks its contract.
     """
     fail = refuser("pool rule", rule)
     check_settings(rule, fail)
@@ -125,7 +144,14 @@ def _check_written(rule: Writer, chosen: Sequence[int], fail: Fail) -> None:
 
 
 def check_design(design: Design) -> None:
-    """Hold a design to its contract: trials that tell the truth, coins that can be tossed again."""
+    """Hold a design to its contract: trials that tell the truth, coins that can be tossed again.
+
+    Args:
+        design: an instance of the design.
+
+    Raises:
+        ContractError: with the reason, if it breaks its contract.
+    """
     fail = refuser("design", design)
     pool = tiny_pool(tiny_corpus(240))
     if design.given:

@@ -15,7 +15,15 @@ from synthleak.testing.tiny import tiny_request
 
 
 def check_generator(generator: Generator, *, size: int = 12) -> None:
-    """Hold a generator to its contract, without privacy and, if it offers it, at ε = 2."""
+    """Hold a generator to its contract, without privacy and, if it offers it, at ε = 2.
+
+    Args:
+        generator: the generator, with its settings.
+        size: texts of each release that it is asked for.
+
+    Raises:
+        ContractError: with the reason, if it breaks its contract.
+    """
     fail = refuser("generator", generator)
     check_settings(generator, fail)
     if generator.batch < 1:

@@ -13,9 +13,8 @@ from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Corpus, assemble
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.hashing import Hashing
-from synthleak.pools.pool import Given, Pool
-from synthleak.pools.rule import Ground
-from synthleak.pools.split import split
+from synthleak.pools.pool import Given, Pool, split
+from synthleak.pools.selection import Ground
 from synthleak.releases.release import Request, public_side
 
 ODD_TEXTS = (
@@ -31,18 +30,31 @@ ODD_TEXTS = (
 
 @lru_cache(maxsize=8)
 def tiny_corpus(size: int = 120, seed: int = 1) -> Corpus:
-    """Return a small corpus of invented patient messages."""
+    """Return a small corpus of invented patient messages.
+
+    Args:
+        size: how many records.
+        seed: of the demo corpus.
+    """
     return assemble(Demo(size=size, seed=seed), name="tiny")
 
 
 def tiny_pool(corpus: Corpus | None = None) -> Pool:
-    """Return ten targets with candidates and auxiliary records."""
+    """Return ten targets with candidates and auxiliary records.
+
+    Args:
+        corpus: where they are from; `tiny_corpus()` if none is given.
+    """
     corpus = corpus or tiny_corpus()
     return split(corpus, "tiny", range(0, len(corpus), len(corpus) // 10), auxiliary=0.5, seed=1)
 
 
 def tiny_ground(seed: int = 1) -> Ground:
-    """Return what a pool rule may look at; the pool `earlier` is taken."""
+    """Return what a pool rule may look at; the pool `earlier` is taken.
+
+    Args:
+        seed: of the randomness that the rule is given.
+    """
     corpus = tiny_corpus()
     vectors = Hashing().encode([record.text for record in corpus.records])
     return Ground(corpus, vectors.copy, {"earlier": (3, 14, 15)}, stream(seed, "tiny"))
@@ -51,7 +63,14 @@ def tiny_ground(seed: int = 1) -> Ground:
 def tiny_request(
     *, epsilon: float = float("inf"), seed: int = 1, size: int = 12, nominal: int = 24
 ) -> Request:
-    """Return a set of private records to make a release from."""
+    """Return a set of private records to make a release from.
+
+    Args:
+        epsilon: the budget.
+        seed: of the release.
+        size: texts that are asked for.
+        nominal: how many private records there are.
+    """
     corpus = tiny_corpus()
     pool = tiny_pool(corpus)
     records = [corpus.records[position] for position in pool.candidates[:nominal]]

@@ -16,7 +16,7 @@ gguf = pytest.importorskip("gguf")
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from synthleak.releases.lm import backbone, converted  # noqa: E402
+from synthleak.releases.lm import backbone  # noqa: E402
 from synthleak.releases.lm.backbone import Backbone, depth_of, load_backbone  # noqa: E402
 
 FILE = "tiny.gguf"
@@ -78,7 +78,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A tiny GGUF file that stands for `smollm2`, with an empty cache."""
     path = tmp_path / FILE
     write_gguf(path)
-    monkeypatch.setenv(converted.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(backbone.VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(
         backbone, "_source_of", lambda name, revision: (str(tmp_path), {"gguf_file": FILE})
     )
@@ -164,7 +164,7 @@ def test_damaged_copy_is_replaced(source: Path, parsed: list[str], name: str) ->
 @pytest.mark.parametrize("damage", [b"", b"[]", b'{"made_by": 1}'])
 def test_unreadable_contents_are_replaced(source: Path, parsed: list[str], damage: bytes) -> None:
     direct = load()
-    (copies(source)[0] / converted.CONTENTS).write_bytes(damage)
+    (copies(source)[0] / backbone.CONTENTS).write_bytes(damage)
     assert_same(load(), direct)
     assert len(parsed) == 2
 
@@ -173,11 +173,11 @@ def test_copy_by_other_versions_is_replaced(
     source: Path, parsed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load()
-    monkeypatch.setattr(converted, "VERSION", converted.VERSION + 1)
+    monkeypatch.setattr(backbone, "VERSION", backbone.VERSION + 1)
     load()
     assert len(parsed) == 2
     (folder,) = copies(source)
-    assert json.loads((folder / converted.CONTENTS).read_bytes())["made_by"] == converted._made_by()
+    assert json.loads((folder / backbone.CONTENTS).read_bytes())["made_by"] == backbone._made_by()
 
 
 def test_another_file_gets_its_own_copy(source: Path, parsed: list[str]) -> None:
@@ -214,7 +214,7 @@ def test_full_disk_leaves_no_part(source: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_packed_tensors_are_not_copied(source: Path) -> None:
     loaded = load()
-    copy = converted.Copy(source, "float16")
+    copy = backbone.Copy(source, "float16")
     copy.write(loaded.model, loaded.tokenizer)
     assert [path.name.rpartition("-")[2] for path in copies(source)] == ["float32"]
 
@@ -222,7 +222,7 @@ def test_packed_tensors_are_not_copied(source: Path) -> None:
 def test_none_switches_copies_off(
     source: Path, parsed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(converted.VARIABLE, "none")
+    monkeypatch.setenv(backbone.VARIABLE, "none")
     load()
     load()
     assert len(parsed) == 2
@@ -240,11 +240,11 @@ def test_abandoned_parts_are_removed(source: Path) -> None:
 
 
 def test_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(converted.VARIABLE, raising=False)
+    monkeypatch.delenv(backbone.VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert converted.cache_folder() == Path("/caches/synthleak")
+    assert backbone.cache_folder() == Path("/caches/synthleak")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/someone")
-    assert converted.cache_folder() == Path("/home/someone/.cache/synthleak")
-    monkeypatch.setenv(converted.VARIABLE, "/mine")
-    assert converted.cache_folder() == Path("/mine")
+    assert backbone.cache_folder() == Path("/home/someone/.cache/synthleak")
+    monkeypatch.setenv(backbone.VARIABLE, "/mine")
+    assert backbone.cache_folder() == Path("/mine")

@@ -22,8 +22,7 @@ from support.tiny_backbone import RECORDS, ask, side_of, write_backbone  # noqa:
 from synthleak.corpus.corpus import Record  # noqa: E402
 from synthleak.releases.generators.augpe import AugPe  # noqa: E402
 from synthleak.releases.generators.epsvec import EpsVec  # noqa: E402
-from synthleak.releases.lm.evolution import population  # noqa: E402
-from synthleak.releases.lm.steering import exemplars, release  # noqa: E402
+from synthleak.releases.lm import steering, votes  # noqa: E402
 from synthleak.releases.release import Request, Synthetic  # noqa: E402
 
 SIDE = side_of()
@@ -89,11 +88,11 @@ def watched(made: AugPe | EpsVec, requests: Sequence[Request]) -> list[World]:
         total.copy_(torch.from_numpy(np.random.default_rng(0).normal(size=total.shape)))
 
     with pytest.MonkeyPatch.context() as swapped:
-        swapped.setattr(population, "noised", noised)
-        swapped.setattr(exemplars, "noised", noised)
-        swapped.setattr(release, "_add_noise", add_noise)
+        swapped.setattr(votes, "noised", noised)
+        swapped.setattr(steering, "noised", noised)
+        swapped.setattr(steering, "_add_noise", add_noise)
         # Public texts go by the settings; here they are the same whatever those are.
-        swapped.setattr(exemplars, "identity_of", lambda generator: "same")
+        swapped.setattr(steering, "identity_of", lambda generator: "same")
         for request in requests:
             found.append(World((), [], [], []))
             found[-1].made = made.generate(request)

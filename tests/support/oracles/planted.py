@@ -9,17 +9,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.analyses.analysis import Study
-from synthleak.analyses.cell_data import AttributeRow, CellData, PoolFacts, Signal
+from synthleak.analyses.analysis import AttributeRow, CellData, PoolFacts, Signal, Study
 from synthleak.analyses.cells import CellRow, ProxyRow, evaluate, judge
 from synthleak.calibration import Scores
 from synthleak.core.cell import Cell
 from synthleak.core.seeds import stream
-from synthleak.core.spec_sections import GameSection
+from synthleak.core.spec import GameSection
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.measure import measure
-from synthleak.metrics.records.profile import pack_ranks, profile, unpack_scores
-from synthleak.metrics.rounds import round_measurements
+from synthleak.metrics.membership import assignment_of, round_measurements
+from synthleak.metrics.profile import pack_ranks, profile, unpack_scores
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
@@ -103,7 +102,6 @@ class Ground:
             corpus=self.corpus,
             name=pool,
             rule=rule,
-            section=pool.rstrip("012"),
             records=tuple(f"r{place}" for place in plan.targets),
             origins=plan.origins,
         )
@@ -154,11 +152,13 @@ class Planted:
         rows: list[CellRow] = []
         details: list[ProxyRow] = []
         for (cell_data, scores), verdict in zip(self.cells, judged, strict=True):
+            plan = cell_data.plan
+            observed = assignment_of(plan.trials, len(plan.targets))
             some, more = evaluate(
                 cell_data.cell,
                 PROXIES,
-                [round_measurements(table, cell_data.plan.trials) for table in scores],
-                cell_data.plan,
+                [round_measurements(table.values, observed) for table in scores],
+                plan,
                 cell_data.measurements,
                 verdict,
                 len(self.cells),

@@ -1,4 +1,7 @@
-"""Evidence: every proxy looks at every observation of every target (docs/method.md §6)."""
+"""Evidence: every proxy looks at every observation of every target (docs/method.md §6).
+
+Calibration turns the evidence of a cell into scores, once, and every later stage reads them.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthleak.audit.setup import Setup
+from synthleak.audit.setup import (
+    Setup,
+    encoding,
+    last_of,
+    memory_of,
+    plan_of,
+    proxies_of,
+    raw_key,
+    records_at,
+    sets_of,
+    targets_in,
+)
 from synthleak.audit.steps.releases import header_of, open_release
+from synthleak.calibration import Scores, calibrate, rounded
 from synthleak.core.cell import Cell
 from synthleak.core.store import name_of
 from synthleak.evidence.family import Family
-from synthleak.evidence.observation import Observation, Targets, check_values
-from synthleak.evidence.table import evidence_key, look, put_evidence
+from synthleak.evidence.observation import Floats, Observation, Targets, check_values
+from synthleak.evidence.table import (
+    Evidence,
+    by_person,
+    evidence_key,
+    get_evidence,
+    look,
+    put_evidence,
+)
+
+SCORES = "scores"
+"""What a process remembers the scores of its last cell under."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +55,10 @@ class ObservationUnit:
 def observations(setup: Setup, cell: Cell) -> list[tuple[str, int | None]]:
     """Return (content, raw set or none) for every set of a cell's plan, in the plan's order."""
     return [
-        (setup.raw_key(item), position)
+        (raw_key(setup, item), position)
         if item.form == "raw"
         else (header_of(setup, cell, item).text, None)
-        for position, item in setup.sets_of(cell)
+        for position, item in sets_of(setup, cell)
     ]
 
 
@@ -54,13 +79,12 @@ def all_evidence_keys(setup: Setup, pool: str, text: str) -> list[str]:
     """Return the keys of all values on one observation: block by block, family by family."""
     return [
         key
-        for block in setup.targets(pool).blocks()
+        for block in targets_in(setup, pool).blocks()
         for _, key in evidence_keys(setup, block, text)
     ]
 
 
 def missing_evidence(setup: Setup) -> list[ObservationUnit]:
-    """Return the observations that some family has not looked at, each once."""
     return list(each_missing_evidence(setup))
 
 
@@ -68,7 +92,7 @@ def each_missing_evidence(setup: Setup) -> Iterator[ObservationUnit]:
     """Yield the units of missing evidence, one cell after another: there may be a million."""
     listed: set[tuple[str, str, int]] = set()
     for cell in setup.cells:
-        blocks = setup.targets(cell.pool).blocks()
+        blocks = targets_in(setup, cell.pool).blocks()
         for text, raw in observations(setup, cell):
             for number, block in enumerate(blocks):
                 if (cell.pool, text, number) in listed:
@@ -105,7 +129,7 @@ def missing_models(setup: Setup) -> list[ModelUnit]:
     if not any(member.model for member in setup.plugins.families):
         return []
     for cell in setup.cells:
-        for number, block in enumerate(setup.targets(cell.pool).blocks()):
+        for number, block in enumerate(targets_in(setup, cell.pool).blocks()):
             for text, raw in observations(setup, cell):
                 for member, key in evidence_keys(setup, block, text):
                     if member.model and not setup.store.exists(name_of("evidence", key)):
@@ -124,12 +148,12 @@ def missing_models(setup: Setup) -> list[ModelUnit]:
 
 def look_with_models(setup: Setup, unit: ModelUnit) -> int:
     """Let a family fit its model to the observations of a unit, and keep what it sees."""
-    blocks = [setup.targets(pool).blocks()[number] for pool, number in unit.targets]
+    blocks = [targets_in(setup, pool).blocks()[number] for pool, number in unit.targets]
     member = next(item for item in setup.plugins.families if item.name == unit.family)
     assert member.model is not None
     first = unit.targets[0][0]
     opened = [open_observation(setup, first, text, raw) for text, raw in unit.sets]
-    asked = Targets([text for block in blocks for text in block.texts], setup.encode)
+    asked = Targets([text for block in blocks for text in block.texts], encoding(setup))
     values = member.model.look_together(asked, opened)
     for (text, _), seen in zip(unit.sets, values, strict=True):
         shape = (len(asked), len(member.proxies))
@@ -149,8 +173,7 @@ def check_models(setup: Setup) -> None:
 
 
 def observed(setup: Setup, pool: str, text: str, raw: int | None) -> Observation:
-    """Open the observation of a unit: a release, or a raw set of the pool's plan."""
-    return setup.last("observation", text, lambda: open_observation(setup, pool, text, raw))
+    return last_of(setup, "observation", text, lambda: open_observation(setup, pool, text, raw))
 
 
 def open_observation(setup: Setup, pool: str, text: str, raw: int | None) -> Observation:
@@ -158,13 +181,13 @@ def open_observation(setup: Setup, pool: str, text: str, raw: int | None) -> Obs
     if raw is None:
         texts = [record.text for record in open_release(setup, text)]
     else:
-        texts = setup.raw_texts(setup.plans[pool].sets[raw])
-    return Observation(texts, setup.encode)
+        texts = [record.text for record in records_at(setup, setup.plans[pool].sets[raw].records)]
+    return Observation(texts, encoding(setup))
 
 
 def look_at(setup: Setup, unit: ObservationUnit) -> int:
     """Let the families of a unit look at its observation."""
-    targets = setup.targets(unit.pool).blocks()[unit.block]
+    targets = targets_in(setup, unit.pool).blocks()[unit.block]
     observation = observed(setup, unit.pool, unit.text, unit.raw)
     for member, key in evidence_keys(setup, targets, unit.text):
         if member.name in unit.families:
@@ -175,6 +198,45 @@ def look_at(setup: Setup, unit: ObservationUnit) -> int:
 
 def put_away(setup: Setup, pool: str, targets: Targets, observation: Observation) -> None:
     """Forget a block once it was looked at: all blocks of a large pool would fill the memory."""
-    if len(setup.targets(pool).blocks()) > 1:
+    if len(targets_in(setup, pool).blocks()) > 1:
         observation.forget_targets()
         targets.forget()
+
+
+def evidence_of(setup: Setup, cell: Cell) -> Evidence:
+    """Return what every proxy saw of every target on every set of a cell.
+
+    Values of records are rounded before they are taken to persons, so that the order of equal texts
+    cannot show in a mean.
+    """
+    pool, values = setup.pools[cell.pool], record_values(setup, cell)
+    if pool.persons is not None:
+        values = by_person(rounded(values), pool.sizes)
+    return Evidence(values, proxies_of(setup))
+
+
+def record_values(setup: Setup, cell: Cell) -> Floats:
+    """Return `[set, record, proxy]`: what every proxy saw of every record of every target."""
+    blocks = targets_in(setup, cell.pool).blocks()
+    values = []
+    for text, _ in observations(setup, cell):
+        by_block = [
+            [get_evidence(setup.store, key) for _, key in evidence_keys(setup, block, text)]
+            for block in blocks
+        ]
+        values.append(np.concatenate([np.concatenate(seen, axis=1) for seen in by_block]))
+    return np.stack(values)
+
+
+def scores_of(setup: Setup, cell: Cell) -> list[Scores]:
+    """Return the calibrated scores of a cell, one table per scenario.
+
+    The scores of the last cell stay in memory: on disk they would take three times what the
+    evidence takes, which they can always be computed from.
+    """
+    last = memory_of(setup, SCORES)
+    if cell not in last:
+        last.clear()  # first: there may not be room for both
+        last[cell] = calibrate(evidence_of(setup, cell), plan_of(setup, cell).baselines)
+    scores: list[Scores] = last[cell]
+    return scores

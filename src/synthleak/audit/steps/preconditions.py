@@ -1,31 +1,164 @@
 """What is asked before any verdict on an existing release (docs/method.md §11).
 
-First the files, then the split: where a classifier that never sees the release tells members from
-holdout, every figure would count that difference as leakage, and the check stops.
+First the files: what is odd about them is said in a line each, and most of it stops nothing. Then
+the split: where a classifier that never sees the release tells members from holdout, every figure
+would count that difference as leakage, and the check stops.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from synthleak.analyses.copies import COPIES_VERSION, Copies, CopyRow, find_copies
-from synthleak.audit.file_findings import SAME, TORN, Finding, file_findings, release_findings
-from synthleak.audit.setup import Setup
-from synthleak.audit.steps.observations import all_evidence_keys
+from synthleak.audit.setup import Setup, record_proxies, records_at
+from synthleak.audit.steps.observations import all_evidence_keys, record_values
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
-from synthleak.audit.steps.scores import record_values
 from synthleak.core.artefact import Artefact, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
-from synthleak.core.identity import digest
-from synthleak.core.seeds import stream
-from synthleak.corpus.corpus import Declared
+from synthleak.core.seeds import digest, stream
+from synthleak.core.text import fold
+from synthleak.corpus.corpus import Corpus, Declared, Split
+from synthleak.corpus.statistics import looks_foreign
 from synthleak.metrics.blind import BlindTest, blind_test
-from synthleak.pools.groups import blocks_of, groups_of
+from synthleak.pools.pool import blocks_of, split_groups
 
-VERSION = 4
+FEW = 200
+"""Records on a side below which only strong leaks can be found."""
+FEW_RELEASED = 50
+SAME = "no holdout"
+"""The kind of the finding that members and holdout do not differ."""
+TORN = "torn groups"
+"""The kind of the finding that neither whole groups nor single records were drawn."""
+ENGLISH = ("static", "minilm")
+"""Encoders that were trained on English."""
+
+
+@dataclass(frozen=True)
+class Oddity:
+    """One oddity: its kind, how many records it concerns, and a line for people."""
+
+    kind: str
+    count: int
+    line: str
+
+
+def file_oddities(corpus: Corpus, split: Split, encoder: str) -> list[Oddity]:
+    """Look at members, holdout and reference."""
+    members, holdout = (
+        [corpus.records[place].text for place in split.positions(side)]
+        for side in ("members", "holdout")
+    )
+    inside = {fold(text) for text in members}
+    shared = sum(fold(text) in inside for text in holdout)
+    oddities = [
+        Oddity(
+            SAME if shared == len(holdout) else "overlap",
+            shared,
+            f"{_share(shared, len(holdout))} records of the holdout are among the members word for"
+            " word: they stay on both sides, where they can only hide a leak",
+        ),
+        _torn_groups(corpus),
+        Oddity(
+            "reference overlap",
+            split.dropped,
+            f"{split.dropped} records of the reference repeat others or stand among members or"
+            " holdout: left out",
+        ),
+        _repeated("members", members),
+        _repeated("holdout", holdout),
+        *(
+            Oddity(
+                "few records",
+                len(texts),
+                f"{side}: {_records(len(texts))} few; only a strong leak can be found",
+            )
+            for side, texts in (("members", members), ("holdout", holdout))
+            if len(texts) < FEW
+        ),
+        _foreign("members and holdout", [*members[:1000], *holdout[:1000]], encoder),
+    ]
+    return [oddity for oddity in oddities if oddity.count]
+
+
+def release_oddities(name: str, texts: Sequence[str], corpus: Corpus, encoder: str) -> list[Oddity]:
+    """Look at a release, beside the records that it is held against."""
+    assert corpus.split is not None
+    blank, count = sum(not text.strip() for text in texts), len(texts)
+    inside = {fold(text) for text in texts}
+    holdout = [corpus.records[place].text for place in corpus.split.positions("holdout")]
+    copied = sum(fold(text) in inside for text in holdout)
+    oddities = [
+        _repeated(name, texts),
+        Oddity("blank", blank, f"{name}: {_share(blank, count)} records hold no text"),
+        Oddity(
+            "few in the release",
+            count if count < FEW_RELEASED else 0,
+            f"{name}: {_records(count)} few; a larger release of the same generator would tell"
+            " more",
+        ),
+        _foreign(name, [text for text in texts if text.strip()], encoder),
+        Oddity(
+            "holdout in the release",
+            copied,
+            f"{name} contains {_share(copied, len(holdout))} of the holdout word for word: common"
+            " phrases, or the generator saw the holdout",
+        ),
+    ]
+    return [oddity for oddity in oddities if oddity.count]
+
+
+_TORN = {
+    "group": ": their {left_out:,} records are left out",
+    "either": ": a few mistakes, or a split of single records, which would tear as few; both are"
+    " permuted, and the larger p counts",
+    "record": ", as many as a split of single records would tear: single records are permuted",
+}
+"""What groups with records on both sides mean, by the unit of the split that they point to."""
+
+
+def _torn_groups(corpus: Corpus) -> Oddity:
+    groups = split_groups(corpus)
+    torn = f"{_share(groups.torn, groups.several)} groups have records on both sides"
+    if groups.unit in _TORN:
+        meaning = _TORN[groups.unit].format(left_out=len(groups.left_out))
+        return Oddity("groups on both sides", groups.torn, torn + meaning)
+    return Oddity(
+        TORN,
+        groups.torn,
+        f"{torn}: more than a few, and not as many as a split of single records would tear, so"
+        " the unit of the split cannot be determined",
+    )
+
+
+def _repeated(name: str, texts: Sequence[str]) -> Oddity:
+    count = len(texts) - len({fold(text) for text in texts})
+    line = f"{name}: {_share(count, len(texts))} records repeat an earlier one"
+    return Oddity("duplicates", count, line)
+
+
+def _foreign(name: str, texts: Sequence[str], encoder: str) -> Oddity:
+    reason = looks_foreign(texts) if encoder in ENGLISH else None
+    return Oddity(
+        "another language",
+        0 if reason is None else len(texts),
+        f"{name}: this does not look English ({reason}), and the encoder {encoder} is: the"
+        " embedding view sees less; use a multilingual one",
+    )
+
+
+def _records(count: int) -> str:
+    return "1 record is" if count == 1 else f"{count} records are"
+
+
+def _share(count: int, whole: int) -> str:
+    return f"{count:,} of {whole:,}"
+
+
+PRECONDITIONS_VERSION = 4
 NOT_EXCHANGEABLE = "the split is not exchangeable"
 NO_HOLDOUT = "every record of the holdout is among the members"
 TORN_GROUPS = "too many groups have records on both sides"
@@ -35,7 +168,7 @@ TORN_GROUPS = "too many groups have records on both sides"
 class Preconditions:
     """The findings on the files, the blind test of the split, and what was declared of it."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Oddity, ...]
     blind: BlindTest
     declared: Declared
 
@@ -49,22 +182,24 @@ class Preconditions:
         return NOT_EXCHANGEABLE if self.blind.unfair else None
 
 
-def _key(setup: Setup) -> str:
+def _preconditions_key(setup: Setup) -> str:
     encoder = setup.plugins.encoder.kind
-    return digest("preface", VERSION, setup.corpus.fingerprint, setup.spec.seed, encoder)
+    return digest(
+        "preface", PRECONDITIONS_VERSION, setup.corpus.fingerprint, setup.spec.seed, encoder
+    )
 
 
-def _look(setup: Setup) -> Preconditions:
+def _examine(setup: Setup) -> Preconditions:
     corpus, split = setup.corpus, setup.corpus.split
     assert split is not None
-    groups = groups_of(corpus)
+    groups = split_groups(corpus)
     asked = [p for p in split.positions("members", "holdout") if p not in groups.left_out]
-    records = setup.records(asked)
-    readings = [np.asarray(blocks_of(corpus, asked))]
+    records = records_at(setup, asked)
+    readings = [np.asarray(blocks_of(corpus, asked, groups))]
     if groups.unit == "either":
         readings.append(np.arange(len(asked)))
     return Preconditions(
-        findings=tuple(file_findings(corpus, split, setup.plugins.encoder.kind)),
+        findings=tuple(file_oddities(corpus, split, setup.plugins.encoder.kind)),
         blind=blind_test(
             [record.text for record in records],
             [record.labels for record in records],
@@ -76,7 +211,7 @@ def _look(setup: Setup) -> Preconditions:
     )
 
 
-PRECONDITIONS = Artefact("figures", _key, _look, *as_json(Preconditions))
+PRECONDITIONS = Artefact("figures", _preconditions_key, _examine, *as_json(Preconditions))
 
 
 def preconditions_of(setup: Setup) -> Preconditions | None:
@@ -86,19 +221,19 @@ def preconditions_of(setup: Setup) -> Preconditions | None:
 
 def examine(setup: Setup) -> None:
     """Stop a check that can have no verdict, unless its user insists on figures."""
-    found = preconditions_of(setup)
+    preconditions = preconditions_of(setup)
     split = setup.corpus.split
-    if found is None or split is None or found.withheld is None or split.insist:
+    if preconditions is None or split is None or preconditions.withheld is None or split.insist:
         return
-    odd = "".join(f"; {i.line}" for i in found.findings if i.kind not in (SAME, TORN))
-    if found.withheld == NO_HOLDOUT:
+    odd = "".join(f"; {i.line}" for i in preconditions.findings if i.kind not in (SAME, TORN))
+    if preconditions.withheld == NO_HOLDOUT:
         raise UserError(
             f"{NO_HOLDOUT}, so there is nothing to compare with{odd}",
             remedy="name records that the generator never saw, or set corpus.insist for figures"
             " without a verdict",
         )
-    if found.withheld == TORN_GROUPS:
-        line = next(item.line for item in found.findings if item.kind == TORN)
+    if preconditions.withheld == TORN_GROUPS:
+        line = next(item.line for item in preconditions.findings if item.kind == TORN)
         raise UserError(
             f"{line}{odd}",
             remedy="keep whole groups on one side, leave corpus.group empty if single records"
@@ -106,8 +241,8 @@ def examine(setup: Setup) -> None:
         )
     raise UserError(
         f"{NOT_EXCHANGEABLE}: a classifier that never sees the release tells members from holdout"
-        f" (AUC {found.blind.auc:.3f}, chance limit {found.blind.ceiling:.3f},"
-        f" p = {found.blind.p:.3f}), and every figure would count that as leakage{odd}",
+        f" (AUC {preconditions.blind.auc:.3f}, chance limit {preconditions.blind.ceiling:.3f},"
+        f" p = {preconditions.blind.p:.3f}), and every figure would count that as leakage{odd}",
         remedy="split at random before generating, name the field that keeps records together"
         " (corpus.group), or set corpus.insist for figures without a verdict",
     )
@@ -121,18 +256,17 @@ def _copies_key(setup: Setup, cell: Cell) -> str:
 
 
 def released_text(setup: Setup, cell: Cell) -> str:
-    """Return the content hash of the release that a check is about."""
     return header_of(setup, cell, wanted_sets(setup, cell)[0][1]).text
 
 
 def _find_copies(setup: Setup, cell: Cell) -> Copies:
     plan, pool = setup.plans[cell.pool], setup.pools[cell.pool]
-    names = [proxy.name for proxy in setup.record_proxies]
+    names = [proxy.name for proxy in record_proxies(setup)]
     overlap = None
     if "jaccard_max" in names:
         overlap = record_values(setup, cell)[0, :, names.index("jaccard_max")]
     return find_copies(
-        [record.text for record in setup.records(pool.asked)],
+        [record.text for record in records_at(setup, pool.asked)],
         [record.text for record in open_release(setup, released_text(setup, cell))],
         overlap,
         plan.trials.member,
@@ -150,7 +284,7 @@ def copy_rows(setup: Setup, cell: Cell) -> list[CopyRow]:
     """Write the copies of a cell as rows: members first, verbatim ones first."""
     plan, pool = setup.plans[cell.pool], setup.pools[cell.pool]
     member = np.repeat(plan.trials.member, pool.sizes)
-    found = sorted(COPIES.get(setup, cell).found, key=lambda copy: pool.asked[copy.target])
+    copies = sorted(COPIES.get(setup, cell).found, key=lambda copy: pool.asked[copy.target])
     rows = [
         CopyRow(
             **cell.columns,
@@ -161,22 +295,22 @@ def copy_rows(setup: Setup, cell: Cell) -> list[CopyRow]:
             kind="verbatim" if copy.verbatim else "near-verbatim",
             similarity=copy.similarity,
         )
-        for copy in found
+        for copy in copies
     ]
     return sorted(rows, key=lambda row: (row.side != "members", -row.similarity))
 
 
 def _findings_key(setup: Setup, cell: Cell) -> str:
     about = [released_text(setup, cell), cell.generator, setup.plugins.encoder.kind]
-    return digest("findings on a release", VERSION, setup.corpus.fingerprint, about)
+    return digest("findings on a release", PRECONDITIONS_VERSION, setup.corpus.fingerprint, about)
 
 
-def _find_oddities(setup: Setup, cell: Cell) -> tuple[Finding, ...]:
+def _find_oddities(setup: Setup, cell: Cell) -> tuple[Oddity, ...]:
     texts = [record.text for record in open_release(setup, released_text(setup, cell))]
     encoder = setup.plugins.encoder.kind
-    found = release_findings(f"release {cell.generator}", texts, setup.corpus, encoder)
-    return tuple(found)
+    oddities = release_oddities(f"release {cell.generator}", texts, setup.corpus, encoder)
+    return tuple(oddities)
 
 
-FINDINGS = Artefact("figures", _findings_key, _find_oddities, *as_json(tuple[Finding, ...]))
+FINDINGS = Artefact("figures", _findings_key, _find_oddities, *as_json(tuple[Oddity, ...]))
 """What is odd about the release of a cell; kept, since a purge removes the release."""

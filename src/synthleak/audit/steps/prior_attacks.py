@@ -8,23 +8,30 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from synthleak.analyses.prior import AttackMeasurements, measure_attack
-from synthleak.audit.setup import Setup
+from synthleak.audit.setup import (
+    Setup,
+    encoding,
+    game_of,
+    last_of,
+    plan_identity,
+    plan_of,
+    stream_name,
+    targets_in,
+)
 from synthleak.audit.steps.measurements import redraws_of
 from synthleak.audit.steps.observations import observations, observed, put_away
 from synthleak.audit.steps.releases import open_release
 from synthleak.calibration import rounded
 from synthleak.core.artefact import Artefact, Need, as_json
 from synthleak.core.cell import Cell
-from synthleak.core.identity import digest
-from synthleak.core.seeds import stream
+from synthleak.core.seeds import digest, stream
 from synthleak.core.store import name_of
 from synthleak.evidence.attack import Attack, attack_key, observe
 from synthleak.evidence.observation import Floats, TextSet
-from synthleak.evidence.persons import by_person, person_arms
-from synthleak.evidence.table import get_evidence, put_evidence
-from synthleak.metrics.assignment import Assignment, assignment_of, redraw_assignments
+from synthleak.evidence.table import by_person, get_evidence, person_arms, put_evidence
 from synthleak.metrics.measure import over_looks
-from synthleak.metrics.statistics.table import STATISTICS_VERSION
+from synthleak.metrics.membership import Assignment, assignment_of, redraw_assignments
+from synthleak.metrics.verdict_statistics import STATISTICS_VERSION
 from synthleak.plan.plan import Plan, designs
 
 VERSION = 1 + STATISTICS_VERSION
@@ -50,22 +57,22 @@ def reference_positions(plan: Plan, position: int) -> tuple[int, ...]:
     Where a set itself calibrates others (`cohort`), these are the four that follow it.
     """
     uses = [b.uses.any(axis=0) for b in plan.baselines if b.scenario == "S3"]
-    found = np.flatnonzero(uses[0]) if uses else np.array([], dtype=np.int64)
-    if position not in found:
-        return tuple(found.tolist())
-    place = int(np.searchsorted(found, position))
-    following = np.roll(found, -place)[1 : NEXT + 1]
+    references = np.flatnonzero(uses[0]) if uses else np.array([], dtype=np.int64)
+    if position not in references:
+        return tuple(references.tolist())
+    place = int(np.searchsorted(references, position))
+    following = np.roll(references, -place)[1 : NEXT + 1]
     return tuple(following.tolist())
 
 
 def _attack_units(setup: Setup, cell: Cell) -> Iterator[tuple[int, AttackUnit]]:
     """Yield every set that some attack looks at, as units of all the attacks that do."""
-    plan = setup.plan_of(cell)
+    plan = plan_of(setup, cell)
     scored = int(plan.trials.set.max()) + 1
-    there = observations(setup, cell)
-    for position, (text, raw) in enumerate(there):
+    observed_sets = observations(setup, cell)
+    for position, (text, raw) in enumerate(observed_sets):
         references = (
-            tuple(there[other][0] for other in reference_positions(plan, position))
+            tuple(observed_sets[other][0] for other in reference_positions(plan, position))
             if position < scored
             else ()
         )
@@ -74,13 +81,13 @@ def _attack_units(setup: Setup, cell: Cell) -> Iterator[tuple[int, AttackUnit]]:
             for attack in attacks_on(setup, cell)
             if position < scored or not attack.scores_only
         )
-        for block in range(len(setup.targets(cell.pool).blocks())):
+        for block in range(len(targets_in(setup, cell.pool).blocks())):
             yield position, AttackUnit(cell.pool, text, raw, references, wanted, block)
 
 
 def _key(setup: Setup, attack: Attack, unit: AttackUnit) -> str:
     encoder = setup.plugins.encoder.identity()
-    targets = setup.targets(unit.pool).blocks()[unit.block]
+    targets = targets_in(setup, unit.pool).blocks()[unit.block]
     return attack_key(attack, encoder, targets, unit.text, unit.references)
 
 
@@ -104,7 +111,7 @@ def each_missing_attack(setup: Setup) -> Iterator[AttackUnit]:
 
 def attack_observation(setup: Setup, unit: AttackUnit) -> int:
     """Let the attacks of a unit look at its observation."""
-    targets = setup.targets(unit.pool).blocks()[unit.block]
+    targets = targets_in(setup, unit.pool).blocks()[unit.block]
     observation = observed(setup, unit.pool, unit.text, unit.raw)
     for attack in setup.plugins.attacks:
         if attack.kind in unit.attacks:
@@ -122,14 +129,14 @@ def _references(setup: Setup, unit: AttackUnit) -> TextSet:
 
     def make() -> TextSet:
         texts = [record.text for text in unit.references for record in open_release(setup, text)]
-        return TextSet(texts, setup.encode)
+        return TextSet(texts, encoding(setup))
 
-    return setup.last("references", unit.references, make)
+    return last_of(setup, "references", unit.references, make)
 
 
 def attacks_on(setup: Setup, cell: Cell) -> list[Attack]:
     """Return the attacks that some attacker of the plan can mount: DOMIAS needs a reference."""
-    scenarios = {baseline.scenario for baseline in setup.plan_of(cell).baselines}
+    scenarios = {baseline.scenario for baseline in plan_of(setup, cell).baselines}
     return [
         attack
         for attack in setup.plugins.attacks
@@ -153,9 +160,9 @@ def prior_key(setup: Setup, cell: Cell, attack: Attack) -> str:
         "rivals",
         VERSION,
         attack.identity(),
-        setup.plan_identity(cell),
-        setup.game_of(cell).model_dump(),
-        setup.stream_name("rivals", cell),
+        plan_identity(setup, cell),
+        game_of(setup, cell).model_dump(),
+        stream_name(setup, "rivals", cell),
         redraws_of(setup, cell.pool),
         [key for _, key in _keys(setup, cell, attack)],
     )
@@ -163,7 +170,7 @@ def prior_key(setup: Setup, cell: Cell, attack: Attack) -> str:
 
 def seen_by(setup: Setup, cell: Cell, attack: Attack) -> Floats:
     """Return `[set, target, column]`: what an attack saw on the sets of a cell."""
-    plan = setup.plan_of(cell)
+    plan = plan_of(setup, cell)
     pool = setup.pools[cell.pool]
     values = np.zeros((len(plan.sets), len(pool.asked), attack.columns))
     done = [0] * len(plan.sets)
@@ -175,26 +182,26 @@ def seen_by(setup: Setup, cell: Cell, attack: Attack) -> Floats:
 
 
 def _measure(setup: Setup, cell: Cell, attack: Attack) -> AttackMeasurements:
-    plan = setup.plan_of(cell)
+    plan = plan_of(setup, cell)
     values = seen_by(setup, cell, attack)
     arms = person_arms(attack.arms) if setup.spec.game.persons else attack.arms
     design = designs.get(plan.design).plugin
-    found = measure_attack(attack, values, design, plan, _assignments(setup, cell), arms)
+    measured = measure_attack(attack, values, design, plan, _assignments(setup, cell), arms)
     looks = setup.spec.game.number_of_looks
-    return replace(found, p=None if found.p is None else over_looks(found.p, looks))
+    return replace(measured, p=None if measured.p is None else over_looks(measured.p, looks))
 
 
 def _assignments(setup: Setup, cell: Cell) -> list[Assignment]:
     """Return the assignment that was played, and the redraws that all attacks on a cell share."""
-    plan = setup.plan_of(cell)
+    plan = plan_of(setup, cell)
 
     def draw() -> list[Assignment]:
-        rng, redraws = stream(*setup.stream_name("rivals", cell)), redraws_of(setup, cell.pool)
+        rng, redraws = stream(*stream_name(setup, "rivals", cell)), redraws_of(setup, cell.pool)
         design = designs.get(plan.design).plugin
-        drawn = redraw_assignments(design, plan, setup.game_of(cell), rng, redraws)
+        drawn = redraw_assignments(design, plan, game_of(setup, cell), rng, redraws)
         return [assignment_of(plan.trials, len(plan.targets)), *drawn]
 
-    return setup.last("redraws", cell, draw)
+    return last_of(setup, "redraws", cell, draw)
 
 
 PRIOR = Artefact("figures", prior_key, _measure, *as_json(AttackMeasurements))
@@ -202,5 +209,4 @@ PRIOR = Artefact("figures", prior_key, _measure, *as_json(AttackMeasurements))
 
 
 def prior_attack_needs(setup: Setup, cell: Cell) -> list[Need]:
-    """Return what is measured of the prior attacks on a cell."""
     return [(PRIOR, (cell, attack)) for attack in attacks_on(setup, cell)]

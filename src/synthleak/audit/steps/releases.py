@@ -1,4 +1,8 @@
-"""Releases: every generator makes one from every set of its plan; those made are opened here."""
+"""Releases: every generator makes one from every set of its plan.
+
+What a generator is asked for and the key of its answer are here, and what is read of the answer:
+texts, claims, and what the first releases of a cell are good for.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,39 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-from synthleak.audit.setup import Setup
+from synthleak.analyses.utility import (
+    MOST_TESTS,
+    RELEASES,
+    UTILITY_VERSION,
+    Measures,
+    UtilityRow,
+    measure,
+    utility_row,
+)
+from synthleak.audit.setup import (
+    RELEASE_KEYS,
+    Setup,
+    draws_sets,
+    encoding,
+    generator_of,
+    memory_of,
+    raw_key,
+    record_keys,
+    records_at,
+    section_of,
+    sets_of,
+)
+from synthleak.core.artefact import Artefact, Need, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.errors import ContractError, Damaged, GeneratorError
-from synthleak.core.identity import digest
-from synthleak.core.plugins import calling
+from synthleak.core.registry import calling
+from synthleak.core.seeds import derive, digest, stream
 from synthleak.core.store import discard, fetch, name_of
 from synthleak.plan.plan import RecordSet
 from synthleak.releases.claim import Claim
-from synthleak.releases.generator import AccountedGenerator, Generator, StatedGenerator
+from synthleak.releases.generator import AccountedGenerator, Generator, StatedGenerator, owners_of
 from synthleak.releases.release import (
     Header,
     Request,
@@ -36,38 +63,91 @@ class ReleaseUnit:
 
 def wanted_sets(setup: Setup, cell: Cell) -> list[tuple[int, RecordSet]]:
     """Return the sets of a cell's plan that a generator makes releases from, up to its look."""
-    return [(i, item) for i, item in setup.sets_of(cell) if item.form == "release"]
+    return [(i, item) for i, item in sets_of(setup, cell) if item.form == "release"]
+
+
+def request_for(setup: Setup, cell: Cell, record_set: RecordSet) -> Request:
+    """Return what the generator of a cell is given for one set."""
+    section, plan = section_of(setup, cell), setup.plans[cell.pool]
+    return Request(
+        records=records_at(setup, record_set.records),
+        nominal=plan.nominal,
+        size=plan.release_size,
+        epsilon=cell.epsilon,
+        delta=_delta(setup, cell),
+        public=setup.publics[cell.pool],
+        seed=_seed(setup, cell, record_set),
+        label_prior=section.label_prior,
+        store=setup.store,
+        persons=setup.spec.game.persons,
+    )
+
+
+def release_key(setup: Setup, cell: Cell, record_set: RecordSet) -> str:
+    """Return the key of a release: of contents and settings, never of batch or worker.
+
+    It is made once: what a generator reads from elsewhere is taken as it was when first asked.
+    """
+    keys = memory_of(setup, RELEASE_KEYS)
+    if (cell, record_set.name) not in keys:
+        generator, plan = generator_of(setup, cell), setup.plans[cell.pool]
+        elsewhere = generator.fingerprint(request_for(setup, cell, record_set))
+        owners: list[Any] = []
+        if setup.spec.game.persons or getattr(generator, "unit", "record") == "person":
+            owners = ["persons", owners_of(records_at(setup, record_set.records))]
+        keys[cell, record_set.name] = digest(
+            "release",
+            generator.identity(),
+            record_keys(setup, record_set.records),
+            [plan.nominal, plan.release_size, cell.epsilon, _delta(setup, cell)],
+            [section_of(setup, cell).label_prior, setup.publics[cell.pool].key],
+            _seed(setup, cell, record_set),
+            *([elsewhere] if elsewhere else []),
+            *owners,
+        )
+    key: str = keys[cell, record_set.name]
+    return key
+
+
+def _delta(setup: Setup, cell: Cell) -> float:
+    delta = section_of(setup, cell).delta
+    if delta == "auto":
+        return generator_of(setup, cell).default_delta(setup.plans[cell.pool].nominal)
+    return float(delta)
+
+
+def _seed(setup: Setup, cell: Cell, record_set: RecordSet) -> int:
+    name = generator_of(setup, cell).seed_name(section_of(setup, cell).name)
+    return release_seed(record_set, name, cell.epsilon)
+
+
+def release_seed(record_set: RecordSet, name: str, epsilon: float) -> int:
+    """Give every release randomness of its own, by its set, its generator's settings and ε.
+
+    Two sections that differ in δ, in label_prior or in the corpus's description alone share it.
+    """
+    return derive(record_set.seed, name, repr(epsilon))
 
 
 def release_name(setup: Setup, cell: Cell, record_set: RecordSet) -> str:
-    """Return where the header of a release lies."""
-    return name_of("release", setup.release_key(cell, record_set))
+    return name_of("release", release_key(setup, cell, record_set))
 
 
 def is_made(setup: Setup, cell: Cell, record_set: RecordSet) -> bool:
-    """Say whether a release is in the store; one whose header is damaged is not."""
+    """Say whether a release is in the store.
+
+    One whose header is damaged is not, nor one whose texts were found damaged or lost. Texts that
+    were purged are not needed.
+    """
     name = release_name(setup, cell, record_set)
     if not setup.store.exists(name):
         return False
     try:
-        header_of(setup, cell, record_set)
+        text = header_of(setup, cell, record_set).text
     except Damaged:
         discard(setup.store, name)
         return False
-    return True
-
-
-def discard_releases(setup: Setup, damaged: Iterable[str]) -> None:
-    """Treat the releases whose texts are among damaged artefacts as missing."""
-    texts = {name for name in damaged if name.startswith("text/")}
-    if not texts:
-        return
-    for cell in setup.cells:
-        for _, item in wanted_sets(setup, cell):
-            if is_made(setup, cell, item):
-                text = header_of(setup, cell, item).text
-                if name_of("text", text) in texts:
-                    setup.store.discard(release_name(setup, cell, item))
+    return not setup.store.lost(name_of("text", text))
 
 
 def check_generators(setup: Setup) -> None:
@@ -87,8 +167,8 @@ def naming(name: str) -> Iterator[None]:
     try:
         yield
     except GeneratorError as error:
-        place = re.sub(r"^generator [^,]*(, |$)", "", error.where or "")
-        where = f"generator {name}, {place}" if place else f"generator {name}"
+        location = re.sub(r"^generator [^,]*(, |$)", "", error.where or "")
+        where = f"generator {name}, {location}" if location else f"generator {name}"
         raise GeneratorError(error.what, where, error.remedy) from None
 
 
@@ -96,7 +176,7 @@ def check_awaited(setup: Setup) -> None:
     """Say which releases somebody has yet to put somewhere; what is there was taken in."""
     for section, generator in setup.plugins.generators:
         awaited = [
-            generator.awaited(setup.request(cell, item))
+            generator.awaited(request_for(setup, cell, item))
             for cell in setup.cells
             if cell.generator == section.name
             for _, item in wanted_sets(setup, cell)
@@ -120,16 +200,16 @@ def each_missing_release(setup: Setup) -> Iterator[ReleaseUnit]:
     """Yield the units of missing releases, one cell after another: there may be a million."""
     listed = set()
     for cell in setup.cells:
-        generator = setup.generator_of(cell)[1]
+        generator = generator_of(setup, cell)
         missing = [
             position
             for position, item in wanted_sets(setup, cell)
-            if setup.release_key(cell, item) not in listed
+            if release_key(setup, cell, item) not in listed
             and not is_made(setup, cell, item)
-            and generator.awaited(setup.request(cell, item)) is None
+            and generator.awaited(request_for(setup, cell, item)) is None
         ]
         listed |= {
-            setup.release_key(cell, setup.plans[cell.pool].sets[position]) for position in missing
+            release_key(setup, cell, setup.plans[cell.pool].sets[position]) for position in missing
         }
         size = generator.batch
         for start in range(0, len(missing), size):
@@ -139,25 +219,22 @@ def each_missing_release(setup: Setup) -> Iterator[ReleaseUnit]:
 def account_claims(setup: Setup) -> None:
     """Account for the noise of releases that are to be made, here: each worker would for itself."""
     for cell, position in {unit.cell: unit.sets[0] for unit in missing_releases(setup)}.items():
-        _, generator = setup.generator_of(cell)
+        generator = generator_of(setup, cell)
         if isinstance(generator, AccountedGenerator | StatedGenerator):
             with naming(cell.generator):
-                generator.claim(setup.request(cell, setup.plans[cell.pool].sets[position]))
+                generator.claim(request_for(setup, cell, setup.plans[cell.pool].sets[position]))
 
 
 def make_releases(setup: Setup, unit: ReleaseUnit) -> int:
     """Let the generator make the releases of a unit; each is kept as soon as it is made."""
-    with naming(unit.cell.generator):
-        return _make_releases(setup, unit)
-
-
-def _make_releases(setup: Setup, unit: ReleaseUnit) -> int:
-    _, generator = setup.generator_of(unit.cell)
+    generator = generator_of(setup, unit.cell)
     sets = [setup.plans[unit.cell.pool].sets[position] for position in unit.sets]
-    requests = [setup.request(unit.cell, item) for item in sets]
-    for item, (text, texts, header) in zip(sets, _each_release(generator, requests), strict=True):
-        setup.store.put(name_of("text", text), texts)
-        setup.store.put(release_name(setup, unit.cell, item), header)
+    requests = [request_for(setup, unit.cell, item) for item in sets]
+    with naming(unit.cell.generator):
+        releases = _each_release(generator, requests)
+        for item, (text, texts, header) in zip(sets, releases, strict=True):
+            setup.store.put(name_of("text", text), texts)
+            setup.store.put(release_name(setup, unit.cell, item), header)
     return len(sets)
 
 
@@ -183,17 +260,14 @@ def _each_release(
 
 
 def digest_of(release: Iterable[Synthetic]) -> str:
-    """Return the content hash of a release."""
     return digest("release text", [[record.text, record.labels] for record in release])
 
 
 def header_of(setup: Setup, cell: Cell, record_set: RecordSet) -> Header:
-    """Return the header of a release that was made."""
-    return fetch(setup.store, "release", setup.release_key(cell, record_set), Header.from_bytes)
+    return fetch(setup.store, "release", release_key(setup, cell, record_set), Header.from_bytes)
 
 
 def claim_of(setup: Setup, cell: Cell) -> Claim:
-    """Return what the releases of a cell promise."""
     _, first = wanted_sets(setup, cell)[0]
     return header_of(setup, cell, first).claim
 
@@ -215,3 +289,55 @@ def open_release(setup: Setup, text: str) -> list[Synthetic]:
     if digest_of(release) != text:
         raise Damaged(name_of("text", text))
     return release
+
+
+def utility_row_of(setup: Setup, cell: Cell) -> UtilityRow:
+    """Return what the first releases of a cell are good for; each measure is made only once."""
+    sets = _measured_sets(setup, cell)
+    released, real = ([UTILITY.get(setup, cell, item, of) for item in sets] for of in (False, True))
+    return utility_row(cell, released, real)
+
+
+def _measured_sets(setup: Setup, cell: Cell) -> list[RecordSet]:
+    """Return the first sets of a plan: which these are depends on no coin."""
+    if not draws_sets(setup, cell.pool):
+        return []
+    return [item for _, item in wanted_sets(setup, cell)][:RELEASES]
+
+
+def _test_records(setup: Setup, cell: Cell, item: RecordSet) -> list[int]:
+    """Return at most MOST_TESTS real records, neither targets nor in this set."""
+    inside = set(item.records)
+    rest = [p for p in setup.pools[cell.pool].candidates if p not in inside]
+    order = stream(setup.spec.seed, "utility", cell.pool).permutation(len(rest))
+    return [rest[place] for place in order[:MOST_TESTS]]
+
+
+def _utility_key(setup: Setup, cell: Cell, item: RecordSet, real: bool) -> str:
+    sample = raw_key(setup, item) if real else header_of(setup, cell, item).text
+    tests = digest("tests", setup.corpus.fingerprint, _test_records(setup, cell, item))
+    encoder = setup.plugins.encoder.identity()
+    return digest("utility", UTILITY_VERSION, sample, tests, encoder)
+
+
+def _measure_utility(setup: Setup, cell: Cell, item: RecordSet, real: bool) -> Measures:
+    records = (
+        records_at(setup, item.records)
+        if real
+        else open_release(setup, header_of(setup, cell, item).text)
+    )
+    tests = records_at(setup, _test_records(setup, cell, item))
+    return measure(
+        [(record.text, record.labels) for record in records],
+        [(record.text, record.labels) for record in tests],
+        encoding(setup),
+    )
+
+
+UTILITY = Artefact("utility", _utility_key, _measure_utility, *as_json(Measures))
+"""The measures of one release, or of the real records that it was made from."""
+
+
+def utility_needs(setup: Setup, cell: Cell) -> list[Need]:
+    sets = _measured_sets(setup, cell)
+    return [(UTILITY, (cell, item, real)) for item in sets for real in (False, True)]

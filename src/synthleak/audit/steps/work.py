@@ -1,22 +1,39 @@
 """What an audit makes, as work for an engine: which units are missing, and how one is done.
 
-A unit that is in the store is never done again. `audit/run.py` says in which order.
+A unit that is in the store is never done again. `audit/run.py` says in which order. How long the
+stages may take is estimated roughly, for what is shown while they run: fitted to audits of short
+texts on one core. `plan cost` measures instead.
+
+At a declared look, a cell that is found is finished, and the others go on. Nothing is noted of a
+decision: it follows from the stored measurements, so that a run that was stopped, a later one and
+`verify` come to the same looks (docs/method.md §8.12). The manifest notes which results were
+looked at and when, which a p-value cannot know: a cell that is added after others were seen is one
+more test of the same audit.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import Any, Literal
 
-from synthleak.audit.setup import Setup
-from synthleak.audit.steps.looks import needs_at_look
-from synthleak.audit.steps.measurements import measurement_needs
-from synthleak.audit.steps.meta_classifier import meta_needs, meta_needs_if_asked
+from synthleak.audit.folder import RunFolder
+from synthleak.audit.setup import Setup, draws_sets, generator_of, memory_of, plan_of, proxies_of
+from synthleak.audit.steps.exposed import record_needs
+from synthleak.audit.steps.measurements import (
+    CELL_MEASUREMENTS,
+    measurement_needs,
+    meta_needs,
+    meta_needs_if_asked,
+    needs_at_look,
+    redraws_of,
+)
 from synthleak.audit.steps.observations import (
+    SCORES,
     each_missing_evidence,
     look_at,
     look_with_models,
@@ -24,18 +41,131 @@ from synthleak.audit.steps.observations import (
 )
 from synthleak.audit.steps.prior_attacks import (
     attack_observation,
+    attacks_on,
     each_missing_attack,
     prior_attack_needs,
 )
-from synthleak.audit.steps.releases import each_missing_release, make_releases
-from synthleak.audit.steps.utility import utility_needs
+from synthleak.audit.steps.releases import (
+    account_claims,
+    check_awaited,
+    each_missing_release,
+    make_releases,
+    missing_releases,
+    utility_needs,
+    wanted_sets,
+)
 from synthleak.core.artefact import Need
-from synthleak.core.cell import Cell
+from synthleak.core.cell import LEVEL, Cell, counted, counted_cells
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
-from synthleak.core.errors import StoreError
-from synthleak.core.runtime import FLEET, Resources, Runtime
+from synthleak.core.errors import Damaged, StoreError
+from synthleak.core.runtime import FLEET, Resources, Runtime, available_cores
 from synthleak.core.store import Store
+from synthleak.metrics.null import holm
+
+
+def is_measured(setup: Setup) -> bool:
+    """Say whether every cell was measured at its look."""
+    try:
+        return all(CELL_MEASUREMENTS.exists(setup, cell) for cell in setup.cells)
+    except Damaged:  # a release of this look was not made yet
+        return False
+
+
+def going_on(setup: Setup) -> list[Cell]:
+    """Return the cells that need another look, where every cell was measured at its own.
+
+    Found is what Holm over all cells finds. A cell without a p-value may have one at a later look:
+    it counts with p = 1, so that no later look takes a finding back.
+    """
+    if not setup.reached:
+        return []
+    p_values = [CELL_MEASUREMENTS.get(setup, cell).p for cell in setup.cells]
+    adjusted = holm([1.0 if p is None else p for p in p_values])
+    last = setup.spec.game.instances
+    return [
+        cell
+        for cell, p in zip(setup.cells, adjusted, strict=True)
+        if p is not None and p > LEVEL and setup.reached[cell] < last
+    ]
+
+
+def at_next_look(setup: Setup) -> Setup | None:
+    """Return the setup with every cell that is not found at its next look; None at the end."""
+    cells, looks = going_on(setup), setup.spec.game.looks
+    if not cells:
+        return None
+    following = {cell: looks[looks.index(setup.reached[cell]) + 1] for cell in cells}
+    return replace(setup, reached={**setup.reached, **following})
+
+
+def at_present_look(setup: Setup) -> Setup:
+    """Return the setup at the looks to which the measurements in the store have led."""
+    if not setup.spec.game.looks:
+        return setup
+    setup = replace(setup, reached=dict.fromkeys(setup.cells, setup.spec.game.looks[0]))
+    while is_measured(setup) and (further := at_next_look(setup)) is not None:
+        setup = further
+    return setup
+
+
+def is_decided(setup: Setup) -> bool:
+    """Say whether no cell of a setup needs another look."""
+    return not setup.reached or (is_measured(setup) and not going_on(setup))
+
+
+def said_of_look(setup: Setup, further: Setup) -> str:
+    """Say at a look how many cells are found, and how many go on."""
+    cells, looks = len(setup.cells), setup.spec.game.looks
+    more = sum(further.reached[cell] > setup.reached[cell] for cell in setup.cells)
+    look = max(setup.reached.values())
+    return (
+        f"look {looks.index(look) + 1} of {len(looks)}, after {look} instances: a leak found in"
+        f" {cells - more} of {cells} cells; {more} go on"
+    )
+
+
+def note_looks(setup: Setup, folder: RunFolder) -> None:
+    """Write the cells that were never looked at after as many instances into the manifest."""
+    noted = {
+        (look.instances, name) for look in folder.looks() for name in look.cells + look.without_p
+    }
+    new = []
+    for cell in setup.cells:
+        instances = int(plan_of(setup, cell).trials.set.max()) + 1
+        if (instances, cell.name) not in noted:
+            new.append((instances, CELL_MEASUREMENTS.get(setup, cell).p is not None, cell.name))
+    for instances, looked in groupby(sorted(new), key=lambda item: item[0]):
+        cells = [*looked]
+        folder.note_look(
+            instances,
+            [name for _, tested, name in cells if tested],
+            [name for _, tested, name in cells if not tested],
+        )
+
+
+def said_of_history(setup: Setup, folder: RunFolder) -> tuple[str, ...]:
+    """Say which cells were added after others had been looked at, and which were left out."""
+    looks = [(look.at, look.cells + look.without_p) for look in folder.looks()]
+    looks = [(at, names) for at, names in looks if names]
+    present, sentences = [cell.name for cell in setup.cells], []
+    first = {name: at for at, names in reversed(looks) for name in names}
+    began = set(looks[0][1]) if looks else set(present)
+    for at, names in looks:
+        added = [name for name in names if name in present and name not in began]
+        began |= set(added)
+        if added:
+            sentences.append(
+                f"Added on {at[:10]}, after results of other cells had been seen:"
+                f" {'; '.join(added)}. Holm’s adjustment is over {counted_cells(present)}."
+            )
+    gone = [name for name in first if name not in present]
+    if gone:
+        sentences.append(
+            f"Also looked at in this folder, and not counted here: {'; '.join(gone)}."
+            " Results that were left out after they had been seen make the others look stronger."
+        )
+    return tuple(sentences)
 
 
 @dataclass(frozen=True)
@@ -52,20 +182,20 @@ class Work:
         setup.store.refresh()
         if runtime.engine == "ray":
             return self._make_on_ray(setup, runtime, progress)
-        made = 0
+        total = 0
         for units, workers in self._shares(setup, runtime):
             steps = sum(_steps(unit) for unit in units)
             run_units(
                 self.task,
                 setup,
                 units,
-                workers=workers,
+                workers=min(workers, len(units)),
                 progress=progress,
                 title=self.title,
                 steps=steps,
             )
-            made += steps
-        return made
+            total += steps
+        return total
 
     def _shares(self, setup: Setup, runtime: Runtime) -> list[tuple[list[Any], int]]:
         """Return the missing units, those first whose generator wants the machine for itself."""
@@ -74,19 +204,19 @@ class Work:
             return [(units, 1)]
         if self.of != "release":
             return [(units, runtime.workers)]
-        alone = [unit for unit in units if setup.generator_of(unit.cell)[1].exclusive]
+        alone = [unit for unit in units if generator_of(setup, unit.cell).exclusive]
         return [(alone, 1), ([unit for unit in units if unit not in alone], runtime.workers)]
 
     def _make_on_ray(self, setup: Setup, runtime: Runtime, progress: Progress) -> int:
         """Let the cluster make what is missing: counted first, then cut into units on demand."""
-        from synthleak.core.engine import on_ray, ray_cluster
+        from synthleak.core.engine import on_ray
 
         steps: Counter[Resources] = Counter()
         for unit in self.missing(setup):
             steps[self._resources(setup, unit)] += _steps(unit)
         if not steps:
             return 0
-        with ray_cluster.session(runtime):
+        with on_ray.session(runtime):
             for wanted in sorted(steps, key=lambda one: -one.gpus):
                 on_ray.run_units(
                     self.task,
@@ -101,9 +231,8 @@ class Work:
         return steps.total()
 
     def _resources(self, setup: Setup, unit: Any) -> Resources:
-        """Return what a unit needs: its generator or its family says so."""
         if self.of == "release":
-            return setup.generator_of(unit.cell)[1].resources
+            return generator_of(setup, unit.cell).resources
         return FLEET if self.of == "model" else Resources()
 
 
@@ -111,12 +240,14 @@ def _steps(unit: Any) -> int:
     return len(getattr(unit, "sets", (unit,)))
 
 
-def of_cells(title: str, needs: Callable[[Setup, Cell], list[Need]]) -> Work:
-    """Return the work of making the artefacts that every cell needs."""
+Needs = Callable[[Setup, Cell], list[Need]]
+
+
+def of_cells(title: str, needs: Needs) -> Work:
     return Work(title, partial(_missing, needs), partial(_make, needs), "cell")
 
 
-def _missing(needs: Callable[[Setup, Cell], list[Need]], setup: Setup) -> list[Cell]:
+def _missing(needs: Needs, setup: Setup) -> list[Cell]:
     return [
         cell
         for cell in setup.cells
@@ -124,7 +255,7 @@ def _missing(needs: Callable[[Setup, Cell], list[Need]], setup: Setup) -> list[C
     ]
 
 
-def _make(needs: Callable[[Setup, Cell], list[Need]], setup: Setup, cell: Cell) -> int:
+def _make(needs: Needs, setup: Setup, cell: Cell) -> int:
     for artefact, of in needs(setup, cell):
         artefact.get(setup, *of)
     return 1
@@ -139,12 +270,12 @@ def at_work(setup: Setup, runtime: Runtime) -> Iterator[Runtime]:
     if runtime.engine != "ray":
         yield runtime
         return
-    from synthleak.core.engine import ray_cluster
+    from synthleak.core.engine import on_ray
 
-    with ray_cluster.session(runtime) as ray:
+    with on_ray.session(runtime) as ray:
         sees = partial(_sees, next(setup.store.list("plan/")))
-        ray_cluster.ask_every_node(runtime, sees, setup.store)
-        yield replace(runtime, workers=ray_cluster.cpus_of(ray))
+        on_ray.ask_every_node(runtime, sees, setup.store)
+        yield replace(runtime, workers=on_ray.cpus_of(ray))
 
 
 def _sees(name: str, store: Store) -> str | None:
@@ -167,10 +298,93 @@ MEASUREMENTS = (
 )
 TO_DECIDE = (*PROXIES, of_cells("measurements", needs_at_look))
 """What a look needs beside the releases."""
-MORE = (of_cells("meta", meta_needs_if_asked), of_cells("utility", utility_needs))
+UTILITY = of_cells("utility", utility_needs)
+RECORDS = of_cells("records", record_needs)
+MORE = (of_cells("meta", meta_needs_if_asked), UTILITY, RECORDS)
 """What some analyses and tables need beside the measurements."""
 META = of_cells("meta", meta_needs)
 """The meta-classifier, whether or not the spec asks for it."""
 
 AFTER_RELEASES = (OBSERVATIONS, PRIOR_ATTACKS, *MEASUREMENTS, *MORE)
 """What follows the releases, for an estimate of its cost: models are left out."""
+
+
+def say_news(setup: Setup, progress: Progress, news: Sequence[str]) -> None:
+    """Say what is new to the folder of an audit, and what that needs."""
+    if news:
+        missing = sum(len(unit.sets) for unit in missing_releases(setup))
+        whole = sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
+        progress.say(f"new: {'; '.join(news)}")
+        progress.say(f"to make: {counted(missing, 'release')}; kept: {whole - missing:,}")
+
+
+def make_missing_releases(setup: Setup, runtime: Runtime, progress: Progress) -> int:
+    """Make the releases that the store does not hold, and return how many steps that took."""
+    if runtime.workers > 1:
+        account_claims(setup)
+    steps = RELEASES.make(setup, runtime, progress)
+    if steps:
+        memory_of(setup, SCORES).clear()  # those of the cell with other releases
+    check_awaited(setup)
+    return steps
+
+
+def make_releases_by_looks(
+    setup: Setup, folder: RunFolder, runtime: Runtime, progress: Progress
+) -> tuple[Setup, int]:
+    """Make the releases that the first look needs; then those of the cells that go on from it.
+
+    Returns the setup at the look where each cell ended, and how many steps that took. Without
+    declared looks there is one.
+    """
+    steps = make_missing_releases(setup, runtime, progress)
+    while setup.reached:
+        steps += sum(work.make(setup, runtime, progress) for work in TO_DECIDE)
+        note_looks(setup, folder)
+        further = at_next_look(setup)
+        if further is None:
+            break
+        progress.say(said_of_look(setup, further))
+        setup = further
+        steps += make_missing_releases(setup, runtime, progress)
+    return setup, steps
+
+
+REPORT_STAGE = "report"
+"""The last stage: analyses, tables and page."""
+TIMED_PROXIES = 32
+"""The proxies of an audit that the seconds below were measured on."""
+
+
+def expected_stages(setup: Setup, runtime: Runtime) -> dict[str, float]:
+    """Return the stages of a run by title, each with the seconds it may take; 0: unknown."""
+    wanted = sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
+    missing = sum(len(unit.sets) for unit in missing_releases(setup))
+    proxies = len(proxies_of(setup)) / TIMED_PROXIES
+    estimate: defaultdict[str, float] = defaultdict(float)
+    for cell in setup.cells:
+        attacks, observing = len(attacks_on(setup, cell)) / 2, _observing(setup, cell)
+        redraws = redraws_of(setup, cell.pool)
+        each = (
+            (OBSERVATIONS, observing * proxies),
+            (PRIOR_ATTACKS, observing * attacks),
+            (MEASUREMENTS[0], 4.5 * proxies * redraws / 2000),
+            (MEASUREMENTS[1], 0.3 * attacks),
+            (META, 60.0 * (META.title in setup.spec.analyses.also)),
+            (UTILITY, 0.8 * draws_sets(setup, cell.pool)),
+            (RECORDS, 0.1),
+        )
+        for work, seconds in each:
+            estimate[work.title] += seconds
+    share = missing / wanted if missing else 1.0
+    busy = runtime.workers if runtime.engine == "ray" else min(runtime.workers, available_cores())
+    later = {title: share * seconds / busy for title, seconds in estimate.items() if seconds}
+    return {RELEASES.title: 0.0, **later, REPORT_STAGE: 2.0 + 0.5 * len(setup.cells)}
+
+
+def _observing(setup: Setup, cell: Cell) -> float:
+    """Estimate the seconds that 32 proxies, or two prior attacks, take for a cell's releases."""
+    plan, records = plan_of(setup, cell), setup.corpus.records
+    characters = sum(len(record.text) for record in records) / len(records) * plan.release_size
+    each = 2e-6 * characters * (1 + len(plan.targets) / 40)
+    return each * len(plan.sets)

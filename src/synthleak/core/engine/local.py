@@ -14,7 +14,8 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +23,7 @@ from typing import Any, TypeVar
 from synthleak.core.engine.progress import Progress, listening
 from synthleak.core.errors import UserError
 from synthleak.core.private_files import end_on_signals, private_folder, shared_bytes
-from synthleak.core.threads import single_threaded
+from synthleak.core.runtime import single_threaded
 
 Context = TypeVar("Context")
 Unit = TypeVar("Unit")
@@ -53,15 +54,11 @@ def run_units(
         if workers == 1:
             with listening(stage):
                 for unit in units:
-                    stage.advance(do_alone(task, context, unit))
+                    with single_threaded():
+                        steps_done = task(context, unit)
+                    stage.advance(steps_done)
             return
         _spread(task, context, units, workers, stage.advance)
-
-
-def do_alone(task: Task[Context, Unit], context: Context, unit: Unit) -> int:
-    """Do one unit with single-threaded linear algebra, so that sums always add in one order."""
-    with single_threaded():
-        return task(context, unit)
 
 
 def _spread(
@@ -74,16 +71,17 @@ def _spread(
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    if _QUIET not in (said := os.environ.get("PYTHONWARNINGS", "")):
-        os.environ["PYTHONWARNINGS"] = f"{said},{_QUIET}".lstrip(",")
+    if _QUIET not in (filters := os.environ.get("PYTHONWARNINGS", "")):
+        os.environ["PYTHONWARNINGS"] = f"{filters},{_QUIET}".lstrip(",")
     waiting = dict(enumerate(units))
     pickled = pickle.dumps((task, context), protocol=pickle.HIGHEST_PROTOCOL)
     with (
-        private_folder() as folder,
-        shared_bytes(Path(folder), pickled) as path,
+        private_folder() as private,
+        shared_bytes(Path(private).absolute(), pickled) as path,
         warnings.catch_warnings(),
     ):
         del pickled
+        folder = str(Path(private).absolute())
         # A worker that has grown large is replaced: nothing that a user could act on.
         warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
         for attempt in range(_ATTEMPTS):
@@ -100,7 +98,9 @@ def _spread(
                 for index, unit in waiting.items()
             ]
             try:
-                for index, count in pool(jobs):
+                with _interrupts_held():
+                    results = pool(jobs)
+                for index, count in results:
                     del waiting[index]
                     advance(count)
                 return
@@ -112,17 +112,44 @@ def _spread(
                     ) from None
 
 
-def _in_worker(path: str, folder: str, caller: int, index: int, unit: Any) -> tuple[int, int]:
-    if os.getpid() != caller:  # a single unit is done in the caller's process
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back while workers start: it would interrupt their imports with a traceback.
+
+    They start with it held, and take it in `_in_worker`. The trackers of their resources would let
+    it through as they start, so they start first.
+    """
+    from multiprocessing import resource_tracker
+
+    from joblib.externals.loky.backend import resource_tracker as tracker_of_loky
+
+    resource_tracker.ensure_running()
+    tracker_of_loky.ensure_running()
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
+def _in_worker(
+    path: str, folder: str, caller: tuple[int, Path], index: int, unit: Any
+) -> tuple[int, int]:
+    caller_id, directory = caller
+    if os.getpid() != caller_id:  # a single unit is done in the caller's process
+        # It may have been started by an earlier run, in the directory of that time.
+        os.chdir(directory)
         end_on_signals()
-        _end_with_run(caller, folder)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        _end_with_run(caller_id, folder)
     task, context = _context(path, folder)
     # Workers have one core each; this process keeps all for what it does itself.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # What a killed worker leaves behind may be private: it goes with the folder.
     usual, tempfile.tempdir = tempfile.tempdir, folder
     try:
-        return index, do_alone(task, context, unit)
+        with single_threaded():
+            return index, task(context, unit)
     finally:
         tempfile.tempdir = usual
 

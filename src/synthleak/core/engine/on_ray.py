@@ -4,27 +4,33 @@ Units are made one by one as workers become free, so a million of them never sit
 that was lost with its worker or machine is done again, with the reason; one that fails for a reason
 of its own fails the run once those that have begun have ended. Workers return a count and put what
 they make into the store, so nothing that is computed depends on where, or how often, it was done.
+Ray's own retries are not used: they say neither how often a unit was lost nor why.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
+import re
+import signal
+import socket
 import tempfile
 import time
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
-from synthleak.core.engine.local import Context, Task, Unit, do_alone
+import synthleak
+from synthleak.core.engine.local import Context, Task, Unit
 from synthleak.core.engine.progress import Progress
-from synthleak.core.engine.ray_cluster import nodes, session, threads_of
-from synthleak.core.errors import ContractError, SynthleakError, UserError
+from synthleak.core.errors import ContractError, SynthleakError, UserError, import_extra
 from synthleak.core.private_files import private_home, sweep_homes
-from synthleak.core.runtime import Resources, Runtime
+from synthleak.core.runtime import Resources, Runtime, single_threaded
 
 ATTEMPTS = 5
 """How often one unit may be lost before the run gives up."""
@@ -93,17 +99,18 @@ class _Dispatch:
     idle: list[Any] = field(default_factory=list)
     fleets: int = 0
     losses: Counter[str] = field(default_factory=Counter)
-    places: int = 0
+    capacity: int = 0
+    """How many units fit on the cluster at once, when it was `looked` at."""
     looked: float = 0.0
 
     def do_all(self, units: Iterator[Any], advance: Callable[[int], None]) -> None:
         """Do all units, or raise what one of them raised once those under way have ended."""
         failure: Exception | None = None
         progressed = time.monotonic()
-        more = True
+        waiting, more = map(_Flight, units), True
         while True:
             while failure is None and (more or self.again) and self._has_room():
-                flight = self.again.popleft() if self.again else _next(units)
+                flight = self.again.popleft() if self.again else next(waiting, None)
                 if flight is None:
                     more = False
                     break
@@ -121,32 +128,32 @@ class _Dispatch:
                 if rest:
                     done += self.ray.wait(rest, num_returns=len(rest), timeout=0)[0]
                 progressed = time.monotonic()
-            lost: Counter[str] = Counter()
+            before = self.losses.copy()
             for ref in done:
-                steps, error = self._collect(ref, lost)
+                steps, error = self._collect(ref)
                 failure = failure or error
                 if steps:
                     advance(steps)
-            self._say_what_was_lost(lost)
-        self._say_total()
+            for reason, count in (self.losses - before).items():
+                lost = "1 unit was" if count == 1 else f"{count} units were"
+                self.say(f"{self.title}: {lost} lost ({reason}); done again")
+        if self.losses:
+            why = "; ".join(f"{reason}: {count}" for reason, count in sorted(self.losses.items()))
+            self.say(f"{self.title}: {self.losses.total()} units were lost and done again ({why})")
         if failure is not None:
             raise failure
 
     def _has_room(self) -> bool:
+        wanted = self.resources
         if time.monotonic() - self.looked > LOOK_EVERY:
-            self.places, self.looked = self._count_places(), time.monotonic()
-        if self.resources.gpus:
-            while self.fleets < self.places:
+            kind, share = ("GPU", wanted.gpus) if wanted.gpus else ("CPU", wanted.cpus)
+            fits = (int(node.get(kind, 0.0) / share + 1e-9) for node in nodes(self.ray))
+            self.capacity, self.looked = max(1, sum(fits)), time.monotonic()
+        if wanted.gpus:
+            while self.fleets < self.capacity:
                 self.idle.append(self._new_fleet())
             return bool(self.idle)
-        return len(self.flying) < max(16, IN_FLIGHT * self.places)
-
-    def _count_places(self) -> int:
-        """Return how many units fit on the cluster at once."""
-        wanted = self.resources
-        kind, share = ("GPU", wanted.gpus) if wanted.gpus else ("CPU", wanted.cpus)
-        fits = (int(node.get(kind, 0.0) / share + 1e-9) for node in nodes(self.ray))
-        return max(1, sum(fits))
+        return len(self.flying) < max(16, IN_FLIGHT * self.capacity)
 
     def _options(self) -> dict[str, Any]:
         memory = {"memory": self.resources.memory} if self.resources.memory else {}
@@ -173,7 +180,7 @@ class _Dispatch:
             ref = task.remote([self.whole], flight.unit)
         self.flying[ref] = flight
 
-    def _collect(self, ref: Any, lost: Counter[str]) -> tuple[int, Exception | None]:
+    def _collect(self, ref: Any) -> tuple[int, Exception | None]:
         """Return the steps of a finished unit, or why it failed; a lost one is put back."""
         flight = self.flying.pop(ref)
         try:
@@ -183,7 +190,6 @@ class _Dispatch:
         except self.ray.exceptions.RayError as error:
             self._drop(flight)
             reason = _reason(error)
-            lost[reason] += 1
             self.losses[reason] += 1
             flight.lost += 1
             if flight.lost >= ATTEMPTS:
@@ -206,16 +212,6 @@ class _Dispatch:
             self.fleets -= 1
             flight.fleet = None
             self.looked = 0.0
-
-    def _say_what_was_lost(self, lost: Counter[str]) -> None:
-        for reason, count in lost.items():
-            units = "1 unit was" if count == 1 else f"{count} units were"
-            self.say(f"{self.title}: {units} lost ({reason}); done again")
-
-    def _say_total(self) -> None:
-        if self.losses:
-            why = "; ".join(f"{reason}: {count}" for reason, count in sorted(self.losses.items()))
-            self.say(f"{self.title}: {self.losses.total()} units were lost and done again ({why})")
 
     def _say_what_is_missing(self) -> None:
         wanted = self.resources
@@ -245,12 +241,6 @@ class _Dispatch:
         self.idle.clear()
 
 
-def _next(units: Iterator[Any]) -> _Flight | None:
-    for unit in units:
-        return _Flight(unit)
-    return None
-
-
 def _reason(error: Exception) -> str:
     """Say in a few words why a unit was lost; messages of Ray are long."""
     name = type(error).__name__
@@ -262,8 +252,7 @@ def _reason(error: Exception) -> str:
         "LocalRayletDiedError": "its machine died",
         "OutOfMemoryError": "memory ran out",
     }
-    text = str(error).lower()
-    if any(words in text for words in ("node has died", "node died", "node was terminated")):
+    if re.search("node (has died|died|was terminated)", str(error), re.IGNORECASE):
         return "its machine died"
     return known.get(name, name)
 
@@ -272,7 +261,6 @@ class _Fleet:
     """A process that holds a device; what it loads stays there from unit to unit."""
 
     def do(self, whole: list[Any], unit: Any) -> tuple[int, bytes | None]:
-        """Do one unit."""
         return _do(whole, unit)
 
 
@@ -285,10 +273,10 @@ def _do(whole: list[Any], unit: Any) -> tuple[int, bytes | None]:
     try:
         task, context = _context(whole[0].hex(), lambda: ray.get(whole[0]))
         # What a killed worker leaves behind may be private: the next one removes it.
-        with private_home() as home:
+        with private_home() as home, single_threaded():
             usual, tempfile.tempdir = tempfile.tempdir, str(home)
             try:
-                return do_alone(task, context, unit), None
+                return task(context, unit), None
             finally:
                 tempfile.tempdir = usual
     except ray.exceptions.RayError:
@@ -298,7 +286,6 @@ def _do(whole: list[Any], unit: Any) -> tuple[int, bytes | None]:
 
 
 def _portable(error: Exception) -> bytes:
-    """Pickle an error for the process that leads the run."""
     try:
         data = pickle.dumps(error)
         pickle.loads(data)
@@ -307,11 +294,7 @@ def _portable(error: Exception) -> bytes:
         return pickle.dumps(SynthleakError(f"{type(error).__name__} in a worker"))
 
 
-@lru_cache(maxsize=1)
-def _sweep_once() -> None:
-    sweep_homes()
-
-
+_sweep_once = cache(sweep_homes)
 _last: dict[str, tuple[Any, Any]] = {}
 
 
@@ -323,3 +306,134 @@ def _context(key: str, load: Callable[[], bytes]) -> tuple[Any, Any]:
         os.environ.update(limits)
         _last[key] = task, context
     return _last[key]
+
+
+STORE_BYTES = 512_000_000
+"""Shared memory of a Ray that this process starts: it holds the context, once a machine."""
+CONNECT_SECONDS = 10.0
+
+
+@contextmanager
+def session(runtime: Runtime) -> Iterator[Any]:
+    """Connect to the cluster of a run, or start Ray here, until the outermost session ends."""
+    ray = import_extra("ray", extra="ray", by="the engine ray")
+    if ray.is_initialized():
+        yield ray
+        return
+    address = runtime.address or os.environ.get("RAY_ADDRESS") or "local"
+    limits = {"num_cpus": runtime.workers, "object_store_memory": STORE_BYTES}
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    with _own_signals(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            _knock(address)
+            ray.init(
+                address=address,
+                namespace="synthleak",
+                include_dashboard=False if address == "local" else None,
+                log_to_driver=False,
+                logging_level=logging.CRITICAL,
+                **(limits if address == "local" else {}),
+            )
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            raise UserError(
+                f"no Ray cluster can be reached ({reason[0][:200]})",
+                f"--address {address}",
+                "start one with `ray start --head`, and check that versions of Ray are equal",
+            ) from None
+    try:
+        with _quiet(ray):
+            yield ray
+    finally:
+        with _own_signals():
+            ray.shutdown()
+
+
+@contextmanager
+def _quiet(ray: Any) -> Iterator[None]:
+    """Keep what Ray says of dead workers from standard output, where `--json` may be read."""
+    module: Any = getattr(ray._private, "worker", None)
+    before = getattr(module, "print_to_stdstream", None)
+    if before is None:  # another version of Ray
+        yield
+        return
+    module.print_to_stdstream = lambda *said, **how: None
+    try:
+        yield
+    finally:
+        module.print_to_stdstream = before
+
+
+def _knock(address: str) -> None:
+    """Raise an OSError if nobody listens at `host:port`: Ray itself would try for many minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep our handlers of signals: Ray would put its own in their place."""
+    numbers = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
+    before = {number: signal.getsignal(number) for number in numbers if number is not None}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            with suppress(ValueError):  # not in the main thread: nothing was changed either
+                signal.signal(number, handler)
+
+
+def cpus_of(ray: Any) -> int:
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def threads_of(ray: Any) -> int:
+    """Return how many threads every machine of the cluster offers to a unit that uses several."""
+    return max(1, int(min((node.get("CPU", 1.0) for node in nodes(ray)), default=1.0)))
+
+
+def nodes(ray: Any) -> list[dict[str, float]]:
+    alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return [node for node in alive if node.get("CPU")]
+
+
+def ask_every_node(
+    runtime: Runtime, question: Callable[[Context], str | None], of: Context
+) -> None:
+    """Ask every machine something before work starts; the first complaint fails the run.
+
+    All need this very version of synthleak, which is asked of each as well.
+    """
+    with session(runtime) as ray:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        data = ray.put(pickle.dumps((question, of), protocol=pickle.HIGHEST_PROTOCOL))
+        task = ray.remote(_answer)
+        waiting = {}
+        for node in ray.nodes():
+            if node["Alive"] and node["Resources"].get("CPU"):
+                there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+                on_node = task.options(num_cpus=0, max_retries=0, scheduling_strategy=there)
+                waiting[on_node.remote([data])] = node["NodeManagerHostname"]
+        for answer, name in waiting.items():
+            try:
+                version, complaint = ray.get(answer)
+            except ray.exceptions.RayTaskError as error:
+                version, complaint = synthleak.__version__, f"it cannot start ({type(error.cause)})"
+            except ray.exceptions.RayError:
+                continue  # it has just gone: its units would be done elsewhere
+            if version != synthleak.__version__:
+                complaint = f"it has synthleak {version}, and this is {synthleak.__version__}"
+            if complaint is not None:
+                raise UserError(
+                    complaint, f"the machine {name} of the Ray cluster", "see docs/scale-out.md"
+                )
+
+
+def _answer(data: list[Any]) -> tuple[str, str | None]:
+    import ray
+
+    question, of = pickle.loads(ray.get(data[0]))
+    return synthleak.__version__, question(of)

@@ -67,11 +67,9 @@ class Lines(Progress):
         self._expected, self._took = dict(stages), {}
 
     def stage(self, title: str, total: int) -> Stage:
-        """Open a stage that shows itself once it has taken two seconds."""
         return _LineStage(self, title, total)
 
     def say(self, line: str) -> None:
-        """Print the line."""
         print(line, file=self.out, flush=True)
 
     def name(self, title: str) -> str:
@@ -87,7 +85,6 @@ class Lines(Progress):
         return f"[{[*self._expected].index(title) + 1}/{len(self._expected)}] {title}"
 
     def close(self, title: str, seconds: float) -> None:
-        """Remember how long a stage took."""
         self._took[title] = self._took.get(title, 0.0) + seconds
 
     def estimate(self, title: str, seconds: float, share: float) -> str:
@@ -135,13 +132,11 @@ class _LineStage(Stage):
         self._bar: Any = None
 
     def advance(self, steps: int = 1) -> None:
-        """Count the steps, and show them when it is time to."""
         self._done += steps
         self._part, self._doing = 0.0, ""
         self._tick()
 
     def note(self, doing: str, part: float | None = None) -> None:
-        """Add what is being done, when it is time to show something."""
         self._doing = f"; {doing}"
         self._part = self._part if part is None else part
         self._tick()

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from synthleak.corpus.corpus import Record, readers
-from synthleak.corpus.delimited import delimited_rows
-from synthleak.corpus.files import Encoding
+from synthleak.corpus.files import Encoding, delimited_rows
 from synthleak.corpus.rows import FieldReader
 
 
@@ -24,7 +23,6 @@ class Csv(FieldReader):
     encoding: Encoding = "utf-8"
 
     def read(self) -> Iterator[Record]:
-        """Yield a record per row."""
         rows = delimited_rows(
             self.path,
             delimiter=self.delimiter,

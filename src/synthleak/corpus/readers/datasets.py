@@ -79,13 +79,13 @@ def _class_names(folder: Path) -> dict[str, list[str]]:
     """Return the names of the classes, for every column of class numbers."""
     info = folder / "dataset_info.json"
     features = _metadata(info, _Info).features if info.is_file() else None
-    found = {}
+    names_of = {}
     for column, feature in (features or {}).items():
         inner = feature[0] if isinstance(feature, list) and feature else feature
         inner = inner.get("feature", inner) if isinstance(inner, dict) else {}
         if isinstance(inner, dict) and inner.get("_type") == "ClassLabel" and inner.get("names"):
-            found[column] = _checked({"names": inner["names"]}, _Classes, info).names
-    return found
+            names_of[column] = _checked({"names": inner["names"]}, _Classes, info).names
+    return names_of
 
 
 def _named(value: Any, names: list[str], column: str, where: str) -> Any:
@@ -134,7 +134,7 @@ def _checked(content: dict[str, Any], kind: type[M], path: Path) -> M:
     try:
         return kind.model_validate(content)
     except ValidationError as error:
-        place = key_path(error.errors(include_url=False)[0]["loc"])
+        key = key_path(error.errors(include_url=False)[0]["loc"])
         raise CorpusError(
-            f"{place} is not what `save_to_disk` writes", str(path), "save the dataset again"
+            f"{key} is not what `save_to_disk` writes", str(path), "save the dataset again"
         ) from None

@@ -30,7 +30,6 @@ class Jsonl(FieldReader):
 
 
 def json_object(line: str, where: str) -> dict[str, object]:
-    """Read one line as a JSON object."""
 
     def invalid(error: Exception) -> CorpusError:
         reason = ": nested too deeply, or a number with too many digits"

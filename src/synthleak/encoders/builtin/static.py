@@ -31,31 +31,27 @@ class Static(Encoder):
         return True
 
     def check(self) -> None:
-        """Look for the files."""
         _package_folder()
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return the mean token vector of each text (zero for an empty one)."""
+        """Return the mean token vector of each text (zero for an empty one).
+
+        A product with a sparse matrix, whose row r has a 1 for every token of text r.
+        """
+        from scipy.sparse import csr_array
+
+        tokenizer, table = _load()
         vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         for start in range(0, len(texts), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            vectors[part] = _means(texts[part])
+            part = list(texts[start : start + _CHUNK])
+            ids = [e.ids for e in tokenizer.encode_batch_fast(part, add_special_tokens=False)]
+            counts = np.fromiter(map(len, ids), np.int64, len(ids))
+            ends = np.concatenate([[0], counts.cumsum()])
+            tokens = np.fromiter(chain.from_iterable(ids), np.int32, ends[-1])
+            ones = np.ones(len(tokens), dtype=np.float32)
+            sums: Vectors = csr_array((ones, tokens, ends), shape=(len(ids), len(table))) @ table
+            vectors[start : start + _CHUNK] = sums / np.maximum(counts, 1)[:, None]
         return vectors
-
-
-def _means(texts: Sequence[str]) -> Vectors:
-    """Average token vectors as a product with a sparse matrix: row r has a 1 for every token."""
-    from scipy.sparse import csr_array
-
-    tokenizer, table = _load()
-    ids = [e.ids for e in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
-    counts = np.fromiter(map(len, ids), np.int64, len(ids))
-    ends = np.concatenate([[0], counts.cumsum()])
-    tokens = np.fromiter(chain.from_iterable(ids), np.int32, ends[-1])
-    ones = np.ones(len(tokens), dtype=np.float32)
-    sums: Vectors = csr_array((ones, tokens, ends), shape=(len(ids), len(table))) @ table
-    sums /= np.maximum(counts, 1)[:, None]
-    return sums
 
 
 def count_tokens(texts: Sequence[str]) -> NDArray[np.int64]:

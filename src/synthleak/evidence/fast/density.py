@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,9 +11,7 @@ import numpy as np
 # Here rather than where it is used: an engine limits the threads of the libraries that are loaded.
 from scipy.linalg import solve_triangular
 
-from synthleak.evidence.fast.neighbours import is_large
-from synthleak.evidence.fast.pairs import ByLength, by_length
-from synthleak.evidence.observation import Floats, Observation
+from synthleak.evidence.observation import Floats, Observation, cached
 
 # What is added to every variance: this share of their mean, and this much where all are 0.
 _SHARE, _LEAST = 1e-9, 1e-12
@@ -25,14 +24,8 @@ class Gaussian:
     mean: Floats
     factor: Floats
 
-    @property
-    def dimensions(self) -> int:
-        """The number of dimensions."""
-        return len(self.mean)
-
     @cached_property
     def log_determinant(self) -> float:
-        """The logarithm of the covariance's determinant."""
         return 2.0 * float(np.log(np.diag(self.factor)).sum())
 
     def whiten(self, vectors: Floats) -> Floats:
@@ -42,70 +35,60 @@ class Gaussian:
         ).T
         return white
 
+    def whiten_again(self, white: Floats) -> Floats:
+        """Return white vectors times the inverse of the factor, which makes it the covariance's."""
+        twice: Floats = solve_triangular(
+            self.factor, white.T, lower=True, trans="T", check_finite=False
+        ).T
+        return twice
+
     def squared_distance(self, vectors: Floats) -> Floats:
         """Return the squared Mahalanobis distance to the mean."""
         squared: Floats = (self.whiten(vectors) ** 2).sum(axis=1)
         return squared
 
     def log_density(self, vectors: Floats) -> Floats:
-        """Return the logarithm of the density at each vector."""
-        constant = self.log_determinant + self.dimensions * np.log(2 * np.pi)
+        constant = self.log_determinant + len(self.mean) * np.log(2 * np.pi)
         density: Floats = -0.5 * (self.squared_distance(vectors) + constant)
         return density
 
 
+@cached
 def fit_gaussian(observation: Observation) -> Gaussian:
-    """Fit a Gaussian with Ledoit–Wolf covariance to the vectors of an observation, once."""
-
-    def make() -> Gaussian:
-        if is_large(observation):
-            return gaussian_of_many(by_length(observation))
-        return ledoit_wolf_gaussian(observation.vectors)
-
-    return observation.remember("gaussian", make)
+    """Fit a Gaussian with Ledoit–Wolf covariance to the vectors of an observation."""
+    if observation.is_large:
+        return gaussian_of(lambda: (vectors for _, vectors in observation.chunks()))
+    return gaussian_of(lambda: [observation.vectors])
 
 
-def ledoit_wolf_gaussian(vectors: Floats) -> Gaussian:
-    """Fit a Gaussian with Ledoit–Wolf covariance.
+def gaussian_of(chunks: Callable[[], Iterable[Floats]]) -> Gaussian:
+    """Fit a Gaussian with Ledoit–Wolf covariance to vectors, some at a time.
 
     Its variances are raised by a tiny share of their mean, and by a tinier number should all
     vectors coincide, so that a degenerate observation still gives finite values.
     """
-    mean = vectors.mean(axis=0)
-    return _gaussian(mean, ledoit_wolf(vectors - mean))
-
-
-def gaussian_of_many(texts: ByLength) -> Gaussian:
-    """Fit the same Gaussian to many vectors, some at a time."""
-    n, dimensions = texts.vectors.shape
-    mean = np.zeros(dimensions)
-    for _, vectors in texts.chunks():
-        mean += vectors.sum(axis=0)
+    n, mean = 0, np.zeros(1)
+    for vectors in chunks():
+        n += len(vectors)
+        mean = mean + vectors.sum(axis=0)
     mean /= n
-    sample, fourth = np.zeros((dimensions, dimensions)), 0.0
-    for _, vectors in texts.chunks():
+    covariance, fourth = np.zeros((len(mean), len(mean))), 0.0
+    for vectors in chunks():
         centred = vectors - mean
-        sample += centred.T @ centred
+        covariance += centred.T @ centred
         fourth += float(((centred**2).sum(axis=1) ** 2).sum())
-    return _gaussian(mean, _shrunk(sample / n, fourth, n))
-
-
-def _gaussian(mean: Floats, covariance: Floats) -> Gaussian:
+    covariance = ledoit_wolf(covariance / n, fourth, n)
     diagonal = np.diag_indices_from(covariance)
     covariance[diagonal] += _SHARE * covariance[diagonal].mean() + _LEAST
     factor: Floats = np.linalg.cholesky(covariance).astype(np.float64, copy=False)
     return Gaussian(mean, factor)
 
 
-def ledoit_wolf(centred: Floats) -> Floats:
-    """Return the covariance of centred vectors, shrunk as Ledoit and Wolf (2004) derive."""
-    n = len(centred)
-    sample: Floats = centred.T @ centred / n
-    return _shrunk(sample, ((centred**2).sum(axis=1) ** 2).sum(), n)
+def ledoit_wolf(sample: Floats, fourth: float, n: int) -> Floats:
+    """Shrink the sample covariance of n vectors as Ledoit and Wolf (2004) derive.
 
-
-def _shrunk(sample: Floats, fourth: float, n: int) -> Floats:
-    """Shrink a sample covariance; `fourth` is the sum of the fourth powers of the lengths."""
+    `fourth` is the sum of the fourth powers of the centred vectors' lengths.
+    """
     dimensions = len(sample)
     level = np.trace(sample) / dimensions
     # Distance of the sample covariance from the sphere, and how much of it is sampling error.

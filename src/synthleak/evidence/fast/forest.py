@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from synthleak.evidence.fast.pairs import ByLength
-from synthleak.evidence.fast.ragged import Ints
-from synthleak.evidence.observation import Floats
+from synthleak.evidence.observation import Floats, Ints
 
 TREES = 100
 SAMPLE = 256
@@ -21,7 +20,7 @@ _DRAWS = 8
 
 
 def fit_forest(
-    points: Floats | ByLength, rng: np.random.Generator, trees: int = TREES
+    points: NDArray[np.floating], rng: np.random.Generator, trees: int = TREES
 ) -> FittedForest:
     """Grow the forest of some points.
 
@@ -74,7 +73,6 @@ class _Forest:
         self.size = np.zeros(trees * self.nodes, dtype=np.int64)
 
     def children(self, node: Ints, values: Floats) -> Ints:
-        """Return the child that each value belongs to."""
         root = node - node % self.nodes
         child: Ints = root + 2 * (node - root) + 1 + (values > self.threshold[node])
         return child
@@ -92,12 +90,14 @@ class _Forest:
         return lengths
 
 
-def _grow(every: Floats | ByLength, sample: int, rng: np.random.Generator, trees: int) -> _Forest:
+def _grow(
+    every: NDArray[np.floating], sample: int, rng: np.random.Generator, trees: int
+) -> _Forest:
     forest = _Forest(trees, depth=int(np.ceil(np.log2(max(sample, 2)))))
     drawn = np.concatenate([_smallest(rng.random(len(every)), sample) for _ in range(trees)])
     # Of many points few are drawn, and the others need not be looked at.
     used, point = np.unique(drawn, return_inverse=True)
-    points = every.rows(used) if isinstance(every, ByLength) else every[used]
+    points = every[used].astype(np.float64)
     node = np.repeat(forest.roots, sample)
     kind = _kinds(points)
     for _ in range(forest.depth):
@@ -126,7 +126,6 @@ def _kinds(points: Floats) -> Ints:
 
 
 def _range(values: Floats, node: Ints, nodes: int) -> tuple[Floats, Floats]:
-    """Return the smallest and the largest value in each node."""
     low, high = np.full(nodes, np.inf), np.full(nodes, -np.inf)
     np.minimum.at(low, node, values)
     np.maximum.at(high, node, values)

@@ -1,26 +1,35 @@
-"""Character grams of the targets, found exactly in the texts of an observation.
+"""Character grams and substrings of the targets, found exactly in the texts of an observation.
 
 A gram of length 2k is named by the names of its halves (Karp, Miller and Rosenberg 1972), so that
 naming looks up numbers only, for all texts at once and for any length. Only grams that occur in a
 target have a name, a number above 0; everything else is 0.
+
+The grams of a target that occur in a candidate form runs, and every common substring lies within a
+run. Often the longest run is itself a common substring; one search of the candidate tells. If it is
+not, grams of twice the length leave shorter runs, until there are none; then the last runs are
+searched character by character.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthleak.core.text import char_grams
-from synthleak.evidence.fast.ragged import Ints, Ragged
+from synthleak.evidence.fast.retrieval import retrieve
+from synthleak.evidence.fast.words import Ragged, presence
 from synthleak.evidence.observation import (
+    Floats,
+    Ints,
     Observation,
     Targets,
     TextSet,
-    remembered,
-    remembered_beside,
+    cached,
+    cached_for_targets,
 )
 
 GRAM = 5
@@ -52,9 +61,8 @@ class Letters:
         return Ragged(names[there], np.searchsorted(there, bounds))
 
 
-@remembered
+@cached
 def letters(texts: TextSet) -> Letters:
-    """Return the folded texts as numbers."""
     folded = texts.folded
     lengths = np.array([len(text) for text in folded], dtype=np.int64)
     starts = np.cumsum(lengths + GRAM) - lengths - GRAM
@@ -65,7 +73,7 @@ def letters(texts: TextSet) -> Letters:
     return Letters(codes, starts, lengths)
 
 
-@remembered
+@cached
 def distinct_grams(texts: TextSet) -> Ints:
     """Return how many different 5-grams each text has."""
     there = letters(texts)
@@ -196,7 +204,7 @@ def _rows(rows: Ragged) -> Iterator[Ints]:
     return (rows[row] for row in range(len(rows)))
 
 
-@remembered
+@cached
 def target_grams(targets: Targets) -> TargetGrams:
     """Name the grams of the targets, once for all observations."""
     return TargetGrams(letters(targets))
@@ -217,7 +225,134 @@ class TextGrams:
             yield level
 
 
-@remembered_beside
+@cached_for_targets
 def text_grams(targets: Targets, observation: Observation) -> TextGrams:
     """Return the grams of the texts that occur in a target."""
     return TextGrams(target_grams(targets).find(letters(observation)))
+
+
+@cached_for_targets
+def gram_hits(targets: Targets, observation: Observation) -> list[NDArray[np.bool_]]:
+    """Return `[candidate, distinct 5-gram of the target]` for each target."""
+    retrieved, known = retrieve(targets, observation), target_grams(targets)
+    rows = retrieved.places
+    named = next(iter(text_grams(targets, retrieved.texts)), None)
+    if named is None:  # not one gram in common
+        return [np.zeros((rows.shape[1], 0), dtype=np.bool_)] * len(rows)
+    return [
+        presence(known.of_targets[GRAM][target].names, named[1], candidates)
+        for target, candidates in enumerate(rows)
+    ]
+
+
+def shared_grams(targets: Targets, observation: Observation) -> Floats:
+    """Return how many different 5-grams each target shares with each of its candidates."""
+    hits = gram_hits(targets, observation)
+    return np.stack([np.count_nonzero(of_target, axis=1) for of_target in hits]).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Stretches of a target that a candidate may contain, for some of its candidates.
+
+    Row r has the stretches `text[begins[i]:ends[i]]`, i from `bounds[r]` to `bounds[r + 1]`.
+    """
+
+    size: int
+    begins: Ints
+    ends: Ints
+    bounds: Ints
+
+    def longest(self) -> Iterator[tuple[int, int]]:
+        """Yield begin and end of each row's longest stretch, (0, 0) where there is none."""
+        count = len(self.begins)
+        begins, ends = np.zeros((2, len(self.bounds) - 1), dtype=np.int64)
+        some = np.flatnonzero(np.diff(self.bounds))
+        if len(some):
+            # Length and place in one number: the largest is the first of the longest stretches.
+            ranked = (self.ends - self.begins) * count + np.arange(count)[::-1]
+            best = count - 1 - np.maximum.reduceat(ranked, self.bounds[some]) % count
+            begins[some], ends[some] = self.begins[best], self.ends[best]
+        return zip(begins.tolist(), ends.tolist(), strict=True)
+
+    def walk(self, row: int, text: str, other: str) -> int:
+        """Return the longest common substring's length, at least `size`, in a row's stretches."""
+        here = slice(self.bounds[row], self.bounds[row + 1])
+        begins, ends = self.begins[here], self.ends[here]
+        order = np.argsort(begins - ends, kind="stable")
+        longest = self.size
+        for begin, end in zip(begins[order].tolist(), ends[order].tolist(), strict=True):
+            if end - begin <= longest:
+                break
+            longest = _walk(text, other, begin, end, longest)
+        return longest
+
+
+def runs_of(hits: NDArray[np.bool_], size: int) -> Runs:
+    """Return where consecutive grams of this size occur, row by row.
+
+    >>> runs_of(np.array([[True, True, False, True], [False] * 4]), size=5)
+    Runs(size=5, begins=array([0, 3]), ends=array([6, 8]), bounds=array([0, 2, 2]))
+    """
+    height, width = hits.shape
+    closed = np.zeros((height, width + 1), dtype=np.bool_)
+    closed[:, :width] = hits
+    edges = np.flatnonzero(np.diff(closed.reshape(-1), prepend=False))
+    row, begins = np.divmod(edges[::2], width + 1)
+    ends = edges[1::2] - row * (width + 1) + size - 1
+    return Runs(size, begins, ends, np.searchsorted(row, np.arange(height + 1)))
+
+
+def longest_substrings(targets: Targets, observation: Observation) -> Floats:
+    """Return the length in characters of the longest common substring with each candidate."""
+    retrieved = retrieve(targets, observation)
+    rows, folded = retrieved.places, retrieved.texts.folded
+    fives, grams_of = gram_hits(targets, observation), target_grams(targets).of_targets
+    levels, pieces = text_grams(targets, retrieved.texts), cache(_pieces)
+    lengths = np.zeros(rows.shape)
+    for target, text in enumerate(targets.folded):
+        others = [folded[row] for row in rows[target].tolist()]
+        last_runs: dict[int, tuple[Runs, int]] = {}
+        waiting = list(range(len(others)))  # candidates whose length is not known yet
+        for size, named in levels:
+            grams = grams_of[size][target]
+            hits = fives[target]
+            if size != GRAM:
+                hits = presence(grams.names, named, rows[target, np.asarray(waiting)])
+            runs, still_waiting = runs_of(hits[:, grams.at], size), []
+            for row, (other, (begin, end)) in enumerate(zip(waiting, runs.longest(), strict=True)):
+                if begin == end:
+                    continue
+                last_runs[other] = runs, row
+                if text[begin:end] in others[other]:
+                    lengths[target, other] = min(end, len(text)) - begin
+                else:
+                    still_waiting.append(other)
+            waiting = still_waiting
+            if not waiting:
+                break
+        for other in np.flatnonzero(lengths[target] == 0).tolist():
+            if other in last_runs:
+                runs, row = last_runs[other]
+                lengths[target, other] = runs.walk(row, text, others[other])
+            else:  # no 5-gram in common
+                sizes = range(GRAM - 1, 0, -1)
+                shared = (
+                    n for n in sizes if not pieces(text, n).isdisjoint(pieces(others[other], n))
+                )
+                lengths[target, other] = next(shared, 0)
+    return lengths
+
+
+def _walk(text: str, other: str, begin: int, end: int, longest: int) -> int:
+    """Return the length of the longest substring of `other` in `text[begin:end]`, or `longest`."""
+    while end - begin > longest:
+        if text[begin : begin + longest + 1] in other:
+            longest += 1
+        else:
+            begin += 1
+    return longest
+
+
+def _pieces(text: str, size: int) -> set[str]:
+    return {text[end - size : end] for end in range(size, len(text) + 1)}

@@ -1,102 +1,53 @@
 """The texts nearest to each target, by every measure of the embedding families.
 
-A small observation is compared through whole tables. A large one is gone through tile by tile: one
-product in single precision shows which texts can be among the nearest by cosine, dot product,
-distance or CSLS, or lie at the edge of a radius, and those few are measured exactly (`pairs`).
+A small observation is compared through whole tables. A large one is gone through tile by tile, and
+only the best so far are kept; they are measured again at the end, pair by pair, so that neither the
+tile nor the other targets can move the last digit of a value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthleak.evidence.fast.density import Gaussian, fit_gaussian
-from synthleak.evidence.fast.extremes import NEIGHBOURS, largest, smallest_places, top_mean
 from synthleak.evidence.fast.neighbours import (
-    cosine_radius,
+    FACTOR_NEIGHBOURS,
+    NEIGHBOURS,
     cosines,
-    distance_radius,
     distances,
-    hubness,
-    is_large,
+    inverse,
+    largest,
+    lengths_of,
     radius_limit,
-    share_within,
+    smallest_places,
+    top_mean,
+    within,
 )
-from synthleak.evidence.fast.outlier_factor import NEIGHBOURS as FACTOR_NEIGHBOURS
-from synthleak.evidence.fast.pairs import (
-    Best,
-    ByLength,
-    Singles,
-    by_length,
-    cosines_of,
-    dot_products,
-    pair_distances,
-    product_error,
-    sure_bound,
-    unit_vectors,
+from synthleak.evidence.observation import (
+    Floats,
+    Ints,
+    Observation,
+    Targets,
+    cached,
+    cached_for_targets,
 )
-from synthleak.evidence.fast.ragged import Ints
-from synthleak.evidence.observation import Floats, Observation, Targets
 
 TILE = 2048
-_WAITING = 2**16
-"""Pairs that may wait to be taken in."""
-
-
-class Tables:
-    """The nearest texts of each target, read from tables of all pairs."""
-
-    def __init__(self, targets: Targets, observation: Observation) -> None:
-        self._targets, self._observation = targets, observation
-
-    @cached_property
-    def cosine(self) -> Floats:
-        """The 10 largest cosines of each target (all, if there are fewer), in no order."""
-        return largest(cosines(self._targets, self._observation), NEIGHBOURS)
-
-    @cached_property
-    def product(self) -> Floats:
-        """The 10 largest dot products."""
-        return largest(self._targets.vectors @ self._observation.vectors.T, NEIGHBOURS)
-
-    @cached_property
-    def csls(self) -> Floats:
-        """The 10 largest hubness-corrected similarities."""
-        similarity = cosines(self._targets, self._observation)
-        corrected = correct(similarity, top_mean(self.cosine), hubness(self._observation))
-        return largest(corrected, NEIGHBOURS)
-
-    @cached_property
-    def places(self) -> Ints:
-        """The 20 texts at the smallest distances (all, if there are fewer), in no order."""
-        return smallest_places(distances(self._targets, self._observation), FACTOR_NEIGHBOURS)
-
-    @cached_property
-    def distance(self) -> Floats:
-        """The distances to these texts."""
-        table = distances(self._targets, self._observation)
-        return np.take_along_axis(table, self.places, axis=1)
-
-    @cached_property
-    def cosine_share(self) -> Floats:
-        """The share of O within its cosine radius."""
-        similarity = cosines(self._targets, self._observation)
-        return share_within(1 - similarity, cosine_radius(self._observation))
-
-    @cached_property
-    def distance_share(self) -> Floats:
-        """The share of O within its Euclidean radius."""
-        table = distances(self._targets, self._observation)
-        return share_within(table, distance_radius(self._observation))
+# What squared distances from products can be off by, in units of the squared lengths.
+_ROUNDING = 2.0**-48
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """The same, found tile by tile."""
+    """The texts nearest to each target, in no order.
+
+    These are the 10 largest cosines, dot products and hubness-corrected similarities, the 20
+    smallest distances and where they are (all, if there are fewer), and the shares of O within its
+    radii.
+    """
 
     cosine: Floats
     product: Floats
@@ -107,24 +58,33 @@ class Nearest:
     distance_share: Floats
 
 
-def nearest(targets: Targets, observation: Observation) -> Tables | Nearest:
+@cached_for_targets
+def nearest(targets: Targets, observation: Observation) -> Nearest:
     """Return the texts nearest to each target, found once for all embedding families."""
-
-    def make() -> Tables | Nearest:
-        if not is_large(observation):
-            return Tables(targets, observation)
-        return _Search(targets, observation, NEIGHBOURS, every=True).nearest()
-
-    return observation.beside(targets, "nearest", make)
+    if observation.is_large:
+        return _nearest_by_tiles(targets, observation)
+    cosine, distance = cosines(targets, observation), distances(targets, observation)
+    near, places = largest(cosine, NEIGHBOURS), smallest_places(distance, FACTOR_NEIGHBOURS)
+    known = within(observation)
+    return Nearest(
+        cosine=near,
+        product=largest(targets.vectors @ observation.vectors.T, NEIGHBOURS),
+        csls=largest(correct(cosine, top_mean(near), known.hubness), NEIGHBOURS),
+        distance=np.take_along_axis(distance, places, axis=1),
+        places=places,
+        cosine_share=(1 - cosine <= radius_limit(known.cosine_radius)).mean(axis=1),
+        distance_share=(distance <= radius_limit(known.distance_radius)).mean(axis=1),
+    )
 
 
 def top_cosines(targets: Targets, observation: Observation, k: int) -> Floats:
     """Return each target's k largest cosines (all, if there are fewer), in no order."""
-    if not is_large(observation) or k >= len(observation):
+    if not observation.is_large or k >= len(observation):
         return largest(cosines(targets, observation), k)
-    search = _Search(targets, observation, k, every=False)
-    search.go_through()
-    return search.cosine.values
+    best = _Best(len(targets), k)
+    for part, _, cosine in _tiles(targets, observation):
+        best.admit(cosine, part.start)
+    return _measure(targets, observation, best.places)[1]
 
 
 def correct(cosine: Floats, of_targets: Floats, of_texts: Floats) -> Floats:
@@ -138,203 +98,144 @@ def correct(cosine: Floats, of_targets: Floats, of_texts: Floats) -> Floats:
     return corrected
 
 
-class _Search:
-    """One pass over the tiles of a large observation; places are those in order of length."""
-
-    def __init__(self, targets: Targets, observation: Observation, k: int, every: bool) -> None:
-        self.texts: ByLength = by_length(observation)
-        self.own = targets.vectors
-        self.lengths = np.linalg.norm(self.own, axis=1)
-        self.units = unit_vectors(self.own, self.lengths)
-        self.every = every
-        self.cosine = Best(len(self.own), k)
-        self.waiting: list[tuple[Ints, Ints, Floats]] = []
-        if not every:
-            return
-        self.product = Best(len(self.own), NEIGHBOURS)
-        self.corrected = Best(len(self.own), NEIGHBOURS)
-        self.square = Best(len(self.own), FACTOR_NEIGHBOURS)  # negative: the largest are nearest
-        self.hubness = hubness(observation)[self.texts.order]
-        self.cosine_limit = radius_limit(cosine_radius(observation))
-        self.distance_limit = radius_limit(distance_radius(observation))
-        self.like, self.near = np.zeros((2, len(self.own)), dtype=np.int64)
-
-    def go_through(self) -> None:
-        """Compare the targets with all texts, those of middling length first."""
-        tiles = self.texts.tiles(TILE)
-        for number, tile in enumerate([*tiles[len(tiles) // 2 :], *tiles[: len(tiles) // 2]]):
-            self._compare(tile, self.units @ self.texts.units(tile).T, first=number == 0)
-            if number == 0 or sum(len(pairs[0]) for pairs in self.waiting) > _WAITING:
-                self._take_in()
-        self._take_in()
-
-    def nearest(self) -> Nearest:
-        """Return the nearest by every measure."""
-        self.go_through()
-        n = len(self.texts)
-        places = self.corrected.places
-        dot = np.einsum("td,tkd->tk", self.own, self._vectors(places))
-        cosine = cosines_of(dot, self.lengths[:, None], self.texts.lengths[places])
-        of_targets = np.sort(self.cosine.values, axis=1).mean(axis=1)
-        return Nearest(
-            cosine=self.cosine.values,
-            product=self.product.values,
-            csls=correct(cosine, of_targets, self.hubness[places]),
-            distance=pair_distances(self.own, self._vectors(self.square.places)),
-            places=self.texts.order[self.square.places],
-            cosine_share=self.like / n,
-            distance_share=self.near / n,
-        )
-
-    def _vectors(self, places: NDArray[np.integer]) -> Floats:
-        return np.asarray(self.texts.vectors[places], dtype=np.float64)
-
-    def _measures(self, tile: slice, cosine: Singles) -> list[Singles]:
-        """Return what each measure is larger by, from cosines: one table per measure.
-
-        These are the cosine, the product over the target's length, half the corrected cosine, and
-        the squared length of the target less the squared distance.
-        """
-        if not self.every:
-            return [cosine]
-        others = self.texts.lengths[tile]
-        product = cosine * others.astype(np.float32)
-        nearness = product * (2 * self.lengths).astype(np.float32)[:, None]
-        nearness -= (others**2).astype(np.float32)
-        return [cosine, product, cosine - (self.hubness[tile] / 2).astype(np.float32), nearness]
-
-    def _errors(self, tile: slice) -> list[Floats]:
-        """Return how far each of these measures can be off."""
-        error, longest = self.texts.error, self.texts.lengths[tile.stop - 1]
-        one = np.full(len(self.own), error)
-        return [one, one * longest, one, 4 * error * (self.lengths + longest) ** 2]
-
-    def _least(self) -> list[Floats]:
-        """Return the k-th best so far, as these measures put it."""
-        if not self.every:
-            return [self.cosine.least]
-        product = np.full(len(self.own), -np.inf)
-        np.divide(self.product.least, self.lengths, out=product, where=self.lengths > 0)
-        square = self.square.least + self.lengths**2
-        return [self.cosine.least, product, self.corrected.least / 2, square]
-
-    def _compare(self, tile: slice, cosine: Singles, first: bool) -> None:
-        """Measure the texts of a tile that can be among the nearest."""
-        near = np.zeros(cosine.shape, dtype=np.bool_)
-        measures, errors = self._measures(tile, cosine), self._errors(tile)
-        ks = (self.cosine.values.shape[1], NEIGHBOURS, NEIGHBOURS, FACTOR_NEIGHBOURS)
-        for table, error, least, k in zip(measures, errors, self._least(), ks, strict=False):
-            sure = sure_bound(table, k) - error if first else least
-            near |= table > (sure - error).astype(np.float32)[:, None]
-        at = np.flatnonzero(near)
-        row, place = np.divmod(at, tile.stop - tile.start)
-        dot = dot_products(self.own, self.texts.vectors[tile], at)
-        self.waiting.append((row, place + tile.start, dot))
-        if self.every:
-            limit = np.full(len(self.own), 1 - self.cosine_limit)
-            self.like += self._count(tile, cosine, limit, errors[0], self._is_like)
-            limit = self.lengths**2 - self.distance_limit**2
-            self.near += self._count(tile, measures[3], limit, errors[3], self._is_near)
-
-    def _take_in(self) -> None:
-        """Take the pairs that were measured into the lists of their targets."""
-        if not self.waiting:
-            return
-        row, place, dot = map(np.concatenate, zip(*self.waiting, strict=True))
-        self.waiting = []
-        left, right = self.lengths[row], self.texts.lengths[place]
-        cosine = cosines_of(dot, left, right)
-        self.cosine.admit(row, cosine, place)
-        if self.every:
-            self.product.admit(row, dot, place)
-            self.corrected.admit(row, 2 * cosine - self.hubness[place], place)
-            self.square.admit(row, np.minimum(2 * dot - left**2 - right**2, 0.0), place)
-
-    def _count(
-        self,
-        tile: slice,
-        table: Singles,
-        limit: Floats,
-        error: Floats,
-        is_within: Callable[[Ints, Ints], NDArray[np.bool_]],
-    ) -> Ints:
-        """Count the texts of a tile beyond a limit; those at its edge are measured exactly."""
-        low, high = (limit - error).astype(np.float32), (limit + error).astype(np.float32)
-        some = np.flatnonzero(table.max(axis=1) >= low)
-        inside = table[some] > high[some, None]
-        edge = (table[some] >= low[some, None]) & ~inside
-        count = np.zeros(len(limit), dtype=np.int64)
-        count[some] = np.count_nonzero(inside, axis=1)
-        row, place = np.nonzero(edge)
-        for start in range(0, len(row), _WAITING):
-            rows = some[row[start : start + _WAITING]]
-            within = is_within(rows, place[start : start + _WAITING] + tile.start)
-            count += np.bincount(rows[within], minlength=len(count))
-        return count
-
-    def _is_like(self, row: Ints, place: Ints) -> NDArray[np.bool_]:
-        dot = np.einsum("ij,ij->i", self.own[row], self._vectors(place))
-        cosine = cosines_of(dot, self.lengths[row], self.texts.lengths[place])
-        return np.asarray(1 - cosine <= self.cosine_limit)
-
-    def _is_near(self, row: Ints, place: Ints) -> NDArray[np.bool_]:
-        apart = np.linalg.norm(self.own[row] - self._vectors(place), axis=1)
-        return np.asarray(apart <= self.distance_limit)
-
-
 def nearest_mahalanobis(targets: Targets, observation: Observation) -> Floats:
     """Return the Mahalanobis distance of each target to the nearest text, under O's Gaussian."""
     gaussian = fit_gaussian(observation)
-    own = gaussian.whiten(targets.vectors)
-    if not is_large(observation):
+    white = gaussian.whiten(targets.vectors)
+    if not observation.is_large:
         from scipy.spatial.distance import cdist
 
-        theirs = observation.remember("whitened", lambda: gaussian.whiten(observation.vectors))
-        closest: Floats = cdist(own, theirs).min(axis=1)
-        return closest
-    texts = by_length(observation)
-    row, place = _nearest_white(own, _whitened(observation, gaussian))
-    some, where = np.unique(place, return_inverse=True)
-    apart = np.empty(len(place))
-    theirs = gaussian.whiten(texts.vectors[some].astype(np.float64))
-    for start in range(0, len(place), _WAITING):
-        part = slice(start, start + _WAITING)
-        apart[part] = np.linalg.norm(own[row[part]] - theirs[where[part]], axis=1)
-    found = np.full(len(own), np.inf)
-    np.minimum.at(found, row, apart)
-    return found
+        return np.asarray(cdist(white, gaussian.whiten(observation.vectors)).min(axis=1))
+    # In single precision first; again in double where another text could be nearer.
+    closest, rows = np.empty(len(white)), np.arange(len(white))
+    for kind in (np.float32, np.float64):
+        best, error = _likely_nearest(white[rows], observation, gaussian, kind)
+        texts, places = np.unique(best.places, return_inverse=True)
+        others = gaussian.whiten(observation.encoded[texts].astype(np.float64))
+        closest[rows] = _distances(white[rows], others[places.reshape(best.places.shape)]).min(
+            axis=1
+        )
+        nearness = (white[rows] ** 2).sum(axis=1) - closest[rows] ** 2
+        rows = rows[nearness < best.values.min(axis=1) + error]
+        if not len(rows):
+            break
+    return closest
 
 
-def _whitened(observation: Observation, gaussian: Gaussian) -> Singles:
-    """Return the whitened vectors in single precision, in order of length, made once."""
+def _likely_nearest(
+    white: Floats, observation: Observation, gaussian: Gaussian, kind: type[np.floating]
+) -> tuple[_Best, Floats]:
+    """Return the texts nearest to whitened vectors, and what nearness can be off by.
 
-    def make() -> Singles:
-        texts = by_length(observation)
-        white = np.empty(texts.vectors.shape, dtype=np.float32)
-        for part, vectors in texts.chunks():
-            white[part] = gaussian.whiten(vectors)
-        return white
+    The squared distance is |x|² - 2 x·c + |c|² of whitened vectors, and x·c the product of c as it
+    is with x whitened twice: no whitened copy of all texts is needed.
+    """
+    twice, squares = 2 * gaussian.whiten_again(white), _squared_distances(observation)
+    best, longest = _Best(len(white), NEIGHBOURS), 0.0
+    for part, vectors in observation.chunks(TILE):
+        centred = vectors - gaussian.mean
+        longest = max(longest, float(np.linalg.norm(centred, axis=1).max()))
+        nearness = twice.astype(kind) @ centred.astype(kind).T
+        nearness -= squares[part].astype(kind)
+        best.admit(nearness, part.start)
+    # A sum of d products is off by at most d roundings, whatever the order.
+    product = np.linalg.norm(twice, axis=1) * longest
+    error = (twice.shape[1] + 16) * np.finfo(kind).eps * (product + squares.max())
+    return best, error
 
-    return observation.remember("whitened", make)
+
+@cached
+def _squared_distances(observation: Observation) -> Floats:
+    """Return each text's squared Mahalanobis distance to the mean."""
+    gaussian = fit_gaussian(observation)
+    return np.concatenate([gaussian.squared_distance(part) for _, part in observation.chunks()])
 
 
-def _nearest_white(own: Floats, white: Singles) -> tuple[Ints, Ints]:
-    """Return (point, place) of all that can be the nearest to each point."""
-    lengths = np.linalg.norm(own, axis=1)
-    doubled = (-2 * own).astype(np.float32)
-    # The squared distance, less the squared length of the point: what varies over the texts.
-    least = np.full(len(own), np.inf)
-    found: list[tuple[Ints, Ints, Floats]] = []
-    for start in range(0, len(white), TILE):
-        part = white[start : start + TILE]
-        squares = np.einsum("ij,ij->i", part, part, dtype=np.float64)
-        table = doubled @ part.T
-        table += squares.astype(np.float32)
-        off = 2 * product_error(own.shape[1]) * (lengths + np.sqrt(squares.max())) ** 2
-        np.minimum(least, table.min(axis=1) + off, out=least)
-        at = np.flatnonzero(table <= (least + off).astype(np.float32)[:, None])
-        row, place = np.divmod(at, len(part))
-        found.append((row, place + start, table.reshape(-1)[at] - off[row]))
-    row, place, value = map(np.concatenate, zip(*found, strict=True))
-    still = value <= least[row]
-    return row[still], place[still]
+def _nearest_by_tiles(targets: Targets, observation: Observation) -> Nearest:
+    known, n = within(observation), len(targets)
+    lengths, of_texts = np.linalg.norm(targets.vectors, axis=1), lengths_of(observation)
+    by_cosine, by_product, by_csls = (_Best(n, NEIGHBOURS) for _ in range(3))
+    by_distance = _Best(n, FACTOR_NEIGHBOURS)
+    like, near = np.zeros((2, n), dtype=np.int64)
+    least_cosine = np.full(n, 1 - radius_limit(known.cosine_radius))
+    most = radius_limit(known.distance_radius) ** 2 + _ROUNDING * (lengths + of_texts.max()) ** 2
+    for part, product, cosine in _tiles(targets, observation):
+        like += _count(cosine, by_cosine.admit(cosine, part.start), least_cosine)
+        by_product.admit(product, part.start)
+        corrected = np.subtract(cosine, known.hubness[part] / 2, out=cosine)
+        by_csls.admit(corrected, part.start)
+        # What is left of the target's squared length if the squared distance is taken from it.
+        nearness = np.multiply(product, 2 * lengths[:, None], out=product)
+        nearness -= of_texts[part] ** 2
+        near += _count(nearness, by_distance.admit(nearness, part.start), lengths**2 - most)
+    cosine = _measure(targets, observation, by_cosine.places)[1]
+    of_corrected = _measure(targets, observation, by_csls.places)[1]
+    neighbours = observation.encoded[by_distance.places].astype(np.float64)
+    return Nearest(
+        cosine=cosine,
+        product=_measure(targets, observation, by_product.places)[0],
+        csls=correct(of_corrected, top_mean(cosine), known.hubness[by_csls.places]),
+        distance=_distances(targets.vectors, neighbours),
+        places=by_distance.places,
+        cosine_share=like / len(observation),
+        distance_share=near / len(observation),
+    )
+
+
+def _tiles(targets: Targets, observation: Observation) -> Iterator[tuple[slice, Floats, Floats]]:
+    """Yield products with the targets' directions, and cosines, of some texts at a time."""
+    scale = inverse(lengths_of(observation))
+    for part, vectors in observation.chunks(TILE):
+        product = targets.directions @ vectors.T
+        yield part, product, product * scale[part]
+
+
+def _count(table: Floats, top: Floats, least: Floats) -> Ints:
+    """Count the values of each row that are not below its least; `top` is its largest."""
+    count = np.zeros(len(table), dtype=np.int64)
+    rows = np.flatnonzero(top >= least)
+    count[rows] = np.count_nonzero(table[rows] >= least[rows, None], axis=1)
+    return count
+
+
+def _measure(targets: Targets, observation: Observation, places: Ints) -> tuple[Floats, Floats]:
+    """Return dot product and cosine of each target with the texts at its places, pair by pair."""
+    vectors = observation.encoded[places].astype(np.float64)
+    product = np.einsum("td,tkd->tk", targets.vectors, vectors)
+    scale = np.linalg.norm(targets.vectors, axis=1)[:, None] * lengths_of(observation)[places]
+    cosine = np.divide(product, scale, out=np.zeros_like(product), where=scale > 0)
+    return product, np.clip(cosine, -1.0, 1.0)
+
+
+def _distances(left: Floats, right: Floats) -> Floats:
+    """Return the distance of each row to its partners `right[row, j]`: exactly 0 to itself."""
+    apart: Floats = np.sqrt(((left[:, None] - right) ** 2).sum(axis=2))
+    return apart
+
+
+class _Best:
+    """The k largest values of each row of a table that comes in tiles, and their columns."""
+
+    def __init__(self, rows: int, k: int) -> None:
+        self.values = np.full((rows, k), -np.inf)
+        self.places = np.zeros((rows, k), dtype=np.int64)
+
+    def admit(self, tile: Floats, start: int) -> Floats:
+        """Take in some columns, the first of which is `start`; return the largest of each row."""
+        least, top = self.values.min(axis=1), np.asarray(tile.max(axis=1))
+        rows = np.flatnonzero(top > least)
+        if not len(rows):
+            return top
+        line, column = np.nonzero(tile[rows] > least[rows, None])
+        counts = np.bincount(line, minlength=len(rows))
+        rank = np.arange(len(line)) - (np.cumsum(counts) - counts)[line]
+        k, width = self.values.shape[1], int(counts.max())
+        values = np.full((len(rows), k + width), -np.inf)
+        places = np.zeros((len(rows), k + width), dtype=np.int64)
+        values[:, :k], places[:, :k] = self.values[rows], self.places[rows]
+        values[line, k + rank] = tile[rows[line], column]
+        places[line, k + rank] = column + start
+        best = np.argpartition(values, width, axis=1)[:, width:]
+        self.values[rows] = np.take_along_axis(values, best, axis=1)
+        self.places[rows] = np.take_along_axis(places, best, axis=1)
+        return top

@@ -8,17 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.evidence.fast.index import K1, B, inverse_frequency, word_index
-from synthleak.evidence.fast.neighbours import is_large
-from synthleak.evidence.fast.pairs import Singles
-from synthleak.evidence.fast.ragged import Ints, Ragged
-from synthleak.evidence.fast.words import Words, target_words, words
-from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence.fast.words import Ragged, target_words, word_index
+from synthleak.evidence.observation import (
+    Floats,
+    Ints,
+    Observation,
+    Targets,
+    cached,
+    cached_for_targets,
+)
 
 TOP = 50
 TILE = 2048
 _DIGITS = 9
 _WAITING = 2**16
+Singles = NDArray[np.float32]
+Pairs = tuple[Ints, Ints, Singles]
+"""Targets, texts and scores of some pairs."""
 
 
 @dataclass(frozen=True)
@@ -35,26 +41,36 @@ class Retrieved:
     places: Ints
 
 
+@cached_for_targets
 def retrieve(targets: Targets, observation: Observation) -> Retrieved:
     """Return the top min(50, |O|) texts of O for each target, zero scores included."""
-
-    def make() -> Retrieved:
-        if not is_large(observation):
-            return _retrieve(targets, observation)
-        rows, scores = _Ranking(targets, observation).best()
-        some, places = np.unique(rows, return_inverse=True)
-        return Retrieved(rows, scores, observation.part(some), places.reshape(rows.shape))
-
-    return observation.beside(targets, "retrieved", make)
-
-
-def _retrieve(targets: Targets, observation: Observation) -> Retrieved:
-    scores = bm25(words(targets, observation))
     by_hash = _by_content_hash(observation)
+    if observation.is_large:
+        rows, scores = _Ranking(targets, observation).best(by_hash)
+        candidates, places = np.unique(rows, return_inverse=True)
+        return Retrieved(rows, scores, observation.part(candidates), places.reshape(rows.shape))
+    every = bm25(targets, observation)
     # Rounded, so that the order in which a sum was added up cannot decide a tie.
-    ranked = np.stack([first_ranked(-np.round(row[by_hash], _DIGITS), TOP) for row in scores])
+    ranked = np.stack([first_ranked(-np.round(row[by_hash], _DIGITS), TOP) for row in every])
     rows = by_hash[ranked]
-    return Retrieved(rows, np.take_along_axis(scores, rows, axis=1), observation, rows)
+    return Retrieved(rows, np.take_along_axis(every, rows, axis=1), observation, rows)
+
+
+def bm25(targets: Targets, observation: Observation) -> Floats:
+    """Return the BM25 score of every text of O for every target, statistics from O alone."""
+    from scipy.sparse import csr_matrix
+
+    weights, queries = word_index(observation).weights, _queries(targets, observation)
+    ones, shape = np.ones(len(queries.values)), (len(queries), weights.shape[1])
+    asking = csr_matrix((ones, queries.values, queries.starts), shape=shape)
+    return np.asarray((asking @ weights.T.tocsr()).todense(), dtype=np.float64)
+
+
+def _queries(targets: Targets, observation: Observation) -> Ragged:
+    """Return the words of each target that O has, as O numbers them."""
+    rows, vocabulary = target_words(targets)
+    numbers = word_index(observation).numbers_of(vocabulary)[rows.values]
+    return Ragged(numbers, rows.starts).keep(numbers >= 0)
 
 
 class _Ranking:
@@ -65,92 +81,64 @@ class _Ranking:
     """
 
     def __init__(self, targets: Targets, observation: Observation) -> None:
-        self.index = word_index(observation)
-        self.by_hash = _by_content_hash(observation)
-        vocabulary, own = target_words(targets)
-        numbers = self.index.numbers_of(vocabulary)[own.values]
-        self.queries = Ragged(numbers, own.starts).keep(numbers >= 0)
-        longest = int(np.diff(self.index.weights.starts).max(initial=0))
-        self.error = (longest + 4) * 2.0**-24
+        self.weights = word_index(observation).weights
+        self.queries = _queries(targets, observation)
+        self.asked, self.words = np.unique(self.queries.values, return_inverse=True)
+        self.error = (int(np.diff(self.weights.indptr).max()) + 4) * 2.0**-24
 
-    def best(self) -> tuple[Ints, Floats]:
+    def best(self, by_hash: Ints) -> tuple[Ints, Floats]:
         """Return rows and scores of the best texts of each target, in their order."""
         target, text = self._candidates()
         bounds = np.searchsorted(target, np.arange(len(self.queries) + 1))
-        place = np.empty(len(self.by_hash), dtype=np.int64)
-        place[self.by_hash] = np.arange(len(place))
+        candidates, text = np.unique(text, return_inverse=True)
+        weights = self.weights[candidates][:, self.asked]
+        words = Ragged(self.words, self.queries.starts)
+        rank = np.empty(len(by_hash), dtype=np.int64)
+        rank[by_hash] = np.arange(len(rank))
         rows = np.empty((len(self.queries), TOP), dtype=np.int64)
         scores = np.empty(rows.shape)
         for number in range(len(rows)):
-            some = text[bounds[number] : bounds[number + 1]]
-            exact = self._scores(number, some)
-            if np.count_nonzero(np.round(exact, _DIGITS)) < TOP:  # texts that score 0 come in
-                some = np.union1d(some, self.by_hash[: TOP + len(some)])
-                exact = self._scores(number, some)
-            first = np.lexsort((place[some], -np.round(exact, _DIGITS)))[:TOP]
-            rows[number], scores[number] = some[first], exact[first]
+            near = text[bounds[number] : bounds[number + 1]]
+            # Summed in the order of the target's words.
+            different, order = np.unique(words[number], return_inverse=True)
+            score = weights[near][:, different].T.toarray()[order].sum(axis=0)
+            near = candidates[near]
+            if np.count_nonzero(np.round(score, _DIGITS)) < TOP:  # texts that score 0 come in
+                others = np.setdiff1d(by_hash[: TOP + len(near)], near)
+                near = np.append(near, others)
+                score = np.append(score, np.zeros(len(others)))
+            first = np.lexsort((rank[near], -np.round(score, _DIGITS)))[:TOP]
+            rows[number], scores[number] = near[first], score[first]
         return rows, scores
-
-    def _scores(self, target: int, texts: Ints) -> Floats:
-        """Return the scores of some texts, summed in the order of the target's words."""
-        own = self.queries[target]
-        different, order = np.unique(own, return_inverse=True)
-        words, owners, values = self.index.weights.take(texts)
-        at = np.minimum(np.searchsorted(different, words), max(len(different) - 1, 0))
-        asked = different[at] == words if len(different) else np.zeros(len(words), dtype=np.bool_)
-        table = np.zeros((len(different), len(texts)))
-        table[at[asked], owners[asked]] = values[asked]
-        scores: Floats = table[order].sum(axis=0)
-        return scores
 
     def _candidates(self) -> tuple[Ints, Ints]:
         """Return (target, text) of all that can be among the best, by target; none that score 0."""
-        weights, queries = self.index.weights, self.queries
-        used, inverse = np.unique(queries.values, return_inverse=True)
-        table = np.zeros((len(used), len(queries)), dtype=np.float32)
-        np.add.at(table, (inverse, queries.owners), 1)
-        column = np.full(len(self.index.vocabulary) + 1, -1, dtype=np.int32)
-        column[used] = np.arange(len(used))
+        queries = self.queries
+        table = np.zeros((len(self.asked), len(queries)), dtype=np.float32)
+        np.add.at(table, (self.words, queries.owners), 1)
         least = np.zeros(len(queries))
-        found = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
-        pending: list[tuple[Ints, Ints, Singles]] = []
-        for start in range(0, len(weights.starts) - 1, TILE):
-            score = self._tile(start, column, table)
+        kept: Pairs = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+        pending: list[Pairs] = []
+        for start in range(0, self.weights.shape[0], TILE):
+            tile = self.weights[start : start + TILE][:, self.asked].astype(np.float32)
+            score: Singles = tile @ table
             if start == 0 and len(score) >= TOP:
                 least = np.partition(score, len(score) - TOP, axis=0)[len(score) - TOP]
             at = np.flatnonzero(score > self._bound(least))
             text, target = np.divmod(at, len(queries))
             pending.append((target, text + start, score.reshape(-1)[at]))
-            if sum(len(part[0]) for part in pending) > max(_WAITING, len(found[0])):
-                found, least = self._prune([found, *pending])
+            if sum(len(part[0]) for part in pending) > max(_WAITING, len(kept[0])):
+                kept, least = self._prune([kept, *pending])
                 pending = []
-        found, _ = self._prune([found, *pending])
-        return found[0], found[1]
-
-    def _tile(self, start: int, column: NDArray[np.int32], table: Singles) -> Singles:
-        """Return the scores of some texts for all targets in single precision."""
-        from scipy.sparse import csr_matrix
-
-        weights = self.index.weights
-        starts = weights.starts[start : start + TILE + 1]
-        here = slice(starts[0], starts[-1])
-        place = column[weights.words[here]]
-        asked = place >= 0
-        before = np.concatenate([[0], np.cumsum(asked)])
-        values = weights.values[here][asked].astype(np.float32)
-        shape = (len(starts) - 1, len(table))
-        rows = csr_matrix((values, place[asked], before[starts - starts[0]]), shape=shape)
-        score: Singles = rows @ table
-        return score
+        kept, _ = self._prune([kept, *pending])
+        return kept[0], kept[1]
 
     def _bound(self, least: NDArray[np.floating]) -> Singles:
         """Return what a score must exceed to be scored again."""
         bound = least * (1 - 3 * self.error) - 3 * 10.0**-_DIGITS
         return np.asarray(np.maximum(bound, 0), dtype=np.float32)
 
-    def _prune(
-        self, parts: list[tuple[Ints, Ints, Singles]]
-    ) -> tuple[tuple[Ints, Ints, Singles], Floats]:
+    def _prune(self, parts: list[Pairs]) -> tuple[Pairs, Floats]:
         """Return the pairs that still can be among the best, by target, and the 50th scores."""
         target, text, score = map(np.concatenate, zip(*parts, strict=True))
         order = np.lexsort((-score, target))
@@ -159,8 +147,8 @@ class _Ranking:
         least = np.zeros(len(self.queries))
         many = np.flatnonzero(np.diff(starts) >= TOP)
         least[many] = score[starts[many] + TOP - 1]
-        kept = score > self._bound(least)[target]
-        return (target[kept], text[kept], score[kept]), least
+        near = score > self._bound(least)[target]
+        return (target[near], text[near], score[near]), least
 
 
 def first_ranked(values: Floats, count: int) -> Ints:
@@ -187,38 +175,10 @@ def max_and_mean(values: Floats) -> Floats:
     return np.stack([values.max(axis=1), values.mean(axis=1)], axis=1)
 
 
-def bm25(numbered: Words) -> Floats:
-    """Return the BM25 score of every text of O for every target, statistics from O alone.
-
-    A word that no target has adds to the length of a text and to nothing else.
-    """
-    from scipy.sparse import csr_matrix
-
-    texts, n, known = numbered.of_texts, len(numbered.of_texts), numbered.known
-    mean = texts.lengths.mean() or 1.0
-    damping = K1 * (1 - B + B * texts.lengths / mean)
-    asked = texts.values < known
-    cells = texts.owners[asked] * known + texts.values[asked]
-    cells, counts = np.unique(cells, return_counts=True)
-    row, word = np.divmod(cells, max(known, 1))
-    idf = inverse_frequency(n, np.bincount(word, minlength=known))
-    weight = idf[word] * counts * (K1 + 1) / (counts + damping[row])
-    by_word = csr_matrix((weight, (word, row)), shape=(known, n))
-    queries = numbered.of_targets
-    asking = csr_matrix(
-        (np.ones(len(queries.values)), queries.values, queries.starts), shape=(len(queries), known)
-    )
-    return np.asarray((asking @ by_word).todense(), dtype=np.float64)
-
-
+@cached
 def _by_content_hash(observation: Observation) -> Ints:
-    """Order the texts by content hash, once: an order that no reordering of O can change."""
-
-    def make() -> Ints:
-        hashes = [
-            hashlib.sha256(text.encode(errors="surrogatepass")).digest()
-            for text in observation.texts
-        ]
-        return np.array(sorted(range(len(hashes)), key=hashes.__getitem__), dtype=np.int64)
-
-    return observation.remember("by content hash", make)
+    """Order the texts by content hash: an order that no reordering of O can change."""
+    hashes = [
+        hashlib.sha256(text.encode(errors="surrogatepass")).digest() for text in observation.texts
+    ]
+    return np.array(sorted(range(len(hashes)), key=hashes.__getitem__), dtype=np.int64)

@@ -1,18 +1,190 @@
-"""Numbered words and word pairs of targets and texts, made once for all lexical proxies."""
+"""Words and word pairs of targets and texts as numbers, made once for all lexical proxies.
+
+Words are numbered while the texts are cut up, so that no list of words is kept. BM25's weights and
+the frequencies of word pairs depend on the texts alone and are computed once for all targets.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from synthleak.evidence.fast.index import WordIndex, word_index
-from synthleak.evidence.fast.neighbours import is_large
-from synthleak.evidence.fast.ragged import Ints, Ragged
-from synthleak.evidence.observation import Observation, Targets
+from synthleak.core.text import tokens
+from synthleak.evidence.observation import (
+    Floats,
+    Ints,
+    Observation,
+    Targets,
+    cached,
+    cached_for_targets,
+)
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+K1 = 1.5
+B = 0.75
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of different lengths in two flat arrays: row i is `values[starts[i]:starts[i + 1]]`."""
+
+    values: Ints
+    starts: Ints
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, row: int) -> Ints:
+        return self.values[self.starts[row] : self.starts[row + 1]]
+
+    @cached_property
+    def lengths(self) -> Ints:
+        return np.diff(self.starts)
+
+    @property
+    def owners(self) -> Ints:
+        """The row of each value."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def keep(self, wanted: NDArray[np.bool_]) -> Ragged:
+        """Return the rows with the wanted values only."""
+        before = np.concatenate([[0], np.cumsum(wanted)])
+        return Ragged(self.values[wanted], before[self.starts])
+
+    def rows(self, rows: Ints) -> Ragged:
+        values, _ = self.take(rows)
+        return Ragged(values, np.concatenate([[0], np.cumsum(self.lengths[rows])]))
+
+    def take(self, rows: Sequence[int] | Ints) -> tuple[Ints, Ints]:
+        """Return the values of these rows, end to end, and the place in `rows` of each."""
+        starts, ends = self.starts[rows].tolist(), self.starts[1:][rows].tolist()
+        pieces = [self.values[a:b] for a, b in zip(starts, ends, strict=True)]
+        owners = np.repeat(np.arange(len(pieces)), self.lengths[rows])
+        return np.concatenate(pieces) if pieces else self.values[:0], owners
+
+
+def ragged(rows: Iterable[Sequence[int]]) -> Ragged:
+    """Flatten rows.
+
+    >>> ragged([[5, 6], [], [7]]).take([2, 0])
+    (array([7, 5, 6]), array([0, 1, 1]))
+    """
+    listed = list(rows)
+    starts = np.cumsum([0, *map(len, listed)])
+    flat = [value for row in listed for value in row]
+    return Ragged(np.array(flat, dtype=np.int64), starts.astype(np.int64))
+
+
+def presence(wanted: Ints, texts: Ragged, rows: Sequence[int] | Ints) -> NDArray[np.bool_]:
+    """Say which of the `wanted` values (distinct, none negative) occur in each of these rows.
+
+    >>> presence(np.array([7, 5]), ragged([[5, 6], [], [7]]), [0, 2])
+    array([[False,  True],
+           [ True, False]])
+    """
+    values, owners = texts.take(rows)
+    width = len(wanted)
+    column = np.full(int(max(wanted.max(initial=0), values.max(initial=0))) + 1, width)
+    column[wanted] = np.arange(width)
+    # What is not wanted falls into a last column, which is cut off.
+    present = np.zeros((len(rows), width + 1), dtype=np.bool_)
+    present.reshape(-1)[owners * (width + 1) + column[values]] = True
+    return present[:, :width]
+
+
+def number(
+    rows: Iterable[Sequence[str]], kind: type[np.signedinteger] = np.int64
+) -> tuple[Ragged, Mapping[str, int]]:
+    """Number words in the order of their first occurrence.
+
+    >>> number([["a", "b"], [], ["a"]])[0].values.tolist()
+    [0, 1, 0]
+    """
+    numbers: defaultdict[str, int] = defaultdict(count().__next__)
+    flat, lengths = array("i"), array("q", [0])
+    for row in rows:
+        flat.extend(map(numbers.__getitem__, row))
+        lengths.append(len(row))
+    return Ragged(np.asarray(flat, dtype=kind), np.cumsum(lengths)), dict(numbers)
+
+
+class WordIndex:
+    """The words of all texts as numbers, and what BM25 and rare pairs need to know of them."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.words, self.vocabulary = number(map(tokens, texts), np.int32)  # there may be millions
+
+    @cached_property
+    def weights(self) -> csr_matrix:
+        """The BM25 weight `[text, word]`, statistics from these texts alone."""
+        from scipy.sparse import csr_matrix
+
+        n, size = len(self.words), max(len(self.vocabulary), 1)
+        mean = self.words.lengths.mean() or 1.0
+        damping = K1 * (1 - B + B * self.words.lengths / mean)
+        cells, counts = np.unique(self.words.owners * size + self.words.values, return_counts=True)
+        row, word = np.divmod(cells, size)
+        idf = inverse_frequency(n, np.bincount(word, minlength=size))
+        values = idf[word] * counts * (K1 + 1) / (counts + damping[row])
+        return csr_matrix((values, word, np.searchsorted(row, np.arange(n + 1))), shape=(n, size))
+
+    @cached_property
+    def _pairs(self) -> tuple[Ints, Ints]:
+        """The pairs of neighbouring words, sorted, and in how many texts each occurs."""
+        owners = self.words.owners
+        inside = np.flatnonzero(owners[1:] == owners[:-1])
+        keys = self.words.values[inside].astype(np.int64) * len(self.vocabulary)
+        keys += self.words.values[inside + 1]
+        order = np.argsort(keys, kind="stable")
+        keys, owners = keys[order], owners[inside[order]]
+        # A pair that a text has twice counts once: its owners stand in order.
+        new = np.ones(len(keys), dtype=np.bool_)
+        new[1:] = keys[1:] != keys[:-1]
+        once = new.copy()
+        once[1:] |= owners[1:] != owners[:-1]
+        starts = np.flatnonzero(new)
+        frequency = np.add.reduceat(once, starts, dtype=np.int64) if len(starts) else starts
+        return keys[starts], frequency
+
+    def pair_frequency(self, first: Ints, second: Ints) -> Ints:
+        """Return in how many texts each pair of words occurs; words of no text are negative."""
+        keys, frequency = self._pairs
+        if not len(keys):
+            return np.zeros(len(first), dtype=np.int64)
+        wanted = first * len(self.vocabulary) + second
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        known = (keys[place] == wanted) & (first >= 0) & (second >= 0)
+        return np.where(known, frequency[place], 0)
+
+    def numbers_of(self, vocabulary: Mapping[str, int]) -> Ints:
+        """Return the numbers of other words, in the order of their own; -1 for a new one."""
+        numbers = map(self.vocabulary.get, vocabulary)
+        return np.fromiter((-1 if n is None else n for n in numbers), np.int64, len(vocabulary))
+
+
+@cached
+def word_index(observation: Observation) -> WordIndex:
+    return WordIndex(observation.texts)
+
+
+def inverse_frequency(n: int, frequency: NDArray[np.integer]) -> Floats:
+    """Return BM25's idf of what occurs in `frequency` of `n` texts: never negative.
+
+    >>> inverse_frequency(3, np.array([0, 3])).round(3)
+    array([2.079, 0.134])
+    """
+    idf: Floats = np.log(1 + (n - frequency + 0.5) / (frequency + 0.5))
+    return idf
 
 
 @dataclass(frozen=True)
@@ -23,6 +195,30 @@ class Words:
     of_texts: Ragged
     known: int
     size: int
+
+
+@cached
+def target_words(targets: Targets) -> tuple[Ragged, Mapping[str, int]]:
+    """Return the words of the targets as numbers, and their vocabulary."""
+    return number(targets.tokens)
+
+
+@cached_for_targets
+def words(targets: Targets, observation: Observation) -> Words:
+    """Number the words of texts that a target has as the targets do, all others after them."""
+    of_targets, vocabulary = target_words(targets)
+    whole, rows = observation.whole or (observation, None)
+    index = word_index(whole)
+    texts = index.words if rows is None else index.words.rows(rows)
+    known, numbers = len(vocabulary), index.numbers_of(vocabulary)
+    new_number = np.full(len(index.vocabulary), -1, dtype=np.int64)
+    occurs = np.zeros(len(index.vocabulary), dtype=np.bool_)
+    occurs[texts.values] = True
+    new_number[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
+    others = np.flatnonzero((new_number < 0) & occurs)
+    new_number[others] = known + np.arange(len(others))
+    of_texts = Ragged(new_number[texts.values], texts.starts)
+    return Words(of_targets, of_texts, known, known + len(others))
 
 
 @dataclass(frozen=True)
@@ -42,88 +238,24 @@ class TargetPairs:
         place = np.minimum(np.searchsorted(self.keys, keys.values), len(self.keys) - 1)
         return Ragged(place, keys.starts).keep(self.keys[place] == keys.values)
 
-    def has_end(self, pairs: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def has_end(self, pairs: Ints) -> NDArray[np.bool_]:
         """Say which pairs hold the begin or the end of a text."""
         first, second = np.divmod(self.keys[pairs], self.known + 2)
         return np.asarray((first >= self.known) | (second >= self.known))
 
 
-def words(targets: Targets, observation: Observation) -> Words:
-    """Number the words of targets and texts."""
-
-    def make() -> Words:
-        vocabulary, of_targets = target_words(targets)
-        if is_large(observation):
-            index = word_index(observation)
-            return _indexed(index, index.words, vocabulary, of_targets)
-        if observation.whole is not None and is_large(observation.whole[0]):
-            index = word_index(observation.whole[0])
-            rows = index.words.rows(observation.whole[1])
-            return _indexed(index, rows, vocabulary, of_targets)
-        of_texts, size = number(observation.tokens, vocabulary)
-        return Words(of_targets, of_texts, len(vocabulary), size)
-
-    return observation.beside(targets, "words", make)
+@cached
+def target_pairs(targets: Targets) -> TargetPairs:
+    rows, vocabulary = target_words(targets)
+    keys = pair_keys(rows, len(vocabulary))
+    names, inverse = np.unique(keys.values, return_inverse=True)
+    return TargetPairs(names, Ragged(inverse.astype(np.int64), keys.starts), len(vocabulary))
 
 
-def _indexed(
-    index: WordIndex, texts: Ragged, vocabulary: Mapping[str, int], of_targets: Ragged
-) -> Words:
-    """Number the words of texts that a target has as the targets do, all others after them."""
-    known, numbers = len(vocabulary), index.numbers_of(vocabulary)
-    number = np.full(len(index.vocabulary), -1, dtype=np.int64)
-    there = np.zeros(len(index.vocabulary), dtype=np.bool_)
-    there[texts.values] = True
-    number[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
-    others = np.flatnonzero((number < 0) & there)
-    number[others] = known + np.arange(len(others))
-    of_texts = Ragged(number[texts.values], texts.starts)
-    return Words(of_targets, of_texts, known, known + len(others))
-
-
+@cached_for_targets
 def text_pairs(targets: Targets, observation: Observation) -> Ragged:
     """Return the word pairs of each text that occur in a target, by their place in it."""
-    return observation.beside(
-        targets,
-        "word pairs",
-        lambda: target_pairs(targets).find(words(targets, observation).of_texts),
-    )
-
-
-def target_words(targets: Targets) -> tuple[Mapping[str, int], Ragged]:
-    """Return the vocabulary of the targets, and their words as numbers."""
-
-    def make() -> tuple[Mapping[str, int], Ragged]:
-        vocabulary: defaultdict[str, int] = defaultdict(count().__next__)
-        rows = _flatten(targets.tokens, vocabulary)
-        return dict(vocabulary), rows
-
-    return targets.remember("words", make)
-
-
-def target_pairs(targets: Targets) -> TargetPairs:
-    """Return the word pairs of the targets."""
-
-    def make() -> TargetPairs:
-        vocabulary, rows = target_words(targets)
-        keys = pair_keys(rows, len(vocabulary))
-        names, inverse = np.unique(keys.values, return_inverse=True)
-        return TargetPairs(names, Ragged(inverse.astype(np.int64), keys.starts), len(vocabulary))
-
-    return targets.remember("word pairs", make)
-
-
-def number(tokens: Sequence[Sequence[str]], vocabulary: Mapping[str, int]) -> tuple[Ragged, int]:
-    """Return words as numbers, new ones after those of the vocabulary, and how many there are."""
-    numbers = defaultdict(count(len(vocabulary)).__next__, vocabulary)
-    rows = _flatten(tokens, numbers)
-    return rows, len(numbers)
-
-
-def _flatten(tokens: Sequence[Sequence[str]], numbers: defaultdict[str, int]) -> Ragged:
-    starts = np.cumsum([0, *map(len, tokens)]).astype(np.int64)
-    flat = map(numbers.__getitem__, chain.from_iterable(tokens))
-    return Ragged(np.fromiter(flat, dtype=np.int64, count=int(starts[-1])), starts)
+    return target_pairs(targets).find(words(targets, observation).of_texts)
 
 
 def pair_keys(rows: Ragged, known: int) -> Ragged:
@@ -131,7 +263,6 @@ def pair_keys(rows: Ragged, known: int) -> Ragged:
 
     A row of n words has n + 1 pairs: `known` is the number of its begin, `known + 1` of its end.
 
-    >>> from synthleak.evidence.fast.ragged import ragged
     >>> pair_keys(ragged([[0, 1]]), known=2).values  # (2, 0), (0, 1), (1, 3) in base 4
     array([8, 1, 7])
     """

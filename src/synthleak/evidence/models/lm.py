@@ -14,8 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from synthleak.core.seeds import derive
-from synthleak.evidence.family import Scale, View
-from synthleak.evidence.model_family import ModelFamily, model_families
+from synthleak.evidence.family import ModelFamily, Scale, View, model_families
 from synthleak.evidence.observation import Floats, Observation, Targets
 from synthleak.releases.lm.backbone import SMOLLM2, require_llm
 

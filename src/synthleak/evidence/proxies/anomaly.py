@@ -8,8 +8,7 @@ from synthleak.core.seeds import stream
 from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.forest import fit_forest
 from synthleak.evidence.fast.nearest import nearest
-from synthleak.evidence.fast.neighbours import fitted_factor, vectors_of
-from synthleak.evidence.fast.outlier_factor import NEIGHBOURS
+from synthleak.evidence.fast.neighbours import within
 
 MOST = 10.0
 
@@ -31,15 +30,15 @@ def anomaly(targets: Targets, observation: Observation) -> Floats:
     The forest's seed is the content of the observation. The inverse factor is capped at 10, since
     larger values only mean that the neighbours coincide.
 
-    >>> from synthleak.evidence.examples import observe_texts
+    >>> from synthleak.evidence import observe_texts
     >>> inside, outside = observe_texts(anomaly, ["0 0", "9 9"], ["0 1", "1 0", "0 -1", "-1 0"])
     >>> (inside > outside).all()
     np.True_
     """
     forest = observation.remember(
-        "forest", lambda: fit_forest(vectors_of(observation), stream("isolation", observation.key))
+        "forest", lambda: fit_forest(observation.encoded, stream("isolation", observation.key))
     )
     normality = forest.normality(targets.vectors)
     near = nearest(targets, observation)
-    factor = fitted_factor(observation, NEIGHBOURS).of(near.distance, near.places)
+    factor = within(observation).factor.of(near.distance, near.places)
     return np.stack([normality, np.minimum(1 / factor, MOST)], axis=1)

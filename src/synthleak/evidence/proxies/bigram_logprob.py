@@ -22,7 +22,7 @@ def bigram_logprob(targets: Targets, observation: Observation) -> Floats:
 
     The vocabulary is that of the candidates and x, with the two ends of a text.
 
-    >>> from synthleak.evidence.examples import observe_texts
+    >>> from synthleak.evidence import observe_texts
     >>> observe_texts(bigram_logprob, ["a b"], ["a b", "a c"])  # log(3/7 · 2/7 · 2/6), 5 words
     array([[-3.199]])
     """

@@ -20,7 +20,7 @@ from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
 def bm25(targets: Targets, observation: Observation) -> Floats:
     """BM25 score of the retrieved texts, idf and lengths from the observation alone.
 
-    >>> from synthleak.evidence.examples import observe_texts
+    >>> from synthleak.evidence import observe_texts
     >>> observe_texts(bm25, ["red fox"], ["a red fox", "a dog"])
     array([[1.272, 0.636]])
     """

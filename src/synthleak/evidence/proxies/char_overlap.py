@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.grams import distinct_grams
-from synthleak.evidence.fast.overlap import shared_grams
+from synthleak.evidence.fast.grams import distinct_grams, shared_grams
 from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
 
 
@@ -28,7 +27,7 @@ def char_overlap(targets: Targets, observation: Observation) -> Floats:
 
     Containment is their share of the target's, Jaccard their share of all that either has.
 
-    >>> from synthleak.evidence.examples import observe_texts
+    >>> from synthleak.evidence import observe_texts
     >>> observe_texts(char_overlap, ["red fox"], ["A red  FOX", "a dog"])  # 3 grams of 5
     array([[1. , 0.5, 0.6, 0.3]])
     """

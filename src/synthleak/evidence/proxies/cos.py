@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.extremes import top_mean
 from synthleak.evidence.fast.nearest import nearest
+from synthleak.evidence.fast.neighbours import top_mean
 
 
 @family(
@@ -24,7 +24,7 @@ from synthleak.evidence.fast.nearest import nearest
 def cos(targets: Targets, observation: Observation) -> Floats:
     """Cosine similarity of the target with its nearest texts, and how many are near.
 
-    >>> from synthleak.evidence.examples import observe_texts
+    >>> from synthleak.evidence import observe_texts
     >>> observe_texts(cos, ["1 0"], ["2 0", "0 1", "-1 0"])
     array([[1.   , 0.5  , 0.667]])
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.extremes import top_mean
 from synthleak.evidence.fast.nearest import nearest
+from synthleak.evidence.fast.neighbours import top_mean
 
 
 @family(
@@ -25,7 +25,7 @@ def csls(targets: Targets, observation: Observation) -> Floats:
 
     A text is not its own neighbour; the neighbours of the only text are at 0.
 
-    >>> from synthleak.evidence.examples import observe_texts
+    >>> from synthleak.evidence import observe_texts
     >>> observe_texts(csls, ["1 0"], ["1 0", "0 1"])  # r(x) = 1/2, r(c) = 0
     array([[0.688, 0.562]])
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.extremes import top_mean
 from synthleak.evidence.fast.nearest import nearest
+from synthleak.evidence.fast.neighbours import top_mean
 
 
 @family(
@@ -23,7 +23,7 @@ from synthleak.evidence.fast.nearest import nearest
 def dot(targets: Targets, observation: Observation) -> Floats:
     """Dot product of the target with the texts nearest to it.
 
-    >>> from synthleak.evidence.examples import observe_texts
+    >>> from synthleak.evidence import observe_texts
     >>> observe_texts(dot, ["1 0"], ["2 0", "0 1"])
     array([[2., 1.]])
     """

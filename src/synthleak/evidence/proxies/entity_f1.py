@@ -6,8 +6,8 @@ import numpy as np
 
 from synthleak.core.text import entities
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.ragged import Ragged, found, ragged
 from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
+from synthleak.evidence.fast.words import Ragged, presence, ragged
 
 
 @family(
@@ -24,7 +24,7 @@ from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
 def entity_f1(targets: Targets, observation: Observation) -> Floats:
     """F1 on distinct entity-like spans of target and retrieved text; 0 if neither has one.
 
-    >>> from synthleak.evidence.examples import observe_texts
+    >>> from synthleak.evidence import observe_texts
     >>> observe_texts(entity_f1, ["Took 40 mg on 3/4"], ["He took 40 mg", "He took it"])
     array([[0.667, 0.333]])
     """
@@ -36,7 +36,7 @@ def entity_f1(targets: Targets, observation: Observation) -> Floats:
     theirs = np.array([len(row) for row in spans])
     shared = np.stack(
         [
-            np.count_nonzero(found(own[target], texts, candidates), axis=1)
+            np.count_nonzero(presence(own[target], texts, candidates), axis=1)
             for target, candidates in enumerate(rows)
         ]
     )
@@ -57,7 +57,6 @@ def _spans(texts: Observation) -> list[tuple[str, ...]]:
 
 
 def _number(targets: Targets) -> tuple[dict[str, int], Ragged]:
-    """Number the spans of the targets."""
     number: dict[str, int] = {}
     spans = [dict.fromkeys(entities(text)) for text in targets.texts]
     rows = ragged([number.setdefault(span, len(number)) for span in row] for row in spans)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.extremes import top_mean
 from synthleak.evidence.fast.nearest import nearest
+from synthleak.evidence.fast.neighbours import top_mean
 
 
 @family(
@@ -24,7 +24,7 @@ from synthleak.evidence.fast.nearest import nearest
 def euclid(targets: Targets, observation: Observation) -> Floats:
     """Euclidean closeness of the target to its nearest texts, and how many are near.
 
-    >>> from synthleak.evidence.examples import observe_texts
+    >>> from synthleak.evidence import observe_texts
     >>> observe_texts(euclid, ["0 0"], ["0 1", "0 3"])
     array([[0.5  , 0.375, 0.5  ]])
     """

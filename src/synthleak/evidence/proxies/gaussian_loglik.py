@@ -17,7 +17,7 @@ from synthleak.evidence.fast.density import fit_gaussian
 def gaussian_loglik(targets: Targets, observation: Observation) -> Floats:
     """Log-density of the target under a Gaussian with Ledoit–Wolf covariance.
 
-    >>> from synthleak.evidence.examples import observe_texts
+    >>> from synthleak.evidence import observe_texts
     >>> observe_texts(gaussian_loglik, ["0 0"], ["1 0", "-1 0", "0 1", "0 -1"])  # log(1 / π)
     array([[-1.145]])
     """

@@ -23,7 +23,7 @@ from synthleak.evidence.fast.nearest import nearest_mahalanobis
 def mahalanobis(targets: Targets, observation: Observation) -> Floats:
     """Mahalanobis closeness under the Ledoit–Wolf covariance of the observation.
 
-    >>> from synthleak.evidence.examples import observe_texts
+    >>> from synthleak.evidence import observe_texts
     >>> observe_texts(mahalanobis, ["0 0"], ["1 0", "-1 0", "0 1", "0 -1"])  # covariance 1/2
     array([[1.   , 0.414]])
     """

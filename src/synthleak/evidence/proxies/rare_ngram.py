@@ -6,11 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.index import inverse_frequency, word_index
-from synthleak.evidence.fast.neighbours import is_large
-from synthleak.evidence.fast.ragged import Ints, found
 from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
-from synthleak.evidence.fast.words import target_pairs, target_words, text_pairs
+from synthleak.evidence.fast.words import (
+    inverse_frequency,
+    presence,
+    target_pairs,
+    target_words,
+    text_pairs,
+    word_index,
+)
+from synthleak.evidence.observation import Ints, cached
 
 
 @family(
@@ -31,7 +36,7 @@ def rare_ngram(targets: Targets, observation: Observation) -> Floats:
     (docs/method.md §6). A bigram that no text of O has is rare too, with the largest idf: it lowers
     the share.
 
-    >>> from synthleak.evidence.examples import observe_texts
+    >>> from synthleak.evidence import observe_texts
     >>> observe_texts(rare_ngram, ["the red fox"], ["red fox", "the red"])
     array([[0.5, 0.5]])
     """
@@ -40,12 +45,12 @@ def rare_ngram(targets: Targets, observation: Observation) -> Floats:
     frequency = _document_frequency(targets, observation)
     idf = inverse_frequency(len(observation), np.arange(rare_limit(len(observation)) + 1))
     shares = np.zeros(rows.shape)
-    for target, own in enumerate(_own_pairs(targets)):
-        pairs = own[frequency[own] < len(idf)]
-        if len(pairs):
-            pairs = pairs[np.argsort(frequency[pairs], kind="stable")]
-            there = found(pairs, texts, rows[target])
-            shares[target] = _weighted_share(there, frequency[pairs], idf)
+    for target, pairs in enumerate(_pairs_within(targets)):
+        rare = pairs[frequency[pairs] < len(idf)]
+        if len(rare):
+            rare = rare[np.argsort(frequency[rare], kind="stable")]
+            present = presence(rare, texts, rows[target])
+            shares[target] = _weighted_share(present, frequency[rare], idf)
     return max_and_mean(shares)
 
 
@@ -58,37 +63,30 @@ def rare_limit(texts: int) -> int:
     return max(2, texts // 100)
 
 
-def _own_pairs(targets: Targets) -> list[Ints]:
+@cached
+def _pairs_within(targets: Targets) -> list[Ints]:
     """Return the different word pairs of each target, without the two ends of a text."""
-
-    def make() -> list[Ints]:
-        known = target_pairs(targets)
-        own = [np.unique(known.rows[target]) for target in range(len(targets))]
-        return [pairs[~known.has_end(pairs)] for pairs in own]
-
-    return targets.remember("own word pairs", make)
+    known = target_pairs(targets)
+    pairs = [np.unique(known.rows[target]) for target in range(len(targets))]
+    return [of_target[~known.has_end(of_target)] for of_target in pairs]
 
 
 def _document_frequency(targets: Targets, observation: Observation) -> Ints:
     """Return in how many texts of O each word pair of the targets occurs, but for their ends."""
-    if is_large(observation):
-        vocabulary, _ = target_words(targets)
-        number = np.append(word_index(observation).numbers_of(vocabulary), [-1, -1])
-        first, second = np.divmod(target_pairs(targets).keys, len(vocabulary) + 2)
-        return word_index(observation).pair_frequency(number[first], number[second])
-    pairs, texts = len(target_pairs(targets).keys), text_pairs(targets, observation)
-    once = np.unique(texts.owners * pairs + texts.values) % pairs
-    return np.bincount(once, minlength=pairs)
+    _, vocabulary = target_words(targets)
+    number = np.append(word_index(observation).numbers_of(vocabulary), [-1, -1])
+    first, second = np.divmod(target_pairs(targets).keys, len(vocabulary) + 2)
+    return word_index(observation).pair_frequency(number[first], number[second])
 
 
-def _weighted_share(there: NDArray[np.bool_], frequency: Ints, idf: Floats) -> Floats:
-    """Return the idf-weighted share of the pairs that are `there`, in each candidate.
+def _weighted_share(present: NDArray[np.bool_], frequency: Ints, idf: Floats) -> Floats:
+    """Return the idf-weighted share of the pairs that are present, in each candidate.
 
     `frequency` is sorted: pairs of one frequency weigh the same, so they are counted, and only the
     counts are weighted and added up. The order of the pairs, which depends on the other targets,
     never matters: equal texts have equal values to the last digit.
     """
     levels, starts, whole = np.unique(frequency, return_index=True, return_counts=True)
-    counts = np.add.reduceat(there, starts, axis=1, dtype=np.int64)
+    counts = np.add.reduceat(present, starts, axis=1, dtype=np.int64)
     share: Floats = (counts * idf[levels]).sum(axis=1) / (whole * idf[levels]).sum()
     return share

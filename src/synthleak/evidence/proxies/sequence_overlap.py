@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
+from synthleak.evidence.fast.grams import longest_substrings
 from synthleak.evidence.fast.retrieval import max_and_mean, retrieve
-from synthleak.evidence.fast.subsequence import common_words
-from synthleak.evidence.fast.substring import longest_substrings
-from synthleak.evidence.fast.words import words
+from synthleak.evidence.fast.words import Ragged, words
+from synthleak.evidence.observation import cached_for_targets
 
 
 @family(
@@ -31,7 +34,7 @@ def sequence_overlap(targets: Targets, observation: Observation) -> Floats:
 
     ROUGE-L F1 is 2·LCS / (words in x + words in c), which is rouge-score's F1 on our words.
 
-    >>> from synthleak.evidence.examples import observe_texts
+    >>> from synthleak.evidence import observe_texts
     >>> observe_texts(sequence_overlap, ["the red fox"], ["a red, old fox"])
     array([[0.571, 0.571, 0.667, 0.667, 0.455, 0.455]])
     """
@@ -48,3 +51,35 @@ def sequence_overlap(targets: Targets, observation: Observation) -> Floats:
             max_and_mean(longest_substrings(targets, observation) / np.maximum(letters, 1)),
         ]
     )
+
+
+_CHARACTERS = 0x110000
+
+
+@cached_for_targets
+def common_words(targets: Targets, observation: Observation) -> Floats:
+    """Return the LCS length in words of each target with each of its candidates."""
+    from rapidfuzz.distance import LCSseq
+    from rapidfuzz.process import cdist
+
+    retrieved = retrieve(targets, observation)
+    numbered, rows = words(targets, retrieved.texts), retrieved.places
+    # A word that no target has can be in no common subsequence.
+    kept = numbered.of_texts.keep(numbered.of_texts.values < numbered.known)
+    sequences = _as_sequences(numbered.of_targets, numbered.known)
+    texts = _as_sequences(kept, numbered.known)
+    common = np.zeros(rows.shape)
+    for target, candidates in enumerate(rows.tolist()):
+        others = [texts[row] for row in candidates]
+        common[target] = cdist(
+            [sequences[target]], others, scorer=LCSseq.similarity, dtype=np.int64, workers=1
+        )[0]
+    return common
+
+
+def _as_sequences(rows: Ragged, known: int) -> Sequence[Sequence[object]]:
+    """Write each row as a string, a character per word, which rapidfuzz compares fastest."""
+    if known >= _CHARACTERS:
+        return [rows[row].tolist() for row in range(len(rows))]
+    text = "".join(map(chr, rows.values.tolist()))
+    return [text[start:end] for start, end in pairwise(rows.starts.tolist())]

@@ -6,16 +6,21 @@ corpus or a spec can break a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
 
-from synthleak.core.verdict import LEVEL
+from synthleak.core.cell import LEVEL, format_epsilon
 
 Value = str | float | int | bool | None
 Form = Literal["plain", "sup", "sub", "small"]
 Colour = Literal["", "lexcol", "embcol", "best", "topheavy", "gray"]
 Shade = tuple[Colour, int]
+Size = Literal["small", "footnotesize"]
 Arrangement = Literal["beside", "below", "apart"]
 """Parts of a table: side by side, one under the other, or each on its own."""
 
@@ -30,14 +35,12 @@ class Piece:
     bold: bool = False
     underlined: bool = False
     italic: bool = False
-    typewriter: bool = False
 
 
 Words = tuple[Piece, ...]
 
 
 def words(*parts: str | Piece) -> Words:
-    """Join plain text and pieces."""
     return tuple(Piece(part) if isinstance(part, str) else part for part in parts)
 
 
@@ -56,12 +59,22 @@ class Entry:
     faint: bool = False
 
 
-def entry(*parts: str | Piece, **values: Value) -> Entry:
-    """Make an entry of one line."""
-    return Entry((words(*parts),), values)
+def entry(
+    *parts: str | Piece,
+    values: Mapping[str, Value] | None = None,
+    shade: Shade | None = None,
+    bold: bool = False,
+    faint: bool = False,
+) -> Entry:
+    return Entry((words(*parts),), values or {}, shade, bold, faint)
 
 
-NOTHING = Entry((words(Piece("–", colour="gray")),))
+def values_of(row: object, names: str) -> dict[str, Value]:
+    """Return some columns of a row, named with spaces between them."""
+    return {name: getattr(row, name) for name in names.split()}
+
+
+NOTHING = entry(Piece("–", colour="gray"))
 """Where a study has no such cell."""
 
 
@@ -124,7 +137,7 @@ class Table:
     parts: Sequence[Part]
     notes: Sequence[Words] = ()
     arrangement: Arrangement = "below"
-    size: Literal["small", "footnotesize", "scriptsize"] = "footnotesize"
+    size: Size = "footnotesize"
 
     @property
     def rows(self) -> Iterator[tuple[Part, Block, Row]]:
@@ -134,9 +147,17 @@ class Table:
         )
 
 
-def budgets_of(epsilons: Sequence[float]) -> list[float]:
+def budgets_of(epsilons: Iterable[float]) -> list[float]:
     """Return the budgets once each, the weakest protection first."""
     return sorted(set(epsilons), reverse=True)
+
+
+def budget(epsilon: float) -> str:
+    return f"ε = {format_epsilon(epsilon)}"
+
+
+def budget_list(epsilons: Sequence[float]) -> str:
+    return f"ε = {', '.join(map(format_epsilon, epsilons))}"
 
 
 def short(value: float, digits: int = 2) -> str:
@@ -179,7 +200,6 @@ def interval(low: float, high: float) -> str:
 
 
 def significant(p: float | None) -> bool:
-    """Say whether a p-value is significant at 5%."""
     return p is not None and p <= LEVEL
 
 
@@ -210,9 +230,52 @@ def tag(view: str, more: str = "") -> Piece:
 
 
 def colour_of(view: str) -> Colour:
-    """Return the colour of a view."""
     return "lexcol" if view == "lexical" else "embcol" if view == "embedding" else ""
 
 
-LEXICAL = Piece("L", colour="lexcol", bold=True)
-EMBEDDING = Piece("E", colour="embcol", bold=True)
+STYLES = {
+    "bold": Piece("", bold=True),
+    "italic": Piece("", italic=True),
+    "underlined": Piece("", underlined=True),
+    "raised": Piece("", form="sup"),
+    "grey": Piece("", colour="gray"),
+    "lexical": Piece("", colour="lexcol", bold=True),
+    "embedding": Piece("", colour="embcol", bold=True),
+}
+
+
+def marked(text: str) -> Words:
+    """Return text in which `[style:words]` sets words in one of `STYLES`.
+
+    >>> [(piece.text, piece.bold) for piece in marked("[bold:Bold]: p ≤ 0.05.")]
+    [('Bold', True), (': p ≤ 0.05.', False)]
+    """
+    pieces = []
+    for place, part in enumerate(re.split(r"(\[\w+:[^]]+\])", text)):
+        style, _, inside = part.strip("[]").partition(":")
+        pieces.append(replace(STYLES[style], text=inside) if place % 2 else Piece(part))
+    return tuple(piece for piece in pieces if piece.text)
+
+
+@cache
+def _captions() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("captions.toml").read_text("utf-8"))
+
+
+def table(
+    name: str,
+    parts: Sequence[Part],
+    *,
+    arrangement: Arrangement = "below",
+    size: Size = "footnotesize",
+    captions: str = "",
+    **values: object,
+) -> Table:
+    """Return a table with the caption and the notes that captions.toml holds under its name.
+
+    `captions` is the name there, if it is another; `values` fill in what the texts leave open.
+    """
+    texts = _captions()[captions or name]
+    shared = _captions()["shared_notes"]
+    notes = [marked(shared.get(note, note).format(**values)) for note in texts.get("notes", ())]
+    return Table(name, marked(texts["caption"].format(**values)), parts, notes, arrangement, size)

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from synthleak.analyses.analysis import Unavailable
+from synthleak.analyses.analysis import Outcome, Study, Unavailable, analyses, join_studies
 from synthleak.analyses.cells import CellRow
-from synthleak.analyses.merged import MergedRow
+from synthleak.analyses.gaps import MergedRow
+from synthleak.analyses.overviews import MetaRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
+from synthleak.audit.kept_results import settled
+from synthleak.core.cell import CellColumns
+from synthleak.core.locations import opened
 from synthleak.core.registry import Entry
-from synthleak.corpus.statistics import TOKENIZER, Statistics, statistics_of
-from synthleak.evidence.family import Family
-from synthleak.paper.tables.layout import Piece, Words, words
+from synthleak.corpus.statistics import Statistics, statistics_of
+from synthleak.evidence.family import Family, families
+from synthleak.paper.tables.layout import Piece, Words, budgets_of, words
+from synthleak.report.tables import read_parquet
 
 if TYPE_CHECKING:
     from synthleak.audit.result import Audit
 
 OUTLIER, RARE, RANDOM, UNION = "outlier", "rare", "random", "union"
-
-
-@dataclass(frozen=True)
-class CorpusFacts:
-    """A corpus in numbers."""
-
-    name: str
-    statistics: Statistics
-    tokenizer: str = TOKENIZER
+SELECTED_POOLS, RARE_POOLS = "selected pools", "rare-label pools"
+PoolName = tuple[str, str]
+"""A corpus, and the name of one of its pools."""
+R = TypeVar("R", CellRow, MetaRow)
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Source:
     """
 
     cells: tuple[CellRow, ...]
-    corpora: tuple[CorpusFacts, ...]
+    corpora: Mapping[str, Statistics]
     pools: tuple[PoolLine, ...]
     rows: Callable[[str], Sequence[Any]]
     comparison: tuple[ComparisonRow, ...] = ()
@@ -58,42 +59,103 @@ class Source:
     adjudicated: tuple[MergedRow, ...] = ()
     families: tuple[Entry[Family], ...] = ()
 
-    def rule(self, corpus: str, pool: str) -> str:
-        """Return the rule that selected a pool; empty for an unknown pool."""
-        found = (line.rule for line in self.pools if (line.corpus, line.name) == (corpus, pool))
-        return next(found, "")
+    def rule(self, row: CellColumns) -> str:
+        """Return the rule that selected the pool of a row; empty for an unknown pool."""
+        wanted = pool_of(row)
+        rules = (line.rule for line in self.pools if (line.corpus, line.name) == wanted)
+        return next(rules, "")
 
-    def label(self, corpus: str, pool: str, pools: Sequence[tuple[str, str]]) -> str:
-        """Name a pool beside others: by its corpus alone where that is enough."""
-        several = len({name for owner, name in pools if owner == corpus}) > 1
-        return f"{corpus} {pool}" if several else corpus
-
-    def main_cells(self) -> list[CellRow]:
-        """Return the rows of selected pools; of controls where nothing was selected."""
+    def main_cells(self) -> tuple[list[CellRow], str]:
+        """Return the rows of selected pools, or of controls where nothing was selected; say so."""
         other = (RARE, RANDOM, UNION)
-        rows = [row for row in self.cells if self.rule(row.corpus, row.pool) not in other]
-        rows = rows or [row for row in self.cells if self.rule(row.corpus, row.pool) == RANDOM]
-        return _or_unavailable(rows, "no pool that is neither rare, a control nor merged")
+        if rows := [row for row in self.cells if self.rule(row) not in other]:
+            return rows, SELECTED_POOLS
+        if rows := [row for row in self.cells if self.rule(row) == RANDOM]:
+            return rows, "random controls"
+        raise Unavailable("needs a pool that is neither rare, a control nor merged")
 
-    def main_pools(self) -> str:
-        """Name the pools whose rows `main_cells` returns."""
-        rules = {self.rule(row.corpus, row.pool) for row in self.main_cells()}
-        return "random controls" if rules == {RANDOM} else "selected pools"
-
-    def rare_cells(self) -> list[CellRow]:
-        """Return the rows of rare pools."""
-        rows = [row for row in self.cells if self.rule(row.corpus, row.pool) == RARE]
-        return _or_unavailable(rows, 'a pool of the rule "rare"')
+    def rare_cells(self) -> tuple[list[CellRow], str]:
+        if rows := [row for row in self.cells if self.rule(row) == RARE]:
+            return rows, RARE_POOLS
+        raise Unavailable('needs a pool of the rule "rare"')
 
 
-def _or_unavailable(rows: list[CellRow], what: str) -> list[CellRow]:
-    if not rows:
-        raise Unavailable(f"needs {what}")
+def pool_of(row: CellColumns) -> PoolName:
+    return row.corpus, row.pool
+
+
+def labels_of(pools: Iterable[PoolName]) -> dict[PoolName, str]:
+    """Name each of some pools: by its corpus alone where that is enough."""
+    once = list(dict.fromkeys(pools))
+    corpora = [corpus for corpus, _ in once]
+    return {pool: " ".join(pool) if corpora.count(pool[0]) > 1 else pool[0] for pool in once}
+
+
+class Grid(Generic[R]):
+    """Rows of cells, by the row names and column headings of a table."""
+
+    def __init__(self, rows: Sequence[R]) -> None:
+        self.rows: Sequence[R] = rows
+        self._label = labels_of(map(pool_of, rows))
+        self._by_place: dict[tuple[str, str, float, str], R] = {
+            (self._label[pool_of(row)], row.generator, row.epsilon, row.scenario): row
+            for row in rows
+        }
+        self.labels = list(self._label.values())
+        self.generators = list(dict.fromkeys(row.generator for row in rows))
+        self.scenarios = sorted({row.scenario for row in rows})
+
+    def of_generator(self, generator: str) -> tuple[list[str], list[float]]:
+        rows = [row for row in self.rows if row.generator == generator]
+        labels = list(dict.fromkeys(self._label[pool_of(row)] for row in rows))
+        return labels, budgets_of(row.epsilon for row in rows)
+
+    def at(self, label: str, generator: str, epsilon: float, scenario: str) -> R | None:
+        return self._by_place.get((label, generator, epsilon, scenario))
+
+    def best(self, label: str, generator: str, epsilon: float) -> R | None:
+        scenarios = (self.at(label, generator, epsilon, s) for s in self.scenarios)
+        rows = [row for row in scenarios if row is not None]
+        return max(rows, key=lambda row: (row.auc, row.tpr_at_fpr05), default=None)
+
+
+def source_of(audits: Sequence[Audit]) -> Source:
+    """Return the input of the tables: joined tables, corpora, pools, analyses on demand."""
+    study = join_studies([(str(audit.folder.root), audit.study) for audit in audits])
+    used = {member.name for audit in audits for member in audit.setup.plugins.families}
+    pools = {(line.corpus, line.name): line for audit in audits for line in _pool_lines(audit)}
+    return Source(
+        cells=study.cells,
+        corpora={audit.setup.corpus.name: statistics_of(audit.setup.corpus) for audit in audits},
+        pools=tuple(pools.values()),
+        rows=_rows(audits, study),
+        comparison=study.comparison,
+        prior=study.prior,
+        adjudicated=tuple(row for audit in audits for row in settled(audit.setup, audit.folder)[1]),
+        families=tuple(entry for entry in families if entry.name in used),
+    )
+
+
+def _rows(audits: Sequence[Audit], study: Study) -> Callable[[str], Sequence[Any]]:
+    """Read an analysis from the results of a single audit; run it on the study of several."""
+
+    @cache
+    def outcome(name: str) -> Outcome:
+        plugin = analyses.get(name).plugin
+        path = audits[0].folder.results / f"{name}.parquet"
+        if len(audits) == 1 and path.is_file():
+            return Outcome(name, tuple(read_parquet(plugin.row, opened(path))))
+        return plugin.outcome_if_kept(study)
+
+    def rows(name: str) -> Sequence[Any]:
+        if (reason := outcome(name).unavailable) is not None:
+            raise Unavailable(reason)
+        return outcome(name).rows
+
     return rows
 
 
-def pool_lines(audit: Audit) -> list[PoolLine]:
-    """Return the pools of an audit in the order of its spec."""
+def _pool_lines(audit: Audit) -> list[PoolLine]:
     setup = audit.setup
     return [
         PoolLine(
@@ -107,11 +169,6 @@ def pool_lines(audit: Audit) -> list[PoolLine]:
         for order in setup.plugins.orders
         for name in order.names()
     ]
-
-
-def corpus_facts(audit: Audit) -> CorpusFacts:
-    """Return the corpus of an audit in numbers."""
-    return CorpusFacts(audit.setup.corpus.name, statistics_of(audit.setup.corpus))
 
 
 def rule_words(kind: str, settings: dict[str, Any]) -> Words:

@@ -9,35 +9,29 @@ from types import MappingProxyType
 from synthleak.analyses.analysis import Unavailable
 from synthleak.core.errors import UserError
 from synthleak.core.validation import nearest
-from synthleak.paper.tables import latex, markdown, sheet
-from synthleak.paper.tables.attributes import attributes, combined, selection
-from synthleak.paper.tables.corpora import corpora, pools
-from synthleak.paper.tables.cross import cross_generator
-from synthleak.paper.tables.distribution import distribution
-from synthleak.paper.tables.gap import control_gap
+from synthleak.paper.tables import audited, comparisons, membership, records
+from synthleak.paper.tables.formats import (
+    PREAMBLE,
+    csv_table,
+    latex_document,
+    latex_table,
+    markdown_table,
+)
 from synthleak.paper.tables.layout import Table
-from synthleak.paper.tables.main import main, main_intervals, rare, rare_intervals
-from synthleak.paper.tables.merged import merged
-from synthleak.paper.tables.meta import meta_outlier, meta_rare
-from synthleak.paper.tables.prior import prior
-from synthleak.paper.tables.proxies import proxy_families
 from synthleak.paper.tables.source import Source
 
-TABLES: Mapping[str, Callable[[Source], Table]] = MappingProxyType(
-    {
-        make.__name__: make
-        for make in (
-            *(corpora, pools, proxy_families, main, main_intervals, rare, rare_intervals),
-            *(prior, control_gap),
-            *(merged, distribution, attributes, selection, combined, cross_generator),
-            *(meta_outlier, meta_rare),
-        )
-    }
+_IN_ORDER: tuple[Callable[[Source], Table], ...] = (
+    *(audited.corpora, audited.pools, audited.proxy_families),
+    *(membership.main, membership.main_intervals, membership.rare, membership.rare_intervals),
+    *(comparisons.prior, comparisons.control_gap, comparisons.merged),
+    *(records.distribution, records.attributes, records.selection, records.combined),
+    *(records.cross_generator, membership.meta_outlier, membership.meta_rare),
 )
+TABLES = MappingProxyType({make.__name__: make for make in _IN_ORDER})
 """Every table by its name, in the order of the study."""
 
 FORMATS: Mapping[str, tuple[str, Callable[[Table], str]]] = MappingProxyType(
-    {"csv": ("csv", sheet.table), "md": ("md", markdown.table), "latex": ("tex", latex.table)}
+    {"csv": ("csv", csv_table), "md": ("md", markdown_table), "latex": ("tex", latex_table)}
 )
 """Each format with its ending and its writer."""
 
@@ -72,11 +66,11 @@ def make_tables(source: Source, only: Sequence[str] = ()) -> Tables:
 
 def files(made: Tables, formats: Sequence[str]) -> dict[str, str]:
     """Return the files of all tables by name; for LaTeX also a preamble and a whole document."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name in formats:
         ending, write = FORMATS[name]
-        found |= {f"{item.name}.{ending}": write(item) for item in made.tables}
+        texts |= {f"{item.name}.{ending}": write(item) for item in made.tables}
     if "latex" in formats:
-        found["preamble.tex"] = latex.PREAMBLE
-        found["tables.tex"] = latex.document([item.name for item in made.tables])
-    return found
+        texts["preamble.tex"] = PREAMBLE.read_text("utf-8")
+        texts["tables.tex"] = latex_document([item.name for item in made.tables])
+    return texts

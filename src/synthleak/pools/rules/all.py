@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthleak.pools.rule import Filter, Ground, rules
+from synthleak.pools.selection import Filter, Ground, rules
 
 
 @rules.register("all", version=1)
@@ -12,5 +12,4 @@ class All(Filter):
     """Every record, or `size` of them: for a release whose members and holdout are given."""
 
     def matches(self, ground: Ground) -> Sequence[int]:
-        """Return everybody."""
         return range(len(ground.corpus))

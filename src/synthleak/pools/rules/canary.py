@@ -15,7 +15,7 @@ from pydantic import Field
 from synthleak.core.errors import PoolError
 from synthleak.core.text import char_grams, fold, tokens
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.pools.rule import Material, Writer, rules
+from synthleak.pools.selection import Material, Writer, rules
 
 NEAR = 0.3
 """Jaccard of character 5-grams from which a canary resembles a record."""
@@ -43,8 +43,8 @@ class Canary(Writer):
         ends = self._ends(texts, material, length - ordinary)
         beginnings = self._beginnings(texts, material, ordinary)
         apart = _Apart(material.others)
-        made = [self._next(beginnings, end, apart) for end in ends]
-        return [(text, _labels(material)) for text in made]
+        canaries = [self._next(beginnings, end, apart) for end in ends]
+        return [(text, _labels(material)) for text in canaries]
 
     def _ends(
         self, texts: Sequence[Sequence[str]], material: Material, length: int
@@ -66,16 +66,16 @@ class Canary(Writer):
             )
         unlikely = rarest[: max(needed, round(RAREST * len(rarest)))]
         order = material.rng.permutation(len(unlikely))[:needed].tolist()
-        drawn = [unlikely[place] for place in order]
+        drawn = [unlikely[number] for number in order]
         return [drawn[start : start + length] for start in range(0, needed, length)]
 
     def _beginnings(
         self, texts: Sequence[Sequence[str]], material: Material, length: int
     ) -> Iterator[list[str]]:
         """Yield the first words of records of R, each record once, in a random order."""
-        for place in material.rng.permutation(len(texts)).tolist():
-            if len(texts[place]) >= length:
-                yield list(texts[place][:length])
+        for number in material.rng.permutation(len(texts)).tolist():
+            if len(texts[number]) >= length:
+                yield list(texts[number][:length])
 
     def _next(self, beginnings: Iterator[list[str]], end: Sequence[str], apart: _Apart) -> str:
         """Return the first text that resembles no record and no earlier canary."""

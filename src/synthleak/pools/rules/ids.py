@@ -9,12 +9,11 @@ from typing import Any, Literal
 from pydantic import Field
 
 from synthleak.core.errors import CorpusError, PoolError
-from synthleak.core.identity import digest
+from synthleak.core.seeds import digest
 from synthleak.core.validation import DataPath, nearest_column
-from synthleak.corpus.delimited import delimited_rows
-from synthleak.corpus.files import open_lines
+from synthleak.corpus.files import delimited_rows, open_lines
 from synthleak.corpus.readers.jsonl import json_object
-from synthleak.pools.rule import Filter, Ground, rules
+from synthleak.pools.selection import Filter, Ground, rules
 
 
 @rules.register("ids", version=1)
@@ -33,10 +32,9 @@ class Ids(Filter):
         return {**super().identity(), "ids": digest("ids", sorted(self._listed()))}
 
     def matches(self, ground: Ground) -> Sequence[int]:
-        """Return the listed records."""
         listed = self._listed()
-        places = {record.id: place for place, record in enumerate(ground.corpus.records)}
-        unknown = [number for number, name in enumerate(listed, 1) if name not in places]
+        positions = {record.id: position for position, record in enumerate(ground.corpus.records)}
+        unknown = [number for number, name in enumerate(listed, 1) if name not in positions]
         if unknown and (self.missing == "refuse" or len(unknown) == len(listed)):
             more = ", ..." if len(unknown) > 3 else ""
             raise PoolError(
@@ -45,7 +43,7 @@ class Ids(Filter):
                 remedy="correct them (a record that repeats an earlier text is dropped from the"
                 ' corpus), or set missing = "skip"',
             )
-        return sorted(places[name] for name in listed if name in places)
+        return sorted(positions[name] for name in listed if name in positions)
 
     def _listed(self) -> list[str]:
         listed = list(dict.fromkeys(name for name in _names(self.path, self.field) if name))

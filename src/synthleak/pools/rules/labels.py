@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from synthleak.core.errors import PoolError
 from synthleak.core.validation import listed, nearest
 from synthleak.corpus.corpus import Corpus, Record
-from synthleak.pools.rule import Filter, Ground, rules
+from synthleak.pools.selection import Filter, Ground, rules
 
 MOST = 12
 """Labels that an error lists: a corpus may have thousands."""
@@ -32,7 +32,6 @@ class LabelRule(Filter):
         return self
 
     def matches(self, ground: Ground) -> Sequence[int]:
-        """Return the records whose labels satisfy all three lists."""
         known = ground.corpus.label_names
         for label in (*self.any, *self.all, *self.none):
             if label not in known:
@@ -40,8 +39,8 @@ class LabelRule(Filter):
                     f"no record carries the label {label!r}",
                     remedy=nearest(label, known, most=MOST),
                 )
-        found = [p for p, record in enumerate(ground.corpus.records) if self._fits(record)]
-        if not found:
+        positions = [p for p, record in enumerate(ground.corpus.records) if self._fits(record)]
+        if not positions:
             asked = [
                 f"{name} = {list(value)}"
                 for name, value in (("any", self.any), ("all", self.all), ("none", self.none))
@@ -50,7 +49,7 @@ class LabelRule(Filter):
             raise PoolError(
                 f"no record satisfies {', '.join(asked)}", remedy=_combinations(ground.corpus)
             )
-        return found
+        return positions
 
     def _fits(self, record: Record) -> bool:
         carried = set(record.labels)

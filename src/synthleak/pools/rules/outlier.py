@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from pydantic import Field
 
-from synthleak.pools.rule import Filter, Ground, mean_ranks, rules
+from synthleak.pools.selection import Filter, Ground, mean_ranks, rules
 
 
 @rules.register("outlier", version=2)
@@ -27,7 +27,6 @@ class Outlier(Filter):
 
     @property
     def uses_vectors(self) -> bool:
-        """Distances come from the pool encoder."""
         return True
 
     def matches(self, ground: Ground) -> Mapping[int, float]:
@@ -50,4 +49,4 @@ class Outlier(Filter):
             chosen |= factor.fit_predict(vectors) == -1
             measures.append(-factor.negative_outlier_factor_)
         extremity = mean_ranks(*measures)
-        return {int(place): float(extremity[place]) for place in np.flatnonzero(chosen)}
+        return {int(position): float(extremity[position]) for position in np.flatnonzero(chosen)}

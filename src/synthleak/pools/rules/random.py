@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from pydantic import Field, model_validator
 
+from synthleak.core.cell import counted
 from synthleak.core.errors import PoolError
-from synthleak.core.unit import counted
 from synthleak.core.validation import nearest
-from synthleak.pools.rule import Ground, Rule, rules
+from synthleak.pools.selection import Ground, Rule, rules
 
 
 @rules.register("random", version=1)
@@ -27,7 +27,6 @@ class Random(Rule):
         return self
 
     def count(self) -> int:
-        """Return the number of draws: each is a pool of its own."""
         return self.draws
 
     def select(self, ground: Ground) -> Sequence[int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from pydantic import Field, model_validator
 
-from synthleak.pools.rule import Filter, Ground, mean_ranks, rules
+from synthleak.pools.selection import Filter, Ground, mean_ranks, rules
 
 
 @rules.register("rare", version=2)
@@ -41,4 +41,4 @@ class Rare(Filter):
             chosen |= labels >= self.min_labels
             measures.append(labels)
         rarity = mean_ranks(*measures)
-        return {int(place): float(rarity[place]) for place in np.flatnonzero(chosen)}
+        return {int(position): float(rarity[position]) for position in np.flatnonzero(chosen)}

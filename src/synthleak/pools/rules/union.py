@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from synthleak.core.cell import counted
 from synthleak.core.errors import PoolError
-from synthleak.core.unit import counted
 from synthleak.core.validation import nearest
-from synthleak.pools.rule import Filter, Ground, rules
+from synthleak.pools.selection import Filter, Ground, rules
 
 
 @rules.register("union", version=1)
@@ -53,6 +53,5 @@ class Union(Filter):
         return sorted(first | second)
 
     def origins(self, targets: Sequence[int], ground: Ground) -> Sequence[str]:
-        """Return the pool that each target came from."""
         first = set(ground.earlier[self.of[0]])
         return [self.of[0] if position in first else self.of[1] for position in targets]

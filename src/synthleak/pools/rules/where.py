@@ -11,7 +11,7 @@ from synthleak.core.errors import PoolError
 from synthleak.core.predicate import parse_predicate
 from synthleak.core.validation import nearest
 from synthleak.corpus.corpus import Record
-from synthleak.pools.rule import Filter, Ground, rules
+from synthleak.pools.selection import Filter, Ground, rules
 
 
 def _readable(text: str) -> str:
@@ -36,11 +36,11 @@ class Where(Filter):
                     f"where = {self.where!r} asks for {name!r}, which no record has",
                     remedy=nearest(name, known),
                 )
-        found = [position for position, row in enumerate(rows) if predicate(row)]
-        if not found:
-            there = "; ".join(_values(name, rows) for name in predicate.names)
-            raise PoolError(f"no record satisfies where = {self.where!r}", remedy=there)
-        return found
+        positions = [position for position, row in enumerate(rows) if predicate(row)]
+        if not positions:
+            values = "; ".join(_values(name, rows) for name in predicate.names)
+            raise PoolError(f"no record satisfies where = {self.where!r}", remedy=values)
+        return positions
 
 
 def _row(record: Record) -> dict[str, Any]:

@@ -4,7 +4,7 @@ RANDOM texts of every class are written from prompts. In each round every privat
 the text of its class that is nearest to it, every bin gets N(0, σ²), negatives are cut, the best of
 each class survive and are paraphrased. The last survivors are the release. Private records are seen
 through the votes alone; what is done with noised votes is post-processing. The argument:
-design/claim-augpe.md.
+docs/design/claim-augpe.md.
 
 ε = ∞ counts the votes as they are.
 """
@@ -12,6 +12,7 @@ design/claim-augpe.md.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -19,11 +20,12 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from synthleak.core.errors import GeneratorError
 from synthleak.core.runtime import Resources
-from synthleak.releases.claim import GaussianEvent
+from synthleak.releases.claim import GaussianEvent, gaussian_sigma
 from synthleak.releases.generator import generators
-from synthleak.releases.lm.prompting.prompted import Prompted, timed
-from synthleak.releases.lm.prompting.prompts import (
+from synthleak.releases.lm.generator import Prompted, timed
+from synthleak.releases.lm.prompts import (
     LABELLED,
     RANDOM,
     STYLES,
@@ -32,12 +34,10 @@ from synthleak.releases.lm.prompting.prompts import (
     on_one_line,
     usual_lengths,
 )
-from synthleak.releases.noise import gaussian_sigma
 from synthleak.releases.release import Public, Request, Synthetic
 
 if TYPE_CHECKING:
-    from synthleak.releases.lm.evolution.chat_settings import ChatSettings
-    from synthleak.releases.lm.evolution.evolve import Writer
+    from synthleak.releases.lm.evolution import Writer
 
 CONNECTION = (
     "address",
@@ -158,7 +158,6 @@ class AugPe(Prompted):
 
     @property
     def family(self) -> int:
-        """L: a survivor and its variations."""
         return self.variations + 1
 
     @property
@@ -172,11 +171,9 @@ class AugPe(Prompted):
         return (self.fleet or 1) if self.address else super().batch
 
     def default_delta(self, nominal: int) -> float:
-        """Return 1 / (N ln N)."""
         return 1.0 / (nominal * math.log(nominal)) if nominal > 2 else 0.5
 
     def lengths(self, public: Public) -> tuple[int, ...]:
-        """Return the numbers of words to ask for."""
         return usual_lengths(public) if self.words == "auto" else self.words
 
     def sigma(self, request: Request) -> float:
@@ -186,7 +183,6 @@ class AugPe(Prompted):
         return gaussian_sigma(request.epsilon, request.delta, self.rounds)
 
     def events(self, request: Request) -> tuple[GaussianEvent, ...]:
-        """Return the votes of every round."""
         event = GaussianEvent(
             what="nearest-neighbour votes, one per record and round",
             sigma=self.sigma(request),
@@ -199,39 +195,43 @@ class AugPe(Prompted):
         """Look for the files of the encoder, and for the key of an address."""
         super().check()
         if self.address is not None:
-            self.chat_settings().key()
+            self.api_key()
 
-    def chat_settings(self) -> ChatSettings:
-        """Return how the address is asked."""
-        from synthleak.releases.lm.evolution.chat_settings import ChatSettings
-
-        settings = {name: getattr(self, name) for name in CONNECTION}
-        return ChatSettings(model=self.model, **settings)
+    def api_key(self) -> str:
+        """Return the key of the address from the environment; empty if none is needed."""
+        if not self.key_variable:
+            return ""
+        key = os.environ.get(self.key_variable, "").strip()
+        if not key or not key.isascii() or not key.isprintable():
+            what = "a key with invalid characters" if key else "no key"
+            raise GeneratorError(
+                f"the environment variable {self.key_variable} holds {what}",
+                self.address,
+                f"export {self.key_variable}=…, or set key_variable = '' if none is needed",
+            )
+        return key
 
     def _fleet(self, requests: Sequence[Request]) -> list[list[Synthetic]]:
-        from synthleak.releases.lm.evolution.evolve import evolved
+        from synthleak.releases.lm.evolution import evolved
 
         with timed("loading the backbone"):
             writer = self.writer(requests[0])
         return evolved(self, writer, requests)
 
     def writer(self, request: Request) -> Writer:
-        """Return who answers: the address, or the backbone on this machine."""
         one_line = on_one_line(request.public)
         if self.address is not None:
-            from synthleak.releases.lm.evolution.chat import ChatWriter
+            from synthleak.releases.lm.chat import ChatWriter
 
             decoding = {
                 "temperature": self.temperature,
                 "top_p": self.top_p,
                 "max_tokens": self.max_tokens,
             }
-            return ChatWriter(
-                self.chat_settings(), decoding, one_line=one_line, store=request.store
-            )
+            return ChatWriter(self, decoding, one_line=one_line, store=request.store)
         from synthleak.releases.lm.backbone import require_llm
 
         require_llm()
-        from synthleak.releases.lm.evolution.local import LocalWriter
+        from synthleak.releases.lm.text_sampling import LocalWriter
 
         return LocalWriter(self, one_line=one_line)

@@ -30,9 +30,15 @@ from synthleak.core.runtime import Resources
 from synthleak.core.validation import DataPath, listed
 from synthleak.core.whole_files import cannot_write
 from synthleak.releases import supervisor
-from synthleak.releases.exchange import budget, dump_training, file_hash, program_seed, read_release
+from synthleak.releases.exchange import (
+    budget,
+    dump_training,
+    file_hash,
+    program_seed,
+    read_release,
+    redact,
+)
 from synthleak.releases.generator import StatedGenerator, generators
-from synthleak.releases.redaction import redact
 from synthleak.releases.release import Request, Synthetic
 
 _PLACEHOLDER = re.compile(r"\{(train|out|n|nominal|epsilon|delta|seed|python)\}")
@@ -134,7 +140,6 @@ class Command(StatedGenerator):
             )
 
     def generate(self, request: Request) -> Sequence[Synthetic]:
-        """Write the training file, run the program, read what it wrote."""
         self.check()
         try:
             with private_folder() as name:
@@ -173,9 +178,9 @@ class Command(StatedGenerator):
                 _send(process, dump_training(request.records, persons=request.persons))
                 code = self._await(process, folder)
             finally:
-                said = _end(process)
-        if said:
-            why = OSError(int(said), os.strerror(int(said)))
+                error_number = _end(process)
+        if error_number:
+            why = OSError(int(error_number), os.strerror(int(error_number)))
             if why.errno == errno.ENOSPC:
                 raise cannot_write(folder, why)
             raise self._error(f"the program cannot be started ({why.strerror})")
@@ -185,8 +190,16 @@ class Command(StatedGenerator):
     def _supervised(self, argv: Sequence[str], folder: Path) -> list[str]:
         """Return the words that start the program under a supervisor, which outlives no run."""
         script, memory = str(supervisor.__file__), round((self.memory or 0) * _GIB)
-        own = [sys.executable, "-I", "-S", script, str(os.getpid()), str(folder), str(memory)]
-        return [*own, *argv]
+        prefix = [
+            sys.executable,
+            "-I",
+            "-S",
+            script,
+            str(os.getpid()),
+            str(folder),
+            str(memory),
+        ]
+        return [*prefix, *argv]
 
     def _environment(self, folder: Path) -> dict[str, str]:
         """Return what the program may know: a key that it was not promised stays here."""
@@ -198,7 +211,6 @@ class Command(StatedGenerator):
         return {**passed_on, "TMPDIR": str(folder)}
 
     def _await(self, process: subprocess.Popen[bytes], folder: Path) -> int:
-        """Wait for the program to end, within its limits."""
         end = time.monotonic() + self.timeout
         while True:
             left = end - time.monotonic()
@@ -239,8 +251,8 @@ def _resolved(base: Path, word: str, *, program: bool) -> str:
     if not word or word.startswith("-") or _PLACEHOLDER.search(word):
         return word
     path = base / word
-    found = _is(path, "file") or (_is(path, "dir") and not program)
-    return str(path.absolute()) if found else word
+    exists = _is(path, "file") or (_is(path, "dir") and not program)
+    return str(path.absolute()) if exists else word
 
 
 def _by_content(word: str) -> str | list[str]:
@@ -311,8 +323,8 @@ def _complaint(notes: Path, request: Request) -> str:
         return f"its stderr has {lines:,} line{'s' * (lines != 1)} (--show-stderr shows the last)"
     with notes.open("rb") as file:
         file.seek(max(0, notes.stat().st_size - _TAIL))
-        said = file.read().decode(errors="replace")
-    kept, secret = redact(said, request.records)
+        stderr_tail = file.read().decode(errors="replace")
+    kept, secret = redact(stderr_tail, request.records)
     held = f" ({secret} lines that quote training text are not shown)" if secret else ""
     if not kept:
         return f"its stderr shows nothing{held}"

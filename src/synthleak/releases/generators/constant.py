@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from synthleak.releases.generator import Generator, generators
 from synthleak.releases.release import Request, Synthetic
@@ -12,13 +13,8 @@ from synthleak.releases.release import Request, Synthetic
 class Constant(Generator):
     """The same text always, whatever the private set: a null that no attack may beat."""
 
+    ignores_seed: ClassVar[bool] = True
     text: str = "All records were withheld."
 
-    @property
-    def ignores_seed(self) -> bool:
-        """There is nothing to draw."""
-        return True
-
     def generate(self, request: Request) -> Sequence[Synthetic]:
-        """Return the text as often as asked."""
         return [Synthetic(self.text)] * request.size

@@ -5,10 +5,10 @@ with, if any. Every step draws a Poisson batch at rate q = B/N, clips each recor
 C, adds N(0, σ²C²) to the sum, and divides by the *expected* batch B. An empty batch takes a
 noised step like any other. σ comes from the accountant for (ε, δ), q and the number of steps, all
 of them from the nominal N. Generation is post-processing, prompted with classes from the public
-schema; no text is empty. The argument: design/claim-dpsgd.md.
+schema; no text is empty. The argument: docs/design/claim-dpsgd.md.
 
 With `unit = "person"` every step draws persons, and clips the sum of the gradients of each person's
-records, so that σ accounts for a person with all records (design/claim-persons.md).
+records, so that σ accounts for a person with all records (docs/design/claims.md).
 
 ε = ∞ neither clips nor adds noise; `clip_only` clips.
 """
@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.releases.claim import GaussianEvent
+from synthleak.releases.claim import GaussianEvent, gaussian_sigma
 from synthleak.releases.generator import PersonAccounting, generators
 from synthleak.releases.lm.generator import LanguageModel
-from synthleak.releases.noise import gaussian_sigma
 from synthleak.releases.release import Request, Synthetic
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ LONG_TEXTS = 4
 class DpSgd(PersonAccounting, LanguageModel):
     """A language model fine-tuned with DP-SGD, a hundred instances at once (DP-Gen)."""
 
-    adapter: Literal["lora", "full"] = "lora"
+    adapter: Literal["lora"] = "lora"
     rank: int = Field(default=16, ge=1)
     scale: float = Field(default=2.0, gt=0)
     epochs: float = Field(default=10, gt=0)
@@ -82,7 +81,6 @@ class DpSgd(PersonAccounting, LanguageModel):
         return min(1.0, self.expected_batch / nominal)
 
     def sigma(self, request: Request) -> float:
-        """Return the noise multiplier of a request."""
         if math.isinf(request.epsilon):
             return 0.0
         nominal = request.nominal
@@ -91,7 +89,6 @@ class DpSgd(PersonAccounting, LanguageModel):
         )
 
     def events(self, request: Request) -> tuple[GaussianEvent, ...]:
-        """Return the noised steps."""
         event = GaussianEvent(
             what=f"sum of gradients of norm at most {self.clip:g}, in units of that norm"
             + ", one for each person" * (self.unit == "person"),
@@ -107,12 +104,11 @@ class DpSgd(PersonAccounting, LanguageModel):
         from synthleak.releases.lm.backbone import require_llm
 
         require_llm()
-        from synthleak.releases.lm.fleet.finetune import finetuned, finetuned_in_full
+        from synthleak.releases.lm.fleet.finetune import finetuned
 
-        yield from (finetuned if self.adapter == "lora" else finetuned_in_full)(self, requests)
+        yield from finetuned(self, requests)
 
     def training_config(self, request: Request) -> TrainingConfig:
-        """Return how every instance of a cell is trained."""
         from synthleak.releases.lm.fleet.training import TrainingConfig
 
         private = math.isfinite(request.epsilon)
@@ -129,8 +125,6 @@ class DpSgd(PersonAccounting, LanguageModel):
     def _learning_rate(self, *, private: bool) -> float:
         if self.learning_rate != "auto":
             return self.learning_rate
-        if self.adapter == "full":
-            return 1e-4
         return 1e-3 if private else 2e-3
 
 

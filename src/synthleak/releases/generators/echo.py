@@ -23,7 +23,6 @@ class Echo(Generator):
     p: float = Field(default=1.0, ge=0, le=1)
 
     def generate(self, request: Request) -> Sequence[Synthetic]:
-        """Copy, fill, shuffle."""
         rng = stream(request.seed, "echo")
         heads = rng.random(len(request.records)) < self.p
         copies = [record for record, head in zip(request.records, heads, strict=True) if head]

@@ -4,7 +4,7 @@ Texts of every class are written without private data. Private records vote for 
 them; the k with most noised votes become exemplars in the class's prompt. Then, layer by layer, the
 differences between private and generated texts after that prompt are clipped and summed, the sum is
 noised and brought to unit length, and the vectors are added while texts are drawn. Everything
-after the noise is post-processing. The argument: design/claim-epsvec.md.
+after the noise is post-processing. The argument: docs/design/claim-epsvec.md.
 
 ε = ∞ neither clips nor adds noise.
 """
@@ -17,11 +17,10 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from synthleak.releases.claim import GaussianEvent
+from synthleak.releases.claim import GaussianEvent, gaussian_sigma, remaining_sigma
 from synthleak.releases.generator import generators
-from synthleak.releases.lm.prompting.prompted import Prompted
-from synthleak.releases.lm.prompting.prompts import RANDOM, STYLES, check_placeholders
-from synthleak.releases.noise import gaussian_sigma, remaining_sigma
+from synthleak.releases.lm.generator import Prompted
+from synthleak.releases.lm.prompts import RANDOM, STYLES, check_placeholders
 from synthleak.releases.release import Request, Synthetic
 
 
@@ -84,7 +83,6 @@ class EpsVec(Prompted):
         return tuple(range(first, max(first, math.floor(high)) + 1))
 
     def vote_sigma(self, request: Request) -> float:
-        """Return the noise of one bin of the votes."""
         if math.isinf(request.epsilon):
             return 0.0
         return gaussian_sigma(request.epsilon * self.vote_share, self.vote_delta)
@@ -103,7 +101,6 @@ class EpsVec(Prompted):
         return 0.2 if math.isinf(request.epsilon) else 1.4
 
     def events(self, request: Request) -> tuple[GaussianEvent, ...]:
-        """Return the votes and the sums of every layer."""
         from synthleak.releases.lm.backbone import depth_of
 
         layers = len(self.layers_of(depth_of(self.backbone, self.revision)))
@@ -124,6 +121,6 @@ class EpsVec(Prompted):
         from synthleak.releases.lm.backbone import require_llm
 
         require_llm()
-        from synthleak.releases.lm.steering.release import steered
+        from synthleak.releases.lm.steering import steered
 
         return steered(self, requests)

@@ -18,9 +18,16 @@ from pydantic import Field
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.validation import DataPath
-from synthleak.releases.exchange import check_release, file_hash, read_release
+from synthleak.releases.exchange import (
+    MANIFEST,
+    Slot,
+    check_release,
+    file_hash,
+    read_manifest,
+    read_release,
+    ticket_of,
+)
 from synthleak.releases.generator import StatedGenerator, generators
-from synthleak.releases.manifest import MANIFEST, Slot, read_manifest, ticket_of
 from synthleak.releases.release import Request, Synthetic
 
 SEED_NAME = "folder"
@@ -47,8 +54,8 @@ class Folder(StatedGenerator):
         """Refuse swapped set folders, releases of other sets and identical ones."""
         slots = self._slots().values()
         for train, expected in {slot.train: slot.train_hash for slot in slots}.items():
-            found = self._hash(train)
-            if found not in ("", expected):
+            content = self._hash(train)
+            if content not in ("", expected):
                 raise GeneratorError(
                     "the training file is not the one that was exported",
                     str(self.path / train),
@@ -74,10 +81,10 @@ class Folder(StatedGenerator):
         check_release(note)
         try:
             with note.open("rb") as file:
-                said = file.read(200).split()
+                stated_hash = file.read(200).split()
         except OSError as error:
             raise GeneratorError(f"cannot be read ({error.strerror})", str(note)) from None
-        if not said or said[0].lower() != slot.train_hash.encode():
+        if not stated_hash or stated_hash[0].lower() != slot.train_hash.encode():
             raise GeneratorError(
                 "the release was made from another training file",
                 str(self.path / slot.file),
@@ -107,7 +114,6 @@ class Folder(StatedGenerator):
         return self._hash(self._slot(request).file)
 
     def generate(self, request: Request) -> Sequence[Synthetic]:
-        """Read the release."""
         slot = self._slot(request)
         where = str(self.path / slot.file)
         return read_release(self.path / slot.file, request.size, where, of_set=slot.set)

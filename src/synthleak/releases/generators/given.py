@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field, field_serializer
 
 from synthleak.core.errors import GeneratorError
-from synthleak.core.identity import digest
-from synthleak.core.limits import RECORD, within_limits
+from synthleak.core.reading import RECORD, within_limits
+from synthleak.core.seeds import digest
 from synthleak.core.validation import DataPath, nearest_column
 from synthleak.corpus.files import Encoding
 from synthleak.corpus.rows import kind_of, labels_of
@@ -27,6 +27,8 @@ class GivenRelease(StatedGenerator):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
+    any_size: ClassVar[bool] = True
+    ignores_seed: ClassVar[bool] = True
     path: DataPath | Rows = Field(description="the file of the release")
     text: str = Field(default="text", description="field of the text")
     labels: str = Field(default="labels", description="field of the labels, if there is one")
@@ -41,16 +43,6 @@ class GivenRelease(StatedGenerator):
         """Leave out where the release lies: its content is its fingerprint."""
         return {"kind": self.kind, "version": self.version, **self.stated}
 
-    @property
-    def any_size(self) -> bool:
-        """True: any number of records is accepted."""
-        return True
-
-    @property
-    def ignores_seed(self) -> bool:
-        """True: nothing is generated here, so the seed has no effect."""
-        return True
-
     def fingerprint(self, request: Request) -> str:
         """Return the content hash of the texts, so that a replaced release is noticed."""
         return digest("given", [[record.text, record.labels] for record in self.generate(request)])
@@ -58,8 +50,8 @@ class GivenRelease(StatedGenerator):
     def generate(self, request: Request) -> Sequence[Synthetic]:
         """Read the release. A blank text is accepted; a row without the field is an error."""
         rows = numbered_rows(self.path, text=self.text, encoding=self.encoding, key=KEY)
-        found = (self._record(row, where) for _, where, row in rows)
-        release = list(within_limits(found, "the release", KEY))
+        records = (self._record(row, where) for _, where, row in rows)
+        release = list(within_limits(records, "the release", KEY))
         if not release:
             raise GeneratorError(
                 "the release is empty", KEY, "give a release of some hundred records"

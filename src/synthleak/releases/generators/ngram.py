@@ -4,10 +4,10 @@ Finite ε. The support is the set of n-grams of R: fixed and public. Every priva
 vector of n-gram counts on the support, all orders together, scaled to L2 norm at most 1; the sum of
 these vectors gets Gaussian noise on *every* cell of the support, zeros included, and negative cells
 are cut. Adding a record moves the sum by at most 1, replacing one by at most √2 (two non-negative
-vectors of norm at most 1). Sampling is post-processing. The argument: design/claim-ngram.md.
+vectors of norm at most 1). Sampling is post-processing. The argument: docs/design/claim-ngram.md.
 
 With `unit = "person"` the counts of all records of a person are scaled together, so that adding or
-removing a person moves the sum by at most 1 (design/claim-persons.md).
+removing a person moves the sum by at most 1 (docs/design/claims.md).
 
 ε = ∞ counts the private set's own n-grams on their own support, which is not the limit of large ε.
 """
@@ -28,9 +28,8 @@ from pydantic import Field
 
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Labels, Record
-from synthleak.releases.claim import GaussianEvent
+from synthleak.releases.claim import GaussianEvent, gaussian_sigma
 from synthleak.releases.generator import PersonAccounting, generators
-from synthleak.releases.noise import gaussian_sigma
 from synthleak.releases.release import Public, Request, Synthetic
 
 ORDERS = 3
@@ -59,7 +58,6 @@ class Ngram(PersonAccounting):
     )
 
     def events(self, request: Request) -> tuple[GaussianEvent, ...]:
-        """Return the one noised sum."""
         event = GaussianEvent(
             what="sum of n-gram count vectors of norm at most 1"
             + ", one for each person" * (self.unit == "person"),
@@ -69,7 +67,6 @@ class Ngram(PersonAccounting):
         return (event,)
 
     def generate(self, request: Request) -> Sequence[Synthetic]:
-        """Count, noise, sample."""
         rng = stream(request.seed, "ngram")
         if math.isinf(request.epsilon):
             counts = plain_counts(request.records)
@@ -175,7 +172,6 @@ class Model:
         self._choices: dict[Gram, tuple[list[Options], list[float]]] = {}
 
     def sample(self, labels: Labels, longest: int, rng: np.random.Generator) -> str:
-        """Sample one text of a class."""
         words: list[str] = [class_word(labels)]
         draws = rng.random((longest, 2))
         for choose, pick in draws.tolist():
@@ -194,11 +190,11 @@ class Model:
 
     def _choices_after(self, context: Gram) -> tuple[list[Options], list[float]]:
         """Return the options of every order that knows the context, and the orders' shares."""
-        found = [
+        by_order = [
             (self._options_after(context[len(context) - order :]), self._mixture[order])
             for order in range(len(context) + 1)
         ]
-        known = [(options, share) for options, share in found if options is not None]
+        known = [(options, share) for options, share in by_order if options is not None]
         return [options for options, _ in known], list(accumulate(share for _, share in known))
 
     def _options_after(self, context: Gram) -> Options | None:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
-from synthleak.core.seeds import stream
+from synthleak.core.engine.progress import span, tell
+from synthleak.core.errors import UserError
+from synthleak.core.seeds import digest, stream
+from synthleak.core.spec import EncoderSection
 from synthleak.corpus.corpus import Labels
+from synthleak.encoders.encoder import Encoder, encoders
 from synthleak.releases.generator import AccountedGenerator
 from synthleak.releases.lm.backbone import SMOLLM2
 from synthleak.releases.release import Request, Synthetic
 
 if TYPE_CHECKING:
-    from synthleak.releases.lm.fleet.decoding import Decoding
+    from synthleak.releases.lm.fleet.sampling import Decoding
     from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
+
 
 SPEED = ("device", "dtype", "fleet")
 """Settings that change how fast a release comes and not which one."""
@@ -25,6 +34,8 @@ SPEED = ("device", "dtype", "fleet")
 class LanguageModel(AccountedGenerator):
     """A generator whose instances share one frozen backbone."""
 
+    reproducible: ClassVar[bool] = False  # sums of floating-point numbers differ between devices
+    exclusive: ClassVar[bool] = True
     backbone: str = SMOLLM2
     revision: str | None = Field(
         default=None, min_length=1, description="a commit, tag or branch of a backbone on the hub"
@@ -61,22 +72,11 @@ class LanguageModel(AccountedGenerator):
         return {key: value for key, value in settings.items() if key not in SPEED}
 
     @property
-    def reproducible(self) -> bool:
-        """False: sums of floating-point numbers differ between devices."""
-        return False
-
-    @property
-    def exclusive(self) -> bool:
-        """One process holds the device."""
-        return True
-
-    @property
     def batch(self) -> int:
         """As many as one fleet can hold: they are made together."""
         return self.fleet or 128
 
     def shared_backbone(self) -> SharedBackbone:
-        """Return the backbone with what serves a fleet, loaded once a process."""
         from synthleak.releases.lm.fleet.shared_backbone import shared_backbone
 
         return shared_backbone(self.backbone, self.device, self.dtype, self.revision)
@@ -85,16 +85,76 @@ class LanguageModel(AccountedGenerator):
         self, end: tuple[int, ...], longest: int | None = None, least: int = 0
     ) -> Decoding:
         """Return how tokens are drawn; `end` are the tokens that end a text."""
-        from synthleak.releases.lm.fleet.decoding import Decoding
+        from synthleak.releases.lm.fleet.sampling import Decoding
 
         longest = self.max_tokens if longest is None else longest
         return Decoding(end, longest, self.temperature, self.top_k, self.top_p, least)
 
     def classes(self, request: Request) -> list[Labels]:
-        """Draw the classes to generate."""
         return request.draw_classes(stream(request.seed, "classes"))
 
     def generate(self, request: Request) -> Sequence[Synthetic]:
-        """Make one release: a fleet of one."""
         (release,) = self.generate_many([request])
         return release
+
+
+log = logging.getLogger("synthleak.releases")
+
+
+def _encoder(value: Any, info: ValidationInfo) -> Any:
+    if isinstance(value, Encoder):
+        return value
+    section = EncoderSection.model_validate(value)
+    base = (info.context or {}).get("base")
+    try:
+        return encoders.build(section.kind, section.settings, key="kind", where=(), base=base)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+
+
+EncoderSetting = Annotated[Encoder, BeforeValidator(_encoder)]
+
+
+class Prompted(LanguageModel):
+    """A generator that prompts a frozen backbone, many instances at once."""
+
+    encoder: EncoderSetting = Field(default="static", validate_default=True)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides a release, the encoder with its own identity."""
+        return super().identity() | {"encoder": self.encoder.identity()}
+
+    def fingerprint(self, request: Request) -> str:
+        """Return the hash of the corpus's description, which every prompt is made of."""
+        return digest("description", request.public.description)
+
+    def classes(self, request: Request) -> list[Labels]:
+        return sorted(super().classes(request))
+
+    def generate_many(self, requests: Sequence[Request]) -> Iterator[Sequence[Synthetic]]:
+        """Make the releases of one fleet after another; they are kept as they come."""
+        for start in range(0, len(requests), self.batch):
+            part = requests[start : start + self.batch]
+            with span(start, start + len(part)):
+                made = self._fleet(part)
+            yield from made
+
+    def check(self) -> None:
+        self.encoder.check()
+
+    @abstractmethod
+    def _fleet(self, requests: Sequence[Request]) -> list[list[Synthetic]]:
+        """Return the releases of one fleet."""
+
+
+@contextmanager
+def timed(what: str, start: float = 0.0, end: float = 0.0) -> Iterator[None]:
+    """Say that something is being done, and at level INFO how long it took.
+
+    `start` and `end` are the shares of the fleet's work that are done before it and after it.
+    """
+    began = time.perf_counter()
+    with span(start, end):
+        tell(what, 0.0 if end else None)
+        yield
+    log.info("%s: %.1f s", what, time.perf_counter() - began)

@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from synthleak.analyses.cell_data import CANARIES, CONTROLS, EVERY, SELECTED
+from synthleak.analyses.analysis import CANARIES, CONTROLS, EVERY, SELECTED
 from synthleak.core.cell import Cell
 
 Theme = Literal["light", "dark"]
@@ -29,49 +29,9 @@ GROUPS = {
 """How figures call the pools that an aggregate is over."""
 
 HUES = ["$first", "$second", "$third", "$fourth"]
-FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
 VEGA_LITE = "6.4"
 """The version of Vega-Lite that draws figures, in the page and in files."""
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-CONFIG: Spec = {
-    "background": None,
-    "font": FONT,
-    "aria": False,
-    "view": {"stroke": None},
-    "axis": {
-        "domainColor": "$muted",
-        "gridColor": "$grid",
-        "labelColor": "$ink",
-        "labelFontSize": 11,
-        "labelLimit": 220,
-        "tickColor": "$muted",
-        "titleColor": "$ink",
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-    },
-    "axisQuantitative": {"labelOverlap": True, "labelSeparation": 5},
-    "header": {
-        "labelColor": "$ink",
-        "labelFontSize": 12,
-        "labelFontWeight": "bold",
-        "labelLimit": 400,
-        "titleColor": "$ink",
-    },
-    "legend": {
-        "labelColor": "$ink",
-        "labelFontSize": 11,
-        "labelLimit": 320,
-        "orient": "bottom",
-        "symbolStrokeWidth": 2,
-        "titleColor": "$ink",
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-    },
-    "text": {"color": "$ink", "fontSize": 11},
-    "title": {"color": "$ink", "subtitleColor": "$muted", "anchor": "start", "fontSize": 13},
-}
-"""What all figures share. The page draws no marks for screen readers one by one: the figure has a
-label of its own, and its numbers stand in a table."""
 
 
 @dataclass(frozen=True)
@@ -93,19 +53,33 @@ class Figure:
 
     def for_file(self, theme: Theme = "light", width: int = 760) -> Spec:
         """Return the spec for a file: with its title, its colours and a width in pixels."""
-        made: Spec = {"$schema": SCHEMA} | sized(self.for_page(), width)
-        made["title"] = {"text": self.title, "offset": 12}
-        legend = CONFIG["legend"] | {"columns": legend_columns(width)}
-        made["config"] = CONFIG | {"background": "$paper", "padding": 12, "legend": legend}
-        painted: Spec = paint(made, palette()[theme])
+        legend = config()["legend"] | {"columns": legend_columns(width)}
+        spec = {
+            "$schema": SCHEMA,
+            **sized(self.for_page(), width),
+            "title": {"text": self.title, "offset": 12},
+            "config": {**config(), "background": "$paper", "padding": 12, "legend": legend},
+        }
+        painted: Spec = paint(spec, palette()[theme])
         return painted
+
+
+@cache
+def config() -> Spec:
+    """Return what all figures share.
+
+    The page draws no marks for screen readers one by one: the figure has a label of its own, and
+    its numbers stand in a table.
+    """
+    shared: Spec = json.loads(read("config.json"))
+    return shared
 
 
 @cache
 def palette() -> Mapping[str, Mapping[str, str]]:
     """Return the colours of both themes by name."""
-    found: dict[str, dict[str, str]] = json.loads(read("palette.json"))
-    return found
+    colours: dict[str, dict[str, str]] = json.loads(read("palette.json"))
+    return colours
 
 
 def read(name: str) -> str:
@@ -153,15 +127,6 @@ def legend_columns(width: int) -> int:
     return 1 if width < 480 else 2 if width < 700 else 0
 
 
-def panels(count: int, *, least: int = 240, gutter: int = 24, margin: int = 48) -> Spec:
-    """Return the `usermeta` of a figure of several panels.
-
-    `least` is the width below which a panel moves to the next row, `gutter` what lies between two,
-    `margin` what axes take.
-    """
-    return {"panels": {"count": count, "least": least, "gutter": gutter, "margin": margin}}
-
-
 def short(value: float | None, digits: int = 4) -> float | None:
     """Return a number as it is embedded: a few significant digits, None if it is not finite.
 
@@ -170,8 +135,8 @@ def short(value: float | None, digits: int = 4) -> float | None:
     """
     if value is None or not math.isfinite(value):
         return None
-    made = float(f"{value:.{digits}g}")
-    return int(made) if made == int(made) else made
+    rounded = float(f"{value:.{digits}g}")
+    return int(rounded) if rounded == int(rounded) else rounded
 
 
 def headed(names: Mapping[str, str]) -> Spec:
@@ -223,20 +188,63 @@ def estimates(
     name, along = axis
     value, low, _, limit = ({name: along | {"field": field}} for field in fields)
     seen = {"tooltip": tooltip}
+    interval = shared | low | {f"{name}2": {"field": fields[2]}, "color": colour}
+    point = shared | value | {"color": colour, "shape": shape} | seen
     return [
-        {
-            "mark": {"type": "rule", "strokeWidth": sizes[0]},
-            "encoding": shared | low | {f"{name}2": {"field": fields[2]}, "color": colour},
-        },
-        {
-            "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": sizes[1]},
-            "encoding": shared | limit | seen,
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": sizes[2], "opacity": 1},
-            "encoding": shared | value | {"color": colour, "shape": shape} | seen,
-        },
+        layer("rule", interval, strokeWidth=sizes[0]),
+        layer("tick", shared | limit | seen, color="$muted", thickness=2, size=sizes[1]),
+        layer("point", point, filled=True, size=sizes[2], opacity=1),
     ]
+
+
+def layer(
+    mark: str,
+    encoding: Spec,
+    *,
+    data: Rows | None = None,
+    transform: Sequence[Spec] = (),
+    **style: Any,
+) -> Spec:
+    """Return marks of one type; they show the figure's data unless the layer has its own."""
+    parts: Spec = {} if data is None else {"data": values(data)}
+    if transform:
+        parts["transform"] = list(transform)
+    return parts | {"mark": {"type": mark, **style}, "encoding": encoding}
+
+
+def zero_line(along: Spec) -> Spec:
+    """Return a dashed line at 0, on the axis that `along` encodes as x."""
+    encoding = {"x": along | {"field": "zero"}}
+    return layer("rule", encoding, data=[{"zero": 0}], color="$muted", strokeDash=[2, 3])
+
+
+def faceted(
+    data: Rows,
+    field: str,
+    heads: Sequence[str],
+    panel: Spec,
+    *,
+    least: int,
+    gutter: int,
+    margin: int,
+    header: Spec | None = None,
+    **more: Any,
+) -> Spec:
+    """Return a figure of panels, one for each value of a field.
+
+    `least` is the width below which a panel moves to the next row, `gutter` what lies between two,
+    `margin` what axes take.
+    """
+    sizes = {"count": len(heads), "least": least, "gutter": gutter, "margin": margin}
+    facet = nominal(field=field, sort=list(heads))
+    return {
+        "usermeta": {"panels": sizes},
+        "data": values(data),
+        "facet": facet if header is None else facet | {"header": header},
+        "columns": len(heads),
+        **more,
+        "spec": panel,
+    }
 
 
 def tooltips(**titles: str) -> list[Spec]:
@@ -247,3 +255,38 @@ def tooltips(**titles: str) -> list[Spec]:
 def values(rows: Sequence[Mapping[str, Any]]) -> Spec:
     """Return rows as embedded data."""
     return {"values": list(rows)}
+
+
+@cache
+def runtime_script() -> str:
+    """Return the script: Vega, Vega-Lite, Vega-Embed and `synthleakFigure(element, spec)`.
+
+    It needs neither eval nor inline styles: Vega-Embed carries Vega's expression interpreter.
+    Bundling takes a few seconds, so it is done once per process.
+    """
+    from vl_convert import javascript_bundle
+
+    mount = read("mount.js").replace("CONFIG", json.dumps(config()), 1)
+    script = javascript_bundle(mount, vl_version=VEGA_LITE)
+    # Nothing in the script may end the script element that it stands in.
+    return script.replace("</script", "<\\/script")
+
+
+def runtime_style() -> str:
+    """Return the style sheet: the palette of both themes as CSS variables, and the tooltip.
+
+    A page may fix the theme with `data-theme` on its root; print is always light.
+    """
+    light, dark = (_variables(palette()[theme]) for theme in ("light", "dark"))
+    return (
+        f":root {{ {light} }}\n"
+        "@media (prefers-color-scheme: dark) {"
+        f' :root:not([data-theme="light"]) {{ {dark} }} }}\n'
+        f':root[data-theme="dark"] {{ {dark} }}\n'
+        f'@media print {{ :root, :root[data-theme="dark"],'
+        f' :root:not([data-theme="light"]) {{ {light} }} }}\n'
+    ) + read("figures.css")
+
+
+def _variables(colours: Mapping[str, str]) -> str:
+    return " ".join(f"--sl-{name}: {colour};" for name, colour in colours.items())

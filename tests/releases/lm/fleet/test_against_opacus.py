@@ -14,10 +14,9 @@ pytest.importorskip("opacus")
 from test_fleet_gradients import ONE_WIDTH, examples, shaken, shared_backbone, tiny_llama  # noqa: E402
 
 from synthleak.releases.claim import Claim, GaussianEvent  # noqa: E402
-from synthleak.releases.lm.fleet.adapters import MixedLayout  # noqa: E402
-from synthleak.releases.lm.fleet.batches import PaddedExamples  # noqa: E402
-from synthleak.releases.lm.fleet.loss import IGNORED, example_losses  # noqa: E402
-from synthleak.releases.lm.fleet.shared_backbone import fuse_norms  # noqa: E402
+from synthleak.releases.lm.fleet.adapters import fuse_norms  # noqa: E402
+from synthleak.releases.lm.fleet.batches import IGNORED, PaddedExamples  # noqa: E402
+from synthleak.releases.lm.fleet.training import example_losses  # noqa: E402
 
 
 class Lora(torch.nn.Module):
@@ -44,7 +43,8 @@ def test_per_example_gradients_equal_opacus() -> None:
     (microbatch,) = PaddedExamples(sets, torch.device("cpu"), 64).microbatches(
         [np.arange(4)], ONE_WIDTH.cut
     )
-    with adapters.collecting(MixedLayout(torch.zeros(4, dtype=torch.long))) as grads:
+    grads = adapters.live.new_empty(4, adapters.size)
+    with adapters.collecting(grads, torch.zeros(4, dtype=torch.long)):
         losses = example_losses(
             shared.decode(microbatch.tokens), shared.backbone.head, microbatch.labels
         )

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from synthleak.releases.lm.fleet import answer_cache  # noqa: E402
-from synthleak.releases.lm.fleet.answer_cache import AnswerCache, Heads, Prompts, grouped  # noqa: E402
+from synthleak.releases.lm.fleet import kv_cache  # noqa: E402
+from synthleak.releases.lm.fleet.kv_cache import AnswerCache, Heads, Prompts, grouped  # noqa: E402
 
 LONGEST = 20
 LENGTHS = (37, 33, 32, 5, 1)
@@ -65,7 +65,7 @@ def read_prompts(heads: Heads, layers: int) -> Prompts:
 def test_shared_prompts_attend_as_copies_do(
     heads: Heads, answers: tuple[int, ...], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answer_cache, "MOST_QUERIES", most)
+    monkeypatch.setattr(kv_cache, "MOST_QUERIES", most)
     of = np.repeat(np.arange(len(LENGTHS)), answers)
     angle = drawn(max(LENGTHS) + LONGEST, heads.size // 2).float()
     angles = angle.cos(), angle.sin()

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from synthleak.releases.lm.fleet.decoding import GROUP, Decoding, largest_logits, sample_tokens  # noqa: E402
+from synthleak.releases.lm.fleet.sampling import GROUP, Decoding, largest_logits, sample_tokens  # noqa: E402
 
 
 @pytest.mark.parametrize("words", [7, 3 * GROUP, 40 * GROUP, 40 * GROUP + 9])

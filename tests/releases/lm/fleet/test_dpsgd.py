@@ -92,14 +92,10 @@ def test_without_privacy_nothing_is_clipped_unless_asked() -> None:
     [
         ({}, math.inf, 2e-3),
         ({}, 1.0, 1e-3),
-        ({"adapter": "full"}, math.inf, 1e-4),
-        ({"adapter": "full"}, 1.0, 1e-4),
-        ({"adapter": "full", "learning_rate": 3e-5}, 1.0, 3e-5),
+        ({"learning_rate": 3e-5}, 1.0, 3e-5),
     ],
 )
-def test_learning_rate_by_adapter_and_privacy(
-    settings: dict[str, Any], epsilon: float, rate: float
-) -> None:
+def test_learning_rate_by_privacy(settings: dict[str, Any], epsilon: float, rate: float) -> None:
     assert DpSgd(**settings).training_config(ask(epsilon)).learning_rate == rate
 
 

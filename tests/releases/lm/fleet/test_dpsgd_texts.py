@@ -16,12 +16,11 @@ from support.tiny_backbone import RECORDS, ask, tiny_shared_backbone, write_back
 from synthleak.corpus.corpus import Record  # noqa: E402
 from synthleak.releases.generators.dpsgd import DpSgd  # noqa: E402
 from synthleak.releases.lm.backbone import Backbone, load_backbone  # noqa: E402
-from synthleak.releases.lm.fleet import finetune, full_finetuning, training  # noqa: E402
+from synthleak.releases.lm.fleet import finetune, training  # noqa: E402
 from synthleak.releases.lm.fleet.batches import PaddedExamples  # noqa: E402
 from synthleak.releases.lm.fleet.sampling import Sampler  # noqa: E402
 
 END, OPENING = 2, 3
-ADAPTERS = pytest.mark.parametrize("adapter", ["lora", "full"])
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["bos", "plain"])
@@ -31,26 +30,24 @@ def begun(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return folder, (OPENING,) if request.param else ()
 
 
-def tiny(folder: str, adapter: str, **settings: Any) -> DpSgd:
+def tiny(folder: str, **settings: Any) -> DpSgd:
     usual = {"epochs": 4, "batch_size": 4, "max_tokens": 16, "device": "cpu", "dtype": "float64"}
-    return DpSgd(backbone=folder, adapter=adapter, **usual | settings)
+    return DpSgd(backbone=folder, **usual | settings)
 
 
-@ADAPTERS
-def test_no_text_is_empty(tmp_path: Path, adapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_text_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_backbone(tmp_path)
     monkeypatch.setattr(Backbone, "decode", lambda self, tokens: " ".join(map(str, tokens)))
     silent = tuple(Record(str(n), "", ("sleep",)) for n in range(16))
-    made = tiny(folder, adapter, epochs=60, learning_rate=0.05)
+    made = tiny(folder, epochs=60, learning_rate=0.05)
     release = made.generate(ask(math.inf, records=silent, size=40))
     lengths = [len(record.text.split()) for record in release]
     assert min(lengths) == 1
     assert lengths.count(1) > 20
 
 
-@ADAPTERS
 def test_texts_begin_as_the_tokenizer_begins_them(
-    begun: tuple[str, tuple[int, ...]], adapter: str, monkeypatch: pytest.MonkeyPatch
+    begun: tuple[str, tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, opening = begun
     backbone = tiny_shared_backbone(folder).backbone
@@ -69,9 +66,8 @@ def test_texts_begin_as_the_tokenizer_begins_them(
 
     usual = Sampler.sample
     monkeypatch.setattr(training, "PaddedExamples", Watched)
-    monkeypatch.setattr(full_finetuning, "PaddedExamples", Watched)
     monkeypatch.setattr(finetune.Sampler, "sample", sample)
-    release = tiny(folder, adapter, epochs=1).generate(ask(4.0))
+    release = tiny(folder, epochs=1).generate(ask(4.0))
     expected = [
         (*opening, *backbone.encode("\t".join(record.labels) + "\n\n")) for record in RECORDS
     ]

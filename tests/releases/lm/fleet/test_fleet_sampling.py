@@ -11,9 +11,8 @@ pytest.importorskip("transformers")
 from test_fleet_gradients import shaken, shared_backbone, tiny_llama  # noqa: E402
 
 from synthleak.core.seeds import stream  # noqa: E402
-from synthleak.releases.lm.fleet.adapters import Adapters, EvenLayout  # noqa: E402
-from synthleak.releases.lm.fleet.decoding import Decoding  # noqa: E402
-from synthleak.releases.lm.fleet.sampling import Sampler  # noqa: E402
+from synthleak.releases.lm.fleet.adapters import Adapters  # noqa: E402
+from synthleak.releases.lm.fleet.sampling import Decoding, Sampler  # noqa: E402
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
 
 PROMPTS = [
@@ -36,12 +35,12 @@ def plain(
     one = Adapters.__new__(Adapters)
     one.scale, one.slots = adapters.scale, adapters.slots
     one.live = adapters.live[instance : instance + 1]
-    one.layout, one._served = None, []
+    one.served = []
     for layer in shared.layers:
         layer.adapters = one
     try:
         for u in uniforms[: how.longest]:
-            with one.serving(EvenLayout(1, 1)), torch.no_grad():
+            with one.serving(), torch.no_grad():
                 hidden = shared._base(input_ids=torch.tensor([[*prompt, *made]])).last_hidden_state
             logits = (hidden[0, -1] @ shared.backbone.head.T) / how.temperature
             forbidden = how.end if len(made) < how.least else ()

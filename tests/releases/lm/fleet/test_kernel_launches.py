@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from synthleak.releases.lm.fleet.kernel_launches import Launches  # noqa: E402
+from synthleak.releases.lm.fleet.packed_model import Launches  # noqa: E402
 
 
 class Stream:

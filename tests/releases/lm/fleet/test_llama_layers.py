@@ -11,8 +11,9 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from synthleak.releases.lm.backbone import Backbone  # noqa: E402
-from synthleak.releases.lm.fleet import llama_layers  # noqa: E402
-from synthleak.releases.lm.fleet.llama_layers import packable, stacked, tile_of  # noqa: E402
+from synthleak.releases.lm.fleet import packed_model  # noqa: E402
+from synthleak.releases.lm.fleet.adapters import stacked  # noqa: E402
+from synthleak.releases.lm.fleet.packed_model import packable, tile_of  # noqa: E402
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
 
 
@@ -45,7 +46,7 @@ class OtherForCausalLM(LlamaForCausalLM):
 @pytest.fixture
 def with_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = SimpleNamespace(util=SimpleNamespace(find_spec=lambda name: True))
-    monkeypatch.setattr(llama_layers, "importlib", installed)
+    monkeypatch.setattr(packed_model, "importlib", installed)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_packing_needs_a_llama_a_gpu_and_triton(
     assert not packable(model, 16)
     monkeypatch.undo()
     missing = SimpleNamespace(util=SimpleNamespace(find_spec=lambda name: None))
-    monkeypatch.setattr(llama_layers, "importlib", missing)
+    monkeypatch.setattr(packed_model, "importlib", missing)
     assert not packable(model, 16)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from synthleak.releases.lm.fleet import prompt_starts
+from synthleak.releases.lm.fleet import frozen_llama
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_common_starts_are_found(begins: list[int], lengths: list[int], expected
     table = rng.integers(0, 50, (len(begins), max(lengths)))
     starts = rng.integers(0, 50, (4, 26))
     table[:, :26] = starts[begins]
-    assert prompt_starts.common_start(table, np.array(lengths)) == expected
+    assert frozen_llama.common_start(table, np.array(lengths)) == expected
 
 
 @pytest.mark.parametrize("hashed", [True, False])
@@ -34,7 +34,7 @@ def test_different_rows_are_found_even_if_hashes_are_equal(
 ) -> None:
     table = np.array([[1, 2], [3, 4], [1, 2], [1, 4], [3, 4]])
     if not hashed:
-        monkeypatch.setattr(prompt_starts, "_hashes", lambda table: [np.zeros(5, dtype=np.uint64)])
-    first, which = prompt_starts.distinct_rows(table)
+        monkeypatch.setattr(frozen_llama, "_hashes", lambda table: [np.zeros(5, dtype=np.uint64)])
+    first, which = frozen_llama.distinct_rows(table)
     assert sorted(first.tolist()) == [0, 1, 3]
     assert np.array_equal(table[first][which], table)

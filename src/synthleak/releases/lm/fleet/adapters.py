@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,13 +31,11 @@ class Slot:
     rank: int
 
     @property
-    def middle(self) -> int:
-        """Where A ends and B begins."""
+    def middle(self) -> int:  # where A ends and B begins
         return self.start + self.rank * self.inputs
 
     @property
     def end(self) -> int:
-        """Where B ends."""
         return self.middle + self.rank * self.outputs
 
     def split(self, flat: Tensor) -> Pair:
@@ -74,9 +72,8 @@ class Adapters:
         for row, seed in zip(self.master, seeds, strict=True):
             self._start(row, torch.Generator(weight.device).manual_seed(seed))
         self.live = self.master.to(weight.dtype)
-        self.layout: BatchLayout | None = None
-        self._served: list[Pair] = []
-        self._collected: list[Pair] = []
+        self.served: list[Pair] = []
+        self.collected: list[Pair] = []
 
     def _start(self, row: Tensor, generator: torch.Generator) -> None:
         """Start A uniform and B at zero, so that an adapter begins as no change at all."""
@@ -94,89 +91,34 @@ class Adapters:
         self.live.copy_(self.master)
 
     @contextmanager
-    def serving(self, layout: BatchLayout) -> Iterator[None]:
-        """Multiply each example of a batch by the matrices of its own instance."""
-        served = layout.pick(self.live)
-        self.layout, self._served = layout, [slot.split(served) for slot in self.slots]
+    def serving(self, instances: Tensor | None = None) -> Iterator[None]:
+        """Multiply each example of a batch by the matrices of its own instance.
+
+        `instances[e]` says whose example e is; each gets a copy of its matrices, once for all
+        layers. Without it all instances come in order with equally many examples, and the examples
+        of one are a larger product, without a copy.
+        """
+        served = self.live if instances is None else self.live.index_select(0, instances)
+        self.served = [slot.split(served) for slot in self.slots]
         try:
             yield
         finally:
-            self.layout, self._served = None, []
+            self.served = []
 
     @contextmanager
-    def collecting(self, layout: BatchLayout, grads: Tensor | None = None) -> Iterator[Tensor]:
-        """Serve a batch, and collect per-example gradients into the buffer that is given back."""
-        if grads is None:
-            grads = self.live.new_empty(layout.size, self.size)
-        self._collected = [slot.split(grads) for slot in self.slots]
+    def collecting(self, grads: Tensor, instances: Tensor | None = None) -> Iterator[None]:
+        """Serve a batch, and collect the gradient of each example in its row of `grads`."""
+        self.collected = [slot.split(grads) for slot in self.slots]
         try:
-            with self.serving(layout):
-                yield grads
+            with self.serving(instances):
+                yield
         finally:
-            self._collected = []
-
-    def pair(self, number: int) -> Pair:
-        """Return the A and B that the batch is multiplied by in one layer."""
-        return self._served[number]
-
-    def gradients(self, number: int) -> Pair:
-        """Return where one layer leaves the gradients of each example's A and B."""
-        return self._collected[number]
+            self.collected = []
 
 
-class BatchLayout(Protocol):
-    """Which instance each example of a batch belongs to."""
-
-    @property
-    def size(self) -> int:
-        """The number of examples."""
-
-    def pick(self, live: Tensor) -> Tensor:
-        """Return the rows to multiply by, from those of all instances."""
-
-    def fold(self, x: Tensor) -> Tensor:
-        """Lay a batch [examples, tokens, d] out as `pick`'s rows expect it."""
-
-
-@dataclass(frozen=True)
-class MixedLayout:
-    """Any example anywhere: `instances[e]` says whose. Each gets a copy of its matrices."""
-
-    instances: Tensor
-
-    @property
-    def size(self) -> int:
-        """The number of examples."""
-        return len(self.instances)
-
-    def pick(self, live: Tensor) -> Tensor:
-        """Copy the row of each example's instance, once for all layers."""
-        return live.index_select(0, self.instances)
-
-    def fold(self, x: Tensor) -> Tensor:
-        """Leave the batch as it is: one product per example."""
-        return x
-
-
-@dataclass(frozen=True)
-class EvenLayout:
-    """All instances in order, `each` examples apiece: one larger product per instance, no copy."""
-
-    instances: int
-    each: int
-
-    @property
-    def size(self) -> int:
-        """The number of examples."""
-        return self.instances * self.each
-
-    def pick(self, live: Tensor) -> Tensor:
-        """Take the rows as they are."""
-        return live
-
-    def fold(self, x: Tensor) -> Tensor:
-        """Join the examples of an instance."""
-        return x.reshape(self.instances, -1, x.shape[-1])
+def _by_matrix(x: Tensor, matrices: Tensor) -> Tensor:
+    """Join the examples [examples, tokens, d] that are multiplied by the same matrix."""
+    return x.reshape(len(matrices), -1, x.shape[-1])
 
 
 class _Adapted(torch.autograd.Function):
@@ -184,15 +126,12 @@ class _Adapted(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, layer: FleetLinear, adapters: Adapters) -> Tensor:
-        """Multiply, and remember what the gradients need."""
-        layout = adapters.layout
-        assert layout is not None
         y = torch.nn.functional.linear(x, layer.weight, layer.bias)
-        a, b = adapters.pair(layer.number)
-        inner = torch.bmm(layout.fold(x), a.mT)
-        layout.fold(y).baddbmm_(inner, b.mT, alpha=adapters.scale)
+        a, b = adapters.served[layer.number]
+        inner = torch.bmm(_by_matrix(x, a), a.mT)
+        _by_matrix(y, b).baddbmm_(inner, b.mT, alpha=adapters.scale)
         ctx.save_for_backward(x, inner)
-        ctx.layer, ctx.adapters, ctx.layout = layer, adapters, layout
+        ctx.layer, ctx.adapters = layer, adapters
         return y
 
     @staticmethod
@@ -200,12 +139,12 @@ class _Adapted(torch.autograd.Function):
         """Pass the gradient on, and write each example's own into the fleet's buffer."""
         dy = grads[0].contiguous()
         x, inner = ctx.saved_tensors
-        layer, adapters, layout = ctx.layer, ctx.adapters, ctx.layout
-        a, b = adapters.pair(layer.number)
-        d_inner = torch.bmm(layout.fold(dy), b).mul_(adapters.scale)
+        layer, adapters = ctx.layer, ctx.adapters
+        a, b = adapters.served[layer.number]
+        d_inner = torch.bmm(_by_matrix(dy, b), b).mul_(adapters.scale)
         dx = torch.matmul(dy, layer.weight)
-        layout.fold(dx).baddbmm_(d_inner, a)
-        of_a, of_b = adapters.gradients(layer.number)
+        _by_matrix(dx, a).baddbmm_(d_inner, a)
+        of_a, of_b = adapters.collected[layer.number]
         shape = (*x.shape[:2], a.shape[1])
         torch.bmm(d_inner.view(shape).mT, x, out=of_a)
         torch.bmm(dy.mT, inner.view(shape) * adapters.scale, out=of_b)
@@ -224,9 +163,8 @@ class FleetLinear(nn.Module):
         self.adapters: Adapters | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Multiply by the frozen weight, and by the adapters that are being served."""
         adapters = self.adapters
-        if adapters is None or adapters.layout is None:
+        if adapters is None or not adapters.served:
             return torch.nn.functional.linear(x, self.weight, self.bias)
         return _Adapted.apply(x, self, adapters)  # type: ignore[no-any-return]
 
@@ -238,11 +176,11 @@ def convert(model: nn.Module, *, keep: Sequence[nn.Module]) -> list[FleetLinear]
         for name, child in list(parent.named_children()):
             if any(child is kept for kept in keep):
                 continue
-            made = _converted(child)
-            if made is not None:
-                made.number = len(layers)
-                layers.append(made)
-                setattr(parent, name, made)
+            layer = _converted(child)
+            if layer is not None:
+                layer.number = len(layers)
+                layers.append(layer)
+                setattr(parent, name, layer)
     return layers
 
 
@@ -253,3 +191,49 @@ def _converted(layer: nn.Module) -> FleetLinear | None:
         weight, bias = layer.get_parameter("weight"), layer.get_parameter("bias")
         return FleetLinear(weight.data.T.contiguous(), bias.data)
     return None
+
+
+def stacked(layers: Sequence[FleetLinear]) -> Tensor:
+    """Stack weights into one matrix; each layer's weight becomes a view of its part.
+
+    Weights that were stacked before stay where they are.
+    """
+    first = layers[0].weight.data
+    if len(layers) == 1:
+        return first
+    sizes = [layer.weight.numel() for layer in layers]
+    ends = [first.data_ptr() + first.element_size() * sum(sizes[:n]) for n in range(len(sizes))]
+    shape = (sum(layer.outputs for layer in layers), layers[0].inputs)
+    room = first.untyped_storage().nbytes() // first.element_size() - first.storage_offset()
+    if [layer.weight.data_ptr() for layer in layers] == ends and room >= sum(sizes):
+        return first.as_strided(shape, (shape[1], 1))
+    weight = torch.cat([layer.weight.data for layer in layers])
+    parts = weight.split([layer.outputs for layer in layers])
+    for layer, part in zip(layers, parts, strict=True):
+        layer.weight.data = part
+    return weight
+
+
+class FusedNorm(nn.Module):
+    """Root-mean-square normalisation in one kernel where the library has one."""
+
+    def __init__(self, weight: Tensor, tiny: float) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(weight, requires_grad=False)
+        self.tiny = tiny
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.nn.functional.rms_norm(x, self.weight.shape, self.weight, self.tiny)
+
+
+PLAIN_NORMS = ("LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm")
+"""Norms that multiply by their weight and do nothing else; others keep their own code."""
+
+
+def fuse_norms(model: torch.nn.Module) -> None:
+    """Replace plain norms by the library's own, in place: they are a tenth of a step."""
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child).__name__ in PLAIN_NORMS:
+                weight = child.get_parameter("weight").data
+                setattr(parent, name, FusedNorm(weight, float(child.variance_epsilon)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,10 +14,9 @@ from numpy.typing import NDArray
 from synthleak.core.engine.progress import span, tell
 from synthleak.core.seeds import derive
 from synthleak.releases.lm.fleet.batches import Example
-from synthleak.releases.lm.fleet.full_finetuning import trained_in_full
-from synthleak.releases.lm.fleet.memory import Fleet, plan_fleet
+from synthleak.releases.lm.fleet.memory import Fleet
 from synthleak.releases.lm.fleet.sampling import Sampler
-from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of, retry_halved
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
 from synthleak.releases.lm.fleet.training import Owners
 from synthleak.releases.release import Request, Synthetic
 
@@ -37,54 +37,15 @@ def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Sy
     shared = generator.shared_backbone()
     longest = min(generator.max_tokens, shared.backbone.context)
     sets, owners = _examples(generator, shared, requests, longest)
-    done = 0
-    while done < len(requests):
-        fleet = plan_fleet(
-            shared.shape(generator.rank),
-            memory_of(shared.device),
-            wanted=len(requests) - done,
-            batch=generator.expected_batch,
-            longest=longest,
-            most=generator.fleet,
-        )
 
-        def make(size: int, first: int = done, fleet: Fleet = fleet) -> list[list[Synthetic]]:
-            part = slice(first, first + size)
-            whose = None if owners is None else owners[part]
-            with span(first, first + size):
-                return _one_fleet(
-                    generator, shared, requests[part], sets[part], whose, fleet, longest
-                )
+    def make(first: int, fleet: Fleet, size: int) -> list[list[Synthetic]]:
+        part = slice(first, first + size)
+        persons = None if owners is None else owners[part]
+        with span(first, first + size):
+            return _one_fleet(generator, shared, requests[part], sets[part], persons, fleet)
 
-        made = retry_halved(make, fleet.instances, log.warning)
-        shared.drop_adapters()
-        yield from made
-        done += len(made)
-
-
-def finetuned_in_full(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Synthetic]]:
-    """Yield a release per request, every weight trained, one request after another."""
-    shared = generator.shared_backbone()
-    longest = min(generator.max_tokens, shared.backbone.context)
-    sets, owners = _examples(generator, shared, requests, longest)
-    for number, (request, examples) in enumerate(zip(requests, sets, strict=True)):
-        seed, whose = derive(request.seed, "dpsgd"), None if owners is None else owners[number]
-        with trained_in_full(shared, examples, seed, generator.training_config(request), whose):
-            unchanged = shared.adapters([seed], rank=1, scale=1.0)
-            fleet = plan_fleet(
-                shared.shape(1),
-                memory_of(shared.device),
-                wanted=1,
-                batch=generator.expected_batch,
-                longest=longest,
-            )
-            sampler = shared.sampler(
-                unchanged, generator.decoding((shared.backbone.end,), longest, least=1), fleet=fleet
-            )
-            with span(number + TRAINING, number + 1):
-                made = sampled(shared, sampler, [generator.classes(request)], [seed])
-            yield from made
-        shared.drop_adapters()
+    limits = {"batch": generator.expected_batch, "longest": longest, "most": generator.fleet}
+    yield from shared.in_fleets(len(requests), make, rank=generator.rank, **limits)
 
 
 def _one_fleet(
@@ -94,8 +55,8 @@ def _one_fleet(
     sets: Sequence[Sequence[Example]],
     owners: Owners | None,
     fleet: Fleet,
-    longest: int,
 ) -> list[list[Synthetic]]:
+    longest = min(generator.max_tokens, shared.backbone.context)
     seeds = [derive(request.seed, "dpsgd") for request in requests]
     adapters = shared.adapters(seeds, rank=generator.rank, scale=generator.scale)
     config = generator.training_config(requests[0])
@@ -110,14 +71,14 @@ def _one_fleet(
         adapters, generator.decoding((shared.backbone.end,), longest, least=1), fleet=fleet
     )
     with span(TRAINING, 1):
-        made = sampled(shared, sampler, [generator.classes(r) for r in requests], seeds)
+        releases = sampled(shared, sampler, [generator.classes(r) for r in requests], seeds)
     log.info(
         "%d instances: trained in %.1f s, sampled in %.1f s",
         len(requests),
         trained - start,
         time.monotonic() - trained,
     )
-    return made
+    return releases
 
 
 def progress_counter(doing: str, instances: int, total: int, unit: str) -> Callable[[int], None]:
@@ -141,22 +102,16 @@ def sampled(
     """Sample a text for every class, prompted with its labels."""
     from synthleak.releases.generators.dpsgd import prompt_of
 
-    encoded = {
-        labels: prompt_of(labels, shared.backbone)
-        for labels in {labels for own in classes for labels in own}
-    }
-    total = sum(len(own) for own in classes)
-    texts = sampler.sample(
-        [[encoded[labels] for labels in own] for own in classes],
-        seeds,
-        progress_counter("sampling", len(classes), total, "text"),
-    )
+    backbone = shared.backbone
+    encoded = {labels: prompt_of(labels, backbone) for labels in set(chain.from_iterable(classes))}
+    counter = progress_counter("sampling", len(classes), sum(map(len, classes)), "text")
+    prompts = [[encoded[labels] for labels in of_release] for of_release in classes]
     return [
         [
-            Synthetic(shared.backbone.decode(tokens), labels)
-            for tokens, labels in zip(own, kinds, strict=True)
+            Synthetic(backbone.decode(tokens), labels)
+            for tokens, labels in zip(texts, of_release, strict=True)
         ]
-        for own, kinds in zip(texts, classes, strict=True)
+        for texts, of_release in zip(sampler.sample(prompts, seeds, counter), classes, strict=True)
     ]
 
 
@@ -171,16 +126,16 @@ def _examples(
 
     known: dict[tuple[str, tuple[str, ...]], tuple[Example, bool]] = {}
     sets = []
-    given = [generator.contributions(request) for request in requests]
-    for contributions in given:
-        own = []
-        for record in (record for records in contributions for record in records):
+    contributions = [generator.contributions(request) for request in requests]
+    for persons in contributions:
+        examples = []
+        for record in (record for records in persons for record in records):
             key = (record.text, record.labels)
             if key not in known:
                 known[key] = example_of(record, shared.backbone, longest)
-            own.append(known[key][0])
-        sets.append(own)
-    cut = sum(was for _, was in known.values())
+            examples.append(known[key][0])
+        sets.append(examples)
+    cut = sum(was_cut for _, was_cut in known.values())
     if cut:
         log.warning(
             "%d of %d records are longer than max_tokens = %d and were cut",
@@ -190,4 +145,6 @@ def _examples(
         )
     if generator.unit == "record":
         return sets, None
-    return sets, [np.repeat(np.arange(len(some)), list(map(len, some))) for some in given]
+    return sets, [
+        np.repeat(np.arange(len(persons)), list(map(len, persons))) for persons in contributions
+    ]

@@ -7,9 +7,7 @@ decoder is left to the library (`prompting/token_sampling.py`).
 
 from __future__ import annotations
 
-import importlib.util
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -19,23 +17,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synthleak.releases.lm.fleet.answer_cache import AnswerCache, Heads, Prompts, turn
-from synthleak.releases.lm.fleet.answer_kernel_check import kernel_problems
-from synthleak.releases.lm.fleet.batches import power_of_two
-from synthleak.releases.lm.fleet.decoding import GROUP, largest_logits
-from synthleak.releases.lm.fleet.kv_cache import whole_blocks
-from synthleak.releases.lm.fleet.llama_layers import head_size, plain_llama, stacked
-from synthleak.releases.lm.fleet.prompt_starts import common_start, distinct_rows
+from synthleak.releases.lm.fleet.adapters import stacked
+from synthleak.releases.lm.fleet.kv_cache import (
+    BLOCK,
+    AnswerCache,
+    Heads,
+    Prompts,
+    turn,
+    whole_blocks,
+)
 from synthleak.releases.lm.fleet.sampling import Tokens
-
-log = logging.getLogger(__name__)
 
 Steer = Callable[[int, Tensor], None]
 """Changes the states after layer l, in place."""
 
 
 @dataclass(frozen=True)
-class Layer:
+class FrozenLayer:
     """One layer: norms, and the weights of its products."""
 
     first: Any
@@ -49,12 +47,10 @@ class Layer:
 class FrozenLlama:
     """A Llama that reads prompts and answers them, without adapters.
 
-    `use_kernels` false computes everything in plain torch, which is the oracle.
+    All is plain torch, which is the oracle, until `kernel_checks.py` has set `kernels`.
     """
 
-    def __init__(self, model: Any, *, use_kernels: bool = True) -> None:
-        if not plain_llama(model):
-            raise ValueError("not a plain Llama")
+    def __init__(self, model: Any) -> None:
         config = model.config
         self.heads = Heads(
             int(config.num_attention_heads), int(config.num_key_value_heads), head_size(config)
@@ -63,9 +59,6 @@ class FrozenLlama:
         self._norm, self._rotary = model.model.norm, model.model.rotary_emb
         self._layers = [_layer(layer) for layer in model.model.layers]
         self.kernels: Any = None
-        self.finder: Any = None
-        if use_kernels:
-            self._check_kernels()
 
     def _angles(self, positions: int) -> tuple[Tensor, Tensor]:
         """Return cosine and sine of `positions` positions, as the model computes them."""
@@ -118,8 +111,8 @@ class FrozenLlama:
             starts = self._room(len(first), begin)
             self._read(table[first], np.full(len(first), begin), 0, starts, tokens_at_once)
             rows = torch.from_numpy(which).to(self.embedding.device)
-            for own, start in zip(kept, starts, strict=True):
-                own[:, :, :, :begin] = start.index_select(1, rows)
+            for layer, start in zip(kept, starts, strict=True):
+                layer[:, :, :, :begin] = start.index_select(1, rows)
         states = self._read(table, lengths, begin, kept, tokens_at_once, steer_at)
         return Prompts(kept, torch.from_numpy(lengths).to(states.device), states)
 
@@ -143,8 +136,8 @@ class FrozenLlama:
         while start < len(table):
             wide = int(lengths[start]) - begin
             part = slice(start, min(len(table), start + max(1, tokens_at_once // wide)))
-            own = lengths[part] - begin
-            last = torch.from_numpy(np.arange(len(own)) * wide + own - 1).to(device)
+            left = lengths[part] - begin
+            last = torch.from_numpy(np.arange(len(left)) * wide + left - 1).to(device)
             tokens = torch.from_numpy(table[part, begin : begin + wide]).to(device)
             attend = self._attend_within(kept, part, begin, wide, angles)
             x = self._through(self._embedded(tokens.flatten()), attend, steer_at(part, last))
@@ -177,10 +170,10 @@ class FrozenLlama:
             split = qkv.view(-1, wide, heads.queries + 2 * heads.keys, heads.size)
             turned = turn(split[:, :, : heads.queries + heads.keys], cosine, sine).transpose(1, 2)
             queries, keys = turned.split([heads.queries, heads.keys], dim=1)
-            own = kept[number][:, part]
-            own[0, :, :, begin:end] = keys
-            own[1, :, :, begin:end] = split[:, :, heads.queries + heads.keys :].transpose(1, 2)
-            keys, values = own[:, :, :, :end]
+            layer = kept[number][:, part]
+            layer[0, :, :, begin:end] = keys
+            layer[1, :, :, begin:end] = split[:, :, heads.queries + heads.keys :].transpose(1, 2)
+            keys, values = layer[:, :, :, :end]
             if mask is None:
                 mixed = torch.nn.functional.scaled_dot_product_attention(
                     queries, keys, values, is_causal=True, enable_gqa=heads.shared > 1
@@ -211,45 +204,10 @@ class FrozenLlama:
         cache.step += 1
         return self._norm(x)
 
-    def largest_logits(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Return what `decoding.largest_logits` returns; equal values may be in another order."""
-        rows, words = logits.shape
-        groups = words // GROUP
-        half = logits.dtype in (torch.bfloat16, torch.float16) and logits.is_contiguous()
-        if not self.finder or not half or words % GROUP or groups < 2 * k:
-            return largest_logits(logits, k)
-        maxima = logits.view(rows, GROUP, groups).amax(dim=1)
-        most = power_of_two(k)
-        scratch = torch.empty(rows, 2 * most, dtype=torch.int64, device=logits.device)
-        values = torch.empty(rows, k, dtype=torch.int16, device=logits.device)
-        tokens = torch.empty(rows, k, dtype=torch.int64, device=logits.device)
-        self.finder.largest[(rows,)](
-            logits.view(torch.int16), maxima.view(torch.int16), scratch, values, tokens, groups,
-            K=k, GROUP=GROUP, GROUPS=power_of_two(groups), MOST=most, num_warps=8,
-        )  # fmt: skip
-        return values.view(logits.dtype), tokens
 
-    def _check_kernels(self) -> None:
-        """Use the kernels that this device can run and that agree with torch."""
-        fit = self.heads.size in (32, 64, 128) and self.embedding.dtype != torch.float64
-        on_gpu = self.embedding.device.type == "cuda"
-        if not fit or not on_gpu or not importlib.util.find_spec("triton"):
-            return
-        problems = kernel_problems(self)
-        for what, problem in problems.items():
-            if problem:
-                log.warning("the kernel of %s does not work here (%s): using torch", what, problem)
-        if all(problems.values()):
-            return
-        from synthleak.releases.lm.fleet import answer_kernels
-
-        self.kernels = None if problems["attention"] else answer_kernels
-        self.finder = None if problems["sampling"] else answer_kernels
-
-
-def _layer(layer: Any) -> Layer:
+def _layer(layer: Any) -> FrozenLayer:
     attention, mlp = layer.self_attn, layer.mlp
-    return Layer(
+    return FrozenLayer(
         first=layer.input_layernorm,
         qkv=stacked([attention.q_proj, attention.k_proj, attention.v_proj]),
         o=stacked([attention.o_proj]),
@@ -257,3 +215,56 @@ def _layer(layer: Any) -> Layer:
         both=stacked([mlp.gate_proj, mlp.up_proj]),
         down=stacked([mlp.down_proj]),
     )
+
+
+def plain_llama(model: Any) -> bool:
+    """Say whether this is a Llama as `PackedModel` and `FrozenLlama` write it out."""
+    if type(model).__name__ != "LlamaForCausalLM":
+        return False
+    config = model.config
+    plain = config.hidden_act == "silu" and not config.attention_bias and not config.mlp_bias
+    rope = getattr(config, "rope_parameters", None) or {}
+    return plain and rope.get("rope_type", "default") in ("default", "linear", "llama3")
+
+
+def head_size(config: Any) -> int:
+    """Return the width of one head."""
+    return int(
+        getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    )
+
+
+WORTH = 8
+"""What prompts begin with is read once if that saves one token in this many."""
+
+
+def common_start(table: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
+    """Return how many first tokens of prompts to read once for all that begin with them.
+
+    That is as many as save most, or 0 if they save little; a prompt has a token of its own.
+    """
+    best, most = 0, int(lengths.sum()) // WORTH
+    for tokens, hashes in enumerate(_hashes(table[:, : int(lengths.min()) - 1]), 1):
+        if tokens % (BLOCK // 2) == 0:
+            saved = (len(table) - len(np.unique(hashes))) * tokens
+            if saved > most:
+                best, most = tokens, saved
+    return best
+
+
+def _hashes(table: NDArray[np.int64]) -> Iterator[NDArray[np.uint64]]:
+    """Yield a hash of the first tokens of every row: of one, of two, and so on."""
+    mixed = np.zeros(len(table), dtype=np.uint64)
+    for column in table.T.astype(np.uint64):
+        mixed = (mixed ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+        yield mixed
+
+
+def distinct_rows(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where each different row is first, and for every row its number among them."""
+    *_, mixed = _hashes(table)
+    _, first, which = np.unique(mixed, return_index=True, return_inverse=True)
+    if not np.array_equal(table[first][which], table):  # two rows with one hash
+        _, first, which = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    return first, which.reshape(-1)

@@ -6,10 +6,10 @@ adapters are those of the DP-SGD fleet.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -17,15 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.releases.lm.backbone import Backbone
-from synthleak.releases.lm.fleet.adapters import Adapters, EvenLayout
+from synthleak.releases.lm.fleet.adapters import Adapters
 from synthleak.releases.lm.fleet.batches import Example
 from synthleak.releases.lm.fleet.finetune import progress_counter
-from synthleak.releases.lm.fleet.loss import CHUNK
-from synthleak.releases.lm.fleet.memory import Fleet, plan_fleet
-from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of, retry_halved
-from synthleak.releases.lm.fleet.training import TrainingConfig
+from synthleak.releases.lm.fleet.memory import Fleet
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
+from synthleak.releases.lm.fleet.training import CHUNK, TrainingConfig
 
-log = logging.getLogger(__name__)
 SCALE = 2.0
 """What an adapter is multiplied by, as in `dpsgd`."""
 Floats = NDArray[np.float64]
@@ -43,7 +41,6 @@ class Tuning:
     fleet: int | None = None
 
     def config(self, texts: int) -> TrainingConfig:
-        """Return the steps for a set of so-many texts."""
         batch = min(self.batch, texts)
         return TrainingConfig(
             steps=max(1, math.ceil(self.epochs * texts / batch)),
@@ -67,39 +64,31 @@ def tuned_log_likelihoods(
     to rounding, on no other set; sets of one size are trained together.
     """
     longest = min(tuning.longest, shared.backbone.context)
-    known = {text: example_of(text, shared.backbone, longest) for own in sets for text in own}
-    examples = [[known[text] for text in own] for own in sets]
+    distinct = set(chain.from_iterable(sets))
+    known = {text: example_of(text, shared.backbone, longest) for text in distinct}
+    examples = [[known[text] for text in members] for members in sets]
     scored = [example_of(text, shared.backbone, longest) for text in texts]
     (bare,) = token_scores(shared, None, scored)
-    made: dict[int, list[Floats]] = {}
-    for size in sorted({len(own) for own in sets}):
-        left = [place for place, own in enumerate(sets) if len(own) == size]
-        while left:
-            fleet = plan_fleet(
-                shared.shape(tuning.rank),
-                memory_of(shared.device),
-                wanted=len(left),
-                batch=min(tuning.batch, size),
-                longest=longest,
-                most=tuning.fleet,
+    gains: dict[int, list[Floats]] = {}
+    for size in sorted({len(members) for members in sets}):
+        of_size = [number for number, members in enumerate(sets) if len(members) == size]
+
+        def gains_of(
+            first: int, fleet: Fleet, count: int, of_size: list[int] = of_size
+        ) -> list[list[Floats]]:
+            chosen = of_size[first : first + count]
+            adapters = _tuned(
+                shared, [examples[n] for n in chosen], [seeds[n] for n in chosen], tuning, fleet
             )
+            return [
+                [tuned - before for tuned, before in zip(scores, bare, strict=True)]
+                for scores in token_scores(shared, adapters, scored)
+            ]
 
-            def make(count: int, left: list[int] = left, fleet: Fleet = fleet) -> list[int]:
-                part = left[:count]
-                adapters = _tuned(
-                    shared,
-                    [examples[place] for place in part],
-                    [seeds[place] for place in part],
-                    tuning,
-                    fleet,
-                )
-                for place, own in zip(part, token_scores(shared, adapters, scored), strict=True):
-                    made[place] = [a - b for a, b in zip(own, bare, strict=True)]
-                return part
-
-            left = left[len(retry_halved(make, fleet.instances, log.warning)) :]
-            shared.drop_adapters()
-    return [made[place] for place in range(len(sets))]
+        limits = {"batch": min(tuning.batch, size), "longest": longest, "most": tuning.fleet}
+        tuned = shared.in_fleets(len(of_size), gains_of, rank=tuning.rank, **limits)
+        gains |= zip(of_size, tuned, strict=True)
+    return [gains[number] for number in range(len(sets))]
 
 
 def _tuned(
@@ -114,8 +103,7 @@ def _tuned(
     config = tuning.config(len(sets[0]))
     longest = min(tuning.longest, shared.backbone.context)
     trainer = shared.trainer(adapters, config, longest=longest, fleet=fleet)
-    said = progress_counter("fine-tuning", len(sets), config.steps, "step")
-    trainer.train(sets, seeds, said)
+    trainer.train(sets, seeds, progress_counter("fine-tuning", len(sets), config.steps, "step"))
     return adapters
 
 
@@ -145,7 +133,7 @@ def token_scores(
     where a decoder never looks.
     """
     instances = 1 if adapters is None else len(adapters.master)
-    found: list[list[Floats]] = [[np.zeros(0)] * len(examples) for _ in range(instances)]
+    of_texts: list[list[Floats]] = [[np.zeros(0)] * len(examples) for _ in range(instances)]
     order = sorted(range(len(examples)), key=lambda n: -len(examples[n].tokens))
     start = 0
     while start < len(order):
@@ -160,7 +148,7 @@ def token_scores(
         if adapters is None:
             hidden = shared.decode(tokens)
         else:
-            with adapters.serving(EvenLayout(instances, len(part))):
+            with adapters.serving():
                 hidden = shared.decode(tokens)
         scores = _next_token_scores(hidden[:, :-1], tokens[:, 1:], shared.backbone.head)
         table = scores.view(instances, len(part), width - 1).double().cpu().numpy()
@@ -168,18 +156,18 @@ def token_scores(
             first = examples[n].prompt - 1
             last = first + _content(examples[n], shared.backbone.end)
             for instance in range(instances):
-                found[instance][n] = table[instance, row, first:last]
-    return found
+                of_texts[instance][n] = table[instance, row, first:last]
+    return of_texts
 
 
 def _next_token_scores(hidden: Tensor, following: Tensor, head: Tensor) -> Tensor:
     """Return log p of each following token, the logits of a few thousand tokens at a time."""
     states, wanted = hidden.flatten(0, 1), following.flatten()
     wide = torch.float64 if states.dtype == torch.float64 else torch.float32
-    made = torch.empty(len(states), dtype=wide, device=states.device)
+    scores = torch.empty(len(states), dtype=wide, device=states.device)
     for start in range(0, len(states), CHUNK):
         part = slice(start, start + CHUNK)
         logits = torch.matmul(states[part], head.T).to(wide)
         right = logits.gather(1, wanted[part, None]).squeeze(1)
-        made[part] = right - torch.logsumexp(logits, dim=1)
-    return made.view(hidden.shape[0], hidden.shape[1])
+        scores[part] = right - torch.logsumexp(logits, dim=1)
+    return scores.view(hidden.shape[0], hidden.shape[1])

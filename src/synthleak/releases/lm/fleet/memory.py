@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from synthleak.core.errors import GeneratorError
-from synthleak.releases.lm.fleet.loss import CHUNK
+from synthleak.releases.lm.fleet.training import CHUNK
 
 HEADROOM = 0.88
 """Share of the memory that is used; the rest is for the allocator and the libraries."""

@@ -1,12 +1,15 @@
 """Sampling for a fleet: all instances decode together, each from its own randomness.
 
 The token of record r of instance i at position t depends on u[i, r, t] alone, which comes from the
-instance's seed; the rest of the batch only affects rounding.
+instance's seed; the rest of the batch only affects rounding. Decoding is temperature, then top-k,
+then top-p.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthleak.core.seeds import stream
-from synthleak.releases.lm.fleet.adapters import Adapters, EvenLayout
-from synthleak.releases.lm.fleet.decoding import Decoding, sample_tokens
+from synthleak.releases.lm.fleet.adapters import Adapters
 
 if TYPE_CHECKING:
     from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
+
 
 Tokens = tuple[int, ...]
 
@@ -46,7 +49,7 @@ class Sampler:
     ) -> list[list[Tokens]]:
         """Return a continuation for every prompt: `prompts[i]` are those of instance i."""
         each = len(prompts[0])
-        if any(len(own) != each for own in prompts):
+        if any(len(of_instance) != each for of_instance in prompts):
             raise ValueError("every instance of a fleet samples equally many texts")
         uniforms = np.stack(
             [
@@ -54,27 +57,27 @@ class Sampler:
                 for seed in seeds
             ]
         )
-        made: list[list[Tokens]] = [[()] * each for _ in prompts]
+        texts: list[list[Tokens]] = [[()] * each for _ in prompts]
         per_round = max(1, self._at_once // len(prompts))
         for start in range(0, each, per_round):
             part = slice(start, min(start + per_round, each))
-            for instance, position, tokens in self._round(
-                [own[part] for own in prompts], uniforms[:, part]
-            ):
-                made[instance][start + position] = tokens
-            advance((part.stop - part.start) * len(prompts))
-        return made
+            drawn = self._round([of_instance[part] for of_instance in prompts], uniforms[:, part])
+            for row, tokens in enumerate(drawn):
+                instance, position = divmod(row, part.stop - start)
+                texts[instance][start + position] = tuple(tokens[tokens >= 0].tolist())
+            advance(len(drawn))
+        return texts
 
     @torch.no_grad()
     def _round(
         self, prompts: Sequence[Sequence[Tokens]], uniforms: NDArray[np.float32]
-    ) -> Iterator[tuple[int, int, Tokens]]:
-        fleet, each = len(prompts), len(prompts[0])
+    ) -> NDArray[np.int64]:
+        """Return the tokens of every text, instance by instance, and -1 beyond its end."""
         batch = _Batch(prompts, uniforms, self._adapters.live.device)
         tokens: Tensor = batch.prompts
         cache: Any = None
         for t in range(self._decoding.longest):
-            with self._adapters.serving(EvenLayout(fleet, batch.each)):
+            with self._adapters.serving():
                 hidden, cache = self._shared.step(tokens, batch.mask, batch.positions, cache)
             logits = torch.matmul(hidden, self._shared.backbone.head.T)
             drawn = sample_tokens(logits, batch.uniforms[:, t], self._decoding, t)
@@ -88,7 +91,7 @@ class Sampler:
                     cache.batch_select_indices(rows)
                     drawn = drawn[rows]
             tokens = drawn[:, None]
-        yield from batch.texts(each)
+        return batch.drawn()
 
 
 class _Batch:
@@ -101,7 +104,7 @@ class _Batch:
         device: torch.device,
     ) -> None:
         self._fleet, self.each = len(prompts), len(prompts[0])
-        flat = [prompt for own in prompts for prompt in own]
+        flat = list(chain.from_iterable(prompts))
         width = max(len(prompt) for prompt in flat)
         tokens = np.zeros((len(flat), width), dtype=np.int64)
         mask = np.zeros((len(flat), width), dtype=np.int64)
@@ -114,7 +117,7 @@ class _Batch:
         self.uniforms = torch.from_numpy(uniforms.reshape(len(flat), -1)).to(device)
         self._alive = torch.ones(len(flat), dtype=torch.bool, device=device)
         self._row = torch.arange(len(flat), device=device)
-        self._made = torch.full_like(self.uniforms, -1, dtype=torch.long)
+        self._drawn = torch.full_like(self.uniforms, -1, dtype=torch.long)
         self._length = 0
 
     def take(self, drawn: Tensor, ends: tuple[int, ...]) -> None:
@@ -122,7 +125,7 @@ class _Batch:
         for end in ends:
             self._alive &= drawn != end
         # Every row is written, -1 for none: selecting rows would make the host wait for the device.
-        self._made[self._row, self._length] = torch.where(self._alive, drawn, -1)
+        self._drawn[self._row, self._length] = torch.where(self._alive, drawn, -1)
         self._length += 1
         self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
         self.positions = self.positions[:, -1:] + 1
@@ -143,7 +146,71 @@ class _Batch:
         self._row = self._row[rows]
         return rows
 
-    def texts(self, each: int) -> Iterator[tuple[int, int, Tokens]]:
-        """Yield (instance, position, tokens) of every text, without its end token."""
-        for row, made in enumerate(self._made.cpu().numpy()):
-            yield row // each, row % each, tuple(made[made >= 0].tolist())
+    def drawn(self) -> NDArray[np.int64]:
+        tokens: NDArray[np.int64] = self._drawn.cpu().numpy()
+        return tokens
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How tokens are drawn, and where a text ends.
+
+    A text has at least `least` tokens: 1 forbids empty texts.
+    """
+
+    end: tuple[int, ...]
+    longest: int
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 0.9
+    least: int = 0
+
+
+GROUP = 64
+"""Tokens of the vocabulary in a group, in the search for the largest logits.
+
+The tokens of a group are far apart in memory, so that all groups are read in parallel along it,
+which is fast.
+"""
+
+
+def largest_logits(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return each row's k largest values and their places, the largest first.
+
+    They lie within the k groups whose maxima are largest, so only those are searched: one pass over
+    a large vocabulary instead of several.
+    """
+    groups = logits.shape[1] // GROUP
+    if groups < 2 * k:
+        values, places = logits.topk(k, dim=1)
+        return values, places
+    grouped = logits[:, : groups * GROUP].unflatten(1, (GROUP, groups))
+    chosen = grouped.amax(dim=1).topk(k, dim=1).indices
+    inside = grouped.gather(2, chosen[:, None].expand(-1, GROUP, -1)).flatten(1)
+    left = logits[:, groups * GROUP :]
+    values, places = (torch.cat([inside, left], dim=1) if left.shape[1] else inside).topk(k, dim=1)
+    within = places.clamp(max=inside.shape[1] - 1)
+    member = torch.div(within, k, rounding_mode="floor")
+    tokens = member * groups + chosen.gather(1, within - member * k)
+    # What no group holds follows all groups.
+    beyond = places + (groups * GROUP - inside.shape[1])
+    return values, torch.where(places < inside.shape[1], tokens, beyond)
+
+
+def sample_tokens(logits: Tensor, uniforms: Tensor, decoding: Decoding, length: int) -> Tensor:
+    """Return a token for each row of logits; `uniforms[r]` in [0, 1) alone decides which.
+
+    `length` is the number of tokens that each text already has. Logits of forbidden tokens are
+    overwritten: a copy for a fleet would take gigabytes.
+    """
+    if length < decoding.least and decoding.end:
+        logits.index_fill_(1, torch.tensor(decoding.end, device=logits.device), -torch.inf)
+    best, tokens = largest_logits(logits, min(decoding.top_k, logits.shape[1]))
+    share = torch.softmax(best.float() / decoding.temperature, dim=1)
+    # A token is kept while those before it add up to less than p: the first is always kept, a
+    # forbidden one never.
+    kept = (share.cumsum(dim=1) - share < decoding.top_p) & (share > 0)
+    mass = (share * kept).cumsum(dim=1)
+    pick = torch.searchsorted(mass, (uniforms * mass[:, -1])[:, None], right=True)
+    last = kept.sum(dim=1, keepdim=True) - 1
+    return tokens.gather(1, torch.minimum(pick, last)).squeeze(1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -12,17 +14,16 @@ from torch import Tensor
 from synthleak.core.errors import GeneratorError
 from synthleak.core.seeds import derive
 from synthleak.releases.lm.backbone import Backbone, load_backbone
-from synthleak.releases.lm.fleet.adapters import Adapters, FleetLinear, convert
-from synthleak.releases.lm.fleet.decoding import Decoding
-from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama
-from synthleak.releases.lm.fleet.llama_layers import packable, plain_llama
-from synthleak.releases.lm.fleet.memory import Fleet, Shape
-from synthleak.releases.lm.fleet.packed_model import PackedModel
-from synthleak.releases.lm.fleet.packed_sampling import PackedSampler
-from synthleak.releases.lm.fleet.packed_training import PackedTrainer
-from synthleak.releases.lm.fleet.sampling import Sampler
-from synthleak.releases.lm.fleet.self_check import packed_works
+from synthleak.releases.lm.fleet.adapters import Adapters, FleetLinear, convert, fuse_norms
+from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama, head_size, plain_llama
+from synthleak.releases.lm.fleet.kernel_checks import check_and_use_kernels, packed_works
+from synthleak.releases.lm.fleet.memory import Fleet, Shape, plan_fleet
+from synthleak.releases.lm.fleet.packed_fleet import PackedSampler, PackedTrainer
+from synthleak.releases.lm.fleet.packed_model import PackedModel, packable
+from synthleak.releases.lm.fleet.sampling import Decoding, Sampler
 from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig
+
+log = logging.getLogger(__name__)
 
 
 class SharedBackbone:
@@ -41,13 +42,12 @@ class SharedBackbone:
 
     @property
     def device(self) -> torch.device:
-        """The device of the backbone."""
         return self.layers[0].weight.device
 
     def adapters(self, seeds: Sequence[int], *, rank: int, scale: float) -> Adapters:
         """Return new adapters, one per seed, and attach them to the layers."""
         wide = self.layers[0].weight.dtype == torch.float64
-        made = Adapters(
+        adapters = Adapters(
             self.layers,
             [derive(seed, "adapter") for seed in seeds],
             rank=rank,
@@ -55,8 +55,8 @@ class SharedBackbone:
             full=torch.float64 if wide else torch.float32,
         )
         for layer in self.layers:
-            layer.adapters = made
-        return made
+            layer.adapters = adapters
+        return adapters
 
     def drop_adapters(self) -> None:
         """Free the adapters' memory for other generators that share the backbone."""
@@ -86,18 +86,15 @@ class SharedBackbone:
         return out.last_hidden_state[:, -1], out.past_key_values
 
     def shape(self, rank: int) -> Shape:
-        """Return the dimensions that decide the memory of this backbone."""
         config = self.backbone.model.config
         hidden = int(config.hidden_size)
-        heads = int(config.num_attention_heads)
-        keys = int(getattr(config, "num_key_value_heads", None) or heads)
-        size = int(getattr(config, "head_dim", None) or hidden // heads)
+        keys = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         weight = self.layers[0].weight
         return Shape(
             layers=int(config.num_hidden_layers),
             hidden=hidden,
             inner=int(getattr(config, "intermediate_size", None) or 4 * hidden),
-            keys=keys * size,
+            keys=int(keys) * head_size(config),
             vocabulary=int(self.backbone.head.shape[0]),
             parameters=sum(p.numel() for p in self.backbone.model.parameters()),
             adapter=sum(rank * (layer.inputs + layer.outputs) for layer in self.layers),
@@ -116,8 +113,27 @@ class SharedBackbone:
         if not plain_llama(self.backbone.model):
             return None
         if use_kernels not in self._frozen:
-            self._frozen[use_kernels] = FrozenLlama(self.backbone.model, use_kernels=use_kernels)
+            llama = self._frozen[use_kernels] = FrozenLlama(self.backbone.model)
+            if use_kernels:
+                check_and_use_kernels(llama)
         return self._frozen[use_kernels]
+
+    def in_fleets(
+        self, count: int, make: Callable[[int, Fleet, int], list[Any]], *, rank: int, **limits: Any
+    ) -> Iterator[Any]:
+        """Yield what `make(first, fleet, size)` returns for each instance, as many at once as fit.
+
+        `limits` are those of `plan_fleet`. If the device runs out of memory all the same, a fleet
+        is made again with half as many.
+        """
+        done = 0
+        while done < count:
+            shape, memory = self.shape(rank), memory_of(self.device)
+            fleet = plan_fleet(shape, memory, wanted=count - done, **limits)
+            results = retry_halved(partial(make, done, fleet), fleet.instances, log.warning)
+            self.drop_adapters()
+            yield from results
+            done += len(results)
 
     def trainer(
         self, adapters: Adapters, config: TrainingConfig, *, longest: int, fleet: Fleet
@@ -145,32 +161,6 @@ class SharedBackbone:
             packed = PackedModel(self.backbone.model, adapters, decoding.longest)
             return PackedSampler(packed, decoding, texts_at_once=fleet.texts)
         return Sampler(self, adapters, decoding, texts_at_once=fleet.texts)
-
-
-class FusedNorm(torch.nn.Module):
-    """Root-mean-square normalisation in one kernel where the library has one."""
-
-    def __init__(self, weight: Tensor, tiny: float) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(weight, requires_grad=False)
-        self.tiny = tiny
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise the last axis."""
-        return torch.nn.functional.rms_norm(x, self.weight.shape, self.weight, self.tiny)
-
-
-PLAIN_NORMS = ("LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm")
-"""Norms that multiply by their weight and do nothing else; others keep their own code."""
-
-
-def fuse_norms(model: torch.nn.Module) -> None:
-    """Replace plain norms by the library's own, in place: they are a tenth of a step."""
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if type(child).__name__ in PLAIN_NORMS:
-                weight = child.get_parameter("weight").data
-                setattr(parent, name, FusedNorm(weight, float(child.variance_epsilon)))
 
 
 def shared_backbone(
@@ -208,8 +198,6 @@ def memory_of(device: torch.device) -> int:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free + torch.cuda.memory_reserved(device))
-    import os
-
     return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.5)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +19,13 @@ from torch import Tensor
 
 from synthleak.core.seeds import derive, stream
 from synthleak.releases.lm.fleet.adapters import Adapters
-from synthleak.releases.lm.fleet.batches import Example, Microbatch, PaddedExamples, plan_shapes
-from synthleak.releases.lm.fleet.example_gradients import ExampleGradients
+from synthleak.releases.lm.fleet.batches import (
+    IGNORED,
+    Example,
+    Microbatch,
+    PaddedExamples,
+    plan_shapes,
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class TrainingConfig:
     `sigma` is the noise multiplier, 0 for none; `clip` is the largest norm of one example's
     gradient, None for no bound. `batch` is the *expected* batch and the normaliser of every step.
     With `persons` whole persons are drawn, and the gradients of a person's examples are added up
-    before they are clipped (design/claim-persons.md).
+    before they are clipped (docs/design/claims.md).
     """
 
     steps: int
@@ -62,7 +68,7 @@ MARGIN = 2**-6
 """How far below its bound a gradient is clipped, as a share of the bound.
 
 It covers rounding in norms, factors and sums, and the effect of one more example on the last bits
-of the others (design/claim-dpsgd.md), so that the sum never changes by more than is accounted for.
+of the others (docs/design/claim-dpsgd.md): the sum never changes by more than is accounted for.
 """
 
 
@@ -83,6 +89,141 @@ def weighted_sum(weight: Tensor, grads: Tensor) -> Tensor:
         product: Tensor = torch.mm(weight[None].to(grads.dtype), grads, out_dtype=weight.dtype)
         return product[0]
     return torch.matmul(weight.to(grads.dtype).to(weight.dtype), grads.to(weight.dtype))
+
+
+CHUNK = 4096
+"""Tokens whose logits exist together.
+
+The logits of a fleet's batch would not fit into memory: 40,000 tokens times a vocabulary of
+128,000. They are computed chunk by chunk, together with the gradient.
+"""
+
+
+def loss_gradients(
+    states: Tensor, head: Tensor, targets: Tensor, losses: Tensor | None = None, piece: int = CHUNK
+) -> Tensor:
+    """Return the gradient of each token's loss by its state; fill `losses` if given."""
+    gradients = torch.empty_like(states)
+    for start in range(0, len(states), piece):
+        part = slice(start, start + piece)
+        # Softmax sums in single precision at least, whatever the type of its input.
+        probabilities = torch.softmax(torch.matmul(states[part], head.T), dim=1)
+        right = targets[part, None]
+        if losses is not None:
+            losses[part] = -probabilities.gather(1, right).squeeze(1).clamp(min=1e-30).log()
+        probabilities.scatter_add_(1, right, torch.full_like(right, -1, dtype=probabilities.dtype))
+        torch.matmul(probabilities, head, out=gradients[part])
+    return gradients
+
+
+class _ChunkedLoss(torch.autograd.Function):
+    """Each example's mean loss; the forward pass computes the gradients by hidden states too."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, head: Tensor, labels: Tensor) -> Tensor:
+        states, targets = hidden.flatten(0, 1), labels.flatten().clamp(min=0)
+        losses = torch.empty(len(states), dtype=states.dtype, device=states.device)
+        gradients = loss_gradients(states, head, targets, losses)
+        trained = labels != IGNORED
+        share = trained / trained.sum(dim=1, keepdim=True).clamp(min=1).to(torch.float64)
+        ctx.save_for_backward(gradients.view_as(hidden).mul_(share[:, :, None].to(gradients.dtype)))
+        total = (losses.view_as(labels).to(share.dtype) * share).sum(dim=1)
+        return total.to(hidden.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        (outer,) = grads
+        (gradients,) = ctx.saved_tensors
+        return gradients * outer[:, None, None].to(gradients.dtype), None, None
+
+
+def example_losses(hidden: Tensor, head: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean loss of each example; `labels[e, t]` is what follows token t, or IGNORED.
+
+    An example without a trained token has loss 0 and no gradient.
+    """
+    return _ChunkedLoss.apply(hidden, head, labels)  # type: ignore[no-any-return]
+
+
+class RecordedPasses:
+    """Does work on tensors; with `recorded`, a shape that comes again is recorded as a CUDA graph.
+
+    A pass launches hundreds of small kernels, and launching them from Python can take several times
+    as long as they run; a graph is one launch. The next pass overwrites what a pass returned.
+    """
+
+    def __init__(self, *, recorded: bool) -> None:
+        self.recorded = recorded
+        self._seen: set[tuple[int, ...]] = set()
+        self._graphs: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], Any]] = {}
+
+    def __call__(
+        self, work: Callable[..., Any], inputs: Sequence[Tensor], shape: tuple[int, ...]
+    ) -> Any:
+        """Do the work, always the same, on these inputs; `shape` decides the shape of each."""
+        if not self.recorded or shape not in self._seen:
+            self._seen.add(shape)
+            return work(*inputs)
+        if shape not in self._graphs:
+            self._graphs[shape] = self._record(work, inputs)
+        graph, places, output = self._graphs[shape]
+        for place, tensor in zip(places, inputs, strict=True):
+            place.copy_(tensor)
+        graph.replay()
+        return output
+
+    def _record(
+        self, work: Callable[..., Any], inputs: Sequence[Tensor]
+    ) -> tuple[torch.cuda.CUDAGraph, list[Tensor], Any]:
+        places = [tensor.clone() for tensor in inputs]
+        pool = next((graph.pool() for graph, *_ in self._graphs.values()), None)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool):
+            output = work(*places)
+        return graph, places, output
+
+    def forget(self) -> None:
+        """Drop what was recorded: buffers have moved."""
+        self._graphs.clear()
+
+
+class ExampleGradients:
+    """The gradient of each example of a microbatch, through a backbone that serves adapters."""
+
+    def __init__(
+        self,
+        decoder: Callable[[Tensor], Tensor],
+        head: Tensor,
+        adapters: Adapters,
+        *,
+        recorded: bool | None = None,
+    ) -> None:
+        self._decoder = decoder
+        self._head = head
+        self._adapters = adapters
+        self.passes = RecordedPasses(
+            recorded=adapters.live.is_cuda if recorded is None else recorded
+        )
+        self._gradients = adapters.live.new_empty(0, adapters.size)
+
+    def __call__(self, part: Microbatch) -> Tensor:
+        """Return the gradient of each row of a microbatch, examples first, until the next pass."""
+        rows, width = part.tokens.shape
+        instances = torch.zeros(rows, dtype=torch.long)
+        instances[: len(part.instances)] = torch.from_numpy(part.instances)
+        # Graphs that were recorded keep the buffer that they write to.
+        if rows > len(self._gradients):
+            self._gradients = self._gradients.new_empty(rows, self._adapters.size)
+        inputs = part.tokens, part.labels, instances.to(part.tokens.device)
+        grads: Tensor = self.passes(self._pass, inputs, (rows, width))
+        return grads
+
+    def _pass(self, tokens: Tensor, labels: Tensor, instances: Tensor) -> Tensor:
+        grads = self._gradients[: len(tokens)]
+        with self._adapters.collecting(grads, instances), torch.enable_grad():
+            losses = example_losses(self._decoder(tokens), self._head, labels)
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+        return grads
 
 
 class Trainer:
@@ -108,7 +249,7 @@ class Trainer:
             config.batch * len(adapters.master),
             tokens=tokens_at_once,
             examples=examples_at_once,
-            recorded=self._gradients.recorded,
+            recorded=self._gradients.passes.recorded,
         )
         self._first = torch.zeros_like(adapters.master)
         self._second = torch.zeros_like(adapters.master)
@@ -135,7 +276,6 @@ class Trainer:
             advance(1)
 
     def prepare(self, sets: Sequence[Sequence[Example]]) -> PaddedExamples:
-        """Return the examples, ready to be drawn from."""
         return PaddedExamples(sets, self._adapters.master.device, self.longest)
 
     def noised_sum(
@@ -154,7 +294,6 @@ class Trainer:
         return total
 
     def noise(self, total: Tensor, generators: Sequence[torch.Generator]) -> None:
-        """Add noise to each instance's sum, from its own generator."""
         spread = self._config.sigma * (self._config.clip or 0.0)
         if spread:
             for row, generator in zip(total, generators, strict=True):
@@ -179,9 +318,9 @@ class Trainer:
         before any is clipped.
         """
         total, wide = torch.zeros_like(self._adapters.master), self._adapters.master.dtype
-        whose = [owner[places] for owner, places in zip(owners, chosen, strict=True)]
-        instance = np.repeat(np.arange(len(chosen)), [len(own) for own in whose])
-        key = np.stack([instance, np.concatenate(whose)]) if len(instance) else np.zeros((2, 0))
+        persons = [owner[places] for owner, places in zip(owners, chosen, strict=True)]
+        instance = np.repeat(np.arange(len(chosen)), [len(numbers) for numbers in persons])
+        key = np.stack([instance, np.concatenate(persons)]) if len(instance) else np.zeros((2, 0))
         present, person = np.unique(key, axis=1, return_inverse=True)
         sums = torch.zeros(present.shape[1], self._adapters.size, dtype=wide, device=total.device)
         dtype = wide

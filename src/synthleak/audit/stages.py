@@ -1,0 +1,181 @@
+"""Stages 1 to 3 of an audit: read the corpus, select the pools, draw the plans.
+
+Whatever is wrong with a spec is found here, before anything is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+from synthleak.analyses.analysis import analyses
+from synthleak.audit.setup import Plugins, Setup
+from synthleak.core.cell import Cell
+from synthleak.core.errors import SpecError
+from synthleak.core.registry import PluginFile, read_files, use_files
+from synthleak.core.spec import EncoderSection, GeneratorSection, LoadedSpec
+from synthleak.core.store import Store
+from synthleak.corpus.corpus import Corpus, assemble, readers
+from synthleak.encoders.encoder import Encoder, Vectors, encode_once, encoders
+from synthleak.evidence.attack import attacks
+from synthleak.evidence.family import model_families
+from synthleak.evidence.table import chosen_families
+from synthleak.plan.plan import draw_all
+from synthleak.pools.pool import Pool
+from synthleak.pools.selection import PoolOrder, rules, select_all, written_in
+from synthleak.releases.generator import Generator, generators
+from synthleak.releases.release import Public, public_side
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a spec names, read: plug-ins with their settings, and the corpus."""
+
+    loaded: LoadedSpec
+    files: tuple[PluginFile, ...]
+    plugins: Plugins
+    corpus: Corpus
+
+
+def read(loaded: LoadedSpec) -> Inputs:
+    """Read the corpus of a spec, and check every plug-in that it names."""
+    spec = loaded.spec
+    with loaded.pointing():
+        files = read_files(spec.plugins, loaded.base, "plugins")
+        use_files(files)
+        plugins = build_plugins(loaded)
+        corpus = assemble(
+            plugins.reader, name=spec.corpus.name, description=spec.corpus.description
+        )
+    return Inputs(loaded, files, plugins, corpus)
+
+
+def corpus_vectors(inputs: Inputs, store: Store) -> Vectors:
+    """Encode the corpus for the rules of pools."""
+    texts = [record.text for record in inputs.corpus.records]
+    return encode_once(inputs.plugins.pool_encoder, texts, store)
+
+
+def select(
+    inputs: Inputs, store: Store, vectors: Callable[[], Vectors] | None = None
+) -> dict[str, Pool]:
+    """Select the pools: the records that the audit asks about."""
+    spec = inputs.loaded.spec
+    with inputs.loaded.pointing():
+        return select_all(
+            inputs.plugins.orders,
+            inputs.corpus,
+            vectors or cache(lambda: corpus_vectors(inputs, store)),
+            inputs.plugins.pool_encoder.identity(),
+            auxiliary=spec.game.auxiliary,
+            seed=spec.seed,
+            store=store,
+            max_records=spec.game.max_records if spec.game.persons else None,
+            share=spec.game.share_releases,
+        )
+
+
+def draw(inputs: Inputs, pools: dict[str, Pool], store: Store) -> Setup:
+    """Draw the plan of every pool: sets, trials and baselines. The setup is then whole."""
+    spec, corpus = inputs.loaded.spec, inputs.corpus
+    with inputs.loaded.pointing():
+        plans = draw_all(pools, spec.game, spec.seed, store)
+    publics: dict[str, Public] = {}
+    for name, pool in pools.items():
+        if publics and spec.game.share_releases:  # one R, and what is derived from it, for all
+            publics[name] = next(iter(publics.values()))
+            continue
+        publics[name] = public_side(
+            [corpus.records[p] for p in pool.auxiliary],
+            corpus.combinations,
+            description=corpus.description,
+        )
+    orders = inputs.plugins.orders
+    return Setup(
+        spec=spec,
+        plugins=replace(inputs.plugins, orders=tuple(o for o in orders if o.names()[0] in pools)),
+        corpus=replace(corpus, written=written_in(pools.values())),
+        pools=pools,
+        plans=plans,
+        publics=publics,
+        store=store,
+        cells=tuple(
+            Cell(corpus.name, pool, section.name, epsilon)
+            for pool in pools
+            for section in spec.generator
+            for epsilon in section.epsilon
+        ),
+        files=inputs.files,
+        empty=tuple(o for o in orders if o.names()[0] not in pools),
+    )
+
+
+def set_up(loaded: LoadedSpec, store: Store) -> Setup:
+    inputs = read(loaded)
+    return draw(inputs, select(inputs, store), store)
+
+
+def without_models(setup: Setup) -> Setup:
+    """Return a setup whose families fit no model: an estimate would take as long as the audit."""
+    families = tuple(member for member in setup.plugins.families if member.model is None)
+    return replace(setup, plugins=replace(setup.plugins, families=families))
+
+
+def build_plugins(loaded: LoadedSpec) -> Plugins:
+    """Check every plug-in section of the spec."""
+    spec, base = loaded.spec, loaded.base
+    for position, name in enumerate(spec.analyses.also):
+        analyses.get(name, f"analyses.also[{position}]")
+
+    def encoder(section: EncoderSection, name: str) -> Encoder:
+        return encoders.build(
+            section.kind, section.settings, key="kind", where=("encoders", name), base=base
+        )
+
+    orders = []
+    for position, pool in enumerate(spec.pool):
+        rule = rules.build(
+            pool.rule, pool.settings, key="rule", where=("pool", position), base=base
+        )
+        orders.append(PoolOrder(pool.name, rule, f"pool[{position}]", pool.optional))
+    built = []
+    for position, section in enumerate(spec.generator):
+        generator = generators.build(
+            section.kind, section.settings, key="kind", where=("generator", position), base=base
+        )
+        _check_budgets(section, generator, position)
+        built.append((section, generator))
+    also = [
+        model_families.build(
+            section.kind, section.settings, key="kind", where=("evidence", "also", at), base=base
+        ).family()
+        for at, section in enumerate(spec.evidence.also)
+    ]
+    return Plugins(
+        reader=readers.build(
+            spec.corpus.reader, spec.corpus.settings, key="reader", where=("corpus",), base=base
+        ),
+        pool_encoder=encoder(spec.encoders.pools, "pools"),
+        encoder=encoder(spec.encoders.evidence, "evidence"),
+        orders=tuple(orders),
+        generators=tuple(built),
+        families=(*chosen_families(spec.evidence.families), *also),
+        attacks=tuple(
+            attacks.build(
+                section.kind, section.settings, key="kind", where=("prior", position), base=base
+            )
+            for position, section in enumerate(spec.prior)
+        ),
+    )
+
+
+def _check_budgets(section: GeneratorSection, generator: Generator, position: int) -> None:
+    finite = [epsilon for epsilon in section.epsilon if math.isfinite(epsilon)]
+    if finite and not generator.private_by_design:
+        raise SpecError(
+            f"{finite[0]:g}: the generator {section.kind!r} has no privacy mechanism",
+            f"generator[{position}].epsilon",
+            'use "inf"',
+        )

@@ -1,1 +1,0 @@
-"""The deployable AUC: choose on some folds, evaluate on another (docs/method.md §8)."""

@@ -1,1 +1,0 @@
-"""The statistics of the verdict: `table.py` lists them, the other modules compute them."""

@@ -1,0 +1,283 @@
+"""From requests to releases by private evolution: the fleets of `augpe`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from synthleak.core.seeds import derive, digest, stream
+from synthleak.corpus.corpus import Labels
+from synthleak.encoders.encoder import Encoder, Vectors
+from synthleak.releases.lm.generator import timed
+from synthleak.releases.lm.prompts import degenerate, described, fill, labelled
+from synthleak.releases.lm.votes import Population, Quota, histogram, survivors, vectors_of
+from synthleak.releases.release import Public, Request, Synthetic
+
+if TYPE_CHECKING:
+    from synthleak.releases.generators.augpe import AugPe
+
+
+class Writer(Protocol):
+    """Answers requests: a backbone on this machine, or a chat-completions address."""
+
+    def tell(self) -> None:
+        """Say what was used so far, where that costs something."""
+
+    def write(
+        self,
+        requests: Sequence[str],
+        labels: Sequence[Labels],
+        each: int,
+        owners: Sequence[tuple[int, int]],
+        written: Callable[[Sequence[str]], None] = lambda texts: None,
+    ) -> list[str]:
+        """Return `each` answers to every request, those of one request together.
+
+        `labels` are those that a request asks to fit; an answer that only repeats them is rejected.
+        `owners` are (seed, answers) in the order of the answers: a seed decides its own alone.
+        `written` may be given texts, in a thread, while others are being written.
+        """
+
+
+class TextVectors:
+    """Vectors of synthetic texts, each different one encoded once.
+
+    With a cheap encoder that happens while the device writes more texts.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._rows: dict[str, int] = {}
+        self._parts: list[Vectors] = []
+
+    def written(self, texts: Sequence[str]) -> None:
+        """Encode texts that will probably be asked for."""
+        if self._encoder.cheap:
+            self._add(texts)
+
+    def _add(self, texts: Sequence[str]) -> None:
+        new = [text for text in dict.fromkeys(texts) if text not in self._rows]
+        if new:
+            self._parts.append(self._encoder.encode(new))
+            self._rows |= zip(new, range(len(self._rows), len(self._rows) + len(new)), strict=True)
+
+    def of(self, texts: Sequence[str]) -> Vectors:
+        self._add(texts)
+        every = np.concatenate(self._parts) if self._parts else self._encoder.encode([])
+        return every[[self._rows[text] for text in texts]]
+
+
+@dataclass
+class _Instance:
+    """One instance: what is asked for, what is private, and the population so far."""
+
+    request: Request
+    quota: Quota
+    private: dict[Labels, Vectors]
+    rng: np.random.Generator
+    population: Population
+
+
+def evolved(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> list[list[Synthetic]]:
+    """Return a release per request. All are one cell's: they share N, ε, size and public side."""
+    try:
+        instances = _evolve(generator, writer, requests)
+    finally:  # what was used is paid for, also where a run breaks off
+        writer.tell()
+    return [
+        [
+            Synthetic(text, labels)
+            for text, labels in zip(
+                instance.population.texts, instance.population.labels, strict=True
+            )
+        ]
+        for instance in instances
+    ]
+
+
+def _evolve(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> list[_Instance]:
+    with timed("vectors of private records"):
+        private = _private_vectors(generator, requests)
+    rounds = generator.rounds  # RANDOM texts, then VARIATION texts in all rounds but the last
+    with timed("RANDOM texts", 0, 1 / rounds):
+        instances = _begin(generator, writer, requests, private)
+    sigma = generator.sigma(requests[0])
+    for number in range(1, rounds + 1):
+        with timed(f"votes of round {number}"):
+            for instance in instances:
+                counts = histogram(instance.population, instance.private)
+                going = survivors(instance.population, counts, instance.quota, sigma, instance.rng)
+                instance.population = instance.population.keep(going)
+        if number < rounds:
+            with timed(
+                f"VARIATION texts of round {number}", number / rounds, (number + 1) / rounds
+            ):
+                _vary(generator, writer, instances, number)
+    return instances
+
+
+def _private_vectors(generator: AugPe, requests: Sequence[Request]) -> list[dict[Labels, Vectors]]:
+    """Return the vectors of each request's records by class; a text is encoded once for all."""
+    different = sorted({record.text for request in requests for record in request.records})
+    vectors = vectors_of(generator.encoder, different, requests[0].store)
+    row = {text: number for number, text in enumerate(different)}
+    by_class = []
+    for request in requests:
+        places: dict[Labels, list[int]] = {}
+        for record in request.records:
+            places.setdefault(record.labels, []).append(row[record.text])
+        by_class.append({labels: vectors[rows] for labels, rows in places.items()})
+    return by_class
+
+
+def _begin(
+    generator: AugPe,
+    writer: Writer,
+    requests: Sequence[Request],
+    private: Sequence[dict[Labels, Vectors]],
+) -> list[_Instance]:
+    """Write the first populations, from prompts alone."""
+    quotas = [Counter(generator.classes(request)) for request in requests]
+    labels = [
+        [name for name, count in sorted(quota.items()) for _ in range(count * generator.family)]
+        for quota in quotas
+    ]
+    encoded = TextVectors(generator.encoder)
+    if generator.shared_random:
+        texts = _shared_texts(generator, writer, requests[0].public, labels, encoded)
+    else:
+        seeds = [derive(request.seed, "random") for request in requests]
+        texts = _random_texts(generator, writer, requests[0].public, seeds, labels, encoded)
+    vectors = encoded.of([text for own in texts for text in own])
+    instances, start = [], 0
+    for number, request in enumerate(requests):
+        part = slice(start, start + len(labels[number]))
+        population = Population(tuple(labels[number]), tuple(texts[number]), vectors[part])
+        rng = stream(request.seed, "votes")
+        instances.append(_Instance(request, quotas[number], private[number], rng, population))
+        start = part.stop
+    return instances
+
+
+def _shared_texts(
+    generator: AugPe,
+    writer: Writer,
+    public: Public,
+    labels: Sequence[Sequence[Labels]],
+    encoded: TextVectors,
+) -> list[list[str]]:
+    """Write RANDOM texts once per class: a release takes the first that it needs of each class.
+
+    Text j of a class depends on the public side, the class and j alone, so it does not matter how
+    many are written or for whom.
+    """
+    counts = [Counter(own) for own in labels]
+    most = {name: max(count[name] for count in counts) for count in counts for name in count}
+    names = sorted(most)
+    side = digest(generator.identity(), public.key, public.description)
+    seeds = [derive("shared", side, digest(name)) for name in names]
+    wanted = [[name] * most[name] for name in names]
+    texts = _random_texts(generator, writer, public, seeds, wanted, encoded)
+    pool = dict(zip(names, texts, strict=True))
+    return [
+        [text for name in sorted(count) for text in pool[name][: count[name]]] for count in counts
+    ]
+
+
+def _random_texts(
+    generator: AugPe,
+    writer: Writer,
+    public: Public,
+    seeds: Sequence[int],
+    labels: Sequence[Sequence[Labels]],
+    encoded: TextVectors,
+) -> list[list[str]]:
+    """Write a RANDOM text for every label of every seed."""
+    prompts = [
+        prompt
+        for seed, names in zip(seeds, labels, strict=True)
+        for prompt in _prompts(generator, public, generator.random_prompt, seed, names)
+    ]
+    owners = [(seed, len(names)) for seed, names in zip(seeds, labels, strict=True)]
+    named = [name for own in labels for name in own]
+    texts = iter(writer.write(prompts, named, 1, owners, encoded.written))
+    return [[next(texts) for _ in names] for names in labels]
+
+
+def _prompts(
+    generator: AugPe,
+    public: Public,
+    template: str,
+    seed: int,
+    names: Sequence[Labels],
+    texts: Sequence[str] | None = None,
+) -> list[str]:
+    """Fill in a template for every class, with a style and a length drawn for each."""
+    styles = stream(seed, "styles").choice(generator.styles, len(names))
+    words = stream(seed, "words").choice(generator.lengths(public), len(names))
+    return [
+        fill(
+            template,
+            {
+                "description": described(public),
+                "labelled": labelled(name, generator.label_phrase),
+                "style": str(style),
+                "words": str(count),
+                "text": text,
+            },
+        )
+        for name, text, style, count in zip(
+            names, texts or [""] * len(names), styles, words, strict=True
+        )
+    ]
+
+
+def _vary(generator: AugPe, writer: Writer, instances: Sequence[_Instance], number: int) -> None:
+    """Let every survivor have L - 1 descendants: paraphrases in one style, which differ by chance.
+
+    A rejected paraphrase is replaced by its parent.
+    """
+    each = generator.family - 1
+    if not each:
+        return
+    prompts: list[str] = []
+    labels: list[Labels] = []
+    owners: list[tuple[int, int]] = []
+    for instance in instances:
+        seed = derive(instance.request.seed, "variation", number)
+        old = instance.population
+        prompts += _prompts(
+            generator,
+            instance.request.public,
+            generator.variation_prompt,
+            seed,
+            old.labels,
+            old.texts,
+        )
+        labels += old.labels
+        owners.append((seed, each * len(old.texts)))
+    encoded = TextVectors(generator.encoder)
+    answers = writer.write(prompts, labels, each, owners, encoded.written)
+    parents = [
+        text for instance in instances for text in instance.population.texts for _ in range(each)
+    ]
+    named = [name for name in labels for _ in range(each)]
+    texts = [
+        parent if degenerate(text, name) else text
+        for text, parent, name in zip(answers, parents, named, strict=True)
+    ]
+    vectors = encoded.of(texts)
+    start = 0
+    for instance in instances:
+        old = instance.population
+        part = slice(start, start + each * len(old.texts))
+        instance.population = Population(
+            old.labels + tuple(labels for labels in old.labels for _ in range(each)),
+            old.texts + tuple(texts[part]),
+            np.concatenate([old.vectors, vectors[part]]),
+        )
+        start = part.stop

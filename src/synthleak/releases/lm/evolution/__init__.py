@@ -1,1 +1,0 @@
-"""Private evolution: texts that private records vote for have descendants (Aug-PE)."""

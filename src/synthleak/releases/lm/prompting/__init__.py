@@ -1,1 +1,0 @@
-"""Prompting a language model: prompts, sampling, cleaning of answers, and noised votes."""

@@ -1,1 +1,0 @@
-"""Steering: a frozen model is steered towards the private texts by noised vectors (EPSVec)."""

@@ -1,0 +1,361 @@
+"""Audits side by side, and where their figures may be subtracted (`synthleak compare`).
+
+A difference is given only between cells that ask the same question: same records in the pool, same
+game, same attacker. Where something differs it is named, and no difference is given.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+import synthleak
+from synthleak.analyses.gaps import WHOLE, combine
+from synthleak.core.cell import format_epsilon
+from synthleak.metrics.null import holm
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec, runtime_script, runtime_style
+from synthleak.report.results import Results
+from synthleak.report.tables import declared_of
+from synthleak.report.verdict import headline
+from synthleak.report.writing import asset, embedded, filled
+
+if TYPE_CHECKING:
+    from synthleak.analyses.analysis import CellData
+
+
+@dataclass(frozen=True)
+class AuditLine:
+    """One audit: what was audited, and what it says."""
+
+    audit: str
+    corpus: str
+    records: int
+    design: str
+    adjacency: str
+    instances: int
+    cells: int
+    found: int
+    strongest: str
+    auc: float | None
+    ceiling: float | None
+    headline: str
+
+
+@dataclass(frozen=True)
+class CellLine:
+    """One cell of one audit: its cross-fitted AUC, its power and its claim."""
+
+    audit: str
+    pool: str
+    generator: str
+    epsilon: float
+    auc: float | None
+    low: float | None
+    high: float | None
+    ceiling: float | None
+    p_holm: float | None
+    power: float | None
+    claim: str
+    epsilon_lower: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class DifferenceLine:
+    """The second audit's cell minus the first's, where both ask the same question.
+
+    `paired` says whether both played the same plan, so that draws of instances are shared.
+    """
+
+    pool: str
+    first: str
+    first_cell: str
+    second: str
+    second_cell: str
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_holm: float | None
+    paired: bool
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Audits side by side. `reasons` say what cannot be compared, `cautions` what to mind."""
+
+    audits: tuple[AuditLine, ...]
+    cells: tuple[CellLine, ...]
+    differences: tuple[DifferenceLine, ...]
+    reasons: tuple[str, ...]
+    cautions: tuple[str, ...]
+
+
+def compare(audits: Sequence[tuple[str, Results]]) -> Compared:
+    """Put audits side by side; the first is what the others are compared with."""
+    first_name, first = audits[0]
+    differences: list[DifferenceLine] = []
+    reasons: list[str] = []
+    cautions: list[str] = []
+    for name, audit in audits[1:]:
+        barred = list(_barred(first, audit))
+        reasons += [f"{name} and {first_name}: {reason}" for reason in barred]
+        pools, other = _pools(first, audit)
+        if not barred:
+            reasons += [f"{name} and {first_name}: {reason}" for reason in other]
+            for pool in pools:
+                differences += _differences((first_name, first), (name, audit), pool)
+        cautions += [f"{name} and {first_name}: {c}" for c in _cautions(first, audit)]
+    adjusted = holm([line.p for line in differences])
+    return Compared(
+        audits=tuple(_audit(name, audit) for name, audit in audits),
+        cells=tuple(line for name, audit in audits for line in _cells(name, audit)),
+        differences=tuple(
+            replace(line, p_holm=p) for line, p in zip(differences, adjusted, strict=True)
+        ),
+        reasons=tuple(reasons),
+        cautions=tuple(dict.fromkeys(cautions)),
+    )
+
+
+def _audit(name: str, audit: Results) -> AuditLine:
+    strongest = max(audit.cells, key=attrgetter("strength"))
+    fitted = strongest.deployable
+    plan = next(iter(audit.plans.values()))
+    return AuditLine(
+        audit=name,
+        corpus=audit.corpus["name"],
+        records=audit.corpus["records"],
+        design=plan.design,
+        adjacency=plan.adjacency,
+        instances=audit.game.instances,
+        cells=len(audit.cells),
+        found=sum(one.verdict.leaks for one in audit.cells),
+        strongest="" if fitted is None else strongest.name,
+        auc=None if fitted is None else fitted.value,
+        ceiling=None if fitted is None else fitted.null,
+        headline=headline(audit.cells, declared_of(audit)),
+    )
+
+
+def _cells(name: str, audit: Results) -> Iterator[CellLine]:
+    for one in audit.cells:
+        fitted, claim, bound = one.deployable, one.claim, one.measurements.epsilon
+        yield CellLine(
+            audit=name,
+            pool=one.cell.pool,
+            generator=one.cell.generator,
+            epsilon=one.cell.epsilon,
+            auc=None if fitted is None else fitted.value,
+            low=None if fitted is None else fitted.low,
+            high=None if fitted is None else fitted.high,
+            ceiling=None if fitted is None else fitted.null,
+            p_holm=one.judged.p_holm,
+            power=one.power,
+            claim=f"({format_epsilon(claim.epsilon)}, {claim.delta:.1g})"
+            if claim.promises
+            else "none",
+            epsilon_lower=None if bound is None else bound.lower,
+            verdict=str(one.verdict),
+        )
+
+
+def _barred(one: Results, other: Results) -> Iterator[str]:
+    """Yield what makes all figures of two audits incomparable."""
+    if one.fingerprint != other.fingerprint:
+        names = f"{one.corpus['name']}, {other.corpus['name']}"
+        yield f"other corpus ({names}): no figure can be compared"
+        return
+    for key in ("design", "adjacency"):
+        mine, theirs = getattr(one.game, key), getattr(other.game, key)
+        if mine != theirs:
+            yield f"other {key} ({mine}, {theirs}): another game is played"
+    for key, mine in one.attackers.items():
+        if mine != other.attackers[key]:
+            yield f"other {key}: the attackers differ"
+
+
+def _pools(first: Results, second: Results) -> tuple[list[str], list[str]]:
+    """Return the pools that both audits ask about alike, and why others are left out."""
+    shared, reasons = [], []
+    for name, plan in first.plans.items():
+        other = second.plans.get(name)
+        if other is None:
+            reasons.append(f"no pool {name} in the second")
+        elif set(plan.targets) != set(other.targets):
+            reasons.append(f"pool {name} holds other records: pools are comparable to themselves")
+        elif (plan.nominal, plan.release_size) != (other.nominal, other.release_size):
+            reasons.append(
+                f"pool {name}: other sizes (N = {plan.nominal} and {other.nominal}, releases of"
+                f" {plan.release_size} and {other.release_size})"
+            )
+        else:
+            shared.append(name)
+    reasons += [f"no pool {name} in the first" for name in second.plans if name not in first.plans]
+    return shared, reasons
+
+
+def _cautions(first: Results, second: Results) -> Iterator[str]:
+    """Yield what a reader of both should mind: unequal power above all."""
+    one, other = _largest_power(first), _largest_power(second)
+    if one is not None and other is not None and abs(one - other) >= 0.02:
+        yield (
+            f"power differs: an AUC below {one:.2f} would often be missed in the first, below"
+            f" {other:.2f} in the second; “none found” says less where that is larger"
+        )
+    if first.fingerprint == second.fingerprint and any(
+        plan.fingerprint != second.plans[name].fingerprint
+        for name, plan in first.plans.items()
+        if name in second.plans
+    ):
+        yield "other plans (seed or instances): differences are not paired"
+
+
+def _largest_power(audit: Results) -> float | None:
+    powers = [
+        power
+        for one in audit.cells
+        for power in one.powers
+        if power is not None and math.isfinite(power)
+    ]
+    return max(powers) if powers else None
+
+
+def _differences(
+    first: tuple[str, Results], second: tuple[str, Results], pool: str
+) -> Iterator[DifferenceLine]:
+    for one, other in _matched(_played(first[1], pool), _played(second[1], pool)):
+        difference = combine([(1.0, other), (-1.0, one)], WHOLE)
+        if difference is None or one.scenarios != other.scenarios:
+            continue
+        low, high = difference.interval()
+        yield DifferenceLine(
+            pool=pool,
+            first=first[0],
+            first_cell=one.cell.mechanism,
+            second=second[0],
+            second_cell=other.cell.mechanism,
+            difference=difference.value,
+            low=low,
+            high=high,
+            p=difference.p,
+            p_holm=None,
+            paired=one.plan.fingerprint == other.plan.fingerprint and one.seed == other.seed,
+        )
+
+
+def _played(audit: Results, pool: str) -> list[CellData]:
+    return [cell_data for cell_data in audit.study.cell_data if cell_data.cell.pool == pool]
+
+
+def _matched(
+    one: Sequence[CellData], other: Sequence[CellData]
+) -> Iterator[tuple[CellData, CellData]]:
+    """Yield the cells to subtract: same generator and budget, else same budget, else all pairs."""
+    for key in (lambda p: (p.cell.generator, p.epsilon), lambda p: p.epsilon):
+        pairs = [(a, b) for a in one for b in other if key(a) == key(b)]
+        if pairs:
+            yield from pairs
+            return
+    yield from ((a, b) for a in one for b in other)
+
+
+MOUNT = """
+for (const box of document.querySelectorAll("[data-figure]")) {
+  const spec = JSON.parse(document.getElementById(box.dataset.figure).textContent);
+  synthleakFigure(box, spec);
+}
+"""
+
+
+def render_comparison(compared: Compared) -> bytes:
+    """Return the page."""
+    figure = compared_figure(compared)
+    return filled(
+        "compare.html",
+        c=compared,
+        version=synthleak.__version__,
+        figure=figure,
+        spec=None if figure is None else _json_in_script(figure.for_page()),
+        **embedded([runtime_script(), MOUNT], runtime_style() + asset("page.css")),
+    )
+
+
+def _json_in_script(spec: Any) -> Markup:
+    """Return JSON that cannot end the script element it stands in."""
+    text = json.dumps(spec, ensure_ascii=False, allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))
+
+
+def compared_figure(compared: Compared) -> Figure | None:
+    """Show every cell of every audit: figure, interval and chance limit, a panel per pool."""
+    known = [line for line in compared.cells if line.auc is not None]
+    if not known:
+        return None
+    names = [line.audit for line in compared.audits]
+    pools = list(dict.fromkeys(line.pool for line in known))
+    data: Rows = [
+        {
+            "o": line.pool,
+            "n": line.audit,
+            "c": f"{line.generator}, ε = {format_epsilon(line.epsilon)}",
+            "a": fig.short(line.auc),
+            "l": fig.short(line.low),
+            "h": fig.short(line.high),
+            "t": fig.short(line.ceiling),
+            "w": line.verdict,
+        }
+        for line in known
+    ]
+    return Figure(
+        name="compared",
+        title="What an attacker reaches who fixed the method in advance, audit by audit",
+        alt="Cross-fitted AUC with 95% interval and chance limit: "
+        + "; ".join(map(_said, known))
+        + ".",
+        spec=fig.faceted(
+            data,
+            "o",
+            pools,
+            {"height": {"step": 16}, "layer": _layers(names)},
+            least=300,
+            gutter=24,
+            margin=130,
+        ),
+    )
+
+
+def _said(line: CellLine) -> str:
+    return (
+        f"{line.audit}, pool {line.pool}, {line.generator} at ε = {format_epsilon(line.epsilon)}"
+        f" {line.auc:.3f}"
+    )
+
+
+def _layers(names: list[str]) -> list[Spec]:
+    audit = fig.nominal("audit", field="n")
+    x = fig.quantitative(
+        "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 5}
+    )
+    shared: Spec = {
+        "y": fig.nominal(field="c", sort=None),
+        "yOffset": {"field": "n", "type": "nominal", "scale": {"domain": names}},
+    }
+    return fig.estimates(
+        shared,
+        ("x", x),
+        ("a", "l", "h", "t"),
+        colour=fig.scaled(audit, names, fig.HUES),
+        shape=fig.scaled(audit, names, ["circle", "square", "triangle-up", "diamond"]),
+        tooltip=fig.tooltips(
+            n="audit", c="cell", a="AUC", l="from", h="to", t="chance limit", w="verdict"
+        ),
+        sizes=(1.5, 11, 60),
+    )

@@ -1,1 +1,0 @@
-"""Audits side by side: before and after privacy, two vendors, two versions."""

@@ -1,0 +1,374 @@
+"""Differences with intervals: budgets, controls, DP, merged pools, knowledge (method.md §10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from synthleak.analyses.analysis import CANARIES, EVERY
+from synthleak.analyses.cells import CellRow
+from synthleak.analyses.gaps import GapRow, MergedRow, RemovalRow
+from synthleak.analyses.overviews import ScalingRow
+from synthleak.core.cell import Cell, format_epsilon
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
+
+WHOLE = "all"
+R = TypeVar("R", GapRow, RemovalRow, MergedRow)
+
+
+def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
+    """Show the deployable figure of every pool over budgets, with its chance limit."""
+    best: dict[tuple[str, str, str, float], CellRow] = {}
+    for row in rows:
+        key = (row.corpus, row.generator, row.pool, row.epsilon)
+        if row.crossfit_auc is not None and (
+            key not in best or row.crossfit_auc > (best[key].crossfit_auc or 0)
+        ):
+            best[key] = row
+    if not best:
+        return None
+    data: Rows = [
+        {
+            "g": f"{row.generator}, {row.corpus}",
+            "p": row.pool,
+            "e": format_epsilon(row.epsilon),
+            "a": fig.short(row.crossfit_auc),
+            "l": fig.short(row.crossfit_low),
+            "h": fig.short(row.crossfit_high),
+            "c": fig.short(row.null_crossfit95),
+            "s": row.scenario,
+            "w": row.verdict,
+        }
+        for row in best.values()
+    ]
+    order = [
+        format_epsilon(e) for e in sorted({row.epsilon for row in best.values()}, reverse=True)
+    ]
+    heads = list(dict.fromkeys(str(row["g"]) for row in data))
+    above = sum(row["c"] is not None and row["a"] > row["c"] for row in data)
+    return Figure(
+        name="budgets",
+        title="What an attacker reaches who fixed the method in advance, by privacy budget",
+        alt=(
+            f"Cross-fitted AUC of {len(data)} cells by privacy budget and pool, in the strongest"
+            f" scenario, with 95% intervals and chance limits; {above} lie above their limit."
+        ),
+        spec=fig.faceted(
+            data,
+            "g",
+            heads,
+            {"height": 230, "layer": _budget_layers(order, sorted({r["p"] for r in data}))},
+            least=250,
+            gutter=30,
+            margin=48,
+        ),
+    )
+
+
+def _budget_layers(order: list[str], pools: list[str]) -> list[Spec]:
+    x: Spec = {
+        "field": "e",
+        "type": "ordinal",
+        "scale": {"domain": order},
+        "title": "privacy budget ε",
+        "axis": {"labelAngle": 0},
+    }
+    y = fig.quantitative("AUC (tick: chance limit)", scale={"zero": False, "padding": 6})
+    pool = fig.nominal("pool", field="p")
+    # As many shapes as share no divisor with the hues: twenty pools before two look alike.
+    marks = ["circle", "square", "triangle-up", "diamond", "cross"]
+    return fig.estimates(
+        {"x": x, "xOffset": {"field": "p", "type": "nominal", "scale": {"domain": pools}}},
+        ("y", y),
+        ("a", "l", "h", "c"),
+        colour=fig.scaled(pool, pools, fig.HUES),
+        shape=fig.scaled(pool, pools, marks),
+        tooltip=fig.tooltips(
+            p="pool", e="ε", s="scenario", a="AUC", l="from", h="to", c="chance limit", w="verdict"
+        ),
+    )
+
+
+def control_gap_figure(rows: Sequence[GapRow]) -> Figure | None:
+    """Show how much worse off a selected pool is than its random controls, cell by cell."""
+    shown = _by_budget(
+        row for row in rows if row.scenario == WHOLE and row.crossfit_gap is not None
+    )
+    data: Rows = [
+        _forest_row(
+            row,
+            row.crossfit_gap,
+            "flagged (Holm)" if row.flagged == "yes" else "not flagged",
+            row.p_holm,
+        )
+        for row in shown
+    ]
+    flagged = sum(row.flagged == "yes" for row in shown)
+    return _differences(
+        data,
+        name="control_gap",
+        title="Selected pools minus their random controls",
+        alt=(
+            f"Difference of cross-fitted AUCs, selected pool minus random controls, in {len(data)}"
+            f" cells with 95% bootstrap intervals; {flagged} exclude 0 after Holm's correction."
+        ),
+        axis="difference of cross-fitted AUCs",
+        kinds=["flagged (Holm)", "not flagged"],
+    )
+
+
+def removal_figure(rows: Sequence[RemovalRow]) -> Figure | None:
+    """Show how much leakage a budget removes from a selected pool, less its controls."""
+    shown = _by_budget(row for row in rows if row.scenario == WHOLE and row.difference is not None)
+    data: Rows = [
+        _forest_row(row, row.difference, _significant(row.p_holm), row.p_holm) for row in shown
+    ]
+    return _differences(
+        data,
+        name="dp_removal",
+        title="What a budget removes: selected pool minus its random controls",
+        alt=(
+            "AUC without privacy minus AUC at a budget, selected pool minus its controls, in"
+            f" {len(data)} cells with 95% bootstrap intervals. Below 0, privacy removes less"
+            " leakage from the selected records."
+        ),
+        axis="removed AUC, selected minus controls",
+        kinds=["differs from 0 (Holm)", "does not"],
+    )
+
+
+def merged_figure(rows: Sequence[MergedRow]) -> Figure | None:
+    """Show whose members stand out in merged pools, against the same non-members."""
+    shown = _by_budget(row for row in rows if row.measure == "auc")
+    data: Rows = [
+        _forest_row(
+            row, row.delta, "outside the no-leak band" if _outside(row) else "inside it", row.p
+        )
+        | {"n": fig.short(row.null_low), "m": fig.short(row.null_high)}
+        for row in shown
+    ]
+    pairs = ", ".join(dict.fromkeys(f"{row.first} minus {row.second}" for row in shown))
+    return _differences(
+        data,
+        name="merged",
+        title=f"Merged pools, against the same non-members: {pairs}",
+        alt=(
+            f"Difference of AUCs by origin ({pairs}) in {len(data)} merged cells and scenarios,"
+            " with 95% bootstrap intervals over member records and the band of redraws without"
+            " a leak."
+        ),
+        axis="difference of AUCs by origin (grey: no leak)",
+        kinds=["outside the no-leak band", "inside it"],
+    )
+
+
+def _by_budget(rows: Iterable[R]) -> list[R]:
+    """Keep pools in their order and sort their budgets: those of a study may lie in two folders."""
+    rows = list(rows)
+    pools = list(dict.fromkeys((row.corpus, row.generator, row.pool) for row in rows))
+    return sorted(
+        rows,
+        key=lambda row: (pools.index((row.corpus, row.generator, row.pool)), -row.epsilon),
+    )
+
+
+def _forest_row(
+    row: GapRow | RemovalRow | MergedRow, value: float | None, kind: str, p: float | None
+) -> dict[str, Any]:
+    cell = f"{row.corpus}, {row.generator}, {row.pool}, ε = {format_epsilon(row.epsilon)}"
+    return {
+        "c": f"{cell}, {row.scenario}" if isinstance(row, MergedRow) else cell,
+        "v": fig.short(value),
+        "l": fig.short(row.low),
+        "h": fig.short(row.high),
+        "k": kind,
+        "p": fig.short(p),
+    }
+
+
+def _significant(p: float | None) -> str:
+    return "differs from 0 (Holm)" if p is not None and p <= 0.05 else "does not"
+
+
+def _outside(row: MergedRow) -> bool:
+    if row.null_low is None or row.null_high is None:
+        return False
+    return not row.null_low <= row.delta <= row.null_high
+
+
+def _differences(
+    data: Rows, *, name: str, title: str, alt: str, axis: str, kinds: list[str]
+) -> Figure | None:
+    """Return a forest of differences: one row each, filled where something is shown."""
+    if not data:
+        return None
+    x: Spec = fig.quantitative(axis, scale={"zero": True, "padding": 8}, axis={"tickCount": 7})
+    y: Spec = fig.nominal(
+        field="c", sort=None, axis={"grid": False, "ticks": False, "labelLimit": 300}
+    )
+    kind: Spec = fig.nominal(field="k")
+    tooltip = fig.tooltips(c="cell", v="difference", l="from", h="to", p="p", k="reading")
+    band = {"y": y, "x": x | {"field": "n"}, "x2": {"field": "m"}}
+    interval = {"y": y, "x": x | {"field": "l"}, "x2": {"field": "h"}}
+    point = {
+        "y": y,
+        "x": x | {"field": "v"},
+        "fill": fig.scaled(kind, kinds, ["$first", "$paper"]),
+        "shape": fig.scaled(kind, kinds, ["diamond", "circle"]),
+        "tooltip": tooltip,
+    }
+    outline: Spec = {"strokeWidth": 1.5, "stroke": "$first"}
+    layers = [
+        fig.zero_line(x),
+        fig.layer("rule", interval, strokeWidth=1.5, color="$first"),
+        fig.layer("point", point, size=60, opacity=1, **outline),
+    ]
+    if "n" in data[0]:
+        layers.insert(0, fig.layer("bar", band, color="$band", opacity=0.35, height=11))
+    return Figure(
+        name=name,
+        title=title,
+        alt=alt,
+        spec={"data": fig.values(data), "height": {"step": 18}, "layer": layers},
+    )
+
+
+ANY, BEST = "any", "best"
+KINDS = {
+    (BEST, "lexical"): "best lexical",
+    ("median", "lexical"): "median lexical",
+    (BEST, "embedding"): "best embedding",
+    ("median", "embedding"): "median embedding",
+    (BEST, ANY): "best of all",
+    ("crossfit", ANY): "fixed in advance",
+}
+
+
+def scaling_figures(rows: Sequence[ScalingRow], cells: Sequence[CellRow]) -> list[Figure]:
+    """Show (a) each cell's change from S1, (b) the best and the median proxy of each view.
+
+    Means are of selected pools and of controls apart; of all where no rule is known.
+    """
+    generators = {row.generator for row in rows}
+    apart = {row.pools for row in rows} - {EVERY, CANARIES} or {row.pools for row in rows}
+    shown = [
+        row
+        for row in rows
+        if row.pools in apart and (row.generator == EVERY or len(generators) == 1)
+    ]
+    figures = [_changes(cells, shown), _steps(shown)]
+    return [figure for figure in figures if figure is not None]
+
+
+def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | None:
+    by_cell: dict[Cell, dict[str, float]] = {}
+    for row in cells:
+        by_cell.setdefault(Cell.of(row), {})[row.scenario] = row.auc
+    given = any(row.design == "given" for row in cells)
+    data: Rows = [
+        {"s": scenario, "d": fig.short(auc - found["S1"]), "c": cell.title(given=given)}
+        for cell, found in by_cell.items()
+        if "S1" in found
+        for scenario, auc in found.items()
+    ]
+    scenarios = sorted({str(row["s"]) for row in data})
+    means: Rows = [
+        {
+            "s": row.step.split()[-1],
+            "g": fig.GROUPS[row.pools],
+            "d": fig.short(row.change),
+            "l": fig.short(row.low),
+            "h": fig.short(row.high),
+        }
+        for row in rows
+        if (row.view, row.proxy) == (ANY, BEST) and row.step.startswith("S1 ")
+    ]
+    if len(scenarios) < 2 or not means:
+        return None
+    groups = list(dict.fromkeys(str(row["g"]) for row in means))
+    said = "; ".join(
+        f"{group} " + ", ".join(f"{row['s']} {row['d']:+.3f}" for row in means if row["g"] == group)
+        for group in groups
+    )
+    group = fig.nominal(field="g")
+    colour = fig.scaled(group, groups, ["$first", "$second"])
+    shape = fig.scaled(group, groups, ["circle", "square"])
+    x: Spec = fig.nominal(
+        "what the attacker knows",
+        field="s",
+        scale={"domain": scenarios},
+        axis={"labelAngle": 0, "grid": False},
+    )
+    y: Spec = fig.quantitative("change of the best AUC from S1", field="d")
+    tooltip = fig.tooltips(s="scenario", g="pools", d="mean change", l="from", h="to")
+    cell = {"x": x, "y": y, "detail": {"field": "c"}}
+    interval = {"x": x, "y": y | {"field": "l"}, "y2": {"field": "h"}, "color": colour}
+    mean = {"x": x, "y": y, "color": colour, "shape": shape, "tooltip": tooltip}
+    return Figure(
+        name="scenario_scaling_a",
+        title="(a) What more knowledge changes: best proxy, every cell",
+        alt=(
+            f"Change of the best proxy's AUC from S1 in {len(by_cell)} cells (grey lines), and"
+            f" means with 95% intervals over cells (coloured): {said} on average."
+        ),
+        spec={
+            "data": fig.values(data),
+            "height": 260,
+            "layer": [
+                fig.layer("line", cell, color="$band", opacity=0.55, strokeWidth=1),
+                fig.layer("rule", interval, data=means, strokeWidth=2),
+                fig.layer("point", mean, data=means, filled=True, size=80, opacity=1),
+            ],
+        },
+    )
+
+
+def _steps(rows: Sequence[ScalingRow]) -> Figure | None:
+    data: Rows = [
+        {
+            "t": f"{row.step}, {fig.GROUPS[row.pools]}",
+            "k": KINDS[row.proxy, row.view],
+            "d": fig.short(row.change),
+            "l": fig.short(row.low),
+            "h": fig.short(row.high),
+            "n": row.cells,
+        }
+        for row in rows
+        if (row.proxy, row.view) in KINDS
+    ]
+    if not data:
+        return None
+    kinds = [kind for kind in KINDS.values() if any(row["k"] == kind for row in data)]
+    steps = sorted(dict.fromkeys(str(row["t"]) for row in data), key=lambda t: t.split(",")[0])
+    hues = ["$first", "$second", "$third", "$fourth", "$ink", "$muted"]
+    marks = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
+    kind: Spec = fig.nominal(field="k", legend={"columns": 3})
+    y: Spec = fig.nominal(field="t", sort=steps)
+    offset: Spec = {"field": "k", "type": "nominal", "sort": kinds}
+    x: Spec = fig.quantitative("change of AUC at this step, mean over cells", axis={"tickCount": 6})
+    shared: Spec = {"y": y, "yOffset": offset}
+    colour = fig.scaled(kind, kinds, hues)
+    interval = shared | {"x": x | {"field": "l"}, "x2": {"field": "h"}, "color": colour}
+    mean = shared | {
+        "x": x | {"field": "d"},
+        "color": colour,
+        "shape": fig.scaled(kind, kinds, marks),
+        "tooltip": fig.tooltips(t="step", k="proxy", d="change", l="from", h="to", n="cells"),
+    }
+    return Figure(
+        name="scenario_scaling_b",
+        title="(b) Best and median proxy of each view, step by step",
+        alt="Mean change of AUC with 95% intervals over cells: "
+        + "; ".join(f"{row['t']}, {row['k']} {row['d']:+.3f}" for row in data)
+        + ".",
+        spec={
+            "data": fig.values(data),
+            "height": {"step": 14},
+            "layer": [
+                fig.zero_line(x),
+                fig.layer("rule", interval, strokeWidth=1.5),
+                fig.layer("point", mean, filled=True, size=55, opacity=1),
+            ],
+        },
+    )

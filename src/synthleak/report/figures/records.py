@@ -1,0 +1,343 @@
+"""Single records: sorted V(x) with both bands, by attribute, by generator (docs/method.md §10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from synthleak.analyses.analysis import CellData
+from synthleak.analyses.attributes import CombinedRow
+from synthleak.analyses.consistency import ConsistencyRow
+from synthleak.analyses.vulnerability import SPLIT, VulnerabilityRow
+from synthleak.core.cell import LEVEL, Cell, format_epsilon
+from synthleak.evidence.observation import Floats
+from synthleak.metrics.curves import SortedV
+from synthleak.metrics.verdict_statistics import tenth
+from synthleak.report.figures import figure as fig
+from synthleak.report.figures.figure import Figure, Rows, Spec
+
+NULL, EVEN = "95% of redraws without a leak", "95% of redraws with an even leak"
+MOST = 160
+"""How many records a figure shows one by one; of more, evenly chosen ones."""
+PANELS = 4
+"""How many cells stand for a study."""
+
+
+def vulnerability_figure(cell: Cell, v: SortedV, ids: Sequence[str]) -> Figure | None:
+    """Show V of every record of a cell, from the largest down; None where no record qualifies."""
+    if not v.v:
+        return None
+    return Figure(
+        name="vulnerability",
+        title=f"Who leaks, record by record: {cell.name}",
+        alt=_alt(v),
+        spec={"data": fig.values(_rows("", v, ids)), "height": 240, "layer": _layers()},
+        cell=cell,
+    )
+
+
+def representative(rows: Sequence[VulnerabilityRow]) -> list[VulnerabilityRow]:
+    """Choose cells that stand for a study: evenly spaced from the smallest S10 to the largest."""
+    known = sorted((row for row in rows if row.s10 is not None), key=lambda row: row.s10 or 0.0)
+    places = [round(k * (len(known) - 1) / (PANELS - 1)) for k in range(PANELS)]
+    return [known[place] for place in dict.fromkeys(places)] if known else []
+
+
+def panels_figure(
+    rows: Sequence[VulnerabilityRow], v: Sequence[SortedV], ids: Sequence[Sequence[str]]
+) -> Figure | None:
+    """Show sorted V of a few cells side by side, each with its share of the top tenth."""
+    codes = [str(place) for place in range(len(rows))]
+    several = len({row.corpus for row in rows}) > 1
+    heads = {
+        code: f"{_cell(row, several)}\n{_share(row)}" for code, row in zip(codes, rows, strict=True)
+    }
+    if len(rows) < 2:
+        return None
+    shares = "; ".join(heads.values()).replace("\n", ": ")
+    return Figure(
+        name="vulnerability_panels",
+        title="How vulnerability is spread over records, from even to concentrated",
+        alt=f"Sorted V of {len(rows)} cells, the top tenth marked, with both bands: {shares}.",
+        spec=_panels(dict(zip(codes, v, strict=True)), dict(zip(codes, ids, strict=True)), heads),
+    )
+
+
+def _cell(row: VulnerabilityRow, several_corpora: bool) -> str:
+    corpus = f"{row.corpus}, " if several_corpora else ""
+    return f"{corpus}{row.generator}, ε = {format_epsilon(row.epsilon)}, pool {row.pool}"
+
+
+def _share(row: VulnerabilityRow) -> str:
+    even = (
+        "" if row.even_s10_high is None else f" (a leak spread evenly: to {row.even_s10_high:.0%})"
+    )
+    return f"S10 {row.s10:.0%}{even}"
+
+
+def _alt(v: SortedV) -> str:
+    above = sum(value > high for value, high in zip(v.v, v.null_high, strict=False))
+    uneven = sum(value > high for value, high in zip(v.v, v.even_high, strict=False))
+    top = tenth(len(v.v))
+    return (
+        f"V of {len(v.v)} records from the largest down, the top tenth ({top}) marked."
+        f" {above} lie above the band of redraws without a leak,"
+        f" {uneven} above the band of a leak that is spread evenly."
+    )
+
+
+def _panels(
+    cells: Mapping[str, SortedV], ids: Mapping[str, Sequence[str]], heads: Mapping[str, str]
+) -> Spec:
+    both = {"x": "independent", "y": "independent"}
+    return fig.faceted(
+        [row for code, v in cells.items() for row in _rows(code, v, ids[code])],
+        "c",
+        list(cells),
+        {"height": 200, "layer": _layers()},
+        header=fig.headed(heads) | {"labelFontSize": 11},
+        least=320,
+        gutter=66,
+        margin=0,
+        spacing=28,
+        resolve={"scale": both, "axis": both},
+    )
+
+
+def _rows(code: str, v: SortedV, ids: Sequence[str]) -> Rows:
+    count, top = len(v.v), tenth(len(v.v))
+    step = max(1, -(-count // MOST))
+    shown: Rows = []
+    for place in range(0, count, step if count > MOST else 1):
+        row: dict[str, Any] = {
+            "c": code,
+            "r": place + 1,
+            "v": fig.short(v.v[place]),
+            "i": ids[v.target[place]],
+            "d": "top tenth" if place < top else "others",
+        }
+        if v.null_low:
+            row |= {"n": fig.short(v.null_low[place], 3), "m": fig.short(v.null_high[place], 3)}
+            row |= {"e": fig.short(v.even_low[place], 3), "g": fig.short(v.even_high[place], 3)}
+        shown.append(row)
+    return shown
+
+
+COLOURS = {"top tenth": "$top", "others": "$rest", NULL: "$band", EVEN: "$band2"}
+BANDS = ((NULL, "n", "m", [1, 0]), (EVEN, "e", "g", [5, 3]))
+
+
+def _layers() -> list[Spec]:
+    x: Spec = fig.quantitative(
+        "records, most vulnerable first",
+        field="r",
+        scale={"nice": False, "zero": False, "padding": 9},
+        axis={"grid": False, "tickMinStep": 1, "tickCount": 6},
+    )
+    y: Spec = fig.quantitative("V (normal scores)", field="v")
+    colour: Spec = fig.nominal(
+        field="d",
+        scale={"domain": list(COLOURS), "range": list(COLOURS.values())},
+        legend={"symbolType": "square", "symbolOpacity": 1},
+    )
+    tooltip = fig.tooltips(i="record", r="rank", v="V", m="chance limit", g="limit of an even leak")
+    bars = fig.layer("bar", {"x": x, "y": y, "color": colour, "tooltip": tooltip}, cornerRadius=0)
+    bands = [_band(*band, x, y, colour) for band in BANDS]
+    # Bars stand before the bands, so that they can be pointed at; the edges stand before the bars.
+    return [*(area for area, _ in bands), bars, *(line for _, edges in bands for line in edges)]
+
+
+def _band(
+    name: str, low: str, high: str, dash: list[int], x: Spec, y: Spec, colour: Spec
+) -> tuple[Spec, list[Spec]]:
+    """Return a band, and its two edges, which differ from the other band's by their dashes."""
+    transform = [{"calculate": f"'{name}'", "as": "d"}]
+    between = {"x": x, "y": y | {"field": low}, "y2": {"field": high}, "color": colour}
+    area = fig.layer("area", between, transform=transform, opacity=0.22)
+    edges = [{"x": x, "y": y | {"field": edge}, "color": colour} for edge in (low, high)]
+    style: Spec = {"strokeWidth": 1.5, "strokeDash": dash}
+    return area, [fig.layer("line", edge, transform=transform, **style) for edge in edges]
+
+
+WHOLE = "all"
+STEPS = [-0.3, -0.1, 0.1, 0.3]
+SHADES = ["$minus2", "$minus1", "$zero", "$plus1", "$plus2"]
+
+
+def attributes_figure(rows: Sequence[CombinedRow]) -> Figure | None:
+    """Show Spearman's ρ of every attribute with V, by generator and kind of pool.
+
+    Columns of single corpora carry no test; `all` does: bold is nominal, a box is Holm.
+    """
+    shown = [row for row in rows if row.selection == SPLIT and row.rho is not None]
+    if not shown:
+        return None
+    corpora = [*dict.fromkeys(row.corpus for row in shown if row.corpus != WHOLE), WHOLE]
+    attributes = list(dict.fromkeys(row.attribute for row in shown))
+    data: Rows = [
+        {
+            "g": f"{row.generator}, {row.block} pools",
+            "a": row.attribute.replace("_", " "),
+            "c": row.corpus,
+            "r": fig.short(row.rho, 3),
+            "p": fig.short(row.p_value, 3),
+            "h": fig.short(row.p_holm, 3),
+            "n": row.records,
+            "b": _mark(row),
+        }
+        for row in shown
+    ]
+    heads = list(dict.fromkeys(str(row["g"]) for row in data))
+    boxed = [row for row in data if row["b"] == 2]
+    return Figure(
+        name="attributes",
+        title="Do attributes of a record predict its vulnerability? Spearman's ρ with V",
+        alt=(
+            f"Heat maps of Spearman's ρ between {len(attributes)} attributes and vulnerability by"
+            f" corpus, in {len(heads)} groups of pools. Only the column “all” is tested;"
+            f" {len(boxed)} of its entries pass Holm's correction over {len(attributes)} attributes"
+            + "".join(f"; {row['g']}: {row['a']} {row['r']:+.2f}" for row in boxed)
+            + "."
+        ),
+        spec=fig.faceted(
+            data,
+            "g",
+            heads,
+            {
+                "height": {"step": 30},
+                "layer": _heat([name.replace("_", " ") for name in attributes], corpora),
+            },
+            least=230,
+            gutter=22,
+            margin=110,
+        ),
+    )
+
+
+def _mark(row: CombinedRow) -> int:
+    """Return 2 for Holm-significant, 1 for nominally so, 0 else; single corpora are not tested."""
+    if row.corpus != WHOLE:
+        return 0
+    if row.p_holm is not None and row.p_holm <= LEVEL:
+        return 2
+    return int(row.p_value is not None and row.p_value <= LEVEL)
+
+
+def _heat(attributes: list[str], corpora: list[str]) -> list[Spec]:
+    place: Spec = {
+        "x": fig.nominal(
+            field="c",
+            sort=corpora,
+            axis={"orient": "bottom", "labelAngle": 0, "domain": False, "ticks": False},
+        ),
+        "y": fig.nominal(field="a", sort=attributes, axis={"domain": False, "ticks": False}),
+    }
+    tooltip = fig.tooltips(
+        a="attribute", c="corpus", r="ρ", n="records", p="p (nominal)", h="p (Holm)"
+    )
+    scale = {"type": "threshold", "domain": STEPS, "range": SHADES}
+    square = place | {"color": fig.quantitative("ρ", field="r", scale=scale), "tooltip": tooltip}
+    number = place | {"text": {"field": "r", "type": "quantitative", "format": "+.2f"}}
+
+    def only(test: str) -> list[Spec]:
+        return [{"filter": f"datum.b {test}"}]
+
+    box: Spec = {"filled": False, "stroke": "$ink", "strokeWidth": 2.5}
+    return [
+        fig.layer("rect", square, stroke="$paper", strokeWidth=2),
+        fig.layer("rect", place, transform=only("== 2"), **box),
+        fig.layer("text", number, transform=only("== 0"), fontWeight="normal", fontSize=12),
+        fig.layer("text", number, transform=only("> 0"), fontWeight="bold", fontSize=12),
+    ]
+
+
+MOST_PAIRS = 12
+"""How many pairs are drawn; the table has them all."""
+
+
+def generators_figure(
+    rows: Sequence[ConsistencyRow], cell_data: Sequence[CellData]
+) -> Figure | None:
+    """Show V of the same records under two generators, by the first one's proxy, pair by pair."""
+    data: Rows = []
+    heads: dict[str, str] = {}
+    for row in rows:
+        if row.across != "generators" or row.rho is None or len(heads) == MOST_PAIRS:
+            continue
+        one, ids = _pooled(row, row.one, cell_data)
+        other, _ = _pooled(row, row.other, cell_data)
+        if one is None or other is None:
+            continue
+        code = str(len(heads))
+        heads[code] = _pair_head(row)
+        known = np.isfinite(one) & np.isfinite(other)
+        top = set(np.argsort(-np.where(known, one, -np.inf))[: tenth(int(known.sum()))].tolist())
+        data += [
+            {
+                "p": code,
+                "x": fig.short(float(one[place])),
+                "y": fig.short(float(other[place])),
+                "i": ids[place],
+                "d": "its top tenth" if place in top else "others",
+            }
+            for place in np.flatnonzero(known).tolist()
+        ]
+    if not data:
+        return None
+    return Figure(
+        name="generators",
+        title="Are the same records hit under another generator? V under each, by one proxy",
+        alt="V of the same records under two generators: "
+        + "; ".join(heads.values()).replace("\n", ", ")
+        + ".",
+        spec=fig.faceted(
+            data,
+            "p",
+            list(heads),
+            {"height": 220, "layer": [_pair_layer()]},
+            header=fig.headed(heads) | {"labelFontSize": 11},
+            least=260,
+            gutter=52,
+            margin=0,
+            resolve={"axis": {"x": "independent", "y": "independent"}},
+        ),
+    )
+
+
+def _pair_head(row: ConsistencyRow) -> str:
+    chance = (
+        ""
+        if row.null_low is None or row.null_high is None
+        else f" (chance {row.null_low:+.2f} to {row.null_high:+.2f})"
+    )
+    return f"{row.pool}: ρ {row.rho:+.2f}{chance}\n{row.one} across, {row.other} up"
+
+
+def _pooled(
+    row: ConsistencyRow, generator: str, cell_data: Sequence[CellData]
+) -> tuple[Floats | None, Sequence[str]]:
+    """Return V of a generator pooled over its budgets: all share a plan, so V is their mean."""
+    by_budget: list[Floats] = []
+    ids: Sequence[str] = ()
+    for cell in cell_data:
+        here = (cell.cell.corpus, cell.cell.pool, cell.cell.generator)
+        place = cell.place(row.scenario, row.proxy)
+        if here == (row.corpus, row.pool, generator) and place is not None:
+            by_budget.append(cell.profile.v[place])
+            ids = cell.pool.records
+    return (np.mean(by_budget, axis=0) if by_budget else None), ids
+
+
+def _pair_layer() -> Spec:
+    kinds = ["its top tenth", "others"]
+    kind = fig.nominal("under the first", field="d")
+    encoding = {
+        "x": fig.quantitative("V under the first generator", field="x", axis={"tickCount": 5}),
+        "y": fig.quantitative("V under the second", field="y", axis={"tickCount": 5}),
+        "color": fig.scaled(kind, kinds, ["$second", "$first"]),
+        "shape": fig.scaled(kind, kinds, ["diamond", "circle"]),
+        "tooltip": fig.tooltips(i="record", x="V under the first", y="V under the second"),
+    }
+    return fig.layer("point", encoding, filled=True, size=36, opacity=0.9)

@@ -1,0 +1,229 @@
+"""The first screen: the verdict, a row for every decision, what to do next.
+
+A decision is whether to publish what one generator makes at one ε. Its row shows the pool that
+leaks most, in natural frequencies, with what could be missed and what was promised. The words are
+in `templates/words.html`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from synthleak.analyses.analysis import RANDOM
+from synthleak.analyses.copies import exceeds_chance
+from synthleak.analyses.gaps import WHOLE
+from synthleak.core.cell import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, format_epsilon
+from synthleak.metrics.measurements import Estimate
+from synthleak.report.page import Page, Said
+from synthleak.report.writing import HOW, words_in
+
+ORDER = (BROKEN, FOUND, NONE_FOUND, CANNOT_SAY)
+"""Verdicts, the worst first."""
+COLUMNS, GAP = 25, 12
+"""Dots in a line, and how far apart they are."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One generator at one ε: what is said of it, by the cell that leaks most.
+
+    `pools` counts its cells, and `leaking` those with a leak; `row` is a row of `cells` of the cell
+    shown, `power` the one with the largest AUC that could be missed; `records` counts the records
+    that could be named. `dots` are the paths of a hundred dots by kind. Cells of canaries are
+    `written`: they are nobody's and have a row of their own. A leak is `weak` if no record can be
+    named and no more are recognised than by chance: only all records together show it. `copies`
+    says that members are copied more than by chance.
+    """
+
+    said: Said
+    name: str
+    pools: int
+    leaking: int
+    row: int
+    power: int | None
+    records: int
+    dots: Mapping[str, str]
+    written: bool
+    weak: bool
+    copies: bool
+
+
+def first_screen(page: Page) -> dict[str, Any]:
+    """Return what the sentences of `words.html` are filled from."""
+    kinds = {one.kind for one in page.verdicts}
+    rows = decisions(page)
+    budgets: dict[str, list[str]] = {}
+    for cell in page.cells:
+        budgets.setdefault(cell.generator, []).append(format_epsilon(cell.epsilon))
+    return {
+        "top": {
+            "kind": next(kind for kind in ORDER if kind in kinds),
+            "decisions": rows,
+            "promises": any(_promises(page, one) for one in rows),
+            "replaced": any(_is_replaced(page, one) for one in rows),
+            "controls": controls(page),
+            "claims": _claims(page),
+            "next": next_steps(page),
+        },
+        "generators": {name: list(dict.fromkeys(shown)) for name, shown in budgets.items()},
+    }
+
+
+def decisions(page: Page) -> list[Decision]:
+    """Return a row for every generator and ε, and one for its canaries, in the order of cells."""
+    cells, records = page.places("cells"), page.places("records")
+    grouped: dict[tuple[str, bool], list[Said]] = {}
+    for one in page.verdicts:
+        grouped.setdefault((one.decision, _is_written(page, one)), []).append(one)
+    rows = []
+    for (name, written), group in grouped.items():
+        shown = _strongest(page, group)
+        places, rate = cells[shown.cell], page.results.cells[shown.place].measurements.crossfit_tpr
+        rows.append(
+            Decision(
+                said=shown,
+                name=name,
+                pools=len(group),
+                leaking=sum(one.leaks for one in group),
+                row=places[0],
+                power=_power(page, places),
+                records=len(records.get(shown.cell, ())),
+                dots={} if shown.kind == CANNOT_SAY else _dots_of(rate),
+                written=written,
+                weak=_is_weak(page, shown, places[0]),
+                copies=_copies_exceed(page, places[0]),
+            )
+        )
+    return rows
+
+
+def _is_weak(page: Page, shown: Said, place: int) -> bool:
+    """Say whether a leak shows in all records together and in no single one."""
+    rate = page.results.cells[shown.place].measurements.crossfit_tpr
+    named_nobody = page.rows("cells")[place].named == 0
+    if shown.kind != FOUND or not named_nobody or _copies_exceed(page, place) or rate is None:
+        return False
+    return rate.null is not None and rate.value <= rate.null
+
+
+def _copies_exceed(page: Page, place: int) -> bool:
+    """Say whether the release of a row of `cells` copies more members than chance would."""
+    return exceeds_chance(page.rows("cells")[place].copied_p)
+
+
+def _is_written(page: Page, one: Said) -> bool:
+    """Say whether the records of a cell are canaries (docs/method.md §13)."""
+    return page.results.cells[one.place].canaries
+
+
+def _strongest(page: Page, said: Sequence[Said]) -> Said:
+    """Return the cell with the worst verdict and, of those, the largest deployable AUC.
+
+    A leak that shows in single records comes before one that shows in all of them together.
+    """
+    cells = page.places("cells")
+
+    def strength(one: Said) -> tuple[int, bool, bool, float]:
+        single = one.leaks and not _is_weak(page, one, cells[one.cell][0])
+        return -ORDER.index(one.kind), one.leaks, single, page.results.cells[one.place].strength
+
+    return max(said, key=strength)
+
+
+def _power(page: Page, places: Sequence[int]) -> int | None:
+    """Return the row with the largest AUC that could be missed; None where one is unknown."""
+    powers = [page.rows("cells")[place].power_auc for place in places]
+    if any(power is None or not math.isfinite(power) for power in powers):
+        return None
+    return places[powers.index(max(powers))]
+
+
+def _promises(page: Page, one: Decision) -> bool:
+    """Say whether there is a promise or a bound to show."""
+    result = page.results.cells[one.said.place]
+    return not math.isinf(result.claim.epsilon) or result.measurements.epsilon is not None
+
+
+def _is_replaced(page: Page, one: Decision) -> bool:
+    """Say whether a promise is about adding or removing a record, and the game replaces one."""
+    row, claim = page.rows("cells")[one.row], page.results.cells[one.said.place].claim
+    return bool(not math.isinf(claim.epsilon) and row.adjacency != claim.adjacency)
+
+
+def dots(recognised: int, limit: int) -> dict[str, str]:
+    """Return the paths of a hundred dots: recognised beyond chance, within it, not recognised.
+
+    >>> {kind: path.count("M") for kind, path in dots(72, 11).items()}
+    {'beyond': 61, 'chance': 11, 'missed': 28}
+    >>> {kind: path.count("M") for kind, path in dots(7, 11).items()}
+    {'beyond': 0, 'chance': 7, 'missed': 93}
+    """
+    within = min(recognised, limit)
+    ends = (0, recognised - within, recognised, 100)
+    drawn = [
+        f"M{GAP // 2 + GAP * (dot % COLUMNS)} {GAP // 2 + GAP * (dot // COLUMNS)}h0"
+        for dot in range(100)
+    ]
+    kinds = zip(("beyond", "chance", "missed"), ends, ends[1:], strict=False)
+    return {kind: "".join(drawn[start:end]) for kind, start, end in kinds}
+
+
+def _dots_of(rate: Estimate | None) -> dict[str, str]:
+    """Return the dots of a rate with its chance limit; none without a rate."""
+    if rate is None:
+        return {}
+    shown = (rate.value, 1.0 if rate.null is None else rate.null)
+    return dots(*(int(HOW["per_hundred"](share)) for share in shown))
+
+
+def controls(page: Page) -> dict[str, Any] | None:
+    """Compare selected pools with random records; None for a check, which has no such controls.
+
+    `flagged` are the rows of `control_gap` in which selected records leak more, `leaking` the
+    decisions with a leak of random records.
+    """
+    if page.given:
+        return None
+    random = [one for one in page.verdicts if page.facts.rules.get(one.cell.pool) == RANDOM]
+    rows = [
+        (place, row)
+        for place, row in enumerate(page.rows("control_gap"))
+        if row.scenario == WHOLE and row.crossfit_gap is not None
+    ]
+    return {
+        "audited": bool(random),
+        "compared": len(rows),
+        "flagged": [place for place, row in rows if row.flagged == "yes" and row.crossfit_gap > 0],
+        "leaking": list(dict.fromkeys(one.decision for one in random if one.leaks)),
+    }
+
+
+def _claims(page: Page) -> list[tuple[str, int]]:
+    """Return one cell for every different way to promise an ε: generator and place."""
+    seen: dict[tuple[str, Any, Any], int] = {}
+    for place, one in enumerate(page.results.cells):
+        if not math.isinf(one.claim.epsilon):
+            key = (one.cell.generator, one.claim.void, one.claim.accountant)
+            seen.setdefault(key, place)
+    return [(key[0], place) for key, place in seen.items()]
+
+
+def next_steps(page: Page) -> list[str]:
+    """Return what to do, the worst verdict's steps first; a leak of canaries has its own step."""
+    words = words_in("words.html")
+    canaries = [one for one in page.verdicts if one.kind == FOUND and _is_written(page, one)]
+    kinds = {one.kind for one in page.verdicts if one not in canaries}
+    by_kind = words.AFTER_CHECK if page.given else words.AFTER_GAME
+    steps = [step for kind in ORDER if kind in kinds for step in by_kind[kind]]
+    if not page.given:
+        if NONE_FOUND in kinds:
+            other_encoders = page.facts.differing_encoders.items()
+            steps += [words.other_encoder(name, encoder) for name, encoder in other_encoders]
+        return [*steps, *[words.CANARIES_LEAK] * bool(canaries)]
+    copied = any(_copies_exceed(page, places[0]) for places in page.places("cells").values())
+    if page.rows("nearest") or copied:
+        steps.insert(kinds.isdisjoint({NONE_FOUND, CANNOT_SAY}), words.REMOVE)
+    return steps

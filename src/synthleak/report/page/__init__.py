@@ -1,1 +1,0 @@
-"""The sections of `report.html`: each module prepares one of them."""
