@@ -94,7 +94,7 @@ def _spread(
                 max_nbytes=None,
             )
             jobs = [
-                delayed(_in_worker)(path, folder, os.getpid(), index, unit)
+                delayed(_in_worker)(path, folder, (os.getpid(), Path.cwd()), index, unit)
                 for index, unit in waiting.items()
             ]
             try:
