@@ -106,6 +106,8 @@ class CellRow(CellColumns):
     verbatim_members: int | None = None
     verbatim_holdout: int | None = None
     cannot_say: str = ""
+    release_size: int | None = None
+    leaks_from: int | None = None
 
 
 @dataclass(frozen=True)
@@ -162,12 +164,39 @@ def judge(cells: Sequence[CellMeasurements], looks: int = 1) -> list[CellVerdict
     claims = holm([None if bound is None else bound.p for bound in bounds])
     verdicts = []
     for cell, bound, p, claim in zip(cells, bounds, adjusted, claims, strict=True):
-        blind = all(power_of(cell, row, len(cells) * looks) is None for row in cell.rows)
-        reason = cell.reason or (TOO_FEW if blind and p is not None and p > LEVEL else None)
         lower = None if bound is None else bound.lower
+        reason = _why_none(cell, p, len(cells) * looks)
         verdict = judge_cell(p, reason, claim, cell.epsilon_claim, lower)
         verdicts.append(CellVerdict(p, verdict, claim))
     return verdicts
+
+
+def judge_smaller(
+    cells: Sequence[CellMeasurements], larger: Sequence[CellVerdict], looks: int = 1
+) -> list[CellVerdict]:
+    """Judge every cell as it is seen in smaller releases (docs/method.md §4.7).
+
+    A leak counts at a size only if it was found at every larger one: sizes are tested in a fixed
+    sequence, at no cost. What is private in a release is so in every part of it.
+
+    Args:
+        cells: The measurements of every cell at this size.
+        larger: The verdicts on the same cells at the next larger size.
+        looks: How many looks are declared.
+    """
+    verdicts = []
+    adjusted = holm([cell.p for cell in cells])
+    for cell, own_p, above in zip(cells, adjusted, larger, strict=True):
+        p = None if own_p is None or above.p_holm is None else max(own_p, above.p_holm)
+        reason = _why_none(cell, p, len(cells) * looks)
+        verdicts.append(CellVerdict(p, judge_cell(p, reason)))
+    return verdicts
+
+
+def _why_none(cell: CellMeasurements, p: float | None, tests: int) -> str | None:
+    """Return why nothing can be said of a cell with this adjusted p; None if something can."""
+    blind = all(power_of(cell, row, tests) is None for row in cell.rows)
+    return cell.reason or (TOO_FEW if blind and p is not None and p > LEVEL else None)
 
 
 def power_of(cell: CellMeasurements, row: ScenarioMeasurements, tests: int) -> float | None:
@@ -204,12 +233,15 @@ def evaluate(
     unit: str = "record",
     claim_as_stated: float | None = None,
     game: GameSection | None = None,
+    release_size: int | None = None,
+    leaks_from: int | None = None,
 ) -> tuple[list[CellRow], list[ProxyRow]]:
     """Write the measurements of a cell as rows; Holm adjusts for `cells` cells.
 
     `copies` are those in the release of a check; a game has none. Where targets are persons and the
     claim is about records, `claim_as_stated` is its ε for one record. `game` is that of the cell,
-    as far as its look.
+    as far as its look. `release_size` is how many texts of a release were seen, and `leaks_from`
+    the smallest size at which a leak was found.
     """
     looks = 1 if game is None else game.number_of_looks
     columns = [
@@ -250,6 +282,8 @@ def evaluate(
             look=1 if game is None or looks == 1 else len(game.blocks),
             looks=looks,
             instances=int(plan.trials.set.max()) + 1,
+            release_size=release_size,
+            leaks_from=leaks_from,
         )
         for row in measured.rows
     ]

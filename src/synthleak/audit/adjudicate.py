@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -275,7 +275,7 @@ def _kept(audit: Audit, setup: Setup) -> list[MergedRow] | None:
 def _key(audit: Audit, setup: Setup) -> str:
     """Return the key of an adjudication: the results it settles, its games and their releases."""
     games = [
-        [asdict(cell), [text for text, _ in observations(setup, cell)]] for cell in setup.cells
+        [cell.columns, [seen.key for seen in observations(setup, cell)]] for cell in setup.cells
     ]
     return digest(ADJUDICATION, ADJUDICATION_VERSION, results_key(audit.setup), games)
 
@@ -292,7 +292,7 @@ def _write(audit: Audit, setup: Setup, flags: Sequence[Flag], rows: Sequence[Mer
         "findings": results_key(audit.setup),
         "flagged": [
             {
-                **asdict(flag.cell),
+                **flag.cell.columns,
                 "epsilon": "inf" if np.isinf(flag.cell.epsilon) else flag.cell.epsilon,
                 "merged_with": flag.control,
                 "why": flag.why,

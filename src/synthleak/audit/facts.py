@@ -54,12 +54,13 @@ def _release_size(setup: Setup, pool: str) -> int:
     """Return how many records a release has: as planned, or as given (the largest)."""
     if draws_sets(setup, pool):
         return setup.plans[pool].release_size
-    return max(
-        header_of(setup, cell, item).size
-        for cell in setup.cells
-        if cell.pool == pool
-        for _, item in wanted_sets(setup, cell)
-    )
+    return max(seen_texts(setup, cell) for cell in setup.cells if cell.pool == pool)
+
+
+def seen_texts(setup: Setup, cell: Cell) -> int:
+    """Return how many texts of a release are seen in a cell, at most: some may have fewer."""
+    largest = max(header_of(setup, cell, item).size for _, item in wanted_sets(setup, cell))
+    return largest if cell.size is None else min(cell.size, largest)
 
 
 def degenerate_releases(setup: Setup, cell: Cell) -> dict[str, int]:

@@ -16,7 +16,7 @@ from synthleak.analyses.gaps import MergedRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.analyses.utility import UtilityRow
 from synthleak.audit.folder import REPORT, RESULTS, RunFolder, digest_of_file
-from synthleak.audit.setup import Setup, identity_of
+from synthleak.audit.setup import Setup, cells_of_all_sizes, identity_of
 from synthleak.audit.steps.measurements import measurements_key
 from synthleak.audit.steps.prior_attacks import prior_key
 from synthleak.core.errors import StoreError
@@ -37,6 +37,7 @@ TABLES: dict[str, Row] = {
     "utility": UtilityRow,
     "copies": CopyRow,
     "nearest": NearestRow,
+    "sizes": CellRow,
 }
 """The tables that audits write beside those of the analyses."""
 ADJUDICATION = "adjudication"
@@ -56,7 +57,7 @@ def files_of(results: Results) -> dict[str, bytes]:
 
 def results_key(setup: Setup) -> str:
     """Return the key of the results: of all measurements they are made from, and their format."""
-    keys = [measurements_key(setup, cell) for cell in setup.cells]
+    keys = [measurements_key(setup, cell) for cell in cells_of_all_sizes(setup)]
     prior_keys = [prior_key(setup, cell, a) for cell in setup.cells for a in setup.plugins.attacks]
     # Sorted by name: registration order depends on import order.
     also = setup.spec.analyses.also

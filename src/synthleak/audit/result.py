@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from synthleak.analyses.analysis import CellData, Outcome, Study, analyses, outcomes_of
-from synthleak.analyses.cells import CellRow, CellVerdict, ProxyRow, RecordRow, evaluate, judge
+from synthleak.analyses.cells import (
+    CellRow,
+    CellVerdict,
+    ProxyRow,
+    RecordRow,
+    evaluate,
+    judge,
+    judge_smaller,
+)
 from synthleak.analyses.copies import Copies, CopyRow, NearestRow
 from synthleak.analyses.prior import compare, prior_rows
 from synthleak.analyses.utility import UtilityRow
@@ -24,6 +32,7 @@ from synthleak.audit.facts import (
     corpus_facts,
     degenerate_releases,
     facts_of,
+    seen_texts,
     size_facts,
 )
 from synthleak.audit.folder import CONFIDENTIAL, REPORT, SIGN_OFF, RunFolder
@@ -36,6 +45,7 @@ from synthleak.audit.setup import (
     plan_of,
     proxies_of,
     records_at,
+    smaller_cells,
     target_names,
 )
 from synthleak.audit.stages import set_up
@@ -45,7 +55,14 @@ from synthleak.audit.steps.exposed import (
     measured_with_copies,
     nearest_texts,
 )
-from synthleak.audit.steps.measurements import ATTRIBUTES, CURVES, ROUNDS, cell_data_of, pool_facts
+from synthleak.audit.steps.measurements import (
+    ATTRIBUTES,
+    CELL_MEASUREMENTS,
+    CURVES,
+    ROUNDS,
+    cell_data_of,
+    pool_facts,
+)
 from synthleak.audit.steps.observations import scores_of
 from synthleak.audit.steps.preconditions import COPIES, Preconditions, copy_rows, preconditions_of
 from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on
@@ -178,6 +195,7 @@ class Audit:
             "utility": self._utility,
             "copies": self.copies,
             "nearest": self.nearest,
+            "sizes": self._sizes,
         }
         tables: dict[str, Table] = {name: (kind, rows[name]) for name, kind in TABLES.items()}
         for outcome in self.outcomes:
@@ -401,10 +419,13 @@ class Audit:
     @cached_property
     def _measurements(self) -> dict[Cell, CellMeasurements]:
         """Every measurement of every cell, with its null."""
-        measured = {cell: measured_with_copies(self.setup, cell) for cell in self.setup.cells}
-        if self._withheld is None:
-            return measured
-        return {cell: one.without_tests(self._withheld) for cell, one in measured.items()}
+        return {
+            cell: self._tested(measured_with_copies(self.setup, cell)) for cell in self.setup.cells
+        }
+
+    def _tested(self, measured: CellMeasurements) -> CellMeasurements:
+        """Return measurements as they count: without tests where no verdict can be given."""
+        return measured if self._withheld is None else measured.without_tests(self._withheld)
 
     @cached_property
     def _verdicts(self) -> dict[Cell, CellVerdict]:
@@ -415,30 +436,66 @@ class Audit:
         return None if self._preconditions is None else COPIES.get(self.setup, cell)
 
     @cached_property
+    def _smaller(self) -> dict[Cell, tuple[CellMeasurements, CellVerdict]]:
+        """Every cell in smaller releases, the largest first, with the verdicts of the sequence."""
+        setup, larger = self.setup, list(self._verdicts.values())
+        smaller: dict[Cell, tuple[CellMeasurements, CellVerdict]] = {}
+        for parts in zip(*(smaller_cells(setup, cell) for cell in setup.cells), strict=True):
+            measured = [self._tested(CELL_MEASUREMENTS.get(setup, part)) for part in parts]
+            larger = judge_smaller(measured, larger, setup.spec.game.number_of_looks)
+            smaller |= zip(parts, zip(measured, larger, strict=True), strict=True)
+        return smaller
+
+    @cached_property
     def _evaluated(self) -> tuple[list[CellRow], list[ProxyRow]]:
-        setup, cells, proxies = self.setup, [], []
+        cells, proxies = [], []
         with self.folder.reading():
             for cell, measured in self._measurements.items():
-                best, every = evaluate(
-                    cell,
-                    proxies_of(setup),
-                    ROUNDS.get(setup, cell),
-                    plan_of(setup, cell),
-                    measured,
-                    self._verdicts[cell],
-                    len(self._measurements),
-                    self._copies_in(cell),
-                    setup.spec.game.unit,
-                    self._claim_for_a_record(cell),
-                    game_of(setup, cell),
-                )
+                best, every = self._rows_of(cell, measured, self._verdicts[cell])
                 cells += best
                 proxies += every
         return cells, proxies
 
+    @cached_property
+    def _sizes(self) -> list[CellRow]:
+        """Every cell at every size of its releases, the largest first: `results/sizes.csv`."""
+        rows: dict[Cell, list[CellRow]] = {cell: [] for cell in self.setup.cells}
+        for row in self.cells if self._smaller else ():
+            rows[Cell.of(row)].append(row)
+        for part, (measured, judged) in self._smaller.items():
+            rows[part.whole] += self._rows_of(part, measured, judged)[0]
+        return [row for of_cell in rows.values() for row in of_cell]
+
+    def _rows_of(
+        self, cell: Cell, measured: CellMeasurements, judged: CellVerdict
+    ) -> tuple[list[CellRow], list[ProxyRow]]:
+        setup = self.setup
+        return evaluate(
+            cell,
+            proxies_of(setup),
+            ROUNDS.get(setup, cell),
+            plan_of(setup, cell),
+            measured,
+            judged,
+            len(setup.cells),
+            self._copies_in(cell.whole),
+            setup.spec.game.unit,
+            self._claim_for_a_record(cell),
+            game_of(setup, cell),
+            seen_texts(setup, cell),
+            self._leaks_from(cell.whole),
+        )
+
+    def _leaks_from(self, cell: Cell) -> int | None:
+        """Return the smallest size of the releases of a cell at which a leak was found."""
+        judged = {cell: self._verdicts[cell]}
+        judged |= {part: self._smaller[part][1] for part in smaller_cells(self.setup, cell)}
+        sizes = [seen_texts(self.setup, part) for part, one in judged.items() if one.verdict.leaks]
+        return min(sizes, default=None)
+
     def _claim_for_a_record(self, cell: Cell) -> float | None:
         """Return the ε that is promised for one record, where persons are asked about."""
-        claim, bound = self.claim(cell), self._measurements[cell].epsilon
+        claim, bound = self.claim(cell), self._measurements[cell.whole].epsilon
         if not self.setup.spec.game.persons or claim.unit == "person" or bound is None:
             return None
         return claim.epsilon_at(bound.delta, plan_of(self.setup, cell).adjacency)
@@ -470,6 +527,7 @@ class Audit:
                 copies=self._copies_in(cell),
                 canaries=bool(self.setup.pools[cell.pool].written),
                 planned=self.setup.spec.game.instances,
+                sizes=tuple(row for row in self._sizes if is_of(row, cell)),
             )
             for cell, measured in self._measurements.items()
         )

@@ -8,8 +8,8 @@ a list of units.
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -194,14 +194,27 @@ def draws_sets(setup: Setup, pool: str) -> bool:
     return not designs.get(setup.plans[pool].design).plugin.given
 
 
+def smaller_cells(setup: Setup, cell: Cell) -> list[Cell]:
+    """Return a cell as it is seen in smaller releases, the largest first (docs/method.md §4.7)."""
+    return [replace(cell, size=size) for size in setup.spec.game.smaller_sizes]
+
+
+def cells_of_all_sizes(setup: Setup) -> Iterator[Cell]:
+    """Yield every cell, each followed by itself in smaller releases."""
+    for cell in setup.cells:
+        yield cell
+        yield from smaller_cells(setup, cell)
+
+
 def plan_of(setup: Setup, cell: Cell) -> Plan:
     """Return the plan of a cell's pool, as far as the cell's look (docs/method.md §4.6)."""
     plan = setup.plans[cell.pool]
-    if cell not in setup.reached:
+    if cell.whole not in setup.reached:
         return plan
-    memory, key = memory_of(setup, "plans"), (cell.pool, setup.reached[cell])
+    reached_at = setup.reached[cell.whole]
+    memory, key = memory_of(setup, "plans"), (cell.pool, reached_at)
     if key not in memory:
-        memory[key] = plan.first(setup.reached[cell])
+        memory[key] = plan.first(reached_at)
     reached: Plan = memory[key]
     return reached
 
@@ -209,9 +222,9 @@ def plan_of(setup: Setup, cell: Cell) -> Plan:
 def game_of(setup: Setup, cell: Cell) -> GameSection:
     """Return the game of a cell, as far as the cell's look."""
     game = setup.spec.game
-    if cell not in setup.reached:
+    if cell.whole not in setup.reached:
         return game
-    return game.model_copy(update={"instances": setup.reached[cell]})
+    return game.model_copy(update={"instances": setup.reached[cell.whole]})
 
 
 def sets_of(setup: Setup, cell: Cell) -> list[tuple[int, RecordSet]]:

@@ -38,15 +38,23 @@ from synthleak.audit.folder import (
 )
 from synthleak.audit.kept_results import ADJUDICATION, files_of, settled
 from synthleak.audit.result import Audit
-from synthleak.audit.setup import Setup, changes, generator_of, identity_of, targets_in
+from synthleak.audit.setup import (
+    Setup,
+    cells_of_all_sizes,
+    changes,
+    generator_of,
+    identity_of,
+    targets_in,
+)
 from synthleak.audit.stages import set_up
 from synthleak.audit.steps.measurements import measurement_needs
 from synthleak.audit.steps.observations import (
+    Observed,
     evidence_keys,
+    last_observation,
     missing_evidence,
     missing_models,
     observations,
-    observed,
 )
 from synthleak.audit.steps.prior_attacks import prior_attack_needs
 from synthleak.audit.steps.releases import (
@@ -341,7 +349,7 @@ def _releases(setup: Setup) -> Finding:
 
 
 def _evidence(setup: Setup) -> Finding:
-    missing = [f"{unit.pool} on {unit.text}" for unit in missing_evidence(setup)]
+    missing = [f"{unit.pool} on {unit.observed.key}" for unit in missing_evidence(setup)]
     missing += [
         f"{one.family} in {one.targets[0][0]}, {len(one.sets)}" for one in missing_models(setup)
     ]
@@ -454,37 +462,37 @@ def _evidence_units(setup: Setup, trust: bool) -> Iterator[Unit]:
         header_of(setup, cell, item).text: (cell, item) for cell, item in all_releases(setup)
     }
     for pool in setup.pools:
-        cells = [cell for cell in setup.cells if cell.pool == pool]
-        seen = dict.fromkeys(chain.from_iterable(observations(setup, cell) for cell in cells))
-        for text, raw in seen:
+        cells = [cell for cell in cells_of_all_sizes(setup) if cell.pool == pool]
+        each = dict.fromkeys(chain.from_iterable(observations(setup, cell) for cell in cells))
+        for seen in each:
             for block, targets in enumerate(targets_in(setup, pool).blocks()):
-                for member, key in evidence_keys(setup, targets, text):
-                    release = made_from.get(text)
+                for member, key in evidence_keys(setup, targets, seen.key):
+                    release = made_from.get(seen.release)
                     yield partial(
-                        _look_again, setup, pool, text, raw, block, member, key, release, trust
+                        _look_again, setup, pool, seen, block, member, key, release, trust
                     )
 
 
 def _look_again(
     setup: Setup,
     pool: str,
-    text: str,
-    raw: int | None,
+    seen: Observed,
     block: int,
     member: Family,
     key: str,
     release: tuple[Cell, RecordSet] | None,
     trust: bool,
 ) -> Finding:
-    what = f"evidence {member.name} in {pool}, {text[:12]}"
+    what = f"evidence {member.name} in {pool}, {seen.key[:12]}"
     if member.model is not None:
         why = "a language model gives other values on another machine"
         return Finding(what, UNCHECKED, why)
-    if raw is None and release and not setup.store.exists(name_of("text", text)):
+    if release and not setup.store.exists(name_of("text", seen.release)):
         again = _again(setup, *release, trust)
         if again.outcome != VERIFIED:
             return Finding(what, again.outcome, f"its release was purged; {again.detail}")
-    values = look(member, targets_in(setup, pool).blocks()[block], observed(setup, pool, text, raw))
+    observation = last_observation(setup, pool, seen)
+    values = look(member, targets_in(setup, pool).blocks()[block], observation)
     same = is_stored(setup.store, name_of("evidence", key), dump_array(values))
     return compared(what, [] if same else ["its values"], "made again, the same")
 

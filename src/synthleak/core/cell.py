@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sized
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 
@@ -33,7 +33,10 @@ class Cell(CellColumns):
         pool: the name of the pool that the targets are in.
         generator: the name of the generator that made the releases.
         epsilon: the privacy budget; infinity without one.
+        size: how many texts of each release an attacker sees; None for all (docs/method.md §4.7).
     """
+
+    size: int | None = None
 
     @classmethod
     def of(cls, row: CellColumns) -> Cell:
@@ -41,8 +44,13 @@ class Cell(CellColumns):
         return cls(row.corpus, row.pool, row.generator, row.epsilon)
 
     @property
+    def whole(self) -> Cell:
+        """The cell in which the attacker sees all texts of every release."""
+        return self if self.size is None else replace(self, size=None)
+
+    @property
     def columns(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(CellColumns(self.corpus, self.pool, self.generator, self.epsilon))
 
     @property
     def mechanism(self) -> str:
@@ -76,7 +84,8 @@ class Cell(CellColumns):
         >>> Cell("c", "all", "synthetic", math.inf).title(given=True)
         'synthetic (no ε stated), pool all'
         """
-        return f"{self.made_by(given=given)}, pool {self.pool}"
+        part = "" if self.size is None else f", {self.size:,} texts"
+        return f"{self.made_by(given=given)}, pool {self.pool}{part}"
 
     def made_by(self, *, given: bool = False) -> str:
         """Return its mechanism; of a `given` release only what was stated is known."""

@@ -52,6 +52,27 @@ def _rising(numbers: tuple[int, ...]) -> bool:
     return all(one < other for one, other in pairwise(numbers))
 
 
+MOST_SIZES = 10
+"""Sizes of a release that one audit may look at."""
+
+
+def _sizes(value: Any) -> Any:
+    """Read one size of a release, or several; one alone is no list, so keys stay the same."""
+    if value == "auto":
+        return value
+    sizes: tuple[Any, ...] = tuple(value) if isinstance(value, list | tuple) else (value,)
+    whole = all(type(size) is int and size >= 2 for size in sizes)
+    if not whole or not 0 < len(sizes) <= MOST_SIZES:
+        raise ValueError(f'use a whole number from 2, up to {MOST_SIZES} rising ones, or "auto"')
+    if not _rising(sizes):
+        raise ValueError("name rising sizes, such as [500, 2000, 8000]")
+    return sizes[0] if len(sizes) == 1 else sizes
+
+
+ReleaseSize = Annotated[int | tuple[int, ...] | Literal["auto"], BeforeValidator(_sizes)]
+"""One size of a release, or several that rise."""
+
+
 def _distinct(what: str) -> AfterValidator:
     """Refuse a list that names something twice: a value, or a plug-in by its kind."""
 
@@ -129,8 +150,9 @@ class GameSection(Frozen):
     records: int | Literal["auto"] = Field(
         default="auto", description="N; auto: 500, or 200 with fewer than 600 candidates"
     )
-    release_size: int | Literal["auto"] = Field(
-        default="auto", description="synthetic records per release; auto: N"
+    release_size: ReleaseSize = Field(
+        default="auto",
+        description="synthetic records per release, or several sizes to look at; auto: N",
     )
     adjacency: Adjacency = Field(
         default="replace", description="a missing target is replaced, or only left out (add)"
@@ -151,6 +173,24 @@ class GameSection(Frozen):
         max_length=MOST_LOOKS,
         description="instances at which results are looked at; the last is `instances`",
     )
+
+    @property
+    def largest_size(self) -> int | Literal["auto"]:
+        """The size in which releases are made.
+
+        >>> GameSection(release_size=[500, 2000]).largest_size, GameSection().largest_size
+        (2000, 'auto')
+        """
+        return self.release_size[-1] if isinstance(self.release_size, tuple) else self.release_size
+
+    @property
+    def smaller_sizes(self) -> tuple[int, ...]:
+        """The smaller sizes that are looked at too, the largest first (docs/method.md §4.7).
+
+        >>> GameSection(release_size=[500, 2000, 8000]).smaller_sizes
+        (2000, 500)
+        """
+        return self.release_size[-2::-1] if isinstance(self.release_size, tuple) else ()
 
     @property
     def number_of_looks(self) -> int:
@@ -213,12 +253,14 @@ class GameSection(Frozen):
             del keys["unit"], keys["max_records"]
         if not self.share_releases:
             del keys["share_releases"]
+        if isinstance(self.release_size, tuple):
+            keys["release_size"] = list(self.release_size)
         keys["looks"] = list(self.looks)
         if not self.looks:
             del keys["looks"]
         return keys
 
-    @field_validator("records", "release_size")
+    @field_validator("records")
     @classmethod
     def _positive(cls, value: int | str) -> int | str:
         if isinstance(value, int) and value < 2:

@@ -262,7 +262,7 @@ def draw_plan(
         design=design,
         adjacency=game.adjacency,
         nominal=size,
-        release_size=size if game.release_size == "auto" else game.release_size,
+        release_size=size if game.largest_size == "auto" else game.largest_size,
         targets=pool.targets,
         origins=pool.origins,
         sets=tuple(sets),
@@ -461,9 +461,9 @@ def draw_records(
 
 def _check_draws(pool: Pool, game: GameSection, size: int) -> None:
     """Refuse a game that would not fit into memory: plans and releases are held as a whole."""
-    if game.release_size != "auto":
-        asked = f"a release of {game.release_size:,}"
-        RECORDS.check(game.release_size, asked, "game.release_size", PlanError)
+    if game.largest_size != "auto":
+        asked = f"a release of {game.largest_size:,}"
+        RECORDS.check(game.largest_size, asked, "game.release_size", PlanError)
     each = max(size, len(pool.targets))
     for name, count, times in (
         ("references", game.references, 2 * each),

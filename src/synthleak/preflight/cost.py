@@ -234,7 +234,7 @@ class _Probe:
     def later_stages(self) -> dict[str, float]:
         """Do the work of every later stage in part, and return the seconds of all of it."""
         cells, part = self.setup.cells, self.part
-        texts = {text for cell in part.cells for text, _ in observations(part, cell)}
+        texts = {seen.key for cell in part.cells for seen in observations(part, cell)}
         more_redraws = redraws_of(self.setup, self.pool) / redraws_of(part, self.pool)
         stages = {}
         for stage in AFTER_RELEASES:

@@ -36,7 +36,8 @@ class CellResult:
     `cells` is how many cells Holm adjusts for; `counted` says that an instance without the target
     has a record less. `copies` are those in the release of a check; a game has none. `canaries`
     says that its targets were written for the test. `planned` are the instances of the whole game,
-    of which a cell that was found at an early look has played some.
+    of which a cell that was found at an early look has played some. `sizes` are the rows of every
+    size of its releases, the largest first; none where there is one size.
     """
 
     cell: Cell
@@ -50,6 +51,7 @@ class CellResult:
     copies: Copies | None = None
     canaries: bool = False
     planned: int = 1
+    sizes: tuple[CellRow, ...] = ()
 
     @property
     def name(self) -> str:

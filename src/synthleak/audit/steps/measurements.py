@@ -28,6 +28,7 @@ from synthleak.audit.setup import (
     plan_of,
     proxies_of,
     records_at,
+    smaller_cells,
     stream_name,
     target_names,
 )
@@ -92,7 +93,7 @@ def measurements_key(setup: Setup, cell: Cell) -> str:
         stream_name(setup, "figures", cell),
         redraws_of(setup, cell.pool),
         claim_of(setup, cell).to_json(),
-        [all_evidence_keys(setup, cell.pool, text) for text, _ in observations(setup, cell)],
+        [all_evidence_keys(setup, cell.pool, seen.key) for seen in observations(setup, cell)],
         *([] if (asked := setup.spec.analyses.redraws) == "auto" else [asked]),
         *([] if setup.corpus.split is None else [NAMING_VERSION]),
     )
@@ -180,6 +181,8 @@ ROUNDS = Artefact("figures", _rounds_key, _rounds, _dump_rounds, _load_rounds)
 def measurement_needs(setup: Setup, cell: Cell) -> list[Need]:
     """Return what is made from the scores of a cell."""
     needs: list[Need] = [*needs_at_look(setup, cell), (CURVES, (cell,))]
+    for part in smaller_cells(setup, cell):
+        needs += needs_at_look(setup, part)
     if draws_sets(setup, cell.pool):
         needs += [(ATTRIBUTES, (cell.pool,)), (PROFILE, (cell,))]
         if setup.store.lost(RANKS.name(setup, cell)):
@@ -205,7 +208,7 @@ def profile_key(setup: Setup, cell: Cell) -> str:
         plan_identity(setup, cell),
         game_of(setup, cell).model_dump(),
         shared_name(setup, cell),
-        [all_evidence_keys(setup, cell.pool, text) for text, _ in observations(setup, cell)],
+        [all_evidence_keys(setup, cell.pool, seen.key) for seen in observations(setup, cell)],
     )
 
 

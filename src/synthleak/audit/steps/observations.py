@@ -12,6 +12,7 @@ import numpy as np
 
 from synthleak.audit.setup import (
     Setup,
+    cells_of_all_sizes,
     encoding,
     last_of,
     memory_of,
@@ -25,6 +26,7 @@ from synthleak.audit.setup import (
 from synthleak.audit.steps.releases import header_of, open_release
 from synthleak.calibration import Scores, calibrate, rounded
 from synthleak.core.cell import Cell
+from synthleak.core.seeds import digest, stream
 from synthleak.core.store import name_of
 from synthleak.evidence.family import Family
 from synthleak.evidence.observation import Floats, Observation, Targets, check_values
@@ -36,9 +38,29 @@ from synthleak.evidence.table import (
     look,
     put_evidence,
 )
+from synthleak.releases.release import Header
 
 SCORES = "scores"
 """What a process remembers the scores of its last cell under."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What is observed of one set: all of a release, the first texts of it, or raw records.
+
+    Attributes:
+        key: the content hash of its texts, or what stands for it.
+        raw: the position of the set whose records are looked at raw; None for a release.
+        release: the content hash of the release.
+        size: how many texts of the release are seen; None for all.
+        seed: what the order of its rows comes from: of the set, never of a coin.
+    """
+
+    key: str
+    raw: int | None = None
+    release: str = ""
+    size: int | None = None
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,20 +68,27 @@ class ObservationUnit:
     """One observation, a block of targets, and the families that have not looked at them yet."""
 
     pool: str
-    text: str
-    raw: int | None
+    observed: Observed
     families: tuple[str, ...]
     block: int = 0
 
 
-def observations(setup: Setup, cell: Cell) -> list[tuple[str, int | None]]:
-    """Return (content, raw set or none) for every set of a cell's plan, in the plan's order."""
+def observations(setup: Setup, cell: Cell) -> list[Observed]:
+    """Return what is observed of every set of a cell's plan, in the plan's order."""
     return [
-        (raw_key(setup, item), position)
+        Observed(raw_key(setup, item), raw=position)
         if item.form == "raw"
-        else (header_of(setup, cell, item).text, None)
+        else _observed_release(header_of(setup, cell, item), cell.size, item.seed)
         for position, item in sets_of(setup, cell)
     ]
+
+
+def _observed_release(header: Header, size: int | None, seed: int) -> Observed:
+    """Return a release, or the first `size` of its rows in an order of its own."""
+    if size is None or size >= header.size:
+        return Observed(header.text, release=header.text)
+    key = digest("first rows", header.text, size, seed)
+    return Observed(key, release=header.text, size=size, seed=seed)
 
 
 def evidence_keys(setup: Setup, targets: Targets, text: str) -> list[tuple[Family, str]]:
@@ -91,20 +120,20 @@ def missing_evidence(setup: Setup) -> list[ObservationUnit]:
 def each_missing_evidence(setup: Setup) -> Iterator[ObservationUnit]:
     """Yield the units of missing evidence, one cell after another: there may be a million."""
     listed: set[tuple[str, str, int]] = set()
-    for cell in setup.cells:
+    for cell in cells_of_all_sizes(setup):
         blocks = targets_in(setup, cell.pool).blocks()
-        for text, raw in observations(setup, cell):
+        for seen in observations(setup, cell):
             for number, block in enumerate(blocks):
-                if (cell.pool, text, number) in listed:
+                if (cell.pool, seen.key, number) in listed:
                     continue
-                listed.add((cell.pool, text, number))
+                listed.add((cell.pool, seen.key, number))
                 missing = tuple(
                     member.name
-                    for member, key in evidence_keys(setup, block, text)
+                    for member, key in evidence_keys(setup, block, seen.key)
                     if member.model is None and not setup.store.exists(name_of("evidence", key))
                 )
                 if missing:
-                    yield ObservationUnit(cell.pool, text, raw, missing, number)
+                    yield ObservationUnit(cell.pool, seen, missing, number)
 
 
 @dataclass(frozen=True)
@@ -115,7 +144,7 @@ class ModelUnit:
     """
 
     family: str
-    sets: tuple[tuple[str, int | None], ...]
+    sets: tuple[Observed, ...]
     targets: tuple[tuple[str, int], ...]
 
 
@@ -125,20 +154,20 @@ MODELS_AT_ONCE = 128
 
 def missing_models(setup: Setup) -> list[ModelUnit]:
     """Return the observations that a family with a model has not looked at, many to a unit."""
-    wanted: dict[tuple[str, str], dict[tuple[str, int], int | None]] = {}
+    wanted: dict[tuple[str, str], dict[tuple[str, int], Observed]] = {}
     if not any(member.model for member in setup.plugins.families):
         return []
-    for cell in setup.cells:
+    for cell in cells_of_all_sizes(setup):
         for number, block in enumerate(targets_in(setup, cell.pool).blocks()):
-            for text, raw in observations(setup, cell):
-                for member, key in evidence_keys(setup, block, text):
+            for seen in observations(setup, cell):
+                for member, key in evidence_keys(setup, block, seen.key):
                     if member.model and not setup.store.exists(name_of("evidence", key)):
-                        lookers = wanted.setdefault((member.name, text), {})
-                        lookers.setdefault((cell.pool, number), raw)
-    together: dict[tuple[str, tuple[tuple[str, int], ...]], list[tuple[str, int | None]]] = {}
-    for (family, text), lookers in wanted.items():
-        raw = next(iter(lookers.values()))  # its place in the plan of the first pool
-        together.setdefault((family, tuple(lookers)), []).append((text, raw))
+                        lookers = wanted.setdefault((member.name, seen.key), {})
+                        lookers.setdefault((cell.pool, number), seen)
+    together: dict[tuple[str, tuple[tuple[str, int], ...]], list[Observed]] = {}
+    for (family, _), lookers in wanted.items():
+        seen = next(iter(lookers.values()))  # a raw set has its place in the plan of the first pool
+        together.setdefault((family, tuple(lookers)), []).append(seen)
     return [
         ModelUnit(family, tuple(sets[start : start + MODELS_AT_ONCE]), targets)
         for (family, targets), sets in together.items()
@@ -152,16 +181,16 @@ def look_with_models(setup: Setup, unit: ModelUnit) -> int:
     member = next(item for item in setup.plugins.families if item.name == unit.family)
     assert member.model is not None
     first = unit.targets[0][0]
-    opened = [open_observation(setup, first, text, raw) for text, raw in unit.sets]
+    opened = [open_observation(setup, first, seen) for seen in unit.sets]
     asked = Targets([text for block in blocks for text in block.texts], encoding(setup))
     values = member.model.look_together(asked, opened)
-    for (text, _), seen in zip(unit.sets, values, strict=True):
+    for seen, table in zip(unit.sets, values, strict=True):
         shape = (len(asked), len(member.proxies))
-        checked = check_values(f"the family {member.name!r}", seen, shape)
+        checked = check_values(f"the family {member.name!r}", table, shape)
         ends = np.cumsum([len(block) for block in blocks])[:-1]
-        for block, own in zip(blocks, np.split(checked, ends), strict=True):
-            keys = {item.name: key for item, key in evidence_keys(setup, block, text)}
-            put_evidence(setup.store, keys[member.name], own)
+        for block, of_block in zip(blocks, np.split(checked, ends), strict=True):
+            keys = {item.name: key for item, key in evidence_keys(setup, block, seen.key)}
+            put_evidence(setup.store, keys[member.name], of_block)
     return len(unit.sets)
 
 
@@ -172,24 +201,32 @@ def check_models(setup: Setup) -> None:
             member.model.check()
 
 
-def observed(setup: Setup, pool: str, text: str, raw: int | None) -> Observation:
-    return last_of(setup, "observation", text, lambda: open_observation(setup, pool, text, raw))
+def last_observation(setup: Setup, pool: str, seen: Observed) -> Observation:
+    """Return an observation; the last one stays in memory, for other targets or attacks."""
+    return last_of(setup, "observation", seen.key, lambda: open_observation(setup, pool, seen))
 
 
-def open_observation(setup: Setup, pool: str, text: str, raw: int | None) -> Observation:
-    """Read the texts of an observation."""
-    if raw is None:
-        texts = [record.text for record in open_release(setup, text)]
-    else:
-        texts = [record.text for record in records_at(setup, setup.plans[pool].sets[raw].records)]
+def open_observation(setup: Setup, pool: str, seen: Observed) -> Observation:
+    """Read the texts of an observation.
+
+    Of a release that is seen in part these are the first rows in an order drawn from the seed of
+    its set, so that smaller sizes are parts of larger ones (docs/method.md §4.7).
+    """
+    if seen.raw is not None:
+        records = records_at(setup, setup.plans[pool].sets[seen.raw].records)
+        return Observation([record.text for record in records], encoding(setup))
+    texts = [record.text for record in open_release(setup, seen.release)]
+    if seen.size is not None:
+        order = stream(seen.seed, "rows").permutation(len(texts))
+        texts = [texts[row] for row in order[: seen.size].tolist()]
     return Observation(texts, encoding(setup))
 
 
 def look_at(setup: Setup, unit: ObservationUnit) -> int:
     """Let the families of a unit look at its observation."""
     targets = targets_in(setup, unit.pool).blocks()[unit.block]
-    observation = observed(setup, unit.pool, unit.text, unit.raw)
-    for member, key in evidence_keys(setup, targets, unit.text):
+    observation = last_observation(setup, unit.pool, unit.observed)
+    for member, key in evidence_keys(setup, targets, unit.observed.key):
         if member.name in unit.families:
             put_evidence(setup.store, key, look(member, targets, observation))
     put_away(setup, unit.pool, targets, observation)
@@ -219,9 +256,9 @@ def record_values(setup: Setup, cell: Cell) -> Floats:
     """Return `[set, record, proxy]`: what every proxy saw of every record of every target."""
     blocks = targets_in(setup, cell.pool).blocks()
     values = []
-    for text, _ in observations(setup, cell):
+    for seen in observations(setup, cell):
         by_block = [
-            [get_evidence(setup.store, key) for _, key in evidence_keys(setup, block, text)]
+            [get_evidence(setup.store, key) for _, key in evidence_keys(setup, block, seen.key)]
             for block in blocks
         ]
         values.append(np.concatenate([np.concatenate(seen, axis=1) for seen in by_block]))

@@ -19,7 +19,12 @@ from synthleak.audit.setup import (
     targets_in,
 )
 from synthleak.audit.steps.measurements import redraws_of
-from synthleak.audit.steps.observations import observations, observed, put_away
+from synthleak.audit.steps.observations import (
+    Observed,
+    last_observation,
+    observations,
+    put_away,
+)
 from synthleak.audit.steps.releases import open_release
 from synthleak.calibration import rounded
 from synthleak.core.artefact import Artefact, Need, as_json
@@ -44,8 +49,7 @@ class AttackUnit:
     """One observation, the references beside it, and the attacks that have not seen them yet."""
 
     pool: str
-    text: str
-    raw: int | None
+    observed: Observed
     references: tuple[str, ...]
     attacks: tuple[str, ...]
     block: int = 0
@@ -70,9 +74,9 @@ def _attack_units(setup: Setup, cell: Cell) -> Iterator[tuple[int, AttackUnit]]:
     plan = plan_of(setup, cell)
     scored = int(plan.trials.set.max()) + 1
     observed_sets = observations(setup, cell)
-    for position, (text, raw) in enumerate(observed_sets):
+    for position, seen in enumerate(observed_sets):
         references = (
-            tuple(observed_sets[other][0] for other in reference_positions(plan, position))
+            tuple(observed_sets[other].key for other in reference_positions(plan, position))
             if position < scored
             else ()
         )
@@ -82,13 +86,13 @@ def _attack_units(setup: Setup, cell: Cell) -> Iterator[tuple[int, AttackUnit]]:
             if position < scored or not attack.scores_only
         )
         for block in range(len(targets_in(setup, cell.pool).blocks())):
-            yield position, AttackUnit(cell.pool, text, raw, references, wanted, block)
+            yield position, AttackUnit(cell.pool, seen, references, wanted, block)
 
 
 def _key(setup: Setup, attack: Attack, unit: AttackUnit) -> str:
     encoder = setup.plugins.encoder.identity()
     targets = targets_in(setup, unit.pool).blocks()[unit.block]
-    return attack_key(attack, encoder, targets, unit.text, unit.references)
+    return attack_key(attack, encoder, targets, unit.observed.key, unit.references)
 
 
 def each_missing_attack(setup: Setup) -> Iterator[AttackUnit]:
@@ -112,7 +116,7 @@ def each_missing_attack(setup: Setup) -> Iterator[AttackUnit]:
 def attack_observation(setup: Setup, unit: AttackUnit) -> int:
     """Let the attacks of a unit look at its observation."""
     targets = targets_in(setup, unit.pool).blocks()[unit.block]
-    observation = observed(setup, unit.pool, unit.text, unit.raw)
+    observation = last_observation(setup, unit.pool, unit.observed)
     for attack in setup.plugins.attacks:
         if attack.kind in unit.attacks:
             references = (

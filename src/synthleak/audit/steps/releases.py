@@ -88,7 +88,7 @@ def release_key(setup: Setup, cell: Cell, record_set: RecordSet) -> str:
 
     It is made once: what a generator reads from elsewhere is taken as it was when first asked.
     """
-    keys = memory_of(setup, RELEASE_KEYS)
+    keys, cell = memory_of(setup, RELEASE_KEYS), cell.whole
     if (cell, record_set.name) not in keys:
         generator, plan = generator_of(setup, cell), setup.plans[cell.pool]
         elsewhere = generator.fingerprint(request_for(setup, cell, record_set))
