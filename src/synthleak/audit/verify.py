@@ -349,7 +349,11 @@ def _releases(setup: Setup) -> Finding:
 
 
 def _evidence(setup: Setup) -> Finding:
-    missing = [f"{unit.pool} on {unit.observed.key}" for unit in missing_evidence(setup)]
+    missing = [
+        f"{who.pool} on {unit.observed.key}"
+        for unit in missing_evidence(setup)
+        for who in unit.looks
+    ]
     missing += [
         f"{one.family} in {one.targets[0][0]}, {len(one.sets)}" for one in missing_models(setup)
     ]

@@ -5,8 +5,10 @@ Calibration turns the evidence of a cell into scores, once, and every later stag
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -64,13 +66,20 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class ObservationUnit:
-    """One observation, a block of targets, and the families that have not looked at them yet."""
+class Look:
+    """A block of a pool's targets, and the families that have not looked at them yet."""
 
     pool: str
-    observed: Observed
     families: tuple[str, ...]
     block: int = 0
+
+
+@dataclass(frozen=True)
+class ObservationUnit:
+    """One observation, and who is to be looked for: pools that share releases share the unit."""
+
+    observed: Observed
+    looks: tuple[Look, ...]
 
 
 def observations(setup: Setup, cell: Cell) -> list[Observed]:
@@ -120,20 +129,36 @@ def missing_evidence(setup: Setup) -> list[ObservationUnit]:
 def each_missing_evidence(setup: Setup) -> Iterator[ObservationUnit]:
     """Yield the units of missing evidence, one cell after another: there may be a million."""
     listed: set[tuple[str, str, int]] = set()
+    for cells in _on_same_releases(setup):
+        looks: defaultdict[tuple[str, int], list[Look]] = defaultdict(list)
+        seen_as: dict[str, Observed] = {}
+        for cell in cells:
+            blocks = targets_in(setup, cell.pool).blocks()
+            for seen in observations(setup, cell):
+                for number, block in enumerate(blocks):
+                    if (cell.pool, seen.key, number) in listed:
+                        continue
+                    listed.add((cell.pool, seen.key, number))
+                    missing = tuple(
+                        member.name
+                        for member, key in evidence_keys(setup, block, seen.key)
+                        if member.model is None and not setup.store.exists(name_of("evidence", key))
+                    )
+                    if missing:
+                        looks[seen.key, number].append(Look(cell.pool, missing, number))
+                        seen_as.setdefault(seen.key, seen)
+        yield from (ObservationUnit(seen_as[key], tuple(who)) for (key, _), who in looks.items())
+
+
+def _on_same_releases(setup: Setup) -> Iterator[list[Cell]]:
+    """Yield the cells of every size; those of pools that share releases come together."""
+    shared = setup.spec.game.share_releases
+    together: defaultdict[tuple[Any, ...], list[Cell]] = defaultdict(list)
     for cell in cells_of_all_sizes(setup):
-        blocks = targets_in(setup, cell.pool).blocks()
-        for seen in observations(setup, cell):
-            for number, block in enumerate(blocks):
-                if (cell.pool, seen.key, number) in listed:
-                    continue
-                listed.add((cell.pool, seen.key, number))
-                missing = tuple(
-                    member.name
-                    for member, key in evidence_keys(setup, block, seen.key)
-                    if member.model is None and not setup.store.exists(name_of("evidence", key))
-                )
-                if missing:
-                    yield ObservationUnit(cell.pool, seen, missing, number)
+        together[cell.generator, cell.epsilon, cell.size, None if shared else cell.pool].append(
+            cell
+        )
+    yield from together.values()
 
 
 @dataclass(frozen=True)
@@ -224,12 +249,13 @@ def open_observation(setup: Setup, pool: str, seen: Observed) -> Observation:
 
 def look_at(setup: Setup, unit: ObservationUnit) -> int:
     """Let the families of a unit look at its observation."""
-    targets = targets_in(setup, unit.pool).blocks()[unit.block]
-    observation = last_observation(setup, unit.pool, unit.observed)
-    for member, key in evidence_keys(setup, targets, unit.observed.key):
-        if member.name in unit.families:
-            put_evidence(setup.store, key, look(member, targets, observation))
-    put_away(setup, unit.pool, targets, observation)
+    for who in unit.looks:
+        targets = targets_in(setup, who.pool).blocks()[who.block]
+        observation = last_observation(setup, unit.looks[0].pool, unit.observed)
+        for member, key in evidence_keys(setup, targets, unit.observed.key):
+            if member.name in who.families:
+                put_evidence(setup.store, key, look(member, targets, observation))
+        put_away(setup, who.pool, targets, observation)
     return 1
 
 
