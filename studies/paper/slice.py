@@ -40,13 +40,16 @@ from synthleak.audit.folder import STORE, RunFolder
 from synthleak.audit.setup import Setup, generator_of
 from synthleak.audit.stages import set_up
 from synthleak.audit.steps.releases import (
+    ReleaseUnit,
     digest_of,
     header_of,
     make_releases,
     missing_releases,
+    model_scores_name,
     release_key,
     release_name,
     request_for,
+    scored_pools,
     wanted_sets,
 )
 from synthleak.core.engine.local import run_units
@@ -61,12 +64,12 @@ from synthleak.releases.release import Header, load_texts
 VOLUME = 13 * 2**20
 """Bytes of artefacts in one archive, before compression."""
 
-NAME = re.compile(r"(pool|written|plan|release|text|evidence|utility|attributes)/[0-9a-f]+(\.\w+)+")
-"""What an archive may hold: names of the store's artefacts, and no path out of it."""
-
-FOR_STATISTICS = ("pool", "written", "plan", "release", "evidence", "utility", "attributes")
 CHOSEN_ONCE = ("pool", "written", "plan", "release")
 """Artefacts of one key that differ would be two different studies."""
+FOR_STATISTICS = (*CHOSEN_ONCE, "model", "evidence", "utility", "attributes")
+
+NAME = re.compile(rf"({'|'.join(FOR_STATISTICS)}|text)/[0-9a-f]+(\.\w+)+")
+"""What an archive may hold: names of the store's artefacts, and no path out of it."""
 
 KEYS, TIMINGS = "keys.json", "timings.jsonl"
 
@@ -143,13 +146,14 @@ def make(args: argparse.Namespace) -> None:
                 "spec": args.spec.stem,
                 "cell": title(cell),
                 "releases": len(unit.sets),
+                **({} if unit.sample else {"sampled": False}),
                 "seconds": round(seconds, 1),
                 "stages": lines,
                 **facts,
             }
             note(row, args.run, args.pack)
             if archive:
-                archive.add(setup.store, names_of_releases(setup, cell, unit.sets))
+                archive.add(setup.store, names_of_releases(setup, cell, unit))
         if args.models:
             fit_models(setup, cells, args)
         if args.score:
@@ -466,11 +470,18 @@ def artefacts(prepared: Path | None) -> Iterator[tuple[str, bytes]]:
         yield from ((name, store.get(name)) for name in store.list(""))
 
 
-def names_of_releases(setup: Setup, cell: Cell, sets: Sequence[int]) -> list[str]:
-    """Return texts before headers, so that a header never stands without its text."""
-    items = [setup.plans[cell.pool].sets[position] for position in sets]
+def names_of_releases(setup: Setup, cell: Cell, unit: ReleaseUnit) -> list[str]:
+    """Return what a unit has made: scores of models, texts, and headers.
+
+    Texts come before headers, so that a header never stands without its text.
+    """
+    items = [setup.plans[cell.pool].sets[position] for position in unit.sets]
+    pools = scored_pools(setup, cell)
+    scores = [model_scores_name(setup, cell, item, pool) for item in items for pool in pools]
+    if not unit.sample:
+        return scores
     texts = [name_of("text", header_of(setup, cell, item).text) for item in items]
-    return [*texts, *(release_name(setup, cell, item) for item in items)]
+    return [*scores, *texts, *(release_name(setup, cell, item) for item in items)]
 
 
 # ---------------------------------------------------------------------------- what it cost

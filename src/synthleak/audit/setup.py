@@ -284,6 +284,7 @@ def identity_of(setup: Setup) -> dict[str, Any]:
             for member in plugins.families
         },
         "priors": {attack.kind: attack.identity() for attack in plugins.attacks},
+        **({"evidence": {"model": True}} if spec.evidence.model else {}),
     }
 
 
@@ -295,7 +296,7 @@ def changes(old: Mapping[str, Any], setup: Setup) -> list[str]:
     """Say in a few words what differs between a folder's identity and a new audit's."""
     new: dict[str, Any] = plain(identity_of(setup))
     differences: list[str] = []
-    for key, now in new.items():
+    for key, now in {**{key: {} for key in old}, **new}.items():
         was = old.get(key, {})
         if was == now:
             continue
@@ -373,6 +374,7 @@ def resolved(setup: Setup) -> dict[str, Any]:
                 if member.model is not None
             ]
             or None,
+            "model": spec.evidence.model or None,
         },
         "prior": [{"kind": attack.kind, **attack.model_dump()} for attack in plugins.attacks],
         "analyses": {**spec.analyses.model_dump(), "also": list(spec.analyses.also)},

@@ -147,6 +147,12 @@ def build_plugins(loaded: LoadedSpec) -> Plugins:
         )
         _check_budgets(section, generator, position)
         built.append((section, generator))
+    if spec.evidence.model and not any(generator.scores_records for _, generator in built):
+        raise SpecError(
+            "no generator here can say how likely a record is under its model",
+            "evidence.model",
+            "remove it, or audit one that can, such as dpsgd",
+        )
     also = [
         model_families.build(
             section.kind, section.settings, key="kind", where=("evidence", "also", at), base=base

@@ -305,13 +305,16 @@ class ModelSection(_KindOrTable):
 
 
 class EvidenceSection(Frozen):
-    """`[evidence]`: which proxy families look at the releases (docs/method.md §6, §14)."""
+    """`[evidence]`: which proxy families look at the releases (docs/method.md §6, §14, §16)."""
 
     families: Literal["all"] | tuple[str, ...] = Field(
         default="all", description="synthleak list proxies"
     )
     also: Annotated[tuple[ModelSection, ...], BeforeValidator(listed), _distinct("family")] = Field(
         default=(), description="families that fit a model: synthleak list models"
+    )
+    model: bool = Field(
+        default=False, description="what an attacker who has the generator's model gains"
     )
 
     @field_validator("families")

@@ -36,6 +36,7 @@ LAYOUT = {
     "vectors": "vectors/{key}.npy",
     "vector_keys": "vectors/{key}.keys",
     "evidence": "evidence/{key}.npy",
+    "model": "model/{key}.npy",
     "figures": "figures/{key}.json",
     "answers": "answers/{key}.json.gz",
     "profile": "profile/{key}.npz",
@@ -44,7 +45,7 @@ LAYOUT = {
     "meta": "meta/{key}.json",
     "utility": "utility/{key}.json",
 }
-DURABLE = ("release", "text", "answers")
+DURABLE = ("release", "text", "answers", "model")
 """What may have cost hours or money waits for the disk; the rest is soon made again if lost."""
 
 

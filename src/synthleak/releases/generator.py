@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from synthleak.core.cell import Unit
@@ -19,6 +21,8 @@ from synthleak.core.validation import Frozen, listed
 from synthleak.corpus.corpus import Record
 from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
 from synthleak.releases.release import Request, Synthetic
+
+Floats = NDArray[np.float64]
 
 
 class Generator(Plugin):
@@ -32,6 +36,9 @@ class Generator(Plugin):
 
     reproducible: ClassVar[bool] = True
     """Whether a request gives the same bytes on every machine: not so of language models."""
+
+    scores_records: ClassVar[bool] = False
+    """Whether `generate_and_score` says how likely records are under the model of a release."""
 
     exclusive: ClassVar[bool] = False
     """Whether one process alone makes its releases, because it holds a device."""
@@ -105,6 +112,25 @@ class Generator(Plugin):
         """
         for request in requests:
             yield self.generate(request)
+
+    def generate_and_score(
+        self, requests: Sequence[Request], records: Sequence[Record], *, sample: bool = True
+    ) -> Iterator[tuple[Sequence[Synthetic], Floats]]:
+        """Make many releases, and score records under the model behind each (docs/method.md §16).
+
+        Called only where `scores_records` is true. A release must not depend on `records`.
+
+        Args:
+            requests: as for `generate_many`.
+            records: what is scored: records that may or may not have been learnt.
+            sample: whether releases are made; without, the models are trained for the scores alone.
+
+        Yields:
+            For each request the release, which is empty without `sample`, and `[record, column]`:
+            the sum and the mean over a record's tokens of log p under the model, less that under
+            the model before it learnt the private set.
+        """
+        raise NotImplementedError
 
     @property
     def resources(self) -> Resources:

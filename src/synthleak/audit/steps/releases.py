@@ -1,7 +1,8 @@
 """Releases: every generator makes one from every set of its plan.
 
 What a generator is asked for and the key of its answer are here, and what is read of the answer:
-texts, claims, and what the first releases of a cell are good for.
+texts, claims, and what the first releases of a cell are good for. Where the spec asks for it, the
+models behind the releases score the targets as they are made (docs/method.md §16).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from synthleak.analyses.utility import (
     MOST_TESTS,
@@ -40,6 +43,9 @@ from synthleak.core.errors import ContractError, Damaged, GeneratorError
 from synthleak.core.registry import calling
 from synthleak.core.seeds import derive, digest, stream
 from synthleak.core.store import discard, fetch, name_of
+from synthleak.corpus.corpus import Record
+from synthleak.encoders.encoder import dump_array
+from synthleak.evidence.observation import Floats, check_values
 from synthleak.plan.plan import RecordSet
 from synthleak.releases.claim import Claim
 from synthleak.releases.generator import AccountedGenerator, Generator, StatedGenerator, owners_of
@@ -52,6 +58,10 @@ from synthleak.releases.release import (
     load_texts,
 )
 
+MODEL_SCORES_VERSION = 1
+MODEL_COLUMNS = ("sum", "mean")
+"""What a model says of a record: log p under it less that before it learnt, over all tokens."""
+
 
 @dataclass(frozen=True)
 class ReleaseUnit:
@@ -59,6 +69,8 @@ class ReleaseUnit:
 
     cell: Cell
     sets: tuple[int, ...]
+    sample: bool = True
+    """Whether releases are missing, and not only the scores of the models behind them."""
 
 
 def wanted_sets(setup: Setup, cell: Cell) -> list[tuple[int, RecordSet]]:
@@ -150,12 +162,36 @@ def is_made(setup: Setup, cell: Cell, record_set: RecordSet) -> bool:
     return not setup.store.lost(name_of("text", text))
 
 
+def scored_pools(setup: Setup, cell: Cell) -> list[str]:
+    """Return the pools whose targets the models of a cell score: all that share its releases."""
+    if not (setup.spec.evidence.model and generator_of(setup, cell).scores_records):
+        return []
+    return [*setup.pools] if setup.spec.game.share_releases else [cell.pool]
+
+
+def model_scores_name(setup: Setup, cell: Cell, record_set: RecordSet, pool: str) -> str:
+    """Return where the scores of a pool's targets lie, under the model behind a release."""
+    records = record_keys(setup, setup.pools[pool].asked)
+    key = digest("model", MODEL_SCORES_VERSION, release_key(setup, cell, record_set), records)
+    return name_of("model", key)
+
+
+def has_model_scores(setup: Setup, cell: Cell, record_set: RecordSet) -> bool:
+    """Say whether the model behind a release has scored all that it is to score."""
+    return all(
+        setup.store.exists(model_scores_name(setup, cell, record_set, pool))
+        for pool in scored_pools(setup, cell)
+    )
+
+
 def check_generators(setup: Setup) -> None:
     """Ask every generator that has releases to make whether it can, before any is made."""
     for section, generator in setup.plugins.generators:
         cells = [cell for cell in setup.cells if cell.generator == section.name]
         if any(
-            not is_made(setup, cell, item) for cell in cells for _, item in wanted_sets(setup, cell)
+            not (is_made(setup, cell, item) and has_model_scores(setup, cell, item))
+            for cell in cells
+            for _, item in wanted_sets(setup, cell)
         ):
             with naming(section.name):
                 generator.check()
@@ -197,23 +233,25 @@ def missing_releases(setup: Setup) -> list[ReleaseUnit]:
 
 
 def each_missing_release(setup: Setup) -> Iterator[ReleaseUnit]:
-    """Yield the units of missing releases, one cell after another: there may be a million."""
+    """Yield the units of missing releases, one cell after another: there may be a million.
+
+    Those follow whose release is there, and not what the model behind it says of the targets.
+    """
     listed = set()
     for cell in setup.cells:
         generator = generator_of(setup, cell)
-        missing = [
-            position
-            for position, item in wanted_sets(setup, cell)
-            if release_key(setup, cell, item) not in listed
-            and not is_made(setup, cell, item)
-            and generator.awaited(request_for(setup, cell, item)) is None
-        ]
-        listed |= {
-            release_key(setup, cell, setup.plans[cell.pool].sets[position]) for position in missing
-        }
+        missing: dict[bool, list[int]] = {True: [], False: []}
+        for position, item in wanted_sets(setup, cell):
+            key, made = release_key(setup, cell, item), is_made(setup, cell, item)
+            if key in listed or (made and has_model_scores(setup, cell, item)):
+                continue
+            if generator.awaited(request_for(setup, cell, item)) is None:
+                listed.add(key)
+                missing[not made].append(position)
         size = generator.batch
-        for start in range(0, len(missing), size):
-            yield ReleaseUnit(cell, tuple(missing[start : start + size]))
+        for sample, positions in missing.items():
+            for start in range(0, len(positions), size):
+                yield ReleaseUnit(cell, tuple(positions[start : start + size]), sample)
 
 
 def account_claims(setup: Setup) -> None:
@@ -226,37 +264,65 @@ def account_claims(setup: Setup) -> None:
 
 
 def make_releases(setup: Setup, unit: ReleaseUnit) -> int:
-    """Let the generator make the releases of a unit; each is kept as soon as it is made."""
+    """Let the generator make the releases of a unit; each is kept as soon as it is made.
+
+    Where models are asked for, each scores the targets of all pools that share its release.
+    """
     generator = generator_of(setup, unit.cell)
     sets = [setup.plans[unit.cell.pool].sets[position] for position in unit.sets]
     requests = [request_for(setup, unit.cell, item) for item in sets]
+    pools = scored_pools(setup, unit.cell)
+    asked = [records_at(setup, setup.pools[pool].asked) for pool in pools]
     with naming(unit.cell.generator):
-        releases = _each_release(generator, requests)
-        for item, (text, texts, header) in zip(sets, releases, strict=True):
-            setup.store.put(name_of("text", text), texts)
-            setup.store.put(release_name(setup, unit.cell, item), header)
+        answers = _each_answer(generator, requests, asked, unit.sample)
+        for item, (release, scores) in zip(sets, answers, strict=True):
+            for pool, of_pool in zip(pools, scores, strict=True):
+                name = model_scores_name(setup, unit.cell, item, pool)
+                if not setup.store.exists(name):
+                    setup.store.put(name, dump_array(of_pool))
+            if release is not None:
+                text, texts, header = release
+                setup.store.put(name_of("text", text), texts)
+                setup.store.put(release_name(setup, unit.cell, item), header)
     return len(sets)
 
 
-def _each_release(
-    generator: Generator, requests: Sequence[Request]
-) -> Iterator[tuple[str, bytes, bytes]]:
-    """Yield digest, texts and header of every release, once it is found to keep the contract."""
+def _each_answer(
+    generator: Generator,
+    requests: Sequence[Request],
+    asked: Sequence[Sequence[Record]],
+    sample: bool,
+) -> Iterator[tuple[tuple[str, bytes, bytes] | None, list[Floats]]]:
+    """Yield every release as it is kept, if it is wanted, and the scores of each pool's records."""
+    records = [record for of_pool in asked for record in of_pool]
+    ends = np.cumsum([len(of_pool) for of_pool in asked])
     with calling("generator", generator.kind, generator):
-        for request, release in zip(requests, generator.generate_many(requests), strict=True):
-            if len(release) != request.size and not generator.any_size:
-                raise ContractError(
-                    f"the generator {generator.kind!r} made {len(release)} records,"
-                    f" not {request.size}"
-                )
-            parts = [part for record in release for part in (record.text, *record.labels)]
-            if not all(isinstance(part, str) for part in parts):
-                raise ContractError(
-                    f"the generator {generator.kind!r} made a record of other than texts"
-                )
-            text, claim = digest_of(release), generator.claim(request)
-            header = Header(text, len(release), claim, different_texts(release))
-            yield text, dump_texts(release), header.to_bytes()
+        if not asked:
+            for request, release in zip(requests, generator.generate_many(requests), strict=True):
+                yield _checked(generator, request, release), []
+            return
+        answers = generator.generate_and_score(requests, records, sample=sample)
+        for request, (release, scores) in zip(requests, answers, strict=True):
+            shape = (len(records), len(MODEL_COLUMNS))
+            values = check_values(f"the generator {generator.kind!r}", scores, shape)
+            kept = _checked(generator, request, release) if sample else None
+            yield kept, np.split(values, ends[:-1])
+
+
+def _checked(
+    generator: Generator, request: Request, release: Sequence[Synthetic]
+) -> tuple[str, bytes, bytes]:
+    """Return digest, texts and header of a release, once it is found to keep the contract."""
+    if len(release) != request.size and not generator.any_size:
+        raise ContractError(
+            f"the generator {generator.kind!r} made {len(release)} records, not {request.size}"
+        )
+    parts = [part for record in release for part in (record.text, *record.labels)]
+    if not all(isinstance(part, str) for part in parts):
+        raise ContractError(f"the generator {generator.kind!r} made a record of other than texts")
+    text, claim = digest_of(release), generator.claim(request)
+    header = Header(text, len(release), claim, different_texts(release))
+    return text, dump_texts(release), header.to_bytes()
 
 
 def digest_of(release: Iterable[Synthetic]) -> str:

@@ -23,7 +23,7 @@ from pydantic import Field, field_validator
 
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.releases.claim import GaussianEvent, gaussian_sigma
-from synthleak.releases.generator import PersonAccounting, generators
+from synthleak.releases.generator import Floats, PersonAccounting, generators
 from synthleak.releases.lm.generator import LanguageModel
 from synthleak.releases.release import Request, Synthetic
 
@@ -54,6 +54,7 @@ class DpSgd(PersonAccounting, LanguageModel):
     clip: float = Field(default=1.0, gt=0)
     clip_only: bool = False
     max_tokens: int = Field(default=128, ge=8)
+    scores_records: ClassVar[bool] = True
     public_inputs: ClassVar = ("backbone", "label classes", "class sizes of R", "N", "max_tokens")
 
     @field_validator("batch_size", "learning_rate", mode="before")
@@ -100,13 +101,18 @@ class DpSgd(PersonAccounting, LanguageModel):
         return (event,)
 
     def generate_many(self, requests: Sequence[Request]) -> Iterator[Sequence[Synthetic]]:
-        """Train and sample a fleet of releases together."""
+        yield from (release for release, _ in self.generate_and_score(requests, ()))
+
+    def generate_and_score(
+        self, requests: Sequence[Request], records: Sequence[Record], *, sample: bool = True
+    ) -> Iterator[tuple[Sequence[Synthetic], Floats]]:
+        """Train a fleet of models together, score records under each, and sample its release."""
         from synthleak.releases.lm.backbone import require_llm
 
         require_llm()
         from synthleak.releases.lm.fleet.finetune import finetuned
 
-        yield from finetuned(self, requests)
+        yield from finetuned(self, requests, records, sample=sample)
 
     def training_config(self, request: Request) -> TrainingConfig:
         from synthleak.releases.lm.fleet.training import TrainingConfig

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.core.engine.progress import span, tell
+from synthleak.core.engine.progress import span
 from synthleak.core.seeds import derive
+from synthleak.corpus.corpus import Record
 from synthleak.releases.lm.fleet.batches import Example
+from synthleak.releases.lm.fleet.likelihood import Floats, ScoredTexts
 from synthleak.releases.lm.fleet.memory import Fleet
 from synthleak.releases.lm.fleet.sampling import Sampler
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
-from synthleak.releases.lm.fleet.training import Owners
+from synthleak.releases.lm.fleet.training import Owners, progress_counter
 from synthleak.releases.release import Request, Synthetic
 
 if TYPE_CHECKING:
@@ -29,20 +31,38 @@ TRAINING = 0.85
 """The share of a fleet's time that training takes, for estimates of the time left."""
 
 
-def finetuned(generator: DpSgd, requests: Sequence[Request]) -> Iterator[list[Synthetic]]:
-    """Yield a release per request, made in fleets as large as memory allows.
+def finetuned(
+    generator: DpSgd,
+    requests: Sequence[Request],
+    records: Sequence[Record] = (),
+    *,
+    sample: bool = True,
+) -> Iterator[tuple[list[Synthetic], Floats]]:
+    """Yield a release per request, made in fleets as large as memory allows, and model's scores.
 
     All requests share N, ε and release size: they are one cell's. Only seeds and records differ.
+
+    Args:
+        generator: whose settings count.
+        requests: what the releases are made from.
+        records: what is scored under every model (docs/method.md §16).
+        sample: whether releases are sampled; without, they are empty.
     """
+    from synthleak.releases.generators.dpsgd import example_of
+
     shared = generator.shared_backbone()
     longest = min(generator.max_tokens, shared.backbone.context)
     sets, owners = _examples(generator, shared, requests, longest)
+    examples = [example_of(record, shared.backbone, longest)[0] for record in records]
+    scored = ScoredTexts(shared, examples)
 
-    def make(first: int, fleet: Fleet, size: int) -> list[list[Synthetic]]:
+    def make(first: int, fleet: Fleet, size: int) -> list[tuple[list[Synthetic], Floats]]:
         part = slice(first, first + size)
         persons = None if owners is None else owners[part]
         with span(first, first + size):
-            return _one_fleet(generator, shared, requests[part], sets[part], persons, fleet)
+            return _one_fleet(
+                generator, shared, requests[part], sets[part], persons, fleet, scored, sample
+            )
 
     limits = {"batch": generator.expected_batch, "longest": longest, "most": generator.fleet}
     yield from shared.in_fleets(len(requests), make, rank=generator.rank, **limits)
@@ -55,42 +75,38 @@ def _one_fleet(
     sets: Sequence[Sequence[Example]],
     owners: Owners | None,
     fleet: Fleet,
-) -> list[list[Synthetic]]:
+    scored: ScoredTexts,
+    sample: bool,
+) -> list[tuple[list[Synthetic], Floats]]:
     longest = min(generator.max_tokens, shared.backbone.context)
     seeds = [derive(request.seed, "dpsgd") for request in requests]
     adapters = shared.adapters(seeds, rank=generator.rank, scale=generator.scale)
     config = generator.training_config(requests[0])
     trainer = shared.trainer(adapters, config, longest=longest, fleet=fleet)
     start = time.monotonic()
-    with span(0, TRAINING):
+    with span(0, TRAINING if sample else 1):
         counter = progress_counter("training", len(requests), config.steps, "step")
         trainer.train(sets, seeds, counter, owners)
     del trainer
     trained = time.monotonic()
-    sampler = shared.sampler(
-        adapters, generator.decoding((shared.backbone.end,), longest, least=1), fleet=fleet
-    )
-    with span(TRAINING, 1):
-        releases = sampled(shared, sampler, [generator.classes(r) for r in requests], seeds)
+    scores = scored.gains(adapters)
+    took = time.monotonic()
+    releases: list[list[Synthetic]] = [[] for _ in requests]
+    if sample:
+        sampler = shared.sampler(
+            adapters, generator.decoding((shared.backbone.end,), longest, least=1), fleet=fleet
+        )
+        with span(TRAINING, 1):
+            releases = sampled(shared, sampler, [generator.classes(r) for r in requests], seeds)
     log.info(
-        "%d instances: trained in %.1f s, sampled in %.1f s",
+        "%d instances: trained in %.1f s, %d texts scored in %.1f s, sampled in %.1f s",
         len(requests),
         trained - start,
-        time.monotonic() - trained,
+        len(scored),
+        took - trained,
+        time.monotonic() - took,
     )
-    return releases
-
-
-def progress_counter(doing: str, instances: int, total: int, unit: str) -> Callable[[int], None]:
-    """Return a counter that tells how far a fleet is."""
-    done = 0
-
-    def advance(steps: int) -> None:
-        nonlocal done
-        done += steps
-        tell(f"{doing} {instances:,} instances, {unit} {done:,} of {total:,}", done / total)
-
-    return advance
+    return list(zip(releases, scores, strict=True))
 
 
 def sampled(

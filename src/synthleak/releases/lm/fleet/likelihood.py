@@ -19,10 +19,9 @@ from torch import Tensor
 from synthleak.releases.lm.backbone import Backbone
 from synthleak.releases.lm.fleet.adapters import Adapters
 from synthleak.releases.lm.fleet.batches import Example
-from synthleak.releases.lm.fleet.finetune import progress_counter
 from synthleak.releases.lm.fleet.memory import Fleet
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
-from synthleak.releases.lm.fleet.training import CHUNK, TrainingConfig
+from synthleak.releases.lm.fleet.training import CHUNK, TrainingConfig, progress_counter
 
 SCALE = 2.0
 """What an adapter is multiplied by, as in `dpsgd`."""
@@ -171,3 +170,46 @@ def _next_token_scores(hidden: Tensor, following: Tensor, head: Tensor) -> Tenso
         right = logits.gather(1, wanted[part, None]).squeeze(1)
         scores[part] = right - torch.logsumexp(logits, dim=1)
     return scores.view(hidden.shape[0], hidden.shape[1])
+
+
+PLACES = 6
+"""Decimals that are kept: those after them are the rounding of a batch."""
+
+
+class ScoredTexts:
+    """Texts that are scored under every adapter of a fleet: log-likelihood less the backbone's.
+
+    Equal texts are scored once, so that no rounding can tell them apart (docs/method.md §16).
+    """
+
+    def __init__(self, shared: SharedBackbone, examples: Sequence[Example]) -> None:
+        place = {example: row for row, example in enumerate(dict.fromkeys(examples))}
+        self._shared, self._examples = shared, list(place)
+        self._rows = [place[example] for example in examples]
+        self._bare = token_scores(shared, None, self._examples)[0]
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def gains(self, adapters: Adapters) -> list[Floats]:
+        """Return `[text, column]` for each adapter: the sum over tokens, and their mean.
+
+        Args:
+            adapters: those of a fleet that was trained.
+        """
+        return [
+            np.array(
+                [_sum_and_mean(after - bare) for after, bare in zip(tuned, self._bare, strict=True)]
+            ).reshape(-1, 2)[self._rows]
+            for tuned in token_scores(self._shared, adapters, self._examples)
+        ]
+
+
+def _sum_and_mean(gain: Floats) -> tuple[float, float]:
+    """Return the sum and the mean of what a text's tokens gained; 0 for a text without tokens.
+
+    >>> _sum_and_mean(np.array([1.0, 2.0])), _sum_and_mean(np.array([]))
+    ((3.0, 1.5), (0.0, 0.0))
+    """
+    total = float(gain.sum())
+    return round(total, PLACES), round(total / max(len(gain), 1), PLACES)

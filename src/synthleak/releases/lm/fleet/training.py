@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synthleak.core.engine.progress import tell
 from synthleak.core.seeds import derive, stream
 from synthleak.releases.lm.fleet.adapters import Adapters
 from synthleak.releases.lm.fleet.batches import (
@@ -143,6 +144,18 @@ def example_losses(hidden: Tensor, head: Tensor, labels: Tensor) -> Tensor:
     An example without a trained token has loss 0 and no gradient.
     """
     return _ChunkedLoss.apply(hidden, head, labels)  # type: ignore[no-any-return]
+
+
+def progress_counter(doing: str, instances: int, total: int, unit: str) -> Callable[[int], None]:
+    """Return a counter that tells how far a fleet is."""
+    done = 0
+
+    def advance(steps: int) -> None:
+        nonlocal done
+        done += steps
+        tell(f"{doing} {instances:,} instances, {unit} {done:,} of {total:,}", done / total)
+
+    return advance
 
 
 class RecordedPasses:

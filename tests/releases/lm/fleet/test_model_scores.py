@@ -1,0 +1,267 @@
+"""What models say of records: a fleet's scores are those of one instance and one text alone."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers")
+torch = pytest.importorskip("torch")
+
+from support.scripts import script  # noqa: E402
+from support.tiny_backbone import RECORDS, WORDS, ask, write_backbone  # noqa: E402
+from synthleak.audit.folder import RunFolder  # noqa: E402
+from synthleak.audit.setup import Setup, identity_of, records_at, resolved  # noqa: E402
+from synthleak.audit.stages import set_up  # noqa: E402
+from synthleak.audit.steps.releases import (  # noqa: E402
+    MODEL_COLUMNS,
+    make_releases,
+    missing_releases,
+    model_scores_name,
+    release_key,
+    request_for,
+    wanted_sets,
+)
+from synthleak.core.errors import SpecError, StoreError  # noqa: E402
+from synthleak.core.spec import LoadedSpec, dump_toml, parse_spec  # noqa: E402
+from synthleak.core.store import MemoryStore  # noqa: E402
+from synthleak.corpus.corpus import Record  # noqa: E402
+from synthleak.encoders.encoder import load_array  # noqa: E402
+from synthleak.releases.generators.dpsgd import DpSgd, prompt_of  # noqa: E402
+from synthleak.releases.lm.backbone import load_backbone  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_backbone(tmp_path_factory.mktemp("lm") / "model", layers=2)
+
+
+def small(backbone: str, **settings: Any) -> DpSgd:
+    known = {"backbone": backbone, "device": "cpu", "dtype": "float64", "rank": 2, "epochs": 2}
+    return DpSgd.model_validate(known | {"batch_size": 4, "max_tokens": 24} | settings)
+
+
+SCORED = (*RECORDS[:5], Record("new", " ".join(WORDS[::-1]), ("joy",)), Record("blank", ""))
+
+
+def naive_scores(generator: DpSgd, adapters: Any, instance: int, record: Record) -> list[float]:
+    """Add one instance's matrices to the weights, and read log p of one text token by token."""
+    plain = load_backbone(generator.backbone, "cpu", "float64")
+
+    def log_p(model: Any) -> list[float]:
+        prompt = prompt_of(record.labels, plain)
+        tokens = [*prompt, *plain.encode(record.text)][: generator.max_tokens - 1]
+        logits = model(torch.tensor([tokens])).logits[0].log_softmax(dim=-1)
+        return [logits[t - 1, tokens[t]].item() for t in range(len(prompt), len(tokens))]
+
+    with torch.no_grad():
+        before, model = log_p(plain.model), copy.deepcopy(plain.model)
+        linear = [m for m in model.model.modules() if isinstance(m, torch.nn.Linear)]
+        for layer, slot in zip(linear, adapters.slots, strict=True):
+            (a,), (b,) = slot.split(adapters.master[instance : instance + 1])
+            layer.weight += adapters.scale * b @ a
+        after = log_p(model)
+    gain = sum(after) - sum(before)
+    return [gain, gain / max(len(before), 1)]
+
+
+@pytest.mark.parametrize("epsilon", [math.inf, 8.0])
+def test_fleet_scores_equal_single_scores(
+    backbone: str, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from synthleak.releases.lm.fleet import finetune
+
+    generator, kept = small(backbone), []
+    real = finetune.ScoredTexts.gains
+
+    def gains(self: Any, adapters: Any) -> Any:
+        kept.append(adapters)
+        return real(self, adapters)
+
+    monkeypatch.setattr(finetune.ScoredTexts, "gains", gains)
+    requests = [ask(epsilon, seed=seed) for seed in (1, 2, 3)]
+    together = list(generator.generate_and_score(requests, SCORED))
+    (adapters,) = kept
+    for instance, (_, scores) in enumerate(together):
+        assert scores.shape == (len(SCORED), 2)
+        naive = [naive_scores(generator, adapters, instance, record) for record in SCORED]
+        np.testing.assert_allclose(scores, naive, atol=2e-6)
+        assert np.abs(scores[:6]).min() > 1e-4
+        assert scores[6].tolist() == [0, 0]
+
+
+def test_scores_do_not_change_a_release(backbone: str) -> None:
+    requests = [ask(8.0, seed=seed) for seed in (1, 2)]
+    scored = [release for release, _ in small(backbone).generate_and_score(requests, SCORED)]
+    assert scored == list(small(backbone).generate_many(requests))
+
+
+def test_scores_depend_on_no_fleet_and_no_sampling(backbone: str) -> None:
+    requests = [ask(seed=seed) for seed in (1, 2, 3)]
+    together = small(backbone).generate_and_score(requests, SCORED)
+    alone = small(backbone, fleet=1).generate_and_score(requests, SCORED[:3], sample=False)
+    for (_, one), (empty, two) in zip(together, alone, strict=True):
+        assert empty == []
+        np.testing.assert_allclose(one[:3], two, atol=2e-6)
+
+
+def test_records_that_were_learnt_gain(backbone: str) -> None:
+    generator = small(backbone, epochs=30)
+    ((_, scores),) = generator.generate_and_score([ask(records=RECORDS[:4], nominal=4)], SCORED)
+    assert scores[:4, 1].mean() > scores[5, 1] + 0.5
+
+
+# ---------------------------------------------------------------------------- in an audit
+
+
+def spec_of(backbone: str, **more: Any) -> dict[str, Any]:
+    generator = {"kind": "dpsgd", "backbone": backbone, "device": "cpu", "rank": 2, "epochs": 1}
+    generator |= {"batch_size": 8, "max_tokens": 16, "epsilon": [float("inf")]}
+    pools = [
+        {"name": "outlier", "rule": "outlier", "percentile": 95, "size": 5},
+        {"name": "canary", "rule": "canary", "size": 3},
+    ]
+    game = {"design": "cohort", "instances": 4, "records": 60, "release_size": 10}
+    return {
+        "seed": 3,
+        "prior": [],
+        "corpus": {"reader": "demo", "size": 300},
+        "encoders": {"pools": "hashing", "evidence": "hashing"},
+        "pool": pools,
+        "game": game | {"share_releases": True},
+        "generator": [generator],
+        "evidence": {"families": ["bigram_logprob"], "model": True},
+    } | more
+
+
+def setup_of(spec: dict[str, Any], store: Any = None) -> Setup:
+    return set_up(LoadedSpec(parse_spec(spec)), store or MemoryStore())
+
+
+def without(spec: dict[str, Any]) -> dict[str, Any]:
+    return spec | {"evidence": {"families": ["bigram_logprob"]}}
+
+
+def names_of_scores(setup: Setup) -> list[str]:
+    return [
+        model_scores_name(setup, cell, item, cell.pool)
+        for cell in setup.cells
+        for _, item in wanted_sets(setup, cell)
+    ]
+
+
+def made(setup: Setup) -> Setup:
+    for unit in missing_releases(setup):
+        make_releases(setup, unit)
+    return setup
+
+
+def test_pools_that_share_releases_are_scored_in_one_pass(backbone: str) -> None:
+    setup = setup_of(spec_of(backbone))
+    (unit,) = missing_releases(setup)
+    assert unit.sample and len(unit.sets) == 4
+    make_releases(setup, unit)
+    assert missing_releases(setup) == []
+    assert sorted(setup.store.list("model/")) == sorted(names_of_scores(setup))
+    for cell in setup.cells:
+        asked = records_at(setup, setup.pools[cell.pool].asked)
+        for _, item in wanted_sets(setup, cell):
+            kept = load_array(setup.store.get(model_scores_name(setup, cell, item, cell.pool)))
+            assert kept.shape == (len(asked), len(MODEL_COLUMNS))
+            generator = setup.plugins.generators[0][1]
+            request = request_for(setup, cell, item)
+            ((_, alone),) = generator.generate_and_score([request], asked, sample=False)
+            np.testing.assert_allclose(kept, alone, atol=1e-4)
+
+
+def test_models_of_stored_releases_are_trained_again_for_scores_alone(backbone: str) -> None:
+    before = made(setup_of(without(spec_of(backbone))))
+    assert not list(before.store.list("model/"))
+    texts = {name: before.store.get(name) for name in before.store.list("")}
+    setup = setup_of(spec_of(backbone), before.store)
+    (unit,) = missing_releases(setup)
+    assert not unit.sample and len(unit.sets) == 4
+    made(setup)
+    assert {name: setup.store.get(name) for name in texts} == texts
+    fresh = made(setup_of(spec_of(backbone)))
+    for name in names_of_scores(setup):
+        one, two = (load_array(store.get(name)) for store in (setup.store, fresh.store))
+        np.testing.assert_allclose(one, two, atol=1e-4)
+
+
+def test_an_interrupted_fleet_goes_on(backbone: str) -> None:
+    spec = spec_of(backbone)
+    spec["generator"][0] |= {"fleet": 2}
+    setup = setup_of(spec)
+    first, second = missing_releases(setup)
+    make_releases(setup, first)
+    kept = {name: setup.store.get(name) for name in setup.store.list("")}
+    lost = next(iter(setup.store.list("model/")))
+    setup.store.discard(lost)
+    units = missing_releases(setup)
+    assert [(unit.sample, len(unit.sets)) for unit in units] == [(True, 2), (False, 1)]
+    assert units[0].sets == second.sets
+    made(setup)
+    assert missing_releases(setup) == []
+    assert len(list(setup.store.list("model/"))) == 8
+    assert {name: setup.store.get(name) for name in kept} == kept
+
+
+def test_keys_of_releases_do_not_depend_on_the_setting(backbone: str) -> None:
+    asked, bare = setup_of(spec_of(backbone)), setup_of(without(spec_of(backbone)))
+    for cell in asked.cells:
+        for (_, one), (_, two) in zip(
+            wanted_sets(asked, cell), wanted_sets(bare, cell), strict=True
+        ):
+            assert release_key(asked, cell, one) == release_key(bare, cell, two)
+    off = spec_of(backbone, evidence={"families": ["bigram_logprob"], "model": False})
+    assert identity_of(setup_of(off)) == identity_of(bare) != identity_of(asked)
+    assert resolved(setup_of(off)) == resolved(bare)
+    assert resolved(asked)["evidence"]["model"] is True
+
+
+def test_a_folder_without_scores_says_what_is_new(backbone: str, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(setup_of(without(spec_of(backbone))), new=True)
+    with pytest.raises(StoreError, match=r"evidence\.model was None, is True"):
+        folder.admit(setup_of(spec_of(backbone)), extend=False)
+
+
+def test_no_generator_that_can_score_is_a_mistake() -> None:
+    spec = spec_of("x", generator=[{"kind": "ngram"}])
+    with pytest.raises(SpecError, match="no generator here can say how likely a record is"):
+        setup_of(spec)
+
+
+def do(*words: object) -> None:
+    script("slice").main([str(word) for word in words])
+
+
+def content_of(folder: Path, kinds: Sequence[str]) -> dict[str, bytes]:
+    store = RunFolder(folder).store
+    return {name: store.get(name) for kind in kinds for name in store.list(f"{kind}/")}
+
+
+def test_slices_carry_the_scores(backbone: str, tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(dump_toml(spec_of(backbone)), encoding="utf-8")
+    runs = [tmp_path / name for name in ("home", "away", "again")]
+    do("prepare", path, "--run", runs[0], "--to", tmp_path / "prepared")
+    do(
+        *("make", path, "--run", runs[1], "--prepared", tmp_path / "prepared"),
+        *("--pack", tmp_path / "out", "--score"),
+    )
+    archives = sorted((tmp_path / "out").glob("*.tar*"))
+    do("take", path, "--run", runs[0], *archives)
+    kinds = ("release", "text", "model", "evidence")
+    there, here = (content_of(folder, kinds) for folder in (runs[1], runs[0]))
+    assert there == here and sum(name.startswith("model/") for name in here) == 8
+    do("pack", path, "--run", runs[0], "--to", tmp_path / "packed")
+    do("take", path, "--run", runs[2], *(tmp_path / "packed").iterdir())
+    assert content_of(runs[2], ("model",)) == content_of(runs[0], ("model",))
