@@ -1,19 +1,17 @@
-"""How near to the claim do attackers come? The smallest ε at which each of them finds the leak.
+"""From which ε and which size of a release on is a leak found?
 
-GoEmotions, `dpsgd`, design `cohort`, 100 releases of 500 records, ε from ∞ down to 2. Two specs:
-50 outliers and 50 canaries (one copy) share their releases, and 12 canaries have 8 copies each (the
-most that a cohort of 500 records bears). Attackers: the 32 proxies, each prior attack, the proxy
-family `lm`, and all signals together. Every p-value is of the attacker's own search, Holm over ε.
+`dpsgd`, design `cohort`, 200 releases of 8,000 texts, seen in sizes of 500, 2,000 and 8,000, ε from
+∞ down to 1. N = 500. 33 outliers, 33 random records and 33 canaries (one copy) share their releases.
+ε = 0.1 is the control: what is found there came past the mechanism. Attackers: the 32 proxies, the
+families beside them, all signals together, and one who has the model. Every p-value is of the
+attacker's own search, Holm over ε; smaller sizes are tested in sequence.
 
     python benchmarks/frontier.py specs --corpus goemotions.jsonl.gz --to runs/frontier
-    python benchmarks/frontier.py make --to runs/frontier --spec shared --epsilon 4 --minutes 8
     python benchmarks/frontier.py report --to runs/frontier     # prints, writes results/
 
-`make` does one slice: the releases of one budget and what all attackers see of them, a few minutes
-on a GPU. It goes on where it stopped. For a GPU machine without a network use the steps of
-studies/paper/slice.py (prepare, make --score --pack, take) on the two specs; `report` reads the
-same run folders, and leaves budgets out that are not complete. `specs --backbone FOLDER --tiny`
-writes small specs, for a dry run on a CPU.
+Releases and their evidence are made by studies/paper/slice.py (prepare, make, score, take) with the
+spec that `specs` writes; `report` reads the run folders beside the specs, and leaves out budgets that
+are not complete. `specs --backbone FOLDER --tiny` writes small specs, for a dry run on a CPU.
 """
 
 from __future__ import annotations
@@ -24,8 +22,9 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,39 +33,51 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "studies" / "paper"))
 
 import slice as slices
 
-from synthleak.analyses.prior import attack_scores
-from synthleak.audit.setup import Setup
+from synthleak.audit.setup import Setup, smaller_cells
 from synthleak.audit.steps.measurements import scored_cell
 from synthleak.audit.steps.observations import missing_evidence, missing_models, scores_of
-from synthleak.audit.steps.prior_attacks import attacks_on, each_missing_attack, seen_by
 from synthleak.audit.steps.releases import held_claim
 from synthleak.calibration import Scores
 from synthleak.core.cell import LEVEL, Cell
 from synthleak.core.spec import dump_toml
+from synthleak.evidence.family import families
 from synthleak.metrics.measure import measure
 from synthleak.metrics.null import holm
 from synthleak.metrics.scored_cell import ScoredCell
 
 RESULTS = Path(__file__).parent / "results"
-BUDGETS = (math.inf, 64, 16, 8, 4, 2)
-SPECS = ("shared", "repeats")
+CONTROL = 0.1
+BUDGETS = (math.inf, 16, 8, 4, 2, 1, CONTROL)
+SIZES = (500, 2000, 8000)
+SEEDS = {"goemotions": 5, "dmsafn": 1}
+DESCRIPTIONS = {
+    "goemotions": "short comments from an internet forum",
+    "dmsafn": "sentences from financial news",
+}
 REDRAWS, CROSSFITS = 2000, 19
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one attacker reaches in one cell. Signals are all of its proxies and scenarios."""
+    """What one attacker reaches in one cell at one size. Signals are all proxies and scenarios."""
 
-    spec: str
+    corpus: str
     pool: str
-    copies: int
     epsilon: float
+    texts: int
+    releases: int
     attacker: str
     signals: int
     auc: float
     chance_limit: float | None
+    crossfit_auc: float | None
+    pooled_s1: float
+    pooled_s1_limit: float | None
+    pooled_s3: float
+    pooled_s3_limit: float | None
+    best_signal: str
     p: float | None
-    p_holm: float | None
+    p_adjusted: float | None
     found: bool
     named: int | None
     epsilon_lower: float | None
@@ -74,63 +85,46 @@ class Row:
     epsilon_claim: float | None
 
 
-# ---------------------------------------------------------------------------- specs and slices
+# ---------------------------------------------------------------------------- specs
 
 
 def specs(args: argparse.Namespace) -> None:
-    """Write the two specs."""
+    """Write the spec of a corpus."""
     args.to.mkdir(parents=True, exist_ok=True)
     corpus: dict[str, Any] = {"reader": "demo", "size": 900}
-    encoders = {}
+    name, encoders = "demo", {}
     if args.corpus:
+        name = args.corpus.name.partition(".")[0]
         encoders = {"encoders": {"pools": "minilm", "evidence": "static"}}
         path = os.path.relpath(args.corpus.resolve(), args.to.resolve())
-        corpus = {"reader": "jsonl", "path": path, "name": "goemotions"}
-        corpus["description"] = "short comments from an internet forum"
-    budgets = [e for e in BUDGETS if not args.tiny or e in (math.inf, 16)]
-    sizes = (
-        {"pool": 10, "few": 4, "copies": 4} if args.tiny else {"pool": 50, "few": 12, "copies": 8}
-    )
-    game = {"instances": 10, "records": 100} if args.tiny else {"instances": 100, "records": 500}
+        corpus = {"reader": "jsonl", "path": path, "name": name}
+        corpus["description"] = DESCRIPTIONS[name]
+    targets = 10 if args.tiny else 33
+    game = {"instances": 10, "records": 160, "release_size": [20, 40]}
+    if not args.tiny:
+        game = {"instances": 200, "records": 500, "release_size": list(SIZES)}
     model = {"backbone": args.backbone} if args.backbone else {}
-    small = {"rank": 2, "max_tokens": 16, "device": "cpu"} if args.tiny else {"max_tokens": 64}
-    tuning = {"epochs": 1} if args.tiny else {}
-    generator = {"kind": "dpsgd", "epsilon": budgets, **model, **small}
-    generator |= {"epochs": 1, "batch_size": 8} if args.tiny else {"batch_size": 16}
-    base = {
-        "seed": 1,
+    small = {"rank": 2, "epochs": 1, "batch_size": 8, "max_tokens": 16, "device": "cpu"}
+    real = {"batch_size": 16, "max_tokens": 96 if name == "dmsafn" else 64}
+    budgets = [math.inf, 16] if args.tiny else BUDGETS
+    spec = {
+        "seed": SEEDS.get(name, 1),
         "corpus": corpus,
         **encoders,
-        "game": {"design": "cohort", "adjacency": "add", **game},
-        "generator": [generator],
-        "evidence": {"also": [{"kind": "lm", **model, **small, **tuning}]},
-    }
-    outlier = {"name": "outlier", "rule": "outlier", "percentile": 99, "lof": 10}
-    canary = {"name": "canary", "rule": "canary", "size": sizes["pool"]}
-    pools = {
-        "shared": [outlier | {"size": sizes["pool"]}, canary],
-        "repeats": [
-            {"name": "repeated", "rule": "canary", "size": sizes["few"], "repeats": sizes["copies"]}
+        "pool": [
+            {"name": "outlier", "rule": "outlier", "percentile": 99, "lof": 3, "size": targets},
+            {"name": "random", "rule": "random", "match": "outlier", "draws": 1},
+            {"name": "canary", "rule": "canary", "size": targets},
         ],
+        "game": {"design": "cohort", "adjacency": "add", "share_releases": True, **game},
+        "generator": [
+            {"kind": "dpsgd", "epsilon": budgets, **model, **(small if args.tiny else real)}
+        ],
+        "evidence": {"also": list(args.also), "model": True},
+        "prior": [],
     }
-    for name in SPECS:
-        game = base["game"] | ({"share_releases": True} if name == "shared" else {})
-        written = {**base, "game": game, "pool": pools[name]}
-        (args.to / f"{name}.toml").write_text(dump_toml(written), encoding="utf-8")
-        print(f"wrote {args.to / name}.toml")
-
-
-def make(args: argparse.Namespace) -> None:
-    """Make one slice: releases of one budget, and what every attacker sees of them."""
-    words = [str(args.to / f"{args.spec}.toml"), "--run", str(run_of(args.to, args.spec))]
-    words += ["--epsilon", str(args.epsilon), "--minutes", str(args.minutes), "--score"]
-    words += ["--workers", str(args.workers)]
-    slices.main(["make", *words])
-
-
-def run_of(folder: Path, spec: str) -> Path:
-    """Return the run folder of a spec."""
-    return folder / f"run-{spec}"
+    (args.to / f"{name}.toml").write_text(dump_toml(spec), encoding="utf-8")
+    print(f"wrote {args.to / name}.toml; its run folder is {args.to / name}")
 
 
 # ---------------------------------------------------------------------------- what was found
@@ -138,11 +132,19 @@ def run_of(folder: Path, spec: str) -> Path:
 
 def report(args: argparse.Namespace) -> None:
     """Measure every attacker on every cell that is complete; print, and write the rows."""
-    rows: list[Row] = []
-    for name in SPECS:
-        if run_of(args.to, name).is_dir():
-            setup = slices.read(args.to / f"{name}.toml", run_of(args.to, name))
-            rows += measured(setup, name, args.redraws)
+    jobs = []
+    for spec in sorted(args.to.glob("*.toml")):
+        run = args.to / spec.stem
+        if not run.is_dir():
+            continue
+        setup = slices.read(spec, run)
+        for position, cell in enumerate(setup.cells):
+            if complete(setup, cell):
+                jobs.append((spec, run, position, args.redraws))
+            else:
+                print(f"{spec.stem}: {slices.title(cell)} is not complete, left out", flush=True)
+    with ProcessPoolExecutor(args.workers) as pool:
+        rows = [row for of_cell in pool.map(measured, jobs) for row in of_cell]
     rows = adjusted(rows)
     for line in table(rows):
         print(line)
@@ -158,104 +160,118 @@ def report(args: argparse.Namespace) -> None:
     print(f"wrote {out}")
 
 
-def measured(setup: Setup, spec: str, redraws: int) -> Iterator[Row]:
-    """Measure every attacker on the complete cells of a run."""
-    for cell in setup.cells:
-        if not complete(setup, cell):
-            print(f"{spec}: {slices.title(cell)} is not complete, left out", flush=True)
-            continue
-        start = time.monotonic()
-        whole = scored_cell(setup, cell)
-        copies = max(setup.pools[cell.pool].copies)
-        for attacker, tables in attackers(setup, cell).items():
-            own = ScoredCell(tables, whole.design, whole.plan, whole.game, whole.name)
-            found = measure(
-                own,
-                held_claim(setup, cell),
+def complete(setup: Setup, cell: Cell) -> bool:
+    """Say whether releases and evidence of a cell are all there."""
+    alone = replace(setup, cells=(cell,))
+    if slices.made(setup, cell) < len(slices.wanted_sets(setup, cell)):
+        return False
+    return not (missing_evidence(alone) or missing_models(alone))
+
+
+def measured(job: tuple[Path, Path, int, int]) -> list[Row]:
+    """Measure every attacker on one cell, at every size of its releases."""
+    spec, run, position, redraws = job
+    setup = slices.read(spec, run)
+    cell, start = setup.cells[position], time.monotonic()
+    rows = []
+    for part in (cell, *smaller_cells(setup, cell)):
+        whole = scored_cell(setup, part)
+        for attacker, tables in attackers(setup, part).items():
+            game = ScoredCell(tables, whole.design, whole.plan, whole.game, whole.name)
+            one = measure(
+                game,
+                held_claim(setup, part),
                 redraws=redraws,
                 crossfit_redraws=CROSSFITS,
                 spreads=False,
             )
-            best = max(found.rows, key=lambda row: row.auc.value)
-            bound = found.epsilon
-            yield Row(
-                spec=spec,
-                pool=cell.pool,
-                copies=copies,
-                epsilon=cell.epsilon,
-                attacker=attacker,
-                signals=sum(len(table.proxies) for table in tables),
-                auc=best.auc.value,
-                chance_limit=best.auc.null,
-                p=found.p,
-                p_holm=None,
-                found=False,
-                named=found.named,
-                epsilon_lower=None if bound is None else bound.lower,
-                epsilon_largest=None if bound is None else bound.largest,
-                epsilon_claim=found.epsilon_claim,
+            by_scenario = {row.scenario: row for row in one.rows}
+            best = max(one.rows, key=lambda row: row.auc.value)
+            signals = [(t.scenario, proxy.name) for t in tables for proxy in t.proxies]
+            bound = one.epsilon
+            rows.append(
+                Row(
+                    corpus=cell.corpus,
+                    pool=cell.pool,
+                    epsilon=cell.epsilon,
+                    texts=part.size or setup.plans[cell.pool].release_size,
+                    releases=len(slices.wanted_sets(setup, cell)),
+                    attacker=attacker,
+                    signals=len(signals),
+                    auc=best.auc.value,
+                    chance_limit=best.auc.null,
+                    crossfit_auc=None if one.crossfit is None else one.crossfit.value,
+                    pooled_s1=by_scenario["S1"].pooled.value,
+                    pooled_s1_limit=by_scenario["S1"].pooled.null,
+                    pooled_s3=by_scenario["S3"].pooled.value,
+                    pooled_s3_limit=by_scenario["S3"].pooled.null,
+                    best_signal=" ".join(signals[best.signal]),
+                    p=one.p,
+                    p_adjusted=None,
+                    found=False,
+                    named=one.named,
+                    epsilon_lower=None if bound is None else bound.lower,
+                    epsilon_largest=None if bound is None else bound.largest,
+                    epsilon_claim=one.epsilon_claim,
+                )
             )
-        print(f"{spec}: {slices.title(cell)} in {time.monotonic() - start:.0f} s", flush=True)
-
-
-def complete(setup: Setup, cell: Cell) -> bool:
-    """Say whether releases and evidence of a cell are all there."""
-    from dataclasses import replace
-
-    alone = replace(setup, cells=(cell,))
-    if slices.made(setup, cell) < len(slices.wanted_sets(setup, cell)):
-        return False
-    return not (missing_evidence(alone) or missing_models(alone) or any(each_missing_attack(alone)))
+    print(f"{spec.stem}: {slices.title(cell)} in {time.monotonic() - start:.0f} s", flush=True)
+    return rows
 
 
 def attackers(setup: Setup, cell: Cell) -> dict[str, list[Scores]]:
-    """Return the scores of each attacker: whose search is whose."""
+    """Return the scores of each attacker: the 32 proxies, each family beside them, and all."""
     every = scores_of(setup, cell)
-    baselines = setup.plans[cell.pool].baselines
-    prior = {
-        attack.kind: attack_scores(attack, seen_by(setup, cell, attack), baselines)[0]
-        for attack in attacks_on(setup, cell)
-    }
-    return {
-        "32 proxies": [some for t in every if (some := of_family(t, lm=False)).proxies],
-        **{f"prior: {name}": tables for name, tables in prior.items()},
-        "lm": [some for t in every if (some := of_family(t, lm=True)).proxies],
-        "all": [*every, *(table for tables in prior.values() for table in tables)],
-    }
+    built_in = {entry.name for entry in families}
+    beside = dict.fromkeys(p.family for p in every[0].proxies if p.family not in built_in)
+    tables = {"32 proxies": [of_families(table, built_in) for table in every]}
+    tables |= {name: [of_families(table, {name}) for table in every] for name in beside}
+    return tables | ({"all": every} if beside else {})
 
 
-def of_family(table: Scores, *, lm: bool) -> Scores:
-    """Return the columns of `lm`, or the others."""
-    kept = [n for n, proxy in enumerate(table.proxies) if (proxy.family == "lm") == lm]
+def of_families(table: Scores, names: set[str]) -> Scores:
+    """Return the columns of some families."""
+    kept = [n for n, proxy in enumerate(table.proxies) if proxy.family in names]
     return Scores(table.scenario, table.values[:, :, kept], tuple(table.proxies[n] for n in kept))
 
 
 def adjusted(rows: Sequence[Row]) -> list[Row]:
-    """Adjust p over the budgets of each pool and attacker by Holm."""
-    from dataclasses import replace
-
-    groups: dict[tuple[str, str], list[int]] = {}
-    for place, row in enumerate(rows):
-        groups.setdefault((row.pool, row.attacker), []).append(place)
+    """Adjust p over the budgets by Holm at every size, and from the largest size down."""
     made = list(rows)
-    for places in groups.values():
-        for place, p in zip(places, holm([rows[n].p for n in places]), strict=True):
-            made[place] = replace(rows[place], p_holm=p, found=p is not None and p <= LEVEL)
+    for corpus, pool, attacker in dict.fromkeys((r.corpus, r.pool, r.attacker) for r in rows):
+        larger: dict[float, float] = {}
+        own = [
+            n
+            for n, r in enumerate(rows)
+            if (r.corpus, r.pool, r.attacker) == (corpus, pool, attacker)
+        ]
+        for texts in sorted({rows[n].texts for n in own}, reverse=True):
+            places = [n for n in own if rows[n].texts == texts]
+            for n, p in zip(places, holm([rows[n].p for n in places]), strict=True):
+                in_turn = 1.0 if p is None else max(p, larger.get(rows[n].epsilon, 0.0))
+                larger[rows[n].epsilon] = in_turn
+                made[n] = replace(rows[n], p_adjusted=in_turn, found=in_turn <= LEVEL)
     return made
 
 
 def frontier(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return, for each pool and attacker, the smallest ε found and the smallest with a bound."""
+    """Return, for each pool, size and attacker, the smallest ε found and with a bound above 0."""
     made = []
-    for pool, attacker in dict.fromkeys((row.pool, row.attacker) for row in rows):
-        own = [row for row in rows if (row.pool, row.attacker) == (pool, attacker)]
+    groups = dict.fromkeys((r.corpus, r.pool, r.attacker, r.texts) for r in rows)
+    for corpus, pool, attacker, texts in groups:
+        own = [
+            r
+            for r in rows
+            if (r.corpus, r.pool, r.attacker, r.texts) == (corpus, pool, attacker, texts)
+        ]
         found = [row.epsilon for row in own if row.found]
         bound = [row.epsilon for row in own if (row.epsilon_lower or 0.0) > 0]
         made.append(
             {
+                "corpus": corpus,
                 "pool": pool,
-                "copies": own[0].copies,
                 "attacker": attacker,
+                "texts": texts,
                 "budgets": [written(row.epsilon) for row in own],
                 "smallest_found": written(min(found)) if found else None,
                 "smallest_with_a_bound": written(min(bound)) if bound else None,
@@ -266,17 +282,17 @@ def frontier(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
     """Write the rows as lines, the frontier after them."""
-    yield "pool      copies  ε     attacker       AUC    limit  p_holm  bound  claim"
+    yield "corpus      pool     ε     texts  attacker     AUC    limit  S1     S3     p      bound"
     for row in rows:
         yield (
-            f"{row.pool:<9} {row.copies:>6}  {written(row.epsilon)!s:<5} {row.attacker:<14}"
-            f" {row.auc:.3f}  {shown(row.chance_limit)}  {shown(row.p_holm)}"
-            f"  {shown(row.epsilon_lower)}  {shown(row.epsilon_claim)}"
+            f"{row.corpus:<11} {row.pool:<8} {written(row.epsilon)!s:<5} {row.texts:>5}"
+            f"  {row.attacker:<12} {row.auc:.3f}  {shown(row.chance_limit)}  {row.pooled_s1:.3f}"
+            f"  {row.pooled_s3:.3f}  {shown(row.p_adjusted)}  {shown(row.epsilon_lower)}"
         )
     for line in frontier(rows):
         yield (
-            f"{line['pool']} by {line['attacker']}: found down to ε ="
-            f" {line['smallest_found'] or 'none'}, a bound above 0 down to"
+            f"{line['corpus']} {line['pool']}, {line['texts']} texts, {line['attacker']}:"
+            f" found down to ε = {line['smallest_found'] or 'none'}, a bound above 0 down to"
             f" {line['smallest_with_a_bound'] or 'none'}"
         )
 
@@ -296,21 +312,18 @@ def main() -> None:
     )
     steps = parser.add_subparsers(required=True, metavar="STEP")
     one = steps.add_parser("specs", help=specs.__doc__)
-    one.add_argument("--corpus", type=Path, help="GoEmotions as JSON Lines; the demo without it")
+    one.add_argument("--corpus", type=Path, help="JSON Lines; the demo without it")
+    one.add_argument("--also", nargs="*", default=[], help="families beside the 32 proxies")
     one.add_argument("--backbone", help="SmolLM2 without it")
     one.add_argument("--tiny", action="store_true", help="a dry run on a CPU")
-    two = steps.add_parser("make", help=make.__doc__)
-    two.add_argument("--spec", choices=SPECS, required=True)
-    two.add_argument("--epsilon", type=float, required=True)
-    two.add_argument("--minutes", type=float, default=math.inf)
+    two = steps.add_parser("report", help=report.__doc__)
+    two.add_argument("--redraws", type=int, default=REDRAWS)
     two.add_argument("--workers", type=int, default=slices.available_cores())
-    three = steps.add_parser("report", help=report.__doc__)
-    three.add_argument("--redraws", type=int, default=REDRAWS)
-    three.add_argument("--out", type=Path)
-    for step, does in ((one, specs), (two, make), (three, report)):
+    two.add_argument("--out", type=Path)
+    for step, does in ((one, specs), (two, report)):
         step.add_argument("--to", type=Path, required=True)
         step.set_defaults(does=does)
-    args: Mapping[str, Any] | Any = parser.parse_args()
+    args = parser.parse_args()
     args.does(args)
 
 

@@ -2,6 +2,7 @@
 
     slice.py prepare SPEC --run RUN --to FOLDER           select pools, draw plans: needs minilm
     slice.py make SPEC --run RUN --prepared FOLDER --pack OUT --pools outlier --epsilon inf 4
+    slice.py score SPEC --run RUN --pack OUT --wait 9     evidence of what `make` makes meanwhile
     slice.py take SPEC --run RUN OUT/*.tar*               put what was made elsewhere into RUN
     slice.py status SPEC --run RUN                        count the releases of every cell
     slice.py finish SPEC --run RUN --pools outlier rand0  statistics, tables and report
@@ -153,11 +154,13 @@ def make(args: argparse.Namespace) -> None:
             }
             note(row, args.run, args.pack)
             if archive:
-                archive.add(setup.store, names_of_releases(setup, cell, unit))
+                archive.add(
+                    setup.store, names_of_releases(setup, cell, unit, texts=not args.without_texts)
+                )
         if args.models:
             fit_models(setup, cells, args)
-        if args.score:
-            score(setup, cell, args)
+        if args.score and cell in [together[-1] for together in by_budget(cells)]:
+            look_at_budget(setup, [c for c in cells if c.epsilon == cell.epsilon], args)
     print(f"done in {time.monotonic() - began:.1f} s", flush=True)
 
 
@@ -192,20 +195,41 @@ def texts_here(setup: Setup, cell: Cell) -> bool:
     return all(setup.store.exists(name_of("text", header.text)) for header in headers)
 
 
-def score(setup: Setup, cell: Cell, args: argparse.Namespace) -> None:
-    """Compute the evidence of one cell on the cores of this machine, and pack it."""
-    from synthleak.audit.steps.work import EVIDENCE, make_missing_releases
+def by_budget(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Return cells by generator and budget: those of pools that share releases stand together."""
+    together: dict[tuple[str, float], list[Cell]] = {}
+    for cell in cells:
+        together.setdefault((cell.generator, cell.epsilon), []).append(cell)
+    return [*together.values()]
+
+
+def score(args: argparse.Namespace) -> None:
+    """Compute the evidence of the chosen cells, each budget once its releases are made."""
+    setup = opened(args.spec, args.run, artefacts(args.prepared))
+    until = time.monotonic() + 60 * args.wait
+    for together in by_budget(chosen(setup, args)):
+        while not all(texts_here(setup, cell) for cell in together):
+            if time.monotonic() > until:
+                print(f"stopped before {title(together[0])}: its releases are not made")
+                return
+            time.sleep(1)
+            setup.store.refresh()
+        look_at_budget(setup, together, args)
+
+
+def look_at_budget(setup: Setup, together: Sequence[Cell], args: argparse.Namespace) -> None:
+    """Compute the evidence of cells of one budget on the cores of this machine, and pack it."""
+    from synthleak.audit.steps.work import EVIDENCE
 
     start, before = time.monotonic(), set(setup.store.list("evidence/"))
-    alone = replace(setup, cells=(cell,))
-    if not texts_here(setup, cell):
-        print(f"{title(cell)}: some releases were made elsewhere, so they are not scored here")
+    name = ", ".join(title(cell) for cell in together)
+    if not all(texts_here(setup, cell) for cell in together):
+        print(f"{name}: some releases were made elsewhere, so they are not scored here")
         return
-    runtime, progress = Runtime(workers=args.workers), Lines()
-    make_missing_releases(alone, runtime, progress)
+    alone = replace(setup, cells=tuple(together))
     for work in EVIDENCE:
-        work.make(alone, runtime, progress)
-    row = {"spec": args.spec.stem, "cell": title(cell), "stage": "evidence"}
+        work.make(alone, Runtime(workers=args.workers), Lines())
+    row = {"spec": args.spec.stem, "cell": name, "stage": "evidence"}
     note(row | {"seconds": round(time.monotonic() - start, 1)}, args.run, args.pack)
     if args.pack:
         new = sorted(set(setup.store.list("evidence/")) - before)
@@ -470,8 +494,10 @@ def artefacts(prepared: Path | None) -> Iterator[tuple[str, bytes]]:
         yield from ((name, store.get(name)) for name in store.list(""))
 
 
-def names_of_releases(setup: Setup, cell: Cell, unit: ReleaseUnit) -> list[str]:
-    """Return what a unit has made: scores of models, texts, and headers.
+def names_of_releases(
+    setup: Setup, cell: Cell, unit: ReleaseUnit, *, texts: bool = True
+) -> list[str]:
+    """Return what a unit has made: scores of models, texts if they are wanted, and headers.
 
     Texts come before headers, so that a header never stands without its text.
     """
@@ -480,8 +506,11 @@ def names_of_releases(setup: Setup, cell: Cell, unit: ReleaseUnit) -> list[str]:
     scores = [model_scores_name(setup, cell, item, pool) for item in items for pool in pools]
     if not unit.sample:
         return scores
-    texts = [name_of("text", header_of(setup, cell, item).text) for item in items]
-    return [*scores, *texts, *(release_name(setup, cell, item) for item in items)]
+    headers = [release_name(setup, cell, item) for item in items]
+    if not texts:
+        return [*scores, *headers]
+    held = [name_of("text", header_of(setup, cell, item).text) for item in items]
+    return [*scores, *held, *headers]
 
 
 # ---------------------------------------------------------------------------- what it cost
@@ -578,6 +607,13 @@ def _arguments() -> argparse.ArgumentParser:
         "--models", action="store_true", help="let proxies with a model look here too"
     )
     making.add_argument("--score", action="store_true", help="compute the evidence here too")
+    making.add_argument(
+        "--without-texts", action="store_true", help="pack what is known of releases, not them"
+    )
+    scoring = step(score, cells=True)
+    scoring.add_argument("--prepared", type=Path, help="what `prepare` wrote")
+    scoring.add_argument("--pack", type=Path, help="where archives go")
+    scoring.add_argument("--wait", type=float, default=0.0, help="minutes, for releases")
     step(take).add_argument("archives", type=Path, nargs="+")
     step(status)
     step(finish, cells=True)
