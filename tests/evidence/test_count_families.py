@@ -34,37 +34,38 @@ Make = Callable[..., LoadedSpec]
 Gram = tuple[str, ...]
 
 
-def slow_grams(family: CountFamily, text: str) -> list[Gram]:
+def slow_grams(family: CountFamily, text: str, longest: int) -> list[Gram]:
     symbols = family.cut(text)
     return [
         tuple(symbols[start : start + n])
-        for n in range(1, family.longest + 1)
+        for n in range(1, longest + 1)
         for start in range(len(symbols) - n + 1)
     ]
 
 
 def slow_excess(family: CountFamily, count: float, expected: float) -> float:
     if isinstance(family, Rates):
-        return float((count - expected) / (expected + 0.5) ** 0.5)
-    chance = 1 - np.exp(-(expected + 0.5))
-    return float((1 - chance) / chance if count else -1.0)
+        return float(np.log((count + 0.5) / (expected + 0.5)))
+    return float(-np.log(1 - np.exp(-(expected + 0.5)))) if count else 0.0
 
 
 def slow_score(
-    family: CountFamily, target: str, sets: list[list[str]], at: int, used: Any
+    family: CountFamily, longest: int, target: str, sets: list[list[str]], at: int, used: Any
 ) -> float:
     """Score one text on one set: a loop over its n-grams, and over all texts of all sets."""
     others = [place for place in np.flatnonzero(used) if place != at]
-    values = []
-    for gram in dict.fromkeys(slow_grams(family, target)):
-        having = [sum(gram in slow_grams(family, text) for text in texts) for texts in sets]
-        if not np.any(used):
-            values.append(float(having[at] > 0))
-            continue
-        sizes = [sum(len(set(family.cut(text))) for text in texts) for texts in sets]
+    sizes = [sum(len(set(family.cut(text))) for text in texts) for texts in sets]
+    seen, excess = [], []
+    for gram in dict.fromkeys(slow_grams(family, target, longest)):
+        having = [
+            sum(gram in slow_grams(family, text, longest) for text in texts) for texts in sets
+        ]
         rate = sum(having[o] for o in others) / max(sum(sizes[o] for o in others), 1)
-        values.append(slow_excess(family, having[at], rate * sizes[at]))
-    return float(np.mean(values)) if values else 0.0
+        seen.append(having[at] > 0)
+        excess.append(slow_excess(family, having[at], rate * sizes[at]))
+    if not seen:
+        return 0.0
+    return float(sum(excess) / len(seen) ** 0.5 if np.any(used) else np.mean(seen))
 
 
 def observed(texts: list[str]) -> Observation:
@@ -85,8 +86,9 @@ def test_scores_equal_a_loop_over_all_texts(family: CountFamily) -> None:
     made = family.scores(targets, counts_of(family, targets, sets), uses)
     for target, text in enumerate(asked):
         for at in range(len(sets)):
-            expected = slow_score(family, text, sets, at, uses[target])
-            assert made[at, target, 0] == pytest.approx(expected, abs=1e-12)
+            for column, n in enumerate(family.longest):
+                expected = slow_score(family, n, text, sets, at, uses[target])
+                assert made[at, target, column] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.kind)
@@ -139,7 +141,7 @@ def test_an_audit_scores_by_counts_on_the_sets_of_its_plan(tiny: Make, design: s
         (column,) = (n for n, proxy in enumerate(table.proxies) if proxy.family == "rates")
         for at, target in ((0, 0), (3, 2), (len(sets) - 1, 1)):
             used = baseline.uses[target]
-            expected = slow_score(Rates(), targets.texts[target], sets, at, used)
+            expected = slow_score(Rates(), 3, targets.texts[target], sets, at, used)
             assert table.values[at, target, column] == pytest.approx(expected, abs=1e-9)
 
 
@@ -152,6 +154,7 @@ def test_other_proxies_score_the_same_beside_a_family_that_counts(tiny: Make) ->
         assert after.proxies[:width] == before.proxies
         assert [proxy.name for proxy in after.proxies[width:]] == [
             "word_coverage",
+            "ngram_coverage",
             "style_coverage",
         ]
         assert np.array_equal(after.values[:, :, :width], before.values)

@@ -193,15 +193,16 @@ class ModelFamily(OptInFamily):
 
 
 class CountFamily(OptInFamily):
-    """A family of one proxy that compares counts of the target's n-grams with those expected.
+    """A family that compares counts of the target's n-grams with those that references expect.
 
     What is kept of an observation are the counts. Scores come from the counts on all sets of a
     plan, so that a rare n-gram and a frequent one need not weigh the same (docs/method.md §16).
+    `longest` is, for each proxy, the largest n.
     """
 
     view: ClassVar[View] = "lexical"
     scale: ClassVar[Scale] = "difference"
-    longest: ClassVar[int]
+    longest: ClassVar[tuple[int, ...]]
 
     @staticmethod
     def cut(text: str) -> list[str]:
@@ -218,9 +219,9 @@ class CountFamily(OptInFamily):
         """
 
     def ngrams(self, targets: Targets) -> Ngrams:
-        """Return the different n-grams of each target, n = 1 to `longest`."""
+        """Return the different n-grams of each target."""
         key = f"n-grams of {self.kind}"
-        return targets.remember(key, lambda: ngrams(targets, self.cut, self.longest))
+        return targets.remember(key, lambda: ngrams(targets, self.cut, max(self.longest)))
 
     def count(self, targets: Targets, observation: Observation) -> Floats:
         """Return in how many texts each n-gram occurs and, last, the size of the observation.
@@ -245,7 +246,7 @@ class CountFamily(OptInFamily):
         return self.family().values(targets, self.count(targets, observation))
 
     def scores(self, targets: Targets, counts: Floats, uses: NDArray[np.bool_]) -> Floats:
-        """Score every target on every set of a plan: the mean excess over its n-grams.
+        """Score every target on every set of a plan: Σ excess / √n over its n different n-grams.
 
         Args:
             targets: the targets, as they were counted.
@@ -253,20 +254,24 @@ class CountFamily(OptInFamily):
             uses: which sets calibrate which target, `[target, set]`; never themselves.
 
         Returns:
-            `[set, target, 1]`. Where nothing calibrates, a score is the share of the target's
+            `[set, target, proxy]`. Where nothing calibrates, a score is the share of the target's
             n-grams that the set has.
         """
-        rows, sizes = self.ngrams(targets).rows, counts[:, -1:]
-        scores = np.zeros((len(counts), len(targets), 1))
-        for target in np.flatnonzero(rows.lengths).tolist():
-            seen, used = counts[:, rows[target]], uses[target][:, None]
-            if used.any():
-                others = (seen * used).sum(axis=0) - seen * used
-                size = (sizes * used).sum() - sizes * used
-                excess = self.excess(seen, others * sizes / np.maximum(size, 1))
-                scores[:, target, 0] = excess.mean(axis=1)
-            else:
-                scores[:, target, 0] = (seen > 0).mean(axis=1)
+        known, sizes = self.ngrams(targets), counts[:, -1:]
+        scores = np.zeros((len(counts), len(targets), len(self.longest)))
+        for target in np.flatnonzero(known.rows.lengths).tolist():
+            own, used = known.rows[target], uses[target][:, None]
+            seen = counts[:, own]
+            others = (seen * used).sum(axis=0) - seen * used
+            size = (sizes * used).sum() - sizes * used
+            excess = self.excess(seen, others * sizes / np.maximum(size, 1))
+            for column, n in enumerate(self.longest):
+                short = own < known.ends[n - 1]
+                if used.any():
+                    sums = excess[:, short].sum(axis=1)
+                    scores[:, target, column] = sums / np.sqrt(np.count_nonzero(short))
+                else:
+                    scores[:, target, column] = (seen[:, short] > 0).mean(axis=1)
         return scores
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,8 +25,10 @@ class Ngrams:
     vocabulary: Mapping[str, int]
     keys: tuple[Ints, ...]
 
-    def __len__(self) -> int:
-        return len(self.vocabulary) + sum(map(len, self.keys))
+    @cached_property
+    def ends(self) -> Ints:
+        """The number of n-grams up to each n: those of n = 1 come first."""
+        return np.cumsum([len(self.vocabulary), *map(len, self.keys)])
 
     def frequencies(self, symbols: Ragged, vocabulary: Mapping[str, int]) -> Ints:
         """Return in how many texts each n-gram occurs.
@@ -38,14 +41,11 @@ class Ngrams:
             (self.vocabulary.get(symbol, -1) for symbol in vocabulary), np.int64, len(vocabulary)
         )
         texts, owners = Ragged(known[symbols.values], symbols.starts), symbols.owners
-        found, sizes = _walk(texts, len(self.vocabulary), self.keys), self._sizes
+        found = _walk(texts, len(self.vocabulary), self.keys)
+        sizes = np.diff(self.ends, prepend=0).tolist()
         return np.concatenate(
             [_texts_with(part, owners, size) for part, size in zip(found, sizes, strict=True)]
         )
-
-    @property
-    def _sizes(self) -> list[int]:
-        return [len(self.vocabulary), *map(len, self.keys)]
 
 
 def ngrams(targets: Targets, cut: Callable[[str], Sequence[str]], longest: int) -> Ngrams:
@@ -57,8 +57,8 @@ def ngrams(targets: Targets, cut: Callable[[str], Sequence[str]], longest: int) 
         longest: the largest n.
 
     >>> found = ngrams(Targets(["a b a b"], list), str.split, 2)
-    >>> len(found), found.rows[0].tolist()  # a, b, ab, ba
-    (4, [0, 1, 2, 3])
+    >>> found.ends.tolist(), found.rows[0].tolist()  # a, b, ab, ba
+    ([2, 4], [0, 1, 2, 3])
     """
     symbols, vocabulary = number(map(cut, targets.texts))
     keys: list[Ints] = []

@@ -16,14 +16,14 @@ from synthleak.evidence.observation import Floats
 
 @model_families.register("rates", version=1)
 class Rates(CountFamily):
-    """Counts of the target's word n-grams, n = 1 to 3, against those that references expect."""
+    """Counts of the target's word n-grams against those that references expect."""
 
     proxies: ClassVar[dict[str, str]] = {
-        "ngram_rates": "mean over the word n-grams of x, n = 1 to 3: count above the expected one"
+        "ngram_rates": "log ratio of counts in O to those expected, over word n-grams, n = 1 to 3"
     }
-    longest: ClassVar[int] = 3
+    longest: ClassVar[tuple[int, ...]] = (3,)
 
     def excess(self, counts: Floats, expected: Floats) -> Floats:
-        """Return (c - E) / √(E + ½), the score test of a rate in units of its noise."""
-        excess: Floats = (counts - expected) / np.sqrt(expected + 0.5)
+        """Return ln((c + ½) / (E + ½)): near (c - E) / (E + ½), and bounded where c is large."""
+        excess: Floats = np.log(counts + 0.5) - np.log(expected + 0.5)
         return excess

@@ -6,7 +6,7 @@ import re
 from typing import ClassVar
 
 from synthleak.evidence.family import CountFamily, model_families
-from synthleak.evidence.models.coverage import excess_presence
+from synthleak.evidence.models.coverage import surprise
 from synthleak.evidence.observation import Floats
 
 _RUN = re.compile(r"\w+|\W+")
@@ -38,9 +38,9 @@ class Style(CountFamily):
     """Runs of punctuation, case and spacing that the release has and references lack."""
 
     proxies: ClassVar[dict[str, str]] = {
-        "style_coverage": "mean over runs of up to 5 shapes of x: seen in any text of O, as above"
+        "style_coverage": "runs of up to 5 shapes of x that O has, weighted by their rarity"
     }
-    longest: ClassVar[int] = 5
+    longest: ClassVar[tuple[int, ...]] = (5,)
 
     @staticmethod
     def cut(text: str) -> list[str]:
@@ -48,5 +48,5 @@ class Style(CountFamily):
         return shapes(text)
 
     def excess(self, counts: Floats, expected: Floats) -> Floats:
-        """Count a run as there or not: see `excess_presence`."""
-        return excess_presence(counts, expected)
+        """Return the surprise that a run is there at all."""
+        return surprise(counts, expected)
