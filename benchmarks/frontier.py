@@ -1,17 +1,17 @@
 """From which ε and which size of a release on is a leak found?
 
-`dpsgd`, design `cohort`, 200 releases of 8,000 texts, seen in sizes of 500, 2,000 and 8,000, ε from
-∞ down to 1. N = 500. 33 outliers, 33 random records and 33 canaries (one copy) share their releases.
-ε = 0.1 is the control: what is found there came past the mechanism. Attackers: the 32 proxies, the
-families beside them, all signals together, and one who has the model. Every p-value is of the
-attacker's own search, Holm over ε; smaller sizes are tested in sequence.
+`dpsgd`, design `cohort`, N = 500, ε from ∞ down to 1: 200 releases of 8,000 texts, of which the
+first 500 and 2,000 are looked at too. 33 outliers, 33 random records and 33 canaries (one copy)
+share their releases. ε = 0.1 is the control: what is found there came past the mechanism. Attackers
+are the 32 proxies, the families beside them, all signals together, and one who has the model. Every
+p-value is of the attacker's own search, Holm over ε; smaller sizes are tested in sequence.
 
     python benchmarks/frontier.py specs --corpus goemotions.jsonl.gz --to runs/frontier
     python benchmarks/frontier.py report --to runs/frontier     # prints, writes results/
 
-Releases and their evidence are made by studies/paper/slice.py (prepare, make, score, take) with the
-spec that `specs` writes; `report` reads the run folders beside the specs, and leaves out budgets that
-are not complete. `specs --backbone FOLDER --tiny` writes small specs, for a dry run on a CPU.
+Releases and their evidence are made by studies/paper/slice.py (prepare, make, score, take) with
+the spec that `specs` writes. `report` reads the run folders beside the specs, and leaves out
+budgets that are not complete. `specs --backbone FOLDER --tiny` writes small specs for a CPU.
 """
 
 from __future__ import annotations

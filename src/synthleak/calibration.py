@@ -41,10 +41,13 @@ def calibrate(evidence: Evidence, baselines: Sequence[Baseline]) -> list[Scores]
     """
     values = rounded(evidence.values)
     difference = np.array([proxy.scale != "ratio" for proxy in evidence.proxies])
-    return [
-        Scores(baseline.scenario, _against(values, difference, baseline), evidence.proxies)
-        for baseline in baselines
-    ]
+    tables = []
+    for baseline in baselines:
+        scores = _against(values, difference, baseline)
+        for columns, scored in evidence.counted if baseline.uses.any() else ():
+            scores[:, :, columns] = rounded(scored(baseline.uses))
+        tables.append(Scores(baseline.scenario, scores, evidence.proxies))
+    return tables
 
 
 def rounded(values: Floats) -> Floats:

@@ -48,7 +48,7 @@ CHECKS: dict[str, tuple[Registry[Any], Callable[[Any], None]]] = {
     "design": (designs, check_design),
     "generator": (generators, check_generator),
     "proxy family": (families, check_family),
-    "proxy family on a model": (model_families, lambda made: check_family(made.family())),
+    "opt-in proxy family": (model_families, lambda made: check_family(made.family())),
     "prior attack": (attacks, check_attack),
     "analysis": (analyses, check_analysis),
 }

@@ -233,7 +233,7 @@ def test_missing_values_of_a_model_are_found(audit: Any, tmp_path: Path) -> None
 
 
 def test_mistakes_are_said_in_a_line(backbone: str, tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="unknown proxy family on a model 'ml'"):
+    with pytest.raises(SpecError, match="unknown opt-in proxy family 'ml'"):
         audit_of(tmp_path / "one", backbone, also=["ml"])
     with pytest.raises(SpecError, match="epochs"):
         audit_of(tmp_path / "two", backbone, also=[{"kind": "lm", "epochs": 0}])

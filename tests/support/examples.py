@@ -186,7 +186,7 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ("generator", "command"): program,
     ("generator", "folder"): exported,
     ("generator", "given"): jsonl,
-    ("proxy family on a model", "lm"): language_model(
+    ("opt-in proxy family", "lm"): language_model(
         epochs=4, batch_size=16, rank=4, max_tokens=16, learning_rate=2e-2
     ),
     ("generator", "dpsgd"): language_model(epochs=1, batch_size=4, rank=2, max_tokens=12),

@@ -367,11 +367,11 @@ def resolved(setup: Setup) -> dict[str, Any]:
             for section, generator in plugins.generators
         ],
         "evidence": {
-            "families": [member.name for member in plugins.families if member.model is None],
+            "families": [member.name for member in plugins.families if member.plugin is None],
             "also": [
-                {"kind": member.name, **settings_of(member.model)}
+                {"kind": member.name, **settings_of(member.plugin)}
                 for member in plugins.families
-                if member.model is not None
+                if member.plugin is not None
             ]
             or None,
             "model": spec.evidence.model or None,

@@ -21,7 +21,7 @@ REGISTRIES = {
     "designs": "draw who is in which private set",
     "generators": "make releases from private sets",
     "proxies": "score how much a release looks like a record",
-    "models": "score by a model that is fitted to the release; opt-in",
+    "models": "proxy families beside the 32: by a model, or by counts; opt-in",
     "priors": "attacks from earlier work, for comparison",
     "analyses": "make tables of what was found",
 }

@@ -299,7 +299,7 @@ class GeneratorSection(PluginSection):
 
 
 class ModelSection(_KindOrTable):
-    """A family that fits a model: its kind, or a table with its kind and settings."""
+    """An opt-in family: its kind, or a table with its kind and settings."""
 
     kind: str
 
@@ -311,7 +311,7 @@ class EvidenceSection(Frozen):
         default="all", description="synthleak list proxies"
     )
     also: Annotated[tuple[ModelSection, ...], BeforeValidator(listed), _distinct("family")] = Field(
-        default=(), description="families that fit a model: synthleak list models"
+        default=(), description="opt-in families: synthleak list models"
     )
     model: bool = Field(
         default=False, description="what an attacker who has the generator's model gains"

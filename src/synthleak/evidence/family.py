@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthleak.core.registry import Entry, Plugin, PluginRegistry, Registry, Version, edition
+from synthleak.core.text import tokens
 from synthleak.encoders.encoder import Vectors
+from synthleak.evidence.fast.ngrams import Ngrams, ngrams
+from synthleak.evidence.fast.words import Ragged, number, word_index
 from synthleak.evidence.observation import Floats, Observation, Targets
 
 View = Literal["lexical", "embedding"]
@@ -53,8 +57,8 @@ class Family:
         proxies: in the order of the columns.
         look: the function that computes them.
         order: the place in the catalogue, which breaks ties between proxies.
-        settings: those of a family on a model.
-        model: fitted to many observations at once; such a family is looked at by itself.
+        settings: those of an opt-in family.
+        plugin: the opt-in family itself.
     """
 
     name: str
@@ -63,11 +67,29 @@ class Family:
     look: Look
     order: int = 1000
     settings: Mapping[str, Any] | None = None
-    model: ModelFamily | None = None
+    plugin: OptInFamily | None = None
+
+    @property
+    def model(self) -> ModelFamily | None:
+        """What is fitted to many observations at once; such a family is looked at by itself."""
+        return self.plugin if isinstance(self.plugin, ModelFamily) else None
+
+    @property
+    def counts(self) -> CountFamily | None:
+        """What counts n-grams, and scores targets by the counts (docs/method.md §16)."""
+        return self.plugin if isinstance(self.plugin, CountFamily) else None
 
     @property
     def view(self) -> View:
         return self.proxies[0].view
+
+    def values(self, targets: Targets, kept: Floats) -> Floats:
+        """Return `[target, proxy]` on one observation, from what is kept of it."""
+        if self.counts is None:
+            return kept
+        uncalibrated = np.zeros((len(targets), 1), dtype=np.bool_)
+        values: Floats = self.counts.scores(targets, kept[None], uncalibrated)[0]
+        return values
 
     def identity(self, encoder: dict[str, Any]) -> dict[str, Any]:
         """Return what decides the family's values besides the texts of targets and observation.
@@ -123,16 +145,41 @@ def family(
     return register
 
 
-class ModelFamily(Plugin):
-    """A family whose model is fitted to each observation, to many of them in one call.
+class OptInFamily(Plugin):
+    """A family beside the method's table, which a spec asks for: `[evidence] also = ["lm"]`.
 
-    It is opt-in, `[evidence] also = ["lm"]`, and has settings (docs/method.md §14). To everything
-    after it its proxies are like others: calibration, nulls and chance limits apply unchanged.
+    It may have settings. To everything after calibration its proxies are like others: nulls,
+    selection and chance limits apply unchanged.
     """
 
     view: ClassVar[View]
     scale: ClassVar[Scale]
     proxies: ClassVar[dict[str, str]]
+
+    @abstractmethod
+    def look(self, targets: Targets, observation: Observation) -> Floats:
+        """Return the values `[target, proxy]` on one observation."""
+
+    def family(self) -> Family:
+        """Return the family with these settings, as an audit uses it."""
+        return Family(
+            self.kind,
+            self.version,
+            tuple(
+                Proxy(name, self.kind, self.view, self.scale, meaning)
+                for name, meaning in self.proxies.items()
+            ),
+            self.look,
+            settings=self.identity(),
+            plugin=self,
+        )
+
+
+class ModelFamily(OptInFamily):
+    """A family whose model is fitted to each observation, to many of them in one call.
+
+    The values are calibrated like those of other proxies (docs/method.md §14).
+    """
 
     def check(self) -> None:
         """Raise a `UserError` if the model cannot be used here: asked before any work."""
@@ -144,19 +191,92 @@ class ModelFamily(Plugin):
     def look(self, targets: Targets, observation: Observation) -> Floats:
         return self.look_together(targets, [observation])[0]
 
-    def family(self) -> Family:
-        """Return the family with these settings, as an audit uses it."""
-        members = tuple(
-            Proxy(name, self.kind, self.view, self.scale, meaning)
-            for name, meaning in self.proxies.items()
+
+class CountFamily(OptInFamily):
+    """A family that compares counts of the target's n-grams with those that references expect.
+
+    What is kept of an observation are the counts. Scores come from the counts on all sets of a
+    plan, so that a rare n-gram and a frequent one need not weigh the same (docs/method.md §16).
+    `longest` is, for each proxy, the largest n.
+    """
+
+    view: ClassVar[View] = "lexical"
+    scale: ClassVar[Scale] = "difference"
+    longest: ClassVar[tuple[int, ...]]
+
+    @staticmethod
+    def cut(text: str) -> list[str]:
+        """Return the symbols of a text, whose n-grams are counted: its words."""
+        return tokens(text)
+
+    @abstractmethod
+    def excess(self, counts: Floats, expected: Floats) -> Floats:
+        """Say by how much each count exceeds what was expected; higher means more like a member's.
+
+        Args:
+            counts: in how many texts of each set each n-gram occurs, `[set, n-gram]`.
+            expected: the same as references have it, for a set of this size.
+        """
+
+    def ngrams(self, targets: Targets) -> Ngrams:
+        """Return the different n-grams of each target."""
+        key = f"n-grams of {self.kind}"
+        return targets.remember(key, lambda: ngrams(targets, self.cut, max(self.longest)))
+
+    def count(self, targets: Targets, observation: Observation) -> Floats:
+        """Return in how many texts each n-gram occurs and, last, the size of the observation.
+
+        The size is the number of different symbols of each text, added up: a long text has more
+        n-grams than a short one.
+        """
+        symbols, vocabulary = self._symbols_of(observation)
+        cells = symbols.owners * max(len(vocabulary), 1) + symbols.values
+        counts = self.ngrams(targets).frequencies(symbols, vocabulary)
+        return np.append(counts, len(np.unique(cells))).astype(np.float64)
+
+    def _symbols_of(self, observation: Observation) -> tuple[Ragged, Mapping[str, int]]:
+        if self.cut is CountFamily.cut:
+            return word_index(observation).words, word_index(observation).vocabulary
+        return observation.remember(
+            f"symbols of {self.kind}", lambda: number(map(self.cut, observation.texts), np.int32)
         )
-        return Family(
-            self.kind, self.version, members, self.look, settings=self.identity(), model=self
-        )
+
+    def look(self, targets: Targets, observation: Observation) -> Floats:
+        """Return the share of each target's n-grams that the observation has."""
+        return self.family().values(targets, self.count(targets, observation))
+
+    def scores(self, targets: Targets, counts: Floats, uses: NDArray[np.bool_]) -> Floats:
+        """Score every target on every set of a plan: Σ excess / √n over its n different n-grams.
+
+        Args:
+            targets: the targets, as they were counted.
+            counts: what `count` returned for each set, `[set, n-gram]`.
+            uses: which sets calibrate which target, `[target, set]`; never themselves.
+
+        Returns:
+            `[set, target, proxy]`. Where nothing calibrates, a score is the share of the target's
+            n-grams that the set has.
+        """
+        known, sizes = self.ngrams(targets), counts[:, -1:]
+        scores = np.zeros((len(counts), len(targets), len(self.longest)))
+        for target in np.flatnonzero(known.rows.lengths).tolist():
+            own, used = known.rows[target], uses[target][:, None]
+            seen = counts[:, own]
+            others = (seen * used).sum(axis=0) - seen * used
+            size = (sizes * used).sum() - sizes * used
+            excess = self.excess(seen, others * sizes / np.maximum(size, 1))
+            for column, n in enumerate(self.longest):
+                short = own < known.ends[n - 1]
+                if used.any():
+                    sums = excess[:, short].sum(axis=1)
+                    scores[:, target, column] = sums / np.sqrt(np.count_nonzero(short))
+                else:
+                    scores[:, target, column] = (seen[:, short] > 0).mean(axis=1)
+        return scores
 
 
 model_families: PluginRegistry[ModelFamily] = PluginRegistry(
-    "proxy family on a model", "synthleak.evidence.models"
+    "opt-in proxy family", "synthleak.evidence.models"
 )
 
 

@@ -7,7 +7,7 @@ most, a style that is imitated throughout the mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -29,10 +29,15 @@ Signal = TypeVar("Signal", Proxy, Arm)
 
 @dataclass(frozen=True)
 class Evidence:
-    """`values[set, target, proxy]` for the sets of a plan, in the plan's order."""
+    """`values[set, target, proxy]` for the sets of a plan, in the plan's order.
+
+    `counted` are the columns of families that count: their scores, `[set, target, column]`, follow
+    from which sets calibrate which target, `uses[target, set]`.
+    """
 
     values: Floats
     proxies: tuple[Proxy, ...]
+    counted: tuple[tuple[slice, Callable[[NDArray[np.bool_]], Floats]], ...] = ()
 
 
 def chosen_families(names: str | Sequence[str]) -> list[Family]:
@@ -61,6 +66,14 @@ def look(member: Family, targets: Targets, observation: Observation) -> Floats:
     shape = (len(targets), len(member.proxies))
     with calling("family", member.name, member.look):
         return check_values(f"the family {member.name!r}", member.look(targets, observation), shape)
+
+
+def kept_values(member: Family, targets: Targets, observation: Observation) -> Floats:
+    """Return what is kept of an observation: the values of a family, or its counts."""
+    if member.counts is None:
+        return look(member, targets, observation)
+    with calling("family", member.name, member.look):
+        return member.counts.count(targets, observation)
 
 
 def put_evidence(store: Store, key: str, values: Floats) -> None:

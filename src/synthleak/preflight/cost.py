@@ -91,7 +91,8 @@ def estimate(
     runtime, progress = runtime or Runtime(), progress or default_progress()
     began = time.perf_counter()
     with TemporaryHome() as home, working_in(home):
-        setup = without_models(set_up(loaded, FolderStore(home / "store")))
+        whole = set_up(loaded, FolderStore(home / "store"))
+        setup = without_models(whole)
         setup.plugins.encoder.check()
         for section, generator in setup.plugins.generators:
             with naming(section.name):
@@ -121,7 +122,7 @@ def estimate(
             gpu_hours=stages[RELEASES.title] / 3600 if _uses_gpu() else 0.0,
             probe_seconds=time.perf_counter() - began,
             looks=_looks(setup, stages),
-            notes=probe.notes() + _left_out(loaded),
+            notes=probe.notes() + _left_out(whole),
         )
 
 
@@ -140,8 +141,8 @@ def _looks(setup: Setup, stages: dict[str, float]) -> list[dict[str, Any]]:
     return rows
 
 
-def _left_out(loaded: LoadedSpec) -> list[str]:
-    names = [section.kind for section in loaded.spec.evidence.also]
+def _left_out(setup: Setup) -> list[str]:
+    names = [member.name for member in setup.plugins.families if member.model is not None]
     return [f"without the proxies of {', '.join(names)}"] if names else []
 
 

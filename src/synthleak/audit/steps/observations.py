@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthleak.audit.setup import (
     Setup,
@@ -37,7 +39,7 @@ from synthleak.evidence.table import (
     by_person,
     evidence_key,
     get_evidence,
-    look,
+    kept_values,
     put_evidence,
 )
 from synthleak.releases.release import Header
@@ -254,7 +256,7 @@ def look_at(setup: Setup, unit: ObservationUnit) -> int:
         observation = last_observation(setup, unit.looks[0].pool, unit.observed)
         for member, key in evidence_keys(setup, targets, unit.observed.key):
             if member.name in who.families:
-                put_evidence(setup.store, key, look(member, targets, observation))
+                put_evidence(setup.store, key, kept_values(member, targets, observation))
         put_away(setup, who.pool, targets, observation)
     return 1
 
@@ -272,10 +274,46 @@ def evidence_of(setup: Setup, cell: Cell) -> Evidence:
     Values of records are rounded before they are taken to persons, so that the order of equal texts
     cannot show in a mean.
     """
-    pool, values = setup.pools[cell.pool], record_values(setup, cell)
-    if pool.persons is not None:
-        values = by_person(rounded(values), pool.sizes)
-    return Evidence(values, proxies_of(setup))
+    values, proxies = _of_targets(setup, cell, record_values(setup, cell)), proxies_of(setup)
+    families = [proxy.family for proxy in proxies]
+    counted = {
+        member.name: partial(_scores_by_counts, setup, cell, member)
+        for member in setup.plugins.families
+        if member.counts is not None
+    }
+    return Evidence(
+        values,
+        proxies,
+        tuple(
+            (slice(families.index(name), families.index(name) + families.count(name)), scored)
+            for name, scored in counted.items()
+        ),
+    )
+
+
+def _of_targets(setup: Setup, cell: Cell, values: Floats) -> Floats:
+    """Take `[set, record, proxy]` to persons, where they are asked about."""
+    pool = setup.pools[cell.pool]
+    return values if pool.persons is None else by_person(rounded(values), pool.sizes)
+
+
+def _scores_by_counts(setup: Setup, cell: Cell, member: Family, uses: NDArray[np.bool_]) -> Floats:
+    """Return the scores of a family that counts: `[set, target, column]`, block by block."""
+    pool, start, parts = setup.pools[cell.pool], 0, []
+    uses = uses if pool.persons is None else np.repeat(uses, pool.sizes, axis=0)
+    assert member.counts is not None
+    for block in targets_in(setup, cell.pool).blocks():
+        counts = np.stack(
+            [
+                get_evidence(setup.store, key)
+                for seen in observations(setup, cell)
+                for item, key in evidence_keys(setup, block, seen.key)
+                if item.name == member.name
+            ]
+        )
+        parts.append(member.counts.scores(block, counts, uses[start : start + len(block)]))
+        start += len(block)
+    return _of_targets(setup, cell, np.concatenate(parts, axis=1))
 
 
 def record_values(setup: Setup, cell: Cell) -> Floats:
@@ -284,7 +322,10 @@ def record_values(setup: Setup, cell: Cell) -> Floats:
     values = []
     for seen in observations(setup, cell):
         by_block = [
-            [get_evidence(setup.store, key) for _, key in evidence_keys(setup, block, seen.key)]
+            [
+                member.values(block, get_evidence(setup.store, key))
+                for member, key in evidence_keys(setup, block, seen.key)
+            ]
             for block in blocks
         ]
         values.append(np.concatenate([np.concatenate(seen, axis=1) for seen in by_block]))

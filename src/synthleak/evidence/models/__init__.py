@@ -1,1 +1,1 @@
-"""The built-in proxy families that fit a model to every observation, one file each."""
+"""The built-in opt-in proxy families, which fit a model or count n-grams, one file each."""
