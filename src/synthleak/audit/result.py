@@ -15,6 +15,7 @@ from typing import Any
 from synthleak.analyses.analysis import CellData, Outcome, Study, analyses, outcomes_of
 from synthleak.analyses.cells import CellRow, CellVerdict, ProxyRow, RecordRow, evaluate, judge
 from synthleak.analyses.copies import Copies, CopyRow, NearestRow
+from synthleak.analyses.ladder import LadderRow, ladder_rows
 from synthleak.analyses.prior import compare, prior_rows
 from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
@@ -46,6 +47,7 @@ from synthleak.audit.steps.exposed import (
     nearest_texts,
 )
 from synthleak.audit.steps.measurements import ATTRIBUTES, CURVES, ROUNDS, cell_data_of, pool_facts
+from synthleak.audit.steps.model_rung import MODEL_RUNG, model_needs
 from synthleak.audit.steps.observations import scores_of
 from synthleak.audit.steps.preconditions import COPIES, Preconditions, copy_rows, preconditions_of
 from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on
@@ -72,7 +74,7 @@ from synthleak.report.html import render
 from synthleak.report.notebook import notebook
 from synthleak.report.results import CellResult, Results, Table
 from synthleak.report.sign_off import check_sign_off_format, render_sign_off
-from synthleak.report.verdict import headline
+from synthleak.report.verdict import headline, model_line
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,14 @@ class Audit:
         if any(verdict.leaks for verdict in verdicts):
             return True
         return None if any(verdict.kind == CANNOT_SAY for verdict in verdicts) else False
+
+    @property
+    def if_model_published(self) -> dict[str, str]:
+        """What an attacker would gain who has the model too, in a sentence for each cell.
+
+        Empty unless the spec asks for it: `[evidence] model = true` (docs/method.md §16).
+        """
+        return {one.name: said for one in self._cell_results if (said := model_line(one))}
 
     @property
     def named(self) -> list[RecordRow]:
@@ -178,6 +188,7 @@ class Audit:
             "utility": self._utility,
             "copies": self.copies,
             "nearest": self.nearest,
+            "ladder": [row for one in self._cell_results for row in one.ladder],
         }
         tables: dict[str, Table] = {name: (kind, rows[name]) for name, kind in TABLES.items()}
         for outcome in self.outcomes:
@@ -411,6 +422,19 @@ class Audit:
         judged = judge(list(self._measurements.values()), self.setup.spec.game.number_of_looks)
         return dict(zip(self._measurements, judged, strict=True))
 
+    @cached_property
+    def _ladder(self) -> dict[Cell, list[LadderRow]]:
+        """The rungs of every cell with a model; p is adjusted over these cells."""
+        setup = self.setup
+        models = {
+            cell: MODEL_RUNG.get(setup, cell) for cell in setup.cells if model_needs(setup, cell)
+        }
+        judged = judge([one.measured for one in models.values()], setup.spec.game.number_of_looks)
+        return {
+            cell: ladder_rows(cell, model, verdict, [r for r in self.cells if is_of(r, cell)])
+            for (cell, model), verdict in zip(models.items(), judged, strict=True)
+        }
+
     def _copies_in(self, cell: Cell) -> Copies | None:
         return None if self._preconditions is None else COPIES.get(self.setup, cell)
 
@@ -470,6 +494,7 @@ class Audit:
                 copies=self._copies_in(cell),
                 canaries=bool(self.setup.pools[cell.pool].written),
                 planned=self.setup.spec.game.instances,
+                ladder=tuple(self._ladder.get(cell, ())),
             )
             for cell, measured in self._measurements.items()
         )

@@ -15,6 +15,7 @@ from synthleak.analyses.analysis import Outcome, Study
 from synthleak.analyses.cells import CellRow, CellVerdict, power_of
 from synthleak.analyses.copies import Copies
 from synthleak.analyses.gaps import MergedRow
+from synthleak.analyses.ladder import LadderRow
 from synthleak.core.cell import Cell, Verdict, counted_cells
 from synthleak.core.spec import GameSection
 from synthleak.metrics.curves import Curves
@@ -36,7 +37,8 @@ class CellResult:
     `cells` is how many cells Holm adjusts for; `counted` says that an instance without the target
     has a record less. `copies` are those in the release of a check; a game has none. `canaries`
     says that its targets were written for the test. `planned` are the instances of the whole game,
-    of which a cell that was found at an early look has played some.
+    of which a cell that was found at an early look has played some. `ladder` are the rungs from the
+    claim to the release, where the models were asked.
     """
 
     cell: Cell
@@ -50,6 +52,7 @@ class CellResult:
     copies: Copies | None = None
     canaries: bool = False
     planned: int = 1
+    ladder: tuple[LadderRow, ...] = ()
 
     @property
     def name(self) -> str:
