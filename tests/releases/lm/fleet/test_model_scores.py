@@ -17,6 +17,7 @@ import pytest
 pytest.importorskip("transformers")
 torch = pytest.importorskip("torch")
 
+from support.reading import Results, holds, numbers  # noqa: E402
 from support.scripts import script  # noqa: E402
 from support.tiny_backbone import RECORDS, WORDS, ask, write_backbone  # noqa: E402
 from synthleak.audit.folder import RunFolder  # noqa: E402
@@ -325,6 +326,9 @@ def test_the_ladder_goes_from_the_claim_to_the_release(audit: Any) -> None:
 def test_page_and_audit_say_what_the_model_adds(audit: Any) -> None:
     page = (Path(audit.folder.root) / "report.html").read_text(encoding="utf-8")
     assert page.count("If the model were published</h4>") == 2
+    shown = [one for one in numbers(page) if one[1].startswith("ladder/")]
+    results = Results(audit.folder.results)
+    assert len(shown) == 50 and all(holds(results, *one) for one in shown)
     said = audit.if_model_published
     assert list(said) == [one.name for one in audit.results.cells]
     assert all(sentence in page for sentence in said.values())
