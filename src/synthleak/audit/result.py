@@ -74,7 +74,7 @@ from synthleak.report.html import render
 from synthleak.report.notebook import notebook
 from synthleak.report.results import CellResult, Results, Table
 from synthleak.report.sign_off import check_sign_off_format, render_sign_off
-from synthleak.report.verdict import headline, model_line
+from synthleak.report.verdict import headline
 
 
 @dataclass(frozen=True)
@@ -121,14 +121,6 @@ class Audit:
         if any(verdict.leaks for verdict in verdicts):
             return True
         return None if any(verdict.kind == CANNOT_SAY for verdict in verdicts) else False
-
-    @property
-    def if_model_published(self) -> dict[str, str]:
-        """What an attacker would gain who has the model too, in a sentence for each cell.
-
-        Empty unless the spec asks for it: `[evidence] model = true` (docs/method.md §16).
-        """
-        return {one.name: said for one in self._cell_results if (said := model_line(one))}
 
     @property
     def named(self) -> list[RecordRow]:

@@ -43,6 +43,7 @@ from synthleak.corpus.corpus import Record  # noqa: E402
 from synthleak.encoders.encoder import load_array  # noqa: E402
 from synthleak.releases.generators.dpsgd import DpSgd, prompt_of  # noqa: E402
 from synthleak.releases.lm.backbone import load_backbone  # noqa: E402
+from synthleak.report.verdict import model_line  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -329,13 +330,14 @@ def test_page_and_audit_say_what_the_model_adds(audit: Any) -> None:
     shown = [one for one in numbers(page) if one[1].startswith("ladder/")]
     results = Results(audit.folder.results)
     assert len(shown) == 50 and all(holds(results, *one) for one in shown)
-    said = audit.if_model_published
-    assert list(said) == [one.name for one in audit.results.cells]
-    assert all(sentence in page for sentence in said.values())
+    said = [str(model_line(one)) for one in audit.results.cells]
+    assert said[0].startswith("The release hides what the model knows: AUC 0.9")
+    assert all(sentence in page and sentence in audit._repr_html_() for sentence in said)
     summary = json.loads((Path(audit.folder.results) / "summary.json").read_text())
-    assert [cell["model"] for cell in summary["cells"]] == list(said.values())
+    assert [cell["model"] for cell in summary["cells"]] == said
     again = open_run(audit.folder.root)
-    assert again.if_model_published == said
+    assert [model_line(one) for one in again.results.cells] == said
+    assert len(again.to_pandas("ladder")) == 10
 
 
 def test_the_verdict_on_the_release_does_not_depend_on_the_model(
@@ -345,7 +347,7 @@ def test_the_verdict_on_the_release_does_not_depend_on_the_model(
     for name in ("cells.csv", "proxies.csv", "records.csv"):
         one, two = (Path(some.folder.results) / name for some in (audit, bare))
         assert one.read_bytes() == two.read_bytes()
-    assert bare.headline == audit.headline and bare.if_model_published == {}
+    assert bare.headline == audit.headline and "model were" not in bare._repr_html_()
     assert [bare.claim(cell) for cell in bare.setup.cells] == [
         audit.claim(cell) for cell in audit.setup.cells
     ]
