@@ -202,6 +202,23 @@ class CrowdGenerator(GoodGenerator):
             yield self.generate(replace(request, seed=request.seed + number))
 
 
+class ScoringGenerator(GoodGenerator):
+    scores_records: ClassVar[bool] = True
+
+    def generate_and_score(
+        self, requests: Sequence[Request], records: Sequence[Any], *, sample: bool = True
+    ) -> Iterator[tuple[Sequence[Synthetic], Any]]:
+        for request in requests:
+            yield self.generate(request), np.zeros((len(records), 2))
+
+
+class TunedGenerator(ScoringGenerator):
+    def generate_and_score(
+        self, requests: Sequence[Request], records: Sequence[Any], *, sample: bool = True
+    ) -> Iterator[tuple[Sequence[Synthetic], Any]]:
+        return super().generate_and_score([replace(r, seed=9) for r in requests], records)
+
+
 class NosyGenerator(GoodGenerator):
     def generate(self, request: Request) -> Sequence[Synthetic]:
         return [Synthetic(f"{r.text} {request.records[0].id}") for r in super().generate(request)]
@@ -334,6 +351,7 @@ class ShortDesign(Lone):
         (check_encoder, GoodEncoder()),
         (check_rule, GoodRule()),
         (check_generator, GoodGenerator()),
+        (check_generator, ScoringGenerator()),
         (check_generator, PrivateGenerator()),
         (check_generator, RoundGenerator()),
         (check_family, member(overlap)),
@@ -375,6 +393,7 @@ def test_good_plugins_pass(check: Callable[[Any], None], plugin: Any) -> None:
         (check_generator, DeafGenerator(), "another seed makes the same release"),
         (check_generator, LyingGenerator(), "it declares ignores_seed"),
         (check_generator, CrowdGenerator(), "generate_many and generate make different releases"),
+        (check_generator, TunedGenerator(), "who is scored must not matter"),
         (check_generator, NosyGenerator(), "it reads id, group or meta"),
         (check_generator, EatingGenerator(), "it changes the records that it is given"),
         (check_generator, StringGenerator(), "a release must hold Synthetic records"),

@@ -269,7 +269,7 @@ analyses: Registry[Analysis] = Registry("analysis", "synthleak.analyses")
 
 RESERVED = (
     *("cells", "proxies", "prior", "comparison", "records", "utility", "copies", "nearest"),
-    *("summary", "adjudication"),
+    *("ladder", "summary", "adjudication"),
 )
 """Names of tables that every audit writes."""
 NO_CELL = "needs at least one finished cell"

@@ -13,11 +13,13 @@ from synthleak.analyses.attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
 from synthleak.analyses.copies import CopyRow, NearestRow
 from synthleak.analyses.gaps import MergedRow
+from synthleak.analyses.ladder import LadderRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.analyses.utility import UtilityRow
 from synthleak.audit.folder import REPORT, RESULTS, RunFolder, digest_of_file
 from synthleak.audit.setup import Setup, cells_of_all_sizes, identity_of
 from synthleak.audit.steps.measurements import measurements_key
+from synthleak.audit.steps.model_rung import model_key, model_needs
 from synthleak.audit.steps.prior_attacks import prior_key
 from synthleak.core.errors import StoreError
 from synthleak.core.locations import Location, opened
@@ -38,6 +40,7 @@ TABLES: dict[str, Row] = {
     "copies": CopyRow,
     "nearest": NearestRow,
     "sizes": CellRow,
+    "ladder": LadderRow,
 }
 """The tables that audits write beside those of the analyses."""
 ADJUDICATION = "adjudication"
@@ -64,7 +67,11 @@ def results_key(setup: Setup) -> str:
     run = [entry for entry in analyses if entry.name in also or not entry.plugin.opt_in]
     versions = sorted(([entry.name, entry.version] for entry in run), key=str)
     versions += [["profiles", PROFILE_VERSION], ["attributes of records", ATTRIBUTES_VERSION]]
-    return digest("findings", RESULTS_VERSION, identity_of(setup), keys, prior_keys, versions)
+    models = [model_key(setup, cell) for cell in setup.cells if model_needs(setup, cell)]
+    return digest(
+        *("findings", RESULTS_VERSION, identity_of(setup), keys, prior_keys, versions),
+        *([models] if models else []),
+    )
 
 
 def are_current(setup: Setup, folder: RunFolder, but: Sequence[str] = ()) -> bool:

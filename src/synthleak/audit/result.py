@@ -23,6 +23,7 @@ from synthleak.analyses.cells import (
     judge_smaller,
 )
 from synthleak.analyses.copies import Copies, CopyRow, NearestRow
+from synthleak.analyses.ladder import LadderRow, ladder_rows
 from synthleak.analyses.prior import compare, prior_rows
 from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
@@ -63,6 +64,7 @@ from synthleak.audit.steps.measurements import (
     cell_data_of,
     pool_facts,
 )
+from synthleak.audit.steps.model_rung import MODEL_RUNG, model_needs
 from synthleak.audit.steps.observations import scores_of
 from synthleak.audit.steps.preconditions import COPIES, Preconditions, copy_rows, preconditions_of
 from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on
@@ -196,6 +198,7 @@ class Audit:
             "copies": self.copies,
             "nearest": self.nearest,
             "sizes": self._sizes,
+            "ladder": [row for one in self._cell_results for row in one.ladder],
         }
         tables: dict[str, Table] = {name: (kind, rows[name]) for name, kind in TABLES.items()}
         for outcome in self.outcomes:
@@ -432,6 +435,19 @@ class Audit:
         judged = judge(list(self._measurements.values()), self.setup.spec.game.number_of_looks)
         return dict(zip(self._measurements, judged, strict=True))
 
+    @cached_property
+    def _ladder(self) -> dict[Cell, list[LadderRow]]:
+        """The rungs of every cell with a model; p is adjusted over these cells."""
+        setup = self.setup
+        models = {
+            cell: MODEL_RUNG.get(setup, cell) for cell in setup.cells if model_needs(setup, cell)
+        }
+        judged = judge([one.measured for one in models.values()], setup.spec.game.number_of_looks)
+        return {
+            cell: ladder_rows(cell, model, verdict, [r for r in self.cells if is_of(r, cell)])
+            for (cell, model), verdict in zip(models.items(), judged, strict=True)
+        }
+
     def _copies_in(self, cell: Cell) -> Copies | None:
         return None if self._preconditions is None else COPIES.get(self.setup, cell)
 
@@ -528,6 +544,7 @@ class Audit:
                 canaries=bool(self.setup.pools[cell.pool].written),
                 planned=self.setup.spec.game.instances,
                 sizes=tuple(row for row in self._sizes if is_of(row, cell)),
+                ladder=tuple(self._ladder.get(cell, ())),
             )
             for cell, measured in self._measurements.items()
         )

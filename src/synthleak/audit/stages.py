@@ -118,9 +118,14 @@ def set_up(loaded: LoadedSpec, store: Store) -> Setup:
 
 
 def without_models(setup: Setup) -> Setup:
-    """Return a setup whose families fit no model: an estimate would take as long as the audit."""
+    """Return a setup that fits and asks no model: an estimate would take as long as the audit."""
     families = tuple(member for member in setup.plugins.families if member.model is None)
-    return replace(setup, plugins=replace(setup.plugins, families=families))
+    evidence = setup.spec.evidence.model_copy(update={"model": False})
+    return replace(
+        setup,
+        spec=setup.spec.model_copy(update={"evidence": evidence}),
+        plugins=replace(setup.plugins, families=families),
+    )
 
 
 def build_plugins(loaded: LoadedSpec) -> Plugins:

@@ -48,6 +48,7 @@ from synthleak.audit.setup import (
 )
 from synthleak.audit.stages import set_up
 from synthleak.audit.steps.measurements import measurement_needs
+from synthleak.audit.steps.model_rung import model_needs
 from synthleak.audit.steps.observations import (
     Observed,
     evidence_keys,
@@ -60,6 +61,7 @@ from synthleak.audit.steps.prior_attacks import prior_attack_needs
 from synthleak.audit.steps.releases import (
     digest_of,
     header_of,
+    missing_releases,
     open_release,
     release_key,
     request_for,
@@ -357,6 +359,11 @@ def _evidence(setup: Setup) -> Finding:
     missing += [
         f"{one.family} in {one.targets[0][0]}, {len(one.sets)}" for one in missing_models(setup)
     ]
+    missing += [
+        f"scores of {len(unit.sets)} models of {title_of(unit.cell)}"
+        for unit in missing_releases(setup)
+        if not unit.sample
+    ]
     return compared("evidence", missing, "every family has looked at every observation")
 
 
@@ -503,7 +510,8 @@ def _look_again(
 
 def _measurement_units(setup: Setup) -> Iterator[Unit]:
     for cell in setup.cells:
-        for artefact, of in [*measurement_needs(setup, cell), *prior_attack_needs(setup, cell)]:
+        needs = (measurement_needs, prior_attack_needs, model_needs)
+        for artefact, of in (need for listed in needs for need in listed(setup, cell)):
             yield partial(_measure_again, setup, cell, artefact, of)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from synthleak.analyses.cells import RecordRow
 from synthleak.analyses.copies import CopyRow
 from synthleak.report.results import CellResult
+from synthleak.report.verdict import model_line
 from synthleak.report.writing import filled
 
 FIRST = 10
@@ -29,6 +30,7 @@ def notebook(
         headline=headline,
         corpus=results[0].cell.corpus,
         **facts,
+        models=[(one.name, said) for one in results if (said := model_line(one))],
         maps=_maps(results),
         rows=[row for one in results for row in one.rows],
         named=sorted(named, key=lambda row: (row.q_value, row.p_value))[:FIRST],

@@ -15,6 +15,7 @@ from synthleak.analyses.analysis import Outcome, Study
 from synthleak.analyses.cells import CellRow, CellVerdict, power_of
 from synthleak.analyses.copies import Copies
 from synthleak.analyses.gaps import MergedRow
+from synthleak.analyses.ladder import LadderRow
 from synthleak.core.cell import Cell, Verdict, counted_cells
 from synthleak.core.spec import GameSection
 from synthleak.metrics.curves import Curves
@@ -38,6 +39,8 @@ class CellResult:
     says that its targets were written for the test. `planned` are the instances of the whole game,
     of which a cell that was found at an early look has played some. `sizes` are the rows of every
     size of its releases, the largest first; none where there is one size.
+    of which a cell that was found at an early look has played some. `ladder` are the rungs from the
+    claim to the release, where the models were asked.
     """
 
     cell: Cell
@@ -52,6 +55,7 @@ class CellResult:
     canaries: bool = False
     planned: int = 1
     sizes: tuple[CellRow, ...] = ()
+    ladder: tuple[LadderRow, ...] = ()
 
     @property
     def name(self) -> str:

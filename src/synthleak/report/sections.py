@@ -240,7 +240,7 @@ def level(said: Said, beyond: float | None) -> str:
 def cell_sections(page: Page) -> list[dict[str, Any]]:
     """Return for every cell where its rows stand in the tables, and its figures in the page."""
     cells, proxies = page.places("cells"), page.places("proxies")
-    comparison = page.places("comparison")
+    comparison, ladder = page.places("comparison"), page.places("ladder")
     sections = []
     for said in page.verdicts:
         listed = proxies.get(said.cell)
@@ -250,6 +250,7 @@ def cell_sections(page: Page) -> list[dict[str, Any]]:
                 "rows": {page.rows("cells")[p].scenario: p for p in cells[said.cell]},
                 "proxies": (listed[0], listed[-1] + 1) if listed else (0, 0),
                 "comparison": comparison[said.cell][0] if said.cell in comparison else None,
+                "ladder": ladder.get(said.cell, []),
                 "figures": [p for p, fig in enumerate(page.figures) if fig.cell == said.cell],
             }
         )
@@ -334,7 +335,16 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
 }
 """Columns shown of the widest tables; other tables show their analysis's `shown`, else all."""
-SHOWN_ELSEWHERE = {"cells", "proxies", "records", "comparison", "prior", "copies", "nearest"}
+SHOWN_ELSEWHERE = {
+    "cells",
+    "proxies",
+    "records",
+    "comparison",
+    "prior",
+    "copies",
+    "nearest",
+    "ladder",
+}
 TITLES = {
     "dp": "DP",
     "auc": "AUC",

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from synthleak.analyses.analysis import Outcome, analyses
 from synthleak.core.registry import calling
 from synthleak.report.results import CellResult, Results
-from synthleak.report.verdict import headline, sentence
+from synthleak.report.verdict import headline, model_line, sentence
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -171,5 +171,6 @@ def _cell_summary(result: CellResult) -> dict[str, Any]:
         "records_high": measured.records_high,
         "gdp_mu_estimate": measured.mu,
         "epsilon_bound": measured.epsilon and asdict(measured.epsilon),
+        **({"model": model_line(result)} if result.ladder else {}),
         **result.degenerate,
     }

@@ -10,7 +10,8 @@ import math
 from collections.abc import Sequence
 from operator import attrgetter
 
-from synthleak.core.cell import CANNOT_SAY, FOUND, NONE_FOUND, counted_cells, noun
+from synthleak.analyses.ladder import MODEL
+from synthleak.core.cell import CANNOT_SAY, FOUND, LEVEL, NONE_FOUND, counted_cells, noun
 from synthleak.metrics.verdict_statistics import BY_NAME
 from synthleak.report.results import CellResult
 
@@ -129,6 +130,38 @@ def claim_line(result: CellResult) -> str | None:
         return f"{said}not contradicted; {could}."
     curve = "" if bound.lower > claimed else " by its whole curve"
     return f"{said}contradicted{curve} (p = {result.judged.claim_p_holm:.2g})."
+
+
+MOST = 0.5
+"""The release shows most of what the model knows above this share of its AUC beyond one half."""
+
+
+def model_line(result: CellResult) -> str | None:
+    """Say in a sentence what the release shows of what the model behind it knows.
+
+    Args:
+        result: A cell; one whose model was not asked has no such line.
+    """
+    rungs = {row.rung: row for row in result.ladder}
+    if MODEL not in rungs:
+        return None
+    model = rungs[MODEL]
+    release = max(rungs[row.scenario].auc for row in result.rows)
+    both = f"AUC {model.auc:.2f} against {release:.2f} on all coins together"
+    if model.p_holm is None:
+        return "Nothing can be said of the model."
+    broken = model.claim_p_holm is not None and model.claim_p_holm <= LEVEL
+    said = "If the model were published, its claim would be broken. " * broken
+    if model.p_holm > LEVEL:
+        either = "" if result.verdict.leaks else " either"
+        return f"{said}None found in the model at this power{either}: {both}."
+    share = (release - 0.5) / max(model.auc - 0.5, 1e-9)
+    if not result.verdict.leaks:
+        return f"{said}The release hides what the model knows: {both}."
+    if share >= 1:
+        return f"{said}The release shows all that the model was found to know: {both}."
+    verb = "shows" if share > MOST else "hides"
+    return f"{said}The release {verb} most of what the model knows: {both}."
 
 
 def _of_people(result: CellResult) -> bool:

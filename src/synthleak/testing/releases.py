@@ -59,6 +59,10 @@ def _check_releases(generator: Generator, request: Request, fail: Fail) -> None:
     together = [list(made) for made in generator.generate_many([request, *others])]
     if together != alone:
         fail("generate_many and generate make different releases: the batch must not matter")
+    if generator.scores_records:
+        scored = generator.generate_and_score([request, *others], request.records)
+        if [list(made) for made, _ in scored] != alone:
+            fail("generate_and_score makes other releases: who is scored must not matter")
     renamed = [replace(r, id=f"x{r.id}", group="g", meta={"site": "B"}) for r in request.records]
     if list(generator.generate(replace(request, records=tuple(renamed)))) != release:
         fail("it reads id, group or meta, which are in no key: use text and labels only")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from synthleak.analyses.ladder import MODEL_COLUMNS
 from synthleak.analyses.utility import (
     MOST_TESTS,
     RELEASES,
@@ -59,8 +60,6 @@ from synthleak.releases.release import (
 )
 
 MODEL_SCORES_VERSION = 1
-MODEL_COLUMNS = ("sum", "mean")
-"""What a model says of a record: log p under it less that before it learnt, over all tokens."""
 
 
 @dataclass(frozen=True)

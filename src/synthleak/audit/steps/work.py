@@ -32,6 +32,7 @@ from synthleak.audit.steps.measurements import (
     needs_at_look,
     redraws_of,
 )
+from synthleak.audit.steps.model_rung import model_needs
 from synthleak.audit.steps.observations import (
     SCORES,
     each_missing_evidence,
@@ -295,6 +296,7 @@ EVIDENCE = (*PROXIES, PRIOR_ATTACKS)
 MEASUREMENTS = (
     of_cells("measurements", measurement_needs),
     of_cells("measurements of prior attacks", prior_attack_needs),
+    of_cells("measurements of models", model_needs),
 )
 TO_DECIDE = (*PROXIES, of_cells("measurements", needs_at_look))
 """What a look needs beside the releases."""

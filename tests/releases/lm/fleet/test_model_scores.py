@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import csv
+import json
 import math
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,12 @@ import pytest
 pytest.importorskip("transformers")
 torch = pytest.importorskip("torch")
 
+from support.reading import Results, holds, numbers  # noqa: E402
 from support.scripts import script  # noqa: E402
 from support.tiny_backbone import RECORDS, WORDS, ask, write_backbone  # noqa: E402
 from synthleak.audit.folder import RunFolder  # noqa: E402
+from synthleak.audit.result import open_run  # noqa: E402
+from synthleak.audit.run import run  # noqa: E402
 from synthleak.audit.setup import Setup, identity_of, records_at, resolved  # noqa: E402
 from synthleak.audit.stages import set_up  # noqa: E402
 from synthleak.audit.steps.releases import (  # noqa: E402
@@ -28,13 +34,16 @@ from synthleak.audit.steps.releases import (  # noqa: E402
     request_for,
     wanted_sets,
 )
+from synthleak.audit.verify import DIFFERS, verify  # noqa: E402
 from synthleak.core.errors import SpecError, StoreError  # noqa: E402
+from synthleak.core.runtime import Runtime  # noqa: E402
 from synthleak.core.spec import LoadedSpec, dump_toml, parse_spec  # noqa: E402
 from synthleak.core.store import MemoryStore  # noqa: E402
 from synthleak.corpus.corpus import Record  # noqa: E402
 from synthleak.encoders.encoder import load_array  # noqa: E402
 from synthleak.releases.generators.dpsgd import DpSgd, prompt_of  # noqa: E402
 from synthleak.releases.lm.backbone import load_backbone  # noqa: E402
+from synthleak.report.verdict import model_line  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -265,3 +274,94 @@ def test_slices_carry_the_scores(backbone: str, tmp_path: Path) -> None:
     do("pack", path, "--run", runs[0], "--to", tmp_path / "packed")
     do("take", path, "--run", runs[2], *(tmp_path / "packed").iterdir())
     assert content_of(runs[2], ("model",)) == content_of(runs[0], ("model",))
+
+
+# ---------------------------------------------------------------------------- the ladder
+
+
+def leaky_spec(backbone: str, folder: Path) -> dict[str, Any]:
+    """An audit of adapters that remember: every text is of words that the backbone knows."""
+    rng = np.random.default_rng(4)
+    texts = [" ".join(rng.choice(WORDS, 9)) for _ in range(120)]
+    path = folder / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in dict.fromkeys(texts)))
+    spec = spec_of(backbone, corpus={"reader": "jsonl", "path": str(path)})
+    spec["pool"] = [{"name": "random", "rule": "random", "size": 8, "draws": 1}]
+    spec["game"] = {"design": "cohort", "instances": 8, "records": 40, "release_size": 10}
+    spec["generator"][0] |= {"epsilon": [math.inf, 2.0], "epochs": 30, "rank": 8}
+    spec["generator"][0] |= {"learning_rate": 0.02}
+    return spec
+
+
+@pytest.fixture(scope="module")
+def audit(backbone: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("ladder")
+    return run(parse_spec(leaky_spec(backbone, folder)), folder / "run", runtime=ONE)
+
+
+ONE = Runtime(workers=1)
+
+
+def rows_of(audit: Any) -> list[dict[str, str]]:
+    with (Path(audit.folder.results) / "ladder.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_ladder_goes_from_the_claim_to_the_release(audit: Any) -> None:
+    rows = rows_of(audit)
+    assert [row["rung"] for row in rows] == ["claim", "model", "S3", "S2", "S1"] * 2
+    free, private = rows[:5], rows[5:]
+    assert float(free[0]["auc"]) == 1.0 > float(private[0]["auc"]) > 0.5
+    assert free[1]["verdict"] == "leak found" and float(free[1]["auc"]) > 0.9
+    assert float(free[1]["p_holm"]) <= 0.05
+    assert float(private[1]["auc"]) < float(private[0]["auc"])
+    assert float(private[1]["claim_p_holm"]) > 0.05
+    by_scenario = {(row.epsilon, row.scenario): row for row in audit.cells}
+    for row in rows:
+        known = by_scenario.get((float(row["epsilon"]), row["rung"]))
+        if known is not None:
+            assert float(row["auc"]) == known.pooled_auc
+            assert float(row["p_holm"]) == known.p_holm and row["verdict"] == known.verdict
+
+
+def test_page_and_audit_say_what_the_model_adds(audit: Any) -> None:
+    page = (Path(audit.folder.root) / "report.html").read_text(encoding="utf-8")
+    assert page.count("If the model were published</h4>") == 2
+    shown = [one for one in numbers(page) if one[1].startswith("ladder/")]
+    results = Results(audit.folder.results)
+    assert len(shown) == 50 and all(holds(results, *one) for one in shown)
+    said = [str(model_line(one)) for one in audit.results.cells]
+    assert said[0].startswith("The release hides what the model knows: AUC 0.9")
+    assert all(sentence in page and sentence in audit._repr_html_() for sentence in said)
+    summary = json.loads((Path(audit.folder.results) / "summary.json").read_text())
+    assert [cell["model"] for cell in summary["cells"]] == said
+    again = open_run(audit.folder.root)
+    assert [model_line(one) for one in again.results.cells] == said
+    assert len(again.to_pandas("ladder")) == 10
+
+
+def test_the_verdict_on_the_release_does_not_depend_on_the_model(
+    audit: Any, backbone: str, tmp_path: Path
+) -> None:
+    bare = run(parse_spec(without(leaky_spec(backbone, tmp_path))), tmp_path / "run", runtime=ONE)
+    for name in ("cells.csv", "proxies.csv", "records.csv"):
+        one, two = (Path(some.folder.results) / name for some in (audit, bare))
+        assert one.read_bytes() == two.read_bytes()
+    assert bare.headline == audit.headline and "model were" not in bare._repr_html_()
+    assert [bare.claim(cell) for cell in bare.setup.cells] == [
+        audit.claim(cell) for cell in audit.setup.cells
+    ]
+    assert not (Path(bare.folder.results) / "ladder.csv").exists()
+
+
+def test_scores_that_are_lost_are_named_and_made_again(audit: Any, tmp_path: Path) -> None:
+    shutil.copytree(audit.folder.root, tmp_path / "run")
+    lost = next((tmp_path / "run" / "store" / "model").iterdir())
+    lost.unlink()
+    found = {one.what: one for one in verify(tmp_path / "run").findings}
+    assert found["evidence"].outcome == DIFFERS and "scores of 1 models" in found["evidence"].detail
+    before = (tmp_path / "run" / "results" / "ladder.csv").read_bytes()
+    run(tmp_path / "run" / "spec.toml", tmp_path / "run", runtime=ONE)
+    assert lost.exists()
+    assert (tmp_path / "run" / "results" / "ladder.csv").read_bytes() == before
+    assert verify(tmp_path / "run", replay=8).verified
