@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import ClassVar
 
 from synthleak.evidence.family import CountFamily, model_families
@@ -21,6 +22,7 @@ def shapes(text: str) -> list[str]:
     return [_shape(run) for run in _RUN.findall(text)]
 
 
+@lru_cache(maxsize=2**16)
 def _shape(run: str) -> str:
     if not (run[0].isalnum() or run[0] == "_"):
         return run
