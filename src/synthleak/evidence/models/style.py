@@ -40,9 +40,9 @@ class Style(CountFamily):
     """Runs of punctuation, case and spacing that the release has and references lack."""
 
     proxies: ClassVar[dict[str, str]] = {
-        "style_coverage": "runs of up to 5 shapes of x that O has, weighted by their rarity"
+        "style_coverage": "runs of up to 8 shapes of x that O has, weighted by their rarity"
     }
-    longest: ClassVar[tuple[int, ...]] = (5,)
+    longest: ClassVar[tuple[int, ...]] = (8,)
 
     @staticmethod
     def cut(text: str) -> list[str]:
