@@ -4,9 +4,9 @@
 
 Level: a release that is independent of members and holdout, split again and again. Leaks: the two
 rarest words of 20% of the members turn up in other texts; 4% of them are paraphrased (word order
-and one word in two, or three in four); 16% of them lend a text its punctuation, case and spacing. Each
-check is read with the 32 proxies alone, with each further family, and with all of them, so that the
-price of a larger search shows; and with a family alone. Evidence, calibration, choice and
+and one word in two, or three in four); 16% of them lend a text its punctuation, case and spacing.
+Each check is read with the 32 proxies alone, with each further family, and with all of them, so
+that the price of a larger search shows; and with a family alone. Evidence, calibration, choice and
 permutations are those of a check.
 """
 

@@ -124,4 +124,5 @@ def distinct(values: Ints) -> Ints:
     [1, 3]
     """
     values = np.sort(values)
-    return values[np.diff(values, prepend=-1) != 0]
+    different: Ints = values[np.diff(values, prepend=-1) != 0]
+    return different
