@@ -4,9 +4,9 @@
 
 Level: a release that is independent of members and holdout, split again and again. Leaks: the two
 rarest words of 20% of the members turn up in other texts; 4% of them are paraphrased (word order
-and one word in four, or in two); 16% of them lend a text its punctuation, case and spacing. Each
-check is read with the 32 proxies alone, with each further family, and with all of them, so that the
-price of a larger search shows; and with a family alone. Evidence, calibration, choice and
+and one word in two, or three in four); 16% of them lend a text its punctuation, case and spacing.
+Each check is read with the 32 proxies alone, with each further family, and with all of them, so
+that the price of a larger search shows; and with a family alone. Evidence, calibration, choice and
 permutations are those of a check.
 """
 
@@ -41,7 +41,7 @@ from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import Evidence, chosen_families, look
 
 FURTHER = [family.family() for family in (Coverage(), Rates(), Style())]
-SHARES = {"words": 0.2, "style": 0.16, "paraphrased 1/4": 0.04, "paraphrased 1/2": 0.04}
+SHARES = {"words": 0.2, "style": 0.16, "paraphrased 1/2": 0.04, "paraphrased 3/4": 0.04}
 Plant = Callable[[Sequence[str], list[str], np.random.Generator], list[str]]
 """Puts what it takes from members into a release."""
 Seen = tuple[np.ndarray, list[np.ndarray]]
@@ -214,8 +214,8 @@ def main() -> None:
     plants: dict[str, Callable[[], Plant]] = {
         "words": lambda: rare_words(texts),
         "style": lambda: in_style,
-        "paraphrased 1/4": lambda: rewritten(paraphraser(texts, 0.25)),
         "paraphrased 1/2": lambda: rewritten(paraphraser(texts, 0.5)),
+        "paraphrased 3/4": lambda: rewritten(paraphraser(texts, 0.75)),
     }
     name = asked.corpus.name.partition(".")[0] if asked.corpus else "demo"
     path = RESULTS / f"planted-{name}-{datetime.now(UTC).date().isoformat()}.json"
@@ -224,8 +224,13 @@ def main() -> None:
     result |= {"reference": asked.known, "commit": commit()}
     with threadpool_limits(limits=1):
         power(texts, {leak: plants[leak]() for leak in asked.leaks}, asked.plants, result)
+        write(path, result, began)
         if asked.splits:
             result["independent release"] = level(texts, asked.splits, asked.releases)
+            write(path, result, began)
+
+
+def write(path: Path, result: dict[str, Any], began: float) -> None:
     result["seconds"] = round(time.perf_counter() - began)
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(f"wrote {path}")

@@ -38,6 +38,9 @@ _NAMES = {
 }
 """What `check` calls the keys of the spec that it writes."""
 
+ALSO = ("coverage", "style")
+"""Families that a check uses beside the 32 proxies: each finds leaks that those do not see, and
+costs the others nothing that could be measured (docs/method.md §16)."""
 Mechanism = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
 
@@ -176,6 +179,7 @@ def check(
             "encoders": {"pools": encoder, "evidence": encoder},
             "pool": pools_of(pool),
             "game": _stated(game),
+            "evidence": {"also": ALSO},
             "generator": [
                 {
                     "kind": "given",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from synthleak.core.registry import Entry, Plugin, PluginRegistry, Registry, Version, edition
 from synthleak.core.text import tokens
 from synthleak.encoders.encoder import Vectors
-from synthleak.evidence.fast.ngrams import Ngrams, ngrams
+from synthleak.evidence.fast.ngrams import Ngrams, distinct, ngrams
 from synthleak.evidence.fast.words import Ragged, number, word_index
 from synthleak.evidence.observation import Floats, Observation, Targets
 
@@ -232,7 +232,7 @@ class CountFamily(OptInFamily):
         symbols, vocabulary = self._symbols_of(observation)
         cells = symbols.owners * max(len(vocabulary), 1) + symbols.values
         counts = self.ngrams(targets).frequencies(symbols, vocabulary)
-        return np.append(counts, len(np.unique(cells))).astype(np.float64)
+        return np.append(counts, len(distinct(cells))).astype(np.float64)
 
     def _symbols_of(self, observation: Observation) -> tuple[Ragged, Mapping[str, int]]:
         if self.cut is CountFamily.cut:

@@ -60,6 +60,7 @@ class Check:
     declared: str = "random"
     epsilon: float = math.inf
     families: tuple[str, ...] = FAMILIES
+    also: tuple[str, ...] = ()
     unit: str = "record"
     as_stated: bool = False
     draws: int | None = None
@@ -89,7 +90,7 @@ class Check:
                     **(claim if math.isfinite(self.epsilon) else {}),
                 }
             ],
-            "evidence": {"families": list(self.families)},
+            "evidence": {"families": list(self.families), "also": list(self.also)},
         }
         return set_up(LoadedSpec(parse_spec(spec)), MemoryStore())
 
@@ -181,6 +182,31 @@ def few_tears(seed: int) -> Files:
     ]
     inside = rng.permutation(UNEVEN) >= UNEVEN // 50
     return _split(rows, inside, texts[UNEVEN:])
+
+
+def scattered_words(seed: int) -> Files:
+    """Give every member a word of its own, and hold half of these words in texts of others."""
+    rng = stream(seed, "scattered words")
+    texts = _texts(UNEVEN + 2 * OTHERS + REFERENCE, seed, rng)
+    inside = rng.permutation(UNEVEN) < UNEVEN // 2
+    rows = [{"text": f"{text} word{at}"} for at, text in enumerate(texts[:UNEVEN])]
+    told = rng.permutation(np.flatnonzero(inside))[: 2 * OTHERS].tolist()
+    released = texts[UNEVEN : UNEVEN + 2 * OTHERS]
+    release = [f"{text} word{at}" for text, at in zip(released, told, strict=True)]
+    return _split(rows, inside, release, texts[UNEVEN + 2 * OTHERS :])
+
+
+def lent_style(seed: int) -> Files:
+    """Close texts with signs of their own, and hold those of half of the members, without words."""
+    rng = stream(seed, "lent style")
+    texts = _texts(UNEVEN + 2 * OTHERS + REFERENCE, seed, rng)
+    inside = rng.permutation(UNEVEN) < UNEVEN // 2
+    signs = ["".join(rng.permutation(list("!?.,;:~*-+=")))[:6] for _ in range(UNEVEN)]
+    rows = [{"text": f"{text} {own}"} for text, own in zip(texts[:UNEVEN], signs, strict=True)]
+    told = rng.permutation(np.flatnonzero(inside))[: 2 * OTHERS].tolist()
+    released = texts[UNEVEN : UNEVEN + 2 * OTHERS]
+    release = [f"{text} {signs[at]}" for text, at in zip(released, told, strict=True)]
+    return _split(rows, inside, release, texts[UNEVEN + 2 * OTHERS :])
 
 
 def randomised_response(seed: int) -> Files:

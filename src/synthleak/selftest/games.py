@@ -20,7 +20,10 @@ from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.corpus.corpus import Corpus, Record
 from synthleak.corpus.readers.demo import write_demo
+from synthleak.evidence.models.coverage import Coverage
 from synthleak.evidence.models.lm import LanguageModelProxy
+from synthleak.evidence.models.rates import Rates
+from synthleak.evidence.models.style import Style
 from synthleak.releases.generator import Generator
 from synthleak.releases.generators.echo import Echo
 from synthleak.releases.lm.backbone import prepared
@@ -283,6 +286,17 @@ class LanguageModelGame(Game):
         setup = super().setup(seed)
         lm = TinyModelProxy.model_validate(TUNING).family()
         return replace(setup, plugins=replace(setup.plugins, families=(lm,)))
+
+
+@dataclass(frozen=True)
+class CountingGame(Game):
+    """A game that is judged by the families that count n-grams, and by nothing else."""
+
+    def setup(self, seed: int) -> Setup:
+        """Set up the game, and put the families that count in the place of the others."""
+        setup = super().setup(seed)
+        families = tuple(family.family() for family in (Coverage(), Rates(), Style()))
+        return replace(setup, plugins=replace(setup.plugins, families=families))
 
 
 class TinyModelProxy(LanguageModelProxy):

@@ -19,11 +19,13 @@ from synthleak.selftest.checks import (
     Check,
     Files,
     few_tears,
+    lent_style,
     one_large_person,
     one_torn_group,
     randomised_response,
     repeated_texts,
     repeated_texts_with_coins,
+    scattered_words,
     several_records_each,
     swapped_halves,
 )
@@ -31,6 +33,7 @@ from synthleak.selftest.games import (
     EACH,
     TOLD,
     ByHash,
+    CountingGame,
     Game,
     LanguageModelGame,
     PartialEcho,
@@ -50,6 +53,7 @@ COPIED_RECORDS = 0.2
 """How often an echo copies a record of a person: with four of them 59% of people are copied."""
 CELLS, SEEDS = 5, 5
 LOOKS = (8, 14)
+COUNTED = ("coverage", "rates", "style")
 RATE = 0.1
 """The false-discovery rate at which records are named."""
 
@@ -221,6 +225,26 @@ def _language_model() -> Iterator[Row]:
     )
 
 
+def _counting() -> Iterator[Row]:
+    """Families that count n-grams: alone in games, and leaks that only they see in checks."""
+    for design in ("lone", "cohort"):
+        yield Row(
+            f"bystander, n-grams counted, {design}", "null", CountingGame(design, "bystander")
+        )
+    yield Row(
+        "echo p = 0.5, n-grams counted, cohort",
+        "found",
+        CountingGame("cohort", "echo", {"p": 0.5}),
+    )
+    yield Row(
+        "several records each, n-grams counted, check",
+        "null",
+        Check(several_records_each, also=COUNTED),
+    )
+    yield Row("scattered words, check", "found", Check(scattered_words, also=("coverage",)))
+    yield Row("lent style, check", "found", Check(lent_style, also=("style",)))
+
+
 def _claims() -> Iterator[Row]:
     """Honest claims in audits of several cells, and where the best of several seeds is taken."""
     honest = Check(randomised_response, "coins", epsilon=EPSILON)
@@ -257,6 +281,7 @@ ROWS = [
         Game("cohort", "echo", instead=lambda setup: PartialEcho(spared=half_of(setup, 0.9))),
     ),
     Row("halves swapped in the holdout, check", "stopped", Check(swapped_halves)),
+    *_counting(),
 ]
 """New rows go to the end: an outcome is kept under the number of its row."""
 

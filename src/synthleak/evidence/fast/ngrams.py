@@ -113,5 +113,16 @@ def _places(names: Ints, keys: Ints) -> Ints:
 def _texts_with(grams: Ints, owners: Ints, size: int) -> Ints:
     """Return how many texts hold each n-gram; several times in one text count once."""
     there = np.flatnonzero(grams >= 0)
-    cells = np.unique(owners[there] * max(size, 1) + grams[there])
+    cells = distinct(owners[there] * max(size, 1) + grams[there])
     return np.bincount(cells % max(size, 1), minlength=size)[:size]
+
+
+def distinct(values: Ints) -> Ints:
+    """Return the different values, sorted: faster than `np.unique`, which hashes them.
+
+    >>> distinct(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    values = np.sort(values)
+    different: Ints = values[np.diff(values, prepend=-1) != 0]
+    return different

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import ClassVar
 
 from synthleak.evidence.family import CountFamily, model_families
@@ -21,6 +22,7 @@ def shapes(text: str) -> list[str]:
     return [_shape(run) for run in _RUN.findall(text)]
 
 
+@lru_cache(maxsize=2**16)
 def _shape(run: str) -> str:
     if not (run[0].isalnum() or run[0] == "_"):
         return run
@@ -38,9 +40,9 @@ class Style(CountFamily):
     """Runs of punctuation, case and spacing that the release has and references lack."""
 
     proxies: ClassVar[dict[str, str]] = {
-        "style_coverage": "runs of up to 5 shapes of x that O has, weighted by their rarity"
+        "style_coverage": "runs of up to 8 shapes of x that O has, weighted by their rarity"
     }
-    longest: ClassVar[tuple[int, ...]] = (5,)
+    longest: ClassVar[tuple[int, ...]] = (8,)
 
     @staticmethod
     def cut(text: str) -> list[str]:
