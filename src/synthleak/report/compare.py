@@ -20,7 +20,7 @@ from synthleak.analyses.gaps import WHOLE, combine
 from synthleak.core.cell import format_epsilon
 from synthleak.metrics.null import holm
 from synthleak.report.figures import figure as fig
-from synthleak.report.figures.figure import Figure, Rows, Spec, runtime_script, runtime_style
+from synthleak.report.figures.figure import Figure, Rows, runtime_script, runtime_style
 from synthleak.report.results import Results
 from synthleak.report.tables import declared_of
 from synthleak.report.verdict import headline
@@ -324,7 +324,7 @@ def compared_figure(compared: Compared) -> Figure | None:
             data,
             "o",
             pools,
-            {"height": {"step": 16}, "layer": _layers(names)},
+            fig.drawn("compared", names),
             least=300,
             gutter=24,
             margin=130,
@@ -336,26 +336,4 @@ def _said(line: CellLine) -> str:
     return (
         f"{line.audit}, pool {line.pool}, {line.generator} at ε = {format_epsilon(line.epsilon)}"
         f" {line.auc:.3f}"
-    )
-
-
-def _layers(names: list[str]) -> list[Spec]:
-    audit = fig.nominal("audit", field="n")
-    x = fig.quantitative(
-        "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 5}
-    )
-    shared: Spec = {
-        "y": fig.nominal(field="c", sort=None),
-        "yOffset": {"field": "n", "type": "nominal", "scale": {"domain": names}},
-    }
-    return fig.estimates(
-        shared,
-        ("x", x),
-        ("a", "l", "h", "t"),
-        colour=fig.scaled(audit, names, fig.HUES),
-        shape=fig.scaled(audit, names, ["circle", "square", "triangle-up", "diamond"]),
-        tooltip=fig.tooltips(
-            n="audit", c="cell", a="AUC", l="from", h="to", t="chance limit", w="verdict"
-        ),
-        sizes=(1.5, 11, 60),
     )

@@ -16,12 +16,9 @@ from synthleak.metrics.curves import GRID, LOWEST, Curves
 from synthleak.metrics.membership import FPR_LIMIT
 from synthleak.metrics.verdict_statistics import TAIL, by_column
 from synthleak.report.figures import figure as fig
-from synthleak.report.figures.figure import Figure, Rows, Spec
+from synthleak.report.figures.figure import Figure, Rows
 
 BAND, CURVE, POINT = "n", "b", "p"
-SHOWN, CLAIMED, GUESSED = "best proxy", "most that the claim allows", "guessing"
-LINES = {SHOWN: "$first", CLAIMED: "$claim", GUESSED: "$muted"}
-DASHES = [[1, 0], [6, 3], [2, 3]]
 TITLES = {"roc": "ROC", "roc_log": "ROC at low false-positive rates"}
 
 
@@ -84,6 +81,7 @@ def _roc_figure(
     name: str, cell: Cell, data: Rows, allowed: Rows, heads: dict[str, str], alt: str
 ) -> Figure:
     logarithmic = name == "roc_log"
+    panel = fig.drawn("roc", LOWEST, logarithmic, _guessing(logarithmic), allowed)
     return Figure(
         name=name,
         title=f"{TITLES[name]}: {cell.name}",
@@ -92,7 +90,7 @@ def _roc_figure(
             data,
             "s",
             list(heads),
-            {"height": 240, "layer": _roc_layers(allowed, logarithmic)},
+            panel,
             header=fig.headed(heads),
             least=210,
             gutter=22,
@@ -103,82 +101,10 @@ def _roc_figure(
     )
 
 
-def _roc_layers(allowed: Rows, logarithmic: bool) -> list[Spec]:
-    x: Spec = fig.quantitative(
-        "false-positive rate",
-        field="x",
-        axis={"tickCount": 5, "format": "~g"},
-        scale={"domain": [0, 1], "nice": False},
-    )
-    if logarithmic:
-        x |= {
-            "scale": {"type": "log", "domain": [LOWEST, 1], "nice": False},
-            "axis": {"values": [0.001, 0.01, 0.05, 0.1, 1], "format": "~g"},
-        }
-    y: Spec = fig.quantitative(
-        "true-positive rate", field="t", scale={"domain": [0, 1]}, axis={"tickCount": 5}
-    )
-    place = {"calculate": f"max(datum.f, {LOWEST})" if logarithmic else "datum.f", "as": "x"}
-    band = [{"filter": f"datum.k == '{BAND}'"}, place]
-    between = {"x": x, "y": y, "y2": {"field": "u"}}
-    return [
-        fig.layer("area", between, transform=band, color="$band", opacity=0.3),
-        *_roc_lines(x, y, place, allowed, logarithmic),
-        *_operating(x, y, place),
-    ]
-
-
-def _roc_lines(x: Spec, y: Spec, place: Spec, allowed: Rows, logarithmic: bool) -> list[Spec]:
-    """Return the lines, which share one legend; that of the claim where there is one."""
-    names = [name for name in LINES if allowed or name != CLAIMED]
-    dashes = [dash for name, dash in zip(LINES, DASHES, strict=True) if name in names]
-    kind: Spec = fig.nominal(field="line")
-
-    def line(what: str, *transform: Spec) -> Spec:
-        encoding = {
-            "x": x,
-            "y": y,
-            "order": {"field": "x", "type": "quantitative"},
-            "color": fig.scaled(kind, names, [LINES[name] for name in names]),
-            "strokeDash": kind | {"scale": {"domain": names, "range": dashes}},
-        }
-        named = [*transform, place, {"calculate": f"'{what}'", "as": "line"}]
-        width = 1 if what == GUESSED else 2
-        return fig.layer("line", encoding, transform=named, strokeWidth=width)
-
-    lines = [line(GUESSED) | {"data": fig.values(_guessing(logarithmic))}]
-    if allowed:
-        lines.append(line(CLAIMED) | {"data": fig.values(allowed)})
-    return [*lines, line(SHOWN, {"filter": f"datum.k == '{CURVE}'"})]
-
-
 def _guessing(logarithmic: bool) -> Rows:
     """Return the diagonal, which a logarithmic axis bends."""
     rates = np.logspace(-3, 0, 25).round(5).tolist() if logarithmic else [0, 1]
     return [{"f": rate, "t": rate} for rate in rates]
-
-
-def _operating(x: Spec, y: Spec, place: Spec) -> list[Spec]:
-    only = [{"filter": f"datum.k == '{POINT}'"}, place]
-    tooltip = [
-        *fig.tooltips(s="scenario", p="best proxy"),
-        {"field": "a", "title": "area (AUC)", "format": ".3f"},
-        {"field": "t", "title": "TPR at 5% FPR", "format": ".3f"},
-        {"field": "c", "title": "chance limit", "format": ".3f"},
-    ]
-    limit = {"x": x, "y": y | {"field": "c"}, "tooltip": tooltip}
-    tick: Spec = {"color": "$ink", "thickness": 2, "size": 14, "orient": "horizontal"}
-    point = {"x": x, "y": y, "tooltip": tooltip}
-    dot: Spec = {"shape": "circle", "filled": True, "size": 80, "color": "$first"}
-    edge: Spec = {"stroke": "$paper", "strokeWidth": 1.5, "opacity": 1}
-    value = {"x": x, "y": y, "text": {"field": "t", "format": ".2f"}}
-    beside: Spec = {"align": "left", "dx": 9, "dy": 9, "fontSize": 10}
-    return [
-        fig.layer("rule", {"x": x}, transform=only, color="$muted", strokeDash=[1, 3]),
-        fig.layer("tick", limit, transform=only, **tick),
-        fig.layer("point", point, transform=only, **dot, **edge),
-        fig.layer("text", value, transform=only, **beside),
-    ]
 
 
 KINDS = ["best in hindsight", "fixed in advance"]
@@ -205,8 +131,7 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow], statistics: Sequence[st
         }
         for row in rows
     ]
-    layers = _proxy_layers(order, tail[0].title if tail else "")
-    panel: Spec = {"height": {"step": 13}, "layer": layers}
+    panel = fig.drawn("proxies", order, tail[0].title if tail else "")
     return Figure(
         name="proxies",
         title=f"All proxies against their chance limits: {cell.name}",
@@ -218,40 +143,6 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow], statistics: Sequence[st
         spec=fig.faceted(data, "s", scenarios, panel, least=160, gutter=16, margin=150, spacing=16),
         cell=cell,
     )
-
-
-def _proxy_layers(order: list[str], tail: str) -> list[Spec]:
-    y = fig.nominal(
-        field="p", sort=order, axis={"grid": False, "labelFontSize": 10, "ticks": False}
-    )
-    x = fig.quantitative(
-        "AUC (tick: chance limit)",
-        field="a",
-        scale={"zero": False, "nice": True, "padding": 6},
-        axis={"tickCount": 4},
-    )
-    view = fig.nominal(
-        field="v", legend={"labelExpr": "datum.label == 'L' ? 'lexical' : 'embedding'"}
-    )
-    titles = {"p": "proxy", "v": "view", "s": "scenario", "a": "AUC", "c": "chance limit"}
-    if tail:
-        titles |= {"t": tail, "u": f"{tail}: chance limit"}
-    tooltip = fig.tooltips(**titles)
-    limit = {"y": y, "x": x | {"field": "c"}, "tooltip": tooltip}
-    guessing = {"x": x | {"field": "chance", "aggregate": "min"}}
-    point = {
-        "y": y,
-        "x": x,
-        "color": fig.scaled(view, ["L", "E"], ["$first", "$second"]),
-        "shape": fig.scaled(view, ["L", "E"], ["circle", "diamond"]),
-        "tooltip": tooltip,
-    }
-    half = [{"calculate": "0.5", "as": "chance"}]
-    return [
-        fig.layer("tick", limit, color="$muted", thickness=2, size=11),
-        fig.layer("rule", guessing, transform=half, color="$muted", strokeDash=[2, 3]),
-        fig.layer("point", point, filled=True, size=45, opacity=1),
-    ]
 
 
 def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
@@ -275,42 +166,9 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
         name="scenarios",
         title=f"What the attacker knows, side by side: {cell.name}",
         alt=f"AUC by scenario: {said}. Ticks are chance limits, whiskers 95% intervals.",
-        spec={
-            "data": fig.values(data),
-            "height": {"step": 24},
-            "encoding": {
-                "y": fig.nominal(
-                    field="scenario",
-                    axis={"ticks": False},
-                    scale={"domain": [row.scenario for row in rows]},
-                ),
-                "yOffset": {"field": "kind", "type": "nominal", "scale": {"domain": KINDS}},
-            },
-            "layer": _scenario_layers(),
-        },
+        spec=fig.whole(data, fig.drawn("scenarios", [row.scenario for row in rows], KINDS)),
         cell=cell,
     )
-
-
-def _scenario_layers() -> list[Spec]:
-    x = fig.quantitative(
-        "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 8}
-    )
-    kind = fig.nominal(field="kind")
-    titles = {"scenario": "scenario", "kind": "figure", "what": "proxy", "auc": "AUC"}
-    return fig.estimates(
-        {},
-        ("x", x),
-        ("auc", "low", "high", "ceiling"),
-        colour=fig.scaled(kind, KINDS, ["$second", "$first"]),
-        shape=fig.scaled(kind, KINDS, ["diamond", "circle"]),
-        tooltip=fig.tooltips(**titles, low="from", high="to", ceiling="chance limit"),
-        sizes=(2, 16, 70),
-    )
-
-
-COLOURS = ["$first", "$second", "$third"]
-SHAPES = ["circle", "square", "triangle-up"]
 
 
 def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) -> Figure | None:
@@ -338,40 +196,9 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
             f" {best.family} {best.arm} in {best.scenario}, reaches {best.auc:.3f}, the best of"
             f" ours ({top.proxy}, {top.scenario}) {top.auc:.3f}."
         ),
-        spec={
-            "data": fig.values(data),
-            "height": {"step": 17},
-            "encoding": {
-                "y": fig.nominal(
-                    field="a", sort=None, axis={"grid": False, "ticks": False, "labelLimit": 240}
-                )
-            },
-            "layer": _arms(list(dict.fromkeys(str(row["f"]) for row in data))),
-        },
+        spec=fig.whole(data, fig.drawn("prior", list(dict.fromkeys(arm[0] for arm in arms)))),
         cell=cell,
     )
-
-
-def _arms(families: list[str]) -> list[Spec]:
-    x: Spec = fig.quantitative(
-        "AUC (tick: chance limit)",
-        field="v",
-        scale={"zero": False, "padding": 8},
-        axis={"tickCount": 6},
-    )
-    kind: Spec = fig.nominal(field="f")
-    tooltip = fig.tooltips(a="signal", v="AUC", c="chance limit")
-    limit = {"x": x | {"field": "c"}, "tooltip": tooltip}
-    point = {
-        "x": x,
-        "color": fig.scaled(kind, families, COLOURS),
-        "shape": fig.scaled(kind, families, SHAPES),
-        "tooltip": tooltip,
-    }
-    return [
-        fig.layer("tick", limit, color="$muted", thickness=2, size=12),
-        fig.layer("point", point, filled=True, size=60, opacity=1),
-    ]
 
 
 def prior_attacks_figure(
@@ -405,7 +232,7 @@ def prior_attacks_figure(
             f" that of ours{_wins(boards)}. Ours is the best of many more signals, so"
             " that chance alone puts it ahead; filled points pass their own null."
         ),
-        spec={"height": 340, "layer": [_diagonal(low, high), _cells(data)]},
+        spec=fig.drawn("prior_attacks", low, high, data),
     )
 
 
@@ -417,28 +244,3 @@ def _wins(boards: Sequence[ScoreboardRow]) -> str:
     apart = [board for board in counted if board.pools != EVERY] or counted
     said = " and ".join(f"{b.wins} of {b.cells} cells of {fig.GROUPS[b.pools]}" for b in apart)
     return f", which is higher in {said}" if said else ""
-
-
-def _diagonal(low: float, high: float) -> Spec:
-    ends = [{"x": low, "y": low}, {"x": high, "y": high}]
-    encoding = {axis: {"field": axis, "type": "quantitative"} for axis in ("x", "y")}
-    style: Spec = {"color": "$muted", "strokeDash": [2, 3], "strokeWidth": 1}
-    return fig.layer("line", encoding, data=ends, **style)
-
-
-def _cells(data: Rows) -> Spec:
-    scale = {"zero": False, "padding": 10}
-    names = ["ours passes its null", "within chance"]
-    found: Spec = fig.nominal(field="found")
-    encoding = {
-        "x": fig.quantitative(
-            "AUC of the better prior attack", field="x", scale=scale, axis={"tickCount": 6}
-        ),
-        "y": fig.quantitative("AUC of ours", field="y", scale=scale),
-        "fill": fig.scaled(found, names, ["$first", "transparent"]),
-        "stroke": fig.scaled(found, names, ["$first", "$muted"]),
-        "tooltip": fig.tooltips(
-            cell="cell", corpus="corpus", y="ours", x="prior", arm="its arm", found="ours"
-        ),
-    }
-    return fig.layer("point", encoding, data=data, size=60, opacity=1, strokeWidth=1.5)
