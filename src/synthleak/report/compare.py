@@ -314,22 +314,8 @@ def compared_figure(compared: Compared) -> Figure | None:
         }
         for line in known
     ]
-    return Figure(
-        name="compared",
-        title="What an attacker reaches who fixed the method in advance, audit by audit",
-        alt="Cross-fitted AUC with 95% interval and chance limit: "
-        + "; ".join(map(_said, known))
-        + ".",
-        spec=fig.faceted(
-            data,
-            "o",
-            pools,
-            fig.drawn("compared", names),
-            least=300,
-            gutter=24,
-            margin=130,
-        ),
-    )
+    panel, said = fig.drawn("compared", names), "; ".join(map(_said, known))
+    return fig.figure("compared", data, panel, heads=pools, said=said)
 
 
 def _said(line: CellLine) -> str:

@@ -47,23 +47,8 @@ def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
     ]
     heads = list(dict.fromkeys(str(row["g"]) for row in data))
     above = sum(row["c"] is not None and row["a"] > row["c"] for row in data)
-    return Figure(
-        name="budgets",
-        title="What an attacker reaches who fixed the method in advance, by privacy budget",
-        alt=(
-            f"Cross-fitted AUC of {len(data)} cells by privacy budget and pool, in the strongest"
-            f" scenario, with 95% intervals and chance limits; {above} lie above their limit."
-        ),
-        spec=fig.faceted(
-            data,
-            "g",
-            heads,
-            fig.drawn("budgets", order, sorted({r["p"] for r in data})),
-            least=250,
-            gutter=30,
-            margin=48,
-        ),
-    )
+    panel = fig.drawn("budgets", order, sorted({r["p"] for r in data}))
+    return fig.figure("budgets", data, panel, heads=heads, cells=len(data), above=above)
 
 
 def control_gap_figure(rows: Sequence[GapRow]) -> Figure | None:
@@ -80,17 +65,12 @@ def control_gap_figure(rows: Sequence[GapRow]) -> Figure | None:
         )
         for row in shown
     ]
-    flagged = sum(row.flagged == "yes" for row in shown)
     return _differences(
         data,
-        name="control_gap",
-        title="Selected pools minus their random controls",
-        alt=(
-            f"Difference of cross-fitted AUCs, selected pool minus random controls, in {len(data)}"
-            f" cells with 95% bootstrap intervals; {flagged} exclude 0 after Holm's correction."
-        ),
+        "control_gap",
         axis="difference of cross-fitted AUCs",
         kinds=["flagged (Holm)", "not flagged"],
+        flagged=sum(row.flagged == "yes" for row in shown),
     )
 
 
@@ -102,13 +82,7 @@ def removal_figure(rows: Sequence[RemovalRow]) -> Figure | None:
     ]
     return _differences(
         data,
-        name="dp_removal",
-        title="What a budget removes: selected pool minus its random controls",
-        alt=(
-            "AUC without privacy minus AUC at a budget, selected pool minus its controls, in"
-            f" {len(data)} cells with 95% bootstrap intervals. Below 0, privacy removes less"
-            " leakage from the selected records."
-        ),
+        "dp_removal",
         axis="removed AUC, selected minus controls",
         kinds=["differs from 0 (Holm)", "does not"],
     )
@@ -127,15 +101,10 @@ def merged_figure(rows: Sequence[MergedRow]) -> Figure | None:
     pairs = ", ".join(dict.fromkeys(f"{row.first} minus {row.second}" for row in shown))
     return _differences(
         data,
-        name="merged",
-        title=f"Merged pools, against the same non-members: {pairs}",
-        alt=(
-            f"Difference of AUCs by origin ({pairs}) in {len(data)} merged cells and scenarios,"
-            " with 95% bootstrap intervals over member records and the band of redraws without"
-            " a leak."
-        ),
+        "merged",
         axis="difference of AUCs by origin (grey: no leak)",
         kinds=["outside the no-leak band", "inside it"],
+        pairs=pairs,
     )
 
 
@@ -174,17 +143,13 @@ def _outside(row: MergedRow) -> bool:
 
 
 def _differences(
-    data: Rows, *, name: str, title: str, alt: str, axis: str, kinds: list[str]
+    data: Rows, name: str, *, axis: str, kinds: list[str], **words: Any
 ) -> Figure | None:
     """Return a forest of differences: one row each, filled where something is shown."""
     if not data:
         return None
-    return Figure(
-        name=name,
-        title=title,
-        alt=alt,
-        spec=fig.whole(data, fig.drawn("differences", axis, kinds, "n" in data[0])),
-    )
+    panel = fig.drawn("differences", axis, kinds, "n" in data[0])
+    return fig.figure(name, data, panel, cells=len(data), **words)
 
 
 ANY, BEST = "any", "best"
@@ -244,15 +209,8 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
         f"{group} " + ", ".join(f"{row['s']} {row['d']:+.3f}" for row in means if row["g"] == group)
         for group in groups
     )
-    return Figure(
-        name="scenario_scaling_a",
-        title="(a) What more knowledge changes: best proxy, every cell",
-        alt=(
-            f"Change of the best proxy's AUC from S1 in {len(by_cell)} cells (grey lines), and"
-            f" means with 95% intervals over cells (coloured): {said} on average."
-        ),
-        spec=fig.whole(data, fig.drawn("changes", scenarios, groups, means)),
-    )
+    panel = fig.drawn("changes", scenarios, groups, means)
+    return fig.figure("scenario_scaling_a", data, panel, cells=len(by_cell), said=said)
 
 
 def _steps(rows: Sequence[ScalingRow]) -> Figure | None:
@@ -272,11 +230,5 @@ def _steps(rows: Sequence[ScalingRow]) -> Figure | None:
         return None
     kinds = [kind for kind in KINDS.values() if any(row["k"] == kind for row in data)]
     steps = sorted(dict.fromkeys(str(row["t"]) for row in data), key=lambda t: t.split(",")[0])
-    return Figure(
-        name="scenario_scaling_b",
-        title="(b) Best and median proxy of each view, step by step",
-        alt="Mean change of AUC with 95% intervals over cells: "
-        + "; ".join(f"{row['t']}, {row['k']} {row['d']:+.3f}" for row in data)
-        + ".",
-        spec=fig.whole(data, fig.drawn("steps", kinds, steps)),
-    )
+    said = "; ".join(f"{row['t']}, {row['k']} {row['d']:+.3f}" for row in data)
+    return fig.figure("scenario_scaling_b", data, fig.drawn("steps", kinds, steps), said=said)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -173,38 +174,65 @@ def drawn(name: str, *values: Any) -> Spec:
     return declared
 
 
-def faceted(
-    data: Rows,
-    field: str,
-    heads: Sequence[str],
+@cache
+def _texts() -> Mapping[str, Any]:
+    """Return titles, descriptions and panels of the figures."""
+    return tomllib.loads(read("figures.toml"))
+
+
+def figure(
+    name: str,
+    data: Rows | None,
     panel: Spec,
     *,
+    cell: Cell | None = None,
+    heads: Sequence[str] | Mapping[str, str] = (),
+    **words: object,
+) -> Figure:
+    """Return the figure of this name, whose title, description and panels are in figures.toml.
+
+    Args:
+        name: of the figure, there and as a file.
+        data: what is drawn; None where each layer has its own.
+        panel: how it is drawn, as `drawn` returns it.
+        cell: the cell that the figure belongs to, if it is one's.
+        heads: what stands above each panel, in their order; names of codes, if it is a mapping.
+        words: what fills the holes of title and description.
+    """
+    about = _texts()[name]
+    words["cell"] = cell and cell.name
+    spec = panel if data is None else {"data": {"values": data}, **panel}
+    if data is not None and "panels" in about:
+        spec = _faceted(data, panel, heads, **about["panels"])
+    return Figure(name, about["title"].format(**words), about["alt"].format(**words), spec, cell)
+
+
+def _faceted(
+    data: Rows,
+    panel: Spec,
+    heads: Sequence[str] | Mapping[str, str],
+    *,
+    field: str,
     least: int,
     gutter: int,
     margin: int,
-    header: Spec | None = None,
+    label_size: int | None = None,
     **more: Any,
 ) -> Spec:
-    """Return a figure of panels, one for each value of a field.
-
-    `least` is the width below which a panel moves to the next row, `gutter` what lies between two,
-    `margin` what axes take.
-    """
+    facet: Spec = {"type": "nominal", "title": None, "field": field, "sort": list(heads)}
+    if isinstance(heads, Mapping):
+        facet["header"] = headed(heads)
+        if label_size is not None:
+            facet["header"]["labelFontSize"] = label_size
     sizes = {"count": len(heads), "least": least, "gutter": gutter, "margin": margin}
-    facet = {"type": "nominal", "title": None, "field": field, "sort": list(heads)}
     return {
         "usermeta": {"panels": sizes},
         "data": {"values": data},
-        "facet": facet if header is None else facet | {"header": header},
+        "facet": facet,
         "columns": len(heads),
         **more,
         "spec": panel,
     }
-
-
-def whole(data: Rows, panel: Spec) -> Spec:
-    """Return a figure of one panel."""
-    return {"data": {"values": data}, **panel}
 
 
 @cache

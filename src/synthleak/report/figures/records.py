@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from synthleak.evidence.observation import Floats
 from synthleak.metrics.curves import SortedV
 from synthleak.metrics.verdict_statistics import tenth
 from synthleak.report.figures import figure as fig
-from synthleak.report.figures.figure import Figure, Rows, Spec
+from synthleak.report.figures.figure import Figure, Rows
 
 MOST = 160
 """How many records a figure shows one by one; of more, evenly chosen ones."""
@@ -28,12 +28,15 @@ def vulnerability_figure(cell: Cell, v: SortedV, ids: Sequence[str]) -> Figure |
     """Show V of every record of a cell, from the largest down; None where no record qualifies."""
     if not v.v:
         return None
-    return Figure(
-        name="vulnerability",
-        title=f"Who leaks, record by record: {cell.name}",
-        alt=_alt(v),
-        spec=fig.whole(_rows("", v, ids), fig.drawn("vulnerability", 240)),
+    return fig.figure(
+        "vulnerability",
+        _rows("", v, ids),
+        fig.drawn("vulnerability", 240),
         cell=cell,
+        records=len(v.v),
+        top=tenth(len(v.v)),
+        above=sum(value > high for value, high in zip(v.v, v.null_high, strict=False)),
+        uneven=sum(value > high for value, high in zip(v.v, v.even_high, strict=False)),
     )
 
 
@@ -55,12 +58,17 @@ def panels_figure(
     }
     if len(rows) < 2:
         return None
-    shares = "; ".join(heads.values()).replace("\n", ": ")
-    return Figure(
-        name="vulnerability_panels",
-        title="How vulnerability is spread over records, from even to concentrated",
-        alt=f"Sorted V of {len(rows)} cells, the top tenth marked, with both bands: {shares}.",
-        spec=_panels(dict(zip(codes, v, strict=True)), dict(zip(codes, ids, strict=True)), heads),
+    return fig.figure(
+        "vulnerability_panels",
+        [
+            row
+            for code, one, names in zip(codes, v, ids, strict=True)
+            for row in _rows(code, one, names)
+        ],
+        fig.drawn("vulnerability", 200),
+        heads=heads,
+        cells=len(rows),
+        shares="; ".join(heads.values()).replace("\n", ": "),
     )
 
 
@@ -74,35 +82,6 @@ def _share(row: VulnerabilityRow) -> str:
         "" if row.even_s10_high is None else f" (a leak spread evenly: to {row.even_s10_high:.0%})"
     )
     return f"S10 {row.s10:.0%}{even}"
-
-
-def _alt(v: SortedV) -> str:
-    above = sum(value > high for value, high in zip(v.v, v.null_high, strict=False))
-    uneven = sum(value > high for value, high in zip(v.v, v.even_high, strict=False))
-    top = tenth(len(v.v))
-    return (
-        f"V of {len(v.v)} records from the largest down, the top tenth ({top}) marked."
-        f" {above} lie above the band of redraws without a leak,"
-        f" {uneven} above the band of a leak that is spread evenly."
-    )
-
-
-def _panels(
-    cells: Mapping[str, SortedV], ids: Mapping[str, Sequence[str]], heads: Mapping[str, str]
-) -> Spec:
-    both = {"x": "independent", "y": "independent"}
-    return fig.faceted(
-        [row for code, v in cells.items() for row in _rows(code, v, ids[code])],
-        "c",
-        list(cells),
-        fig.drawn("vulnerability", 200),
-        header=fig.headed(heads) | {"labelFontSize": 11},
-        least=320,
-        gutter=66,
-        margin=0,
-        spacing=28,
-        resolve={"scale": both, "axis": both},
-    )
 
 
 def _rows(code: str, v: SortedV, ids: Sequence[str]) -> Rows:
@@ -152,25 +131,16 @@ def attributes_figure(rows: Sequence[CombinedRow]) -> Figure | None:
     ]
     heads = list(dict.fromkeys(str(row["g"]) for row in data))
     boxed = [row for row in data if row["b"] == 2]
-    return Figure(
-        name="attributes",
-        title="Do attributes of a record predict its vulnerability? Spearman's ρ with V",
-        alt=(
-            f"Heat maps of Spearman's ρ between {len(attributes)} attributes and vulnerability by"
-            f" corpus, in {len(heads)} groups of pools. Only the column “all” is tested;"
-            f" {len(boxed)} of its entries pass Holm's correction over {len(attributes)} attributes"
-            + "".join(f"; {row['g']}: {row['a']} {row['r']:+.2f}" for row in boxed)
-            + "."
-        ),
-        spec=fig.faceted(
-            data,
-            "g",
-            heads,
-            fig.drawn("attributes", [name.replace("_", " ") for name in attributes], corpora),
-            least=230,
-            gutter=22,
-            margin=110,
-        ),
+    names = [name.replace("_", " ") for name in attributes]
+    return fig.figure(
+        "attributes",
+        data,
+        fig.drawn("attributes", names, corpora),
+        heads=heads,
+        attributes=len(attributes),
+        groups=len(heads),
+        boxed=len(boxed),
+        said="".join(f"; {row['g']}: {row['a']} {row['r']:+.2f}" for row in boxed),
     )
 
 
@@ -216,24 +186,8 @@ def generators_figure(
         ]
     if not data:
         return None
-    return Figure(
-        name="generators",
-        title="Are the same records hit under another generator? V under each, by one proxy",
-        alt="V of the same records under two generators: "
-        + "; ".join(heads.values()).replace("\n", ", ")
-        + ".",
-        spec=fig.faceted(
-            data,
-            "p",
-            list(heads),
-            fig.drawn("generators"),
-            header=fig.headed(heads) | {"labelFontSize": 11},
-            least=260,
-            gutter=52,
-            margin=0,
-            resolve={"axis": {"x": "independent", "y": "independent"}},
-        ),
-    )
+    said = "; ".join(heads.values()).replace("\n", ", ")
+    return fig.figure("generators", data, fig.drawn("generators"), heads=heads, said=said)
 
 
 def _pair_head(row: ConsistencyRow) -> str:

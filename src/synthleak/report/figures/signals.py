@@ -19,7 +19,6 @@ from synthleak.report.figures import figure as fig
 from synthleak.report.figures.figure import Figure, Rows
 
 BAND, CURVE, POINT = "n", "b", "p"
-TITLES = {"roc": "ROC", "roc_log": "ROC at low false-positive rates"}
 
 
 def roc_figures(cell: Cell, curves: Curves, rows: Sequence[CellRow]) -> list[Figure]:
@@ -46,9 +45,19 @@ def roc_figures(cell: Cell, curves: Curves, rows: Sequence[CellRow]) -> list[Fig
         {"f": fig.short(f), "t": fig.short(t)}
         for f, t in zip(curves.allowed_fpr, curves.allowed_tpr, strict=True)
     ]
-    alt = _roc_alt(rows, curves.redraws, bool(allowed))
-    heads = {row.scenario: f"{row.scenario}: {row.proxy}" for row in rows}
-    return [_roc_figure(name, cell, data, allowed, heads, alt) for name in TITLES]
+    return [
+        fig.figure(
+            name,
+            data,
+            fig.drawn("roc", LOWEST, logarithmic, _guessing(logarithmic), allowed),
+            cell=cell,
+            heads={row.scenario: f"{row.scenario}: {row.proxy}" for row in rows},
+            said="; ".join(map(_found, rows)),
+            redraws=curves.redraws,
+            allowed="; a dashed line shows the most that the claim allows" * bool(allowed),
+        )
+        for name, logarithmic in (("roc", False), ("roc_log", True))
+    ]
 
 
 def _point(row: CellRow) -> dict[str, Any]:
@@ -64,41 +73,10 @@ def _point(row: CellRow) -> dict[str, Any]:
     }
 
 
-def _roc_alt(rows: Sequence[CellRow], redraws: int, claimed: bool) -> str:
-    said = "; ".join(
-        f"{row.scenario} ({row.proxy}) finds {row.tpr_at_fpr05:.0%} of members at 5% false alarms"
-        + ("" if row.null_tpr95 is None else f", chance limit {row.null_tpr95:.0%}")
-        for row in rows
-    )
-    allowed = "; a dashed line shows the most that the claim allows" if claimed else ""
-    return (
-        f"ROC curves of the best proxy of each scenario: {said}. The grey band holds 95% of"
-        f" {redraws} redraws that choose their own best proxy, point by point{allowed}."
-    )
-
-
-def _roc_figure(
-    name: str, cell: Cell, data: Rows, allowed: Rows, heads: dict[str, str], alt: str
-) -> Figure:
-    logarithmic = name == "roc_log"
-    panel = fig.drawn("roc", LOWEST, logarithmic, _guessing(logarithmic), allowed)
-    return Figure(
-        name=name,
-        title=f"{TITLES[name]}: {cell.name}",
-        alt=alt,
-        spec=fig.faceted(
-            data,
-            "s",
-            list(heads),
-            panel,
-            header=fig.headed(heads),
-            least=210,
-            gutter=22,
-            margin=56,
-            spacing=22,
-        ),
-        cell=cell,
-    )
+def _found(row: CellRow) -> str:
+    limit = "" if row.null_tpr95 is None else f", chance limit {row.null_tpr95:.0%}"
+    rate = f"{row.tpr_at_fpr05:.0%} of members at 5% false alarms"
+    return f"{row.scenario} ({row.proxy}) finds {rate}{limit}"
 
 
 def _guessing(logarithmic: bool) -> Rows:
@@ -116,7 +94,6 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow], statistics: Sequence[st
     `statistics` names those of the cell: which one the column `tail` holds depends on the design.
     """
     tail = by_column(statistics).get(TAIL.column, ())
-    above = sum(row.auc_ceiling is not None and row.auc > row.auc_ceiling for row in rows)
     scenarios = list(dict.fromkeys(row.scenario for row in rows))
     order = list(dict.fromkeys(row.proxy for row in rows))
     data: Rows = [
@@ -131,17 +108,16 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow], statistics: Sequence[st
         }
         for row in rows
     ]
-    panel = fig.drawn("proxies", order, tail[0].title if tail else "")
-    return Figure(
-        name="proxies",
-        title=f"All proxies against their chance limits: {cell.name}",
-        alt=(
-            f"AUC of {len(order)} proxies in {len(scenarios)} scenarios, each with the chance"
-            f" limit of the whole search; {above} of {len(rows)}"
-            " lie above their limit."
-        ),
-        spec=fig.faceted(data, "s", scenarios, panel, least=160, gutter=16, margin=150, spacing=16),
+    return fig.figure(
+        "proxies",
+        data,
+        fig.drawn("proxies", order, tail[0].title if tail else ""),
         cell=cell,
+        heads=scenarios,
+        proxies=len(order),
+        scenarios=len(scenarios),
+        above=sum(row.auc_ceiling is not None and row.auc > row.auc_ceiling for row in rows),
+        rows=len(rows),
     )
 
 
@@ -162,13 +138,8 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
         + ("" if row.crossfit_auc is None else f", {row.crossfit_auc:.3f} fixed in advance")
         for row in rows
     )
-    return Figure(
-        name="scenarios",
-        title=f"What the attacker knows, side by side: {cell.name}",
-        alt=f"AUC by scenario: {said}. Ticks are chance limits, whiskers 95% intervals.",
-        spec=fig.whole(data, fig.drawn("scenarios", [row.scenario for row in rows], KINDS)),
-        cell=cell,
-    )
+    panel = fig.drawn("scenarios", [row.scenario for row in rows], KINDS)
+    return fig.figure("scenarios", data, panel, cell=cell, said=said)
 
 
 def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) -> Figure | None:
@@ -186,18 +157,14 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
         }
         for family, arm, scenario, value, limit in arms
     ]
-    best = max(rows, key=lambda row: row.auc)
-    top = max(ours, key=lambda row: row.auc)
-    return Figure(
-        name="prior",
-        title=f"Prior attacks in the same game: {cell.name}",
-        alt=(
-            f"AUC of {len(rows)} arms of prior attacks with their chance limits; the best,"
-            f" {best.family} {best.arm} in {best.scenario}, reaches {best.auc:.3f}, the best of"
-            f" ours ({top.proxy}, {top.scenario}) {top.auc:.3f}."
-        ),
-        spec=fig.whole(data, fig.drawn("prior", list(dict.fromkeys(arm[0] for arm in arms)))),
+    return fig.figure(
+        "prior",
+        data,
+        fig.drawn("prior", list(dict.fromkeys(arm[0] for arm in arms))),
         cell=cell,
+        arms=len(rows),
+        best=max(rows, key=lambda row: row.auc),
+        ours=max(ours, key=lambda row: row.auc),
     )
 
 
@@ -224,16 +191,8 @@ def prior_attacks_figure(
         return None
     low = min(min(row["x"], row["y"]) for row in data)
     high = max(max(row["x"], row["y"]) for row in data)
-    return Figure(
-        name="prior_attacks",
-        title="Ours against the better prior attack, cell by cell",
-        alt=(
-            f"A point for each of {len(data)} cells: the AUC of the better prior attack against"
-            f" that of ours{_wins(boards)}. Ours is the best of many more signals, so"
-            " that chance alone puts it ahead; filled points pass their own null."
-        ),
-        spec=fig.drawn("prior_attacks", low, high, data),
-    )
+    panel = fig.drawn("prior_attacks", low, high, data)
+    return fig.figure("prior_attacks", None, panel, cells=len(data), wins=_wins(boards))
 
 
 def _wins(boards: Sequence[ScoreboardRow]) -> str:
