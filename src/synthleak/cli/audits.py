@@ -190,17 +190,15 @@ def demo(out: Path, records: Path | None, wide: bool, how: How) -> None:
 def write_records(path: Path) -> int:
     """Write the records of the demo to a file, to try other commands with; return how many."""
     from synthleak.core.errors import UserError
-    from synthleak.core.whole_files import cannot_write, write_whole
+    from synthleak.core.whole_files import write_whole, writing
     from synthleak.corpus.readers.demo import Demo
     from synthleak.preflight.split import json_lines
 
     if path.exists():
         raise UserError("the file already exists", str(path), "name another")
     rows = [{"id": r.id, "text": r.text, "labels": list(r.labels)} for r in Demo().read()]
-    try:
+    with writing(path):
         write_whole(path, json_lines(rows))
-    except OSError as error:
-        raise cannot_write(path, error) from None
     return len(rows)
 
 
