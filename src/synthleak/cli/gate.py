@@ -33,7 +33,6 @@ class Gate:
 
     @property
     def is_set(self) -> bool:
-        """Whether there is anything to do."""
         return self.condition is not None or self.summary is not None
 
     def bound_to(self, commitment: Commitment) -> Gate:

@@ -33,14 +33,12 @@ class PlaceType(click.ParamType):  # type: ignore[type-arg]
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Location:
-        """Return where it lies."""
         found: Location = locate(value)
         return found
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Complete paths."""
         return PATH.shell_complete(ctx, param, incomplete)
 
 
@@ -76,7 +74,6 @@ class How:
 
     @property
     def runtime(self) -> Runtime:
-        """How the work is done."""
         return self.runtime_of(RuntimeSection())
 
     def runtime_of(self, section: RuntimeSection, *, wait: bool = False) -> Runtime:
@@ -87,7 +84,6 @@ class How:
 
     @property
     def progress(self) -> Progress:
-        """Where progress is shown."""
         return Silent() if self.quiet else Lines()
 
 

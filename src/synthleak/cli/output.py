@@ -203,7 +203,6 @@ def json_text(value: Any) -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print anything for a program."""
     click.echo(json_text(value))
 
 

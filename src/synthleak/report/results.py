@@ -53,12 +53,10 @@ class CellResult:
 
     @property
     def name(self) -> str:
-        """What the cell is called."""
         return self.cell.title(given=self.copies is not None)
 
     @property
     def verdict(self) -> Verdict:
-        """What is said of it."""
         return self.judged.verdict
 
     @property

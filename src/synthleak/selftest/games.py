@@ -147,7 +147,6 @@ ByHash.kind, ByHash.version = "by hash", 1
 
 
 def targets_of(setup: Setup) -> tuple[str, ...]:
-    """Return the ids of the targets."""
     return tuple(record.id for record in records_at(setup, setup.pools["pool"].asked))
 
 

@@ -59,12 +59,10 @@ class Row:
 
     @property
     def needs_llm(self) -> bool:
-        """Whether it needs the extra `llm`."""
         return isinstance(self.audit, LanguageModelGame)
 
     @property
     def design(self) -> str:
-        """The design that is played."""
         return self.audit.design if isinstance(self.audit, Game) else "given"
 
     @property
@@ -135,7 +133,6 @@ class Outcome:
 
     @property
     def broken(self) -> bool:
-        """Whether the claim is contradicted."""
         return self.claim_p is not None and self.claim_p <= LEVEL
 
 

@@ -285,15 +285,7 @@ def run_selftest(
         # joblib replaces a worker that has grown by 300 MB since its first unit. Rows that load
         # torch come first, or it would be loaded again and again.
         units.sort(key=lambda unit: not played[unit.row].needs_llm)
-        run_units(
-            play_one,
-            ground,
-            units,
-            workers=workers,
-            progress=progress,
-            title="audits",
-            steps=len(units),
-        )
+        run_units(play_one, ground, units, workers=workers, progress=progress, title="audits")
         outcomes = [
             [Outcome(**json.loads(ground.store.get(_place(row, seed)))) for seed in seeds[row]]
             for row in played
