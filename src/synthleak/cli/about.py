@@ -11,31 +11,11 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
-from synthleak.cli.options import How, command
+from synthleak.cli.options import TEXTS, How, command
 from synthleak.cli.output import EXIT_FAILED, json_text, print_json, print_table
 from synthleak.core.locations import write_file
 
-REGISTRIES = {
-    "readers": ("synthleak.corpus.corpus:readers", "read the records of a corpus"),
-    "encoders": ("synthleak.encoders.encoder:encoders", "turn texts into vectors"),
-    "pools": ("synthleak.pools.selection:rules", "select the records that are asked about"),
-    "designs": ("synthleak.plan.plan:designs", "draw who is in which private set"),
-    "generators": (
-        "synthleak.releases.generator:generators",
-        "make releases from private sets",
-    ),
-    "proxies": (
-        "synthleak.evidence.family:families",
-        "score how much a release looks like a record",
-    ),
-    "models": (
-        "synthleak.evidence.family:model_families",
-        "score by a model that is fitted to the release; opt-in",
-    ),
-    "priors": ("synthleak.evidence.attack:attacks", "attacks from earlier work, for comparison"),
-    "analyses": ("synthleak.analyses.analysis:analyses", "make tables of what was found"),
-}
-"""Where the plug-ins of each kind are registered, and what they do."""
+REGISTRIES: dict[str, tuple[str, str]] = TEXTS["kinds"]
 
 
 @command("list")

@@ -146,14 +146,15 @@ def _parameter(
     argument: str = "",
     option: str | list[str] = "",
     type: str = "",
-    choices: Sequence[str] = (),
+    choices: str | Sequence[str] = (),
     within: Mapping[str, Any] | None = None,
     callback: str = "",
     **settings: Any,
 ) -> Callable[[Function], Function]:
-    """Return the decorator that adds an argument or option."""
+    """Return the decorator that adds an argument or option; `choices` may name a table there."""
     if choices:
-        settings["type"] = click.Choice(choices)
+        names = TEXTS[choices] if isinstance(choices, str) else choices
+        settings["type"] = click.Choice(list(names))
     elif type:
         settings["type"] = TYPES[type] if within is None else RANGES[type](**within)
     if callback:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import groupby
@@ -32,27 +33,7 @@ from synthleak.paper.tables.layout import (
 )
 from synthleak.report.tables import csv_cell, guarded
 
-_MATH = {
-    **dict(zip("±·×≤≥≈∞", ("pm", "cdot", "times", "le", "ge", "approx", "infty"), strict=True)),
-    **dict(zip("∪†√*", ("cup", "dagger", "surd", "ast"), strict=True)),
-    **dict(zip("Δδερσ", ("Delta", "delta", "varepsilon", "rho", "sigma"), strict=True)),
-}
-_SYMBOLS = {
-    **{character: rf"\{character}" for character in "{}$&%#_"},
-    **{character: f"${character}$" for character in "<>|"},
-    **{character: f"{{{character}}}" for character in "-[]"},
-    **{character: rf"$\{name}$" for character, name in _MATH.items()},
-    **dict(zip('’‘“”"', ("'", "`", "``", "''", "''"), strict=True)),
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "`": r"\textasciigrave{}",
-    "\N{EN DASH}": "--",
-    "\N{EM DASH}": "---",
-    "\N{MINUS SIGN}": "$-$",
-    "\N{NO-BREAK SPACE}": "~",
-    "\N{THIN SPACE}": r"\,",
-}
+_SYMBOLS = tomllib.loads(Path(__file__).with_name("symbols.toml").read_text("utf-8"))
 _LATIN = range(0xC0, 0x180)
 """Letters that every LaTeX sets from UTF-8, but for those below."""
 _UNSET = set("ÐÞðþĦħĸŊŋŦŧŉſ×÷ĿŀĐđĄąĘęĮįŲų")
@@ -73,7 +54,7 @@ def latex_text(text: str) -> str:
 
 def _escaped(character: str) -> str:
     if character in _SYMBOLS:
-        return _SYMBOLS[character]
+        return str(_SYMBOLS[character])
     if character.isspace():
         return " "
     if " " <= character <= "~" or (ord(character) in _LATIN and character not in _UNSET):
