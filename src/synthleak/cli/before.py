@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from synthleak.cli.gate import fail_if_option
-from synthleak.cli.options import (
-    FILE,
-    PATH,
-    How,
-    json_option,
-    quiet_option,
-    spec_argument,
-    stderr_option,
-    work_options,
-)
+from synthleak.cli.options import How, command
 from synthleak.cli.output import check_command, print_json, print_prose, print_table
 from synthleak.core.cell import counted
 from synthleak.core.engine.progress import Lines, Silent
@@ -38,34 +28,8 @@ FIRST_KEYS = {
 """The keys to set before anything else; of other templates it is the path of the corpus."""
 
 
-@click.command()
-@click.argument("path", type=PATH, default=Path("audit.toml"))
-@click.option(
-    "--for",
-    "situation",
-    type=click.Choice(["lone", "cohort", "command", "vendor", "check"]),
-    default="lone",
-    show_default=True,
-    help="One record at a time; every record at once; your own program; a generator elsewhere;"
-    " an existing release.",
-)
-@click.option(
-    "--preset",
-    type=click.Choice(["psytar", "dmsafn", "n2c2", "eurlex"]),
-    help="The corpus, encoder and pools of a published study instead.",
-)
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@command("init")
 def init(path: Path, situation: str, preset: str | None, force: bool) -> None:
-    """Write a commented spec to PATH (default: audit.toml).
-
-    \b
-    Examples:
-      synthleak init                       audit a generator, one record at a time
-      synthleak init --for cohort          which records leak: every release tests all of them
-      synthleak init --for command         your own generator: a program that reads and writes files
-      synthleak init --for vendor          the generator runs elsewhere; files go back and forth
-      synthleak init --for check           one release, the records behind it, and a holdout
-    """
     if path.exists() and not force:
         raise UserError("the file already exists", str(path), "use --force to overwrite it")
     if preset:
@@ -82,28 +46,7 @@ def init(path: Path, situation: str, preset: str | None, force: bool) -> None:
     click.echo(f"wrote {path}: set {first}, then {command}")
 
 
-@click.command()
-@click.argument("data", type=PATH)
-@click.option("--out", type=PATH, required=True, help="A new folder.")
-@click.option(
-    "--holdout",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.5,
-    show_default=True,
-    help="Share of the records that is held back.",
-)
-@click.option(
-    "--reference",
-    type=click.FloatRange(0, 1, max_open=True),
-    default=0.0,
-    show_default=True,
-    help="Share that an attacker may know, for attacker S2.",
-)
-@click.option("--text", default="text", show_default=True, help="The field of the text.")
-@click.option("--id", "id_field", default="id", show_default=True, help="The field of the id.")
-@click.option("--group", default="group", show_default=True, help="The field of the person.")
-@click.option("--seed", type=click.IntRange(0), help="Drawn and recorded if not given.")
-@json_option
+@command("split")
 def split(
     data: Path,
     out: Path,
@@ -115,20 +58,9 @@ def split(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Split the records in DATA at random, before a release is made from some of them.
-
-    Make the release from OUT/members.jsonl alone. `synthleak check` then asks whether it tells
-    members from the records of OUT/holdout.jsonl. All records of a person stay on one side. Of
-    repeated texts the first is kept.
-
-    \b
-    Examples:
-      synthleak split records.jsonl --out split
-      synthleak split notes.csv --out split --holdout 0.3 --reference 0.2 --group patient
-    """
     from synthleak.preflight.split import write_split
 
-    made = write_split(
+    written = write_split(
         data,
         out,
         holdout=holdout,
@@ -137,14 +69,14 @@ def split(
         seed=seed,
     )
     if as_json:
-        print_json({**asdict(made), "folder": str(out)})
+        print_json({**asdict(written), "folder": str(out)})
         return
-    of = f" of {counted(made.groups, 'group')}" if made.groups else ""
-    known = f", {made.reference:,} for reference" * bool(made.reference)
-    again = f"; left out: {counted(made.repeated, 'repeated text')}" * bool(made.repeated)
-    click.echo(f"{made.members:,} members, {made.holdout:,} held back{known}{of}{again}")
+    of = f" of {counted(written.groups, 'group')}" if written.groups else ""
+    known = f", {written.reference:,} for reference" * bool(written.reference)
+    again = f"; left out: {counted(written.repeated, 'repeated text')}" * bool(written.repeated)
+    click.echo(f"{written.members:,} members, {written.holdout:,} held back{known}{of}{again}")
     click.echo(f"make a release from {out / 'members.jsonl'}, then")
-    files = ["members", "holdout", *["reference"] * bool(made.reference)]
+    files = ["members", "holdout", *["reference"] * bool(written.reference)]
     fields = {"text": text, "id": id_field, "group": group}
     click.echo(f"  {check_command('--random-split', out, files, fields)} --release SYNTHETIC")
 
@@ -152,38 +84,31 @@ def split(
 TOP, TAIL = 8, 4
 
 
-@click.command()
-@spec_argument
-@json_option
+@command("corpus")
 def corpus(spec: Path, as_json: bool) -> None:
-    """Show the corpus that SPEC reads and the pools that its rules select.
-
-    Records, labels, lengths, duplicates and near-duplicates, label combinations, pool sizes and how
-    much pools overlap. No text of a record is shown, and nothing is written.
-    """
     from synthleak.preflight.preview import survey
 
-    found = survey(spec)
+    described = survey(spec)
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(described))
         return
-    print_table(_figures(found), title=found.description or found.name)
-    print_table(_combinations(found.combinations), title="label combinations")
-    print_table([asdict(band) for band in found.frequencies], title="how rare")
-    print_table(found.pools, title="pools")
-    if found.overlaps:
-        print_table([asdict(o) for o in found.overlaps], title="overlaps")
+    print_table(_figures(described), title=described.description or described.name)
+    print_table(_combinations(described.combinations), title="label combinations")
+    print_table([asdict(band) for band in described.frequencies], title="how rare")
+    print_table(described.pools, title="pools")
+    if described.overlaps:
+        print_table([asdict(o) for o in described.overlaps], title="overlaps")
 
 
-def _figures(found: Survey) -> list[dict[str, Any]]:
+def _figures(survey: Survey) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [
         {"figure": name.replace("_", " "), "value": value, "how": ""}
-        for name, value in asdict(found.statistics).items()
+        for name, value in asdict(survey.statistics).items()
     ]
     for row in rows:
         if row["figure"].startswith("tokens"):
-            row["how"] = found.tokenizer
-    near = found.near_duplicates
+            row["how"] = survey.tokenizer
+    near = survey.near_duplicates
     rows.append(
         {
             "figure": "near-duplicates",
@@ -203,29 +128,13 @@ def _combinations(ranked: tuple[Combination, ...]) -> list[dict[str, Any]]:
     return [*rows[:TOP], {"labels": f"... {hidden} more ...", "records": None}, *rows[-TAIL:]]
 
 
-@click.command()
-@spec_argument
-@click.option("--auc", type=float, help="A leak to find: how many instances would it take?")
-@click.option(
-    "--power", type=float, default=0.8, show_default=True, help="The probability of finding it."
-)
-@quiet_option
-@json_option
+@command("plan", click.Group)
+def plan() -> None:
+    """Hold what is known of an audit before it starts."""
+
+
+@command("plan power")
 def power(spec: Path, auc: float | None, power: float, quiet: bool, as_json: bool) -> None:
-    """Show the smallest leaks that SPEC's design would find, before any work starts.
-
-    The game is played with releases that know nothing of the targets (records of R), and leaks of
-    known size are planted: an AUC raised in one signal, or members that are copied. Each row shows
-    the chance limit of an AUC, the smallest AUC and the smallest share of copied members (records,
-    in a cohort) that are found with the power asked for, and the largest ε that the design could
-    show. Where looks are declared ([game] looks), it also shows how many instances are played on
-    average, at most, until leaks of AUC 0.7, 0.6 and 0.55 (or --auc) are found.
-
-    \b
-    Examples:
-      synthleak plan power audit.toml
-      synthleak plan power audit.toml --auc 0.65 --power 0.9
-    """
     from synthleak.audit.stages import set_up, without_models
     from synthleak.core.spec import load_spec
     from synthleak.core.store import MemoryStore
@@ -242,103 +151,57 @@ def power(spec: Path, auc: float | None, power: float, quiet: bool, as_json: boo
         click.echo("An empty cell: no leak of that kind would be found. Nothing was generated.")
 
 
-@click.group()
-def plan() -> None:
-    """Show what an audit will do, cost and find, before any work starts.
-
-    \b
-    Examples:
-      synthleak plan show audit.toml           pools, sets, what each attacker knows
-      synthleak plan cost audit.toml           time, disk and memory, from a timed probe
-      synthleak plan power audit.toml          the smallest leak that the design would find
-      synthleak plan commit audit.toml         one hash of the question, to file before it starts
-      synthleak plan export audit.toml DIR     training files, for releases made elsewhere
-      synthleak plan export audit.toml --kit kit.zip      the same for a vendor, as one file
-    """
-
-
-plan.add_command(power)
-
-
-@plan.command()
-@spec_argument
-@json_option
+@command("plan show")
 def show(spec: Path, as_json: bool) -> None:
-    """Show what SPEC will do: pools, sizes, sets, attackers, releases and trials."""
     from synthleak.audit.stages import set_up
     from synthleak.core.spec import load_spec
     from synthleak.core.store import MemoryStore
     from synthleak.preflight.preview import preview
 
-    found = preview(set_up(load_spec(spec), MemoryStore()))
+    shown = preview(set_up(load_spec(spec), MemoryStore()))
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(shown))
         return
-    print_table(found.pools, title="pools")
-    print_table(found.attackers, title="what each attacker knows")
-    print_table(found.cells, title="releases and trials")
-    print_table([found.totals], title="total")
+    print_table(shown.pools, title="pools")
+    print_table(shown.attackers, title="what each attacker knows")
+    print_table(shown.cells, title="releases and trials")
+    print_table([shown.totals], title="total")
 
 
-@plan.command()
-@spec_argument
-@stderr_option
-@work_options
+@command("plan cost")
 def cost(spec: Path, how: How) -> None:
-    """Estimate what SPEC will cost on this machine, from a timed probe.
-
-    A few releases of every generator and budget are made, observed, and thrown away.
-    """
     from synthleak.core.engine.progress import duration
     from synthleak.core.spec import load_spec
     from synthleak.preflight.cost import estimate
 
-    found = estimate(load_spec(spec), how.runtime, how.progress)
+    expected = estimate(load_spec(spec), how.runtime, how.progress)
     if how.as_json:
-        print_json(asdict(found))
+        print_json(asdict(expected))
         return
     print_table(
         [
             {
-                "releases": found.releases,
-                "observations": found.observations,
-                "workers": found.workers,
-                "time": duration(found.wall_seconds),
-                "disk": _size(found.disk_bytes),
-                "memory": _size(found.memory_bytes),
-                "GPU-hours": f"{found.gpu_hours:.1f}",
+                "releases": expected.releases,
+                "observations": expected.observations,
+                "workers": expected.workers,
+                "time": duration(expected.wall_seconds),
+                "disk": _size(expected.disk_bytes),
+                "memory": _size(expected.memory_bytes),
+                "GPU-hours": f"{expected.gpu_hours:.1f}",
             }
         ]
     )
-    print_table([{"stage": name, "time": duration(took)} for name, took in found.stages.items()])
-    if found.looks:
-        rows = [{**look, "seconds": duration(look["seconds"])} for look in found.looks]
+    print_table([{"stage": name, "time": duration(took)} for name, took in expected.stages.items()])
+    if expected.looks:
+        rows = [{**look, "seconds": duration(look["seconds"])} for look in expected.looks]
         rows = [{"time" if key == "seconds" else key: row[key] for key in row} for row in rows]
         print_table(rows, title="if a leak is found in every cell at this look")
-    for note in found.notes:
+    for note in expected.notes:
         click.echo(f"note: {note}")
 
 
-@plan.command()
-@spec_argument
-@click.argument("folder", metavar="[DIR]", type=PATH, required=False)
-@click.option("--generator", help="The generator of SPEC whose budgets and seeds apply.")
-@click.option("--kit", type=FILE, help="Also write one zip file with instructions, for a vendor.")
+@command("plan export")
 def export(spec: Path, folder: Path | None, generator: str | None, kit: Path | None) -> None:
-    """Write the training files of SPEC's plan to DIR, for releases that are made elsewhere.
-
-    Put each release where DIR/manifest.json (or DIR/tasks.tsv) says, then run SPEC with a generator
-    of kind "folder" whose path is DIR. DIR holds private text, and so does a kit.
-
-    A kit is for a vendor who has no synthleak: training files, the hash of every file and a page of
-    instructions. Unpack what comes back in DIR; each release must name the hash of the training
-    file that it was made from.
-
-    \b
-    Examples:
-      synthleak plan export audit.toml exchange
-      synthleak plan export audit.toml exchange --kit kit.zip
-    """
     from synthleak.core.spec import load_spec
     from synthleak.preflight.export import export_plan
 
@@ -353,34 +216,22 @@ def export(spec: Path, folder: Path | None, generator: str | None, kit: Path | N
     )
 
 
-@plan.command()
-@spec_argument
-@fail_if_option
-@click.option(
-    "--out", type=FILE, help="Where to write it.  [default: SPEC's name with .commitment.json]"
-)
-@json_option
+@command("plan commit")
 def commit(spec: Path, fail_if: str | None, out: Path | None, as_json: bool) -> None:
-    """Commit to the audit of SPEC before anything is generated: print one hash to file.
-
-    The hash covers settings, seed, corpus, plug-ins, programs, pools, plan with its coins, and the
-    condition of --fail-if. It can be published: nothing can be guessed from it. Keep the file: the
-    hash can be checked only with it, and whoever has it can try guesses about coins and records.
-
-    \b
-    Examples:
-      synthleak plan commit audit.toml --fail-if 'leak_found or claim_broken'
-      synthleak run audit.toml --out runs/audit --committed audit.commitment.json
-      synthleak verify runs/audit --committed HASH
-    """
     from synthleak.audit.commitment import commit as commit_to
 
     file = out or spec.with_suffix(".commitment.json")
-    made = commit_to(spec, file, gate=fail_if)
+    filed = commit_to(spec, file, gate=fail_if)
     if as_json:
-        print_json({"hash": made.hash, "committed": made.committed.isoformat(), "file": str(file)})
+        print_json(
+            {
+                "hash": filed.hash,
+                "committed": filed.committed.isoformat(),
+                "file": str(file),
+            }
+        )
         return
-    click.echo(made.hash)
+    click.echo(filed.hash)
     print_prose(f"File this hash; keep {file}, without which it cannot be checked.")
 
 
@@ -395,30 +246,7 @@ def _size(count: int) -> str:
     return f"{max(1, round(count / 2**20))} MiB"
 
 
-@click.command()
-@click.option("--data", type=PATH, required=True, help="The records that will be trained on.")
-@click.option("--out", type=PATH, required=True, help="A new folder.")
-@click.option("--auxiliary", type=PATH, help="Write canaries from these records, not trained on.")
-@click.option(
-    "--size", type=click.IntRange(2), default=60, show_default=True, help="How many canaries."
-)
-@click.option(
-    "--prefix",
-    type=click.FloatRange(0, 1),
-    default=0.6,
-    show_default=True,
-    help="Share of ordinary words.",
-)
-@click.option(
-    "--words",
-    type=click.IntRange(2, 1000),
-    help="Words per canary.  [default: the median of the records]",
-)
-@click.option("--text", default="text", show_default=True, help="The field of the text.")
-@click.option("--id", "id_field", default="id", show_default=True, help="The field of the id.")
-@click.option("--labels", default="labels", show_default=True, help="The field of the labels.")
-@click.option("--seed", type=click.IntRange(0), help="Drawn and recorded if not given.")
-@json_option
+@command("canaries")
 def canaries(
     data: Path,
     out: Path,
@@ -432,22 +260,9 @@ def canaries(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Write canaries and toss a coin for each, before a model is trained.
-
-    Train on OUT/train.jsonl, once, and make one release. `synthleak check --coins` then tells
-    whether it gives the canaries away, and bounds ε from below. Keep OUT secret until then: a
-    generator whose maker knows the coins can no longer be tested. Without --auxiliary a tenth of
-    the data is held back.
-
-    \b
-    Examples:
-      synthleak canaries --data records.jsonl --out canaries --size 200
-      synthleak check --coins --members canaries/members.jsonl --holdout canaries/holdout.jsonl \\
-        --release synthetic.jsonl --reference canaries/reference.jsonl --epsilon 1 --delta 1e-6
-    """
     from synthleak.preflight.split import write_canaries
 
-    made = write_canaries(
+    drawn = write_canaries(
         data,
         out,
         auxiliary=auxiliary,
@@ -458,12 +273,12 @@ def canaries(
         seed=seed,
     )
     if as_json:
-        print_json({**asdict(made), "folder": str(made.folder)})
+        print_json({**asdict(drawn), "folder": str(drawn.folder)})
         return
-    held = f"; {made.held_back:,} records were held back for their words" * bool(made.held_back)
+    held = f"; {drawn.held_back:,} records were held back for their words" * bool(drawn.held_back)
     click.echo(
-        f"{made.members + made.holdout:,} canaries, {made.members:,} of which joined"
-        f" {made.trained - made.members:,} records{held}"
+        f"{drawn.members + drawn.holdout:,} canaries, {drawn.members:,} of which joined"
+        f" {drawn.trained - drawn.members:,} records{held}"
     )
     click.echo(f"train on {out / 'train.jsonl'}, then")
     files = ["members", "holdout", "reference"]

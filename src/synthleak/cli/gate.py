@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from synthleak.cli.options import EXIT_FAILED, FILE
+from synthleak.cli.output import EXIT_FAILED
 from synthleak.core.cell import Cell
 from synthleak.core.errors import UserError
 from synthleak.core.locations import write_file
 
 if TYPE_CHECKING:
+    from synthleak.analyses.cells import CellRow
     from synthleak.audit.commitment import Commitment
     from synthleak.audit.result import Audit
     from synthleak.core.predicate import Predicate
@@ -32,7 +33,6 @@ class Gate:
 
     @property
     def is_set(self) -> bool:
-        """Whether there is anything to do."""
         return self.condition is not None or self.summary is not None
 
     def bound_to(self, commitment: Commitment) -> Gate:
@@ -70,14 +70,12 @@ def _apply(condition: Predicate, audit: Audit, allow_cannot_say: bool) -> None:
             err=True,
         )
     for row in failed:
-        name = Cell.of(row).title(given=row.design == "given")
         why = clauses(condition, row)
-        click.echo(f"synthleak: --fail-if holds in {name}, {row.scenario}: {why}: fails", err=True)
+        click.echo(f"synthleak: --fail-if holds in {_name(row)}: {why}: fails", err=True)
     unsaid = [] if allow_cannot_say else undecided(condition, audit.cells)
     for row in unsaid:
-        name = Cell.of(row).title(given=row.design == "given")
         click.echo(
-            f"synthleak: --fail-if: nothing can be said of {name}, {row.scenario}"
+            f"synthleak: --fail-if: nothing can be said of {_name(row)}"
             f" ({row.cannot_say or 'no test'}); --allow-cannot-say lets it pass",
             err=True,
         )
@@ -85,29 +83,14 @@ def _apply(condition: Predicate, audit: Audit, allow_cannot_say: bool) -> None:
         sys.exit(EXIT_FAILED)
 
 
-fail_if_option = click.option(
-    "--fail-if",
-    metavar="CONDITION",
-    help="Exit 1 if a row of cells.csv satisfies this, such as leak_found.",
-)
+def _name(row: CellRow) -> str:
+    return f"{Cell.of(row).title(given=row.design == 'given')}, {row.scenario}"
 
 
-def gate_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--fail-if` and `--summary`, read before any work starts; the command gets a `gate`."""
+def with_gate(function: Callable[..., None]) -> Callable[..., None]:
+    """Read `--fail-if` and `--summary` before any work starts; the function gets a `gate`."""
 
-    @fail_if_option
-    @click.option(
-        "--summary",
-        type=FILE,
-        metavar="FILE",
-        help="Write a summary for CI systems: JUnit (.xml) or Markdown (.md).",
-    )
-    @click.option(
-        "--allow-cannot-say",
-        is_flag=True,
-        help="Let --fail-if pass where nothing can be said, as with too few records.",
-    )
-    @wraps(command)
+    @wraps(function)
     def run(fail_if: str | None, summary: Path | None, allow_cannot_say: bool, **rest: Any) -> None:
         from synthleak.audit.gate import parse_gate
         from synthleak.audit.summary import check_format
@@ -115,6 +98,6 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
         if summary is not None:
             check_format(summary)
         condition = None if fail_if is None else parse_gate(fail_if)
-        command(gate=Gate(condition, summary, allow_cannot_say), **rest)
+        function(gate=Gate(condition, summary, allow_cannot_say), **rest)
 
     return run

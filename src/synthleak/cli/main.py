@@ -13,10 +13,8 @@ from pathlib import Path
 import click
 
 import synthleak
-from synthleak.cli.about import completion, doctor, listing, selftest
-from synthleak.cli.audits import adjudicate, check, demo, run, status
-from synthleak.cli.before import canaries, corpus, init, plan, split
-from synthleak.cli.reading import analyse, compare, explain, figures, purge, report, tables, verify
+from synthleak.cli import about, audits, before, reading  # noqa: F401 - they fill COMMANDS
+from synthleak.cli.options import COMMANDS, TEXTS
 from synthleak.core.errors import SynthleakError, one_line
 from synthleak.core.private_files import Stopped, end_on_signals, ignore_signals
 from synthleak.core.registry import plugin_frame
@@ -48,36 +46,8 @@ class BrokenOutput(Exception):  # noqa: N818 - reads as what it is
 
 
 SECTIONS = {
-    "Before an audit": {
-        demo: "run a whole audit on the built-in corpus",
-        init: "write a commented spec to start from",
-        split: "split records at random, before a release is made",
-        corpus: "show the records and pools of a spec",
-        plan: "show what an audit will do, cost and find",
-        canaries: "write canaries to train with, and check them later",
-    },
-    "Audit": {
-        run: "audit a generator: make releases, attack them, report",
-        check: "audit a release that you already have",
-        status: "show how far an audit is",
-        adjudicate: "settle flagged cells by games with merged pools",
-        verify: "check a finished audit, and make some of it again",
-        purge: "delete private texts and releases, keep the results",
-    },
-    "Read": {
-        report: "write the report again, or a summary for CI",
-        explain: "show why a record was recognised",
-        compare: "put audits side by side",
-        analyse: "run analyses over one audit or several",
-        figures: "draw the figures to files",
-        tables: "write the tables of a study",
-    },
-    "About synthleak": {
-        listing: "list the plug-ins",
-        doctor: "show what is installed and what is missing",
-        selftest: "run audits with a known outcome",
-        completion: "print shell completion",
-    },
+    title: {COMMANDS[name]: words for name, words in lines.items()}
+    for title, lines in TEXTS["sections"].items()
 }
 """Every command, with what `--help` says of it."""
 
@@ -103,18 +73,14 @@ class _Sections(click.Group):
                 formatter.write_dl(rows)
 
 
-@click.group(cls=_Sections, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Sections,
+    help=TEXTS["commands"]["synthleak"]["help"],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(synthleak.__version__, prog_name="synthleak")
 def cli() -> None:
-    """Audit synthetic text: does it reveal whose records it was made from?
-
-    \b
-    First steps:
-      synthleak demo              a whole audit on the built-in corpus
-      synthleak init audit.toml   write a commented spec to start from
-      synthleak run audit.toml --out runs/audit
-      synthleak check --members M --holdout H --release R   a release you have
-    """
+    """Hold all commands."""
 
 
 for section in SECTIONS.values():

@@ -1,9 +1,10 @@
-"""Options and arguments that several commands share."""
+"""Commands, as commands.toml describes them, and how their arguments and options are read."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -12,14 +13,16 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from synthleak.cli.gate import with_gate
 from synthleak.core.engine.progress import Lines, Progress, Silent
 from synthleak.core.locations import Location, locate
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import ENGINES, RuntimeSection
+from synthleak.core.spec import RuntimeSection
+from synthleak.core.validation import listed
 
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
-EXIT_FAILED = 1
+Function = Callable[..., None]
 
 
 class PlaceType(click.ParamType):  # type: ignore[type-arg]
@@ -30,42 +33,23 @@ class PlaceType(click.ParamType):  # type: ignore[type-arg]
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Location:
-        """Return where it lies."""
         found: Location = locate(value)
         return found
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Complete paths."""
         return PATH.shell_complete(ctx, param, incomplete)
 
 
 PLACE = PlaceType()
-
-spec_argument = click.argument("spec", type=PATH)
-folder_argument = click.argument("folder", metavar="DIR", type=PLACE)
-folders_argument = click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PLACE)
-out_option = click.option(
-    "--out", metavar="DIR", type=PLACE, required=True, help="The run folder, or a URL."
-)
-extend_option = click.option(
-    "--extend", is_flag=True, help="Continue in a folder that belongs to an earlier spec."
-)
+TYPES = {"path": PATH, "file": FILE, "place": PLACE, "int": int, "float": float}
+RANGES = {"int": click.IntRange, "float": click.FloatRange}
 
 
 def _show_stderr(context: click.Context, option: click.Parameter, shown: bool) -> None:
     if shown:
         os.environ["SYNTHLEAK_SHOW_STDERR"] = "1"  # workers have it too
-
-
-stderr_option = click.option(
-    "--show-stderr",
-    is_flag=True,
-    expose_value=False,
-    callback=_show_stderr,
-    help="Show what a failed program wrote to stderr; it may hold private text.",
-)
 
 
 def _trust_plugins(context: click.Context, option: click.Parameter, trusted: bool) -> None:
@@ -75,21 +59,7 @@ def _trust_plugins(context: click.Context, option: click.Parameter, trusted: boo
         trusting.set(True)
 
 
-wait_option = click.option(
-    "--wait", is_flag=True, help="Wait while another run works in the folder."
-)
-trust_option = click.option(
-    "--trust-plugins",
-    is_flag=True,
-    expose_value=False,
-    callback=_trust_plugins,
-    help="Run the files with plug-ins that the spec of DIR names.",
-)
-wide_option = click.option(
-    "--wide", is_flag=True, help="Print all columns of cells.csv, a row per attacker."
-)
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+CALLBACKS = {"show_stderr": _show_stderr, "trust_plugins": _trust_plugins}
 
 
 @dataclass(frozen=True)
@@ -104,7 +74,6 @@ class How:
 
     @property
     def runtime(self) -> Runtime:
-        """How the work is done."""
         return self.runtime_of(RuntimeSection())
 
     def runtime_of(self, section: RuntimeSection, *, wait: bool = False) -> Runtime:
@@ -115,21 +84,13 @@ class How:
 
     @property
     def progress(self) -> Progress:
-        """Where progress is shown."""
         return Silent() if self.quiet else Lines()
 
 
-def work_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--workers`, `--quiet` and `--json`, which the command gets as `how`."""
+def _with_how(function: Function) -> Function:
+    """Gather the options `work` and `engine` into one argument, `how`."""
 
-    @click.option(
-        "--workers",
-        type=int,
-        help="How many processes. Never changes a result.  [default: all cores]",
-    )
-    @quiet_option
-    @json_option
-    @wraps(command)
+    @wraps(function)
     def run(
         quiet: bool,
         as_json: bool,
@@ -138,19 +99,66 @@ def work_options(command: Callable[..., None]) -> Callable[..., None]:
         address: str | None = None,
         **rest: Any,
     ) -> None:
-        command(how=How(quiet, as_json, workers, engine, address), **rest)
+        function(how=How(quiet, as_json, workers, engine, address), **rest)
 
     return run
 
 
-def engine_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--engine` and `--address` to a command with `work_options`."""
-    engine = click.option(
-        "--engine",
-        type=click.Choice(ENGINES),
-        help="On this machine, or on a Ray cluster (docs/scale-out.md).  [default: local]",
-    )
-    address = click.option(
-        "--address", metavar="HOST:PORT", help="Of the Ray cluster.  [default: Ray on this machine]"
-    )
-    return engine(address(command))
+TEXTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
+"""What each command takes and says of itself, and where `--help` lists it."""
+COMMANDS: dict[str, click.Command] = {}
+"""The commands by name; one of a group has a name of two words."""
+
+
+def command(
+    name: str, cls: type[click.Command] = click.Command
+) -> Callable[[Function], click.Command]:
+    """Return a decorator that makes a function the command of this name in commands.toml."""
+    group, _, word = name.rpartition(" ")
+    about = TEXTS["commands"][name]
+    takes = about.get("takes", [])
+
+    def decorate(function: Function) -> click.Command:
+        if "work" in takes:
+            function = _with_how(function)
+        if "gate" in takes:
+            function = with_gate(function)
+        for settings in reversed(list(_listed(takes))):
+            function = _parameter(**settings)(function)
+        made = COMMANDS[name] = click.command(word, cls, help=about["help"])(function)
+        if group:
+            COMMANDS[group].add_command(made)  # type: ignore[attr-defined]
+        return made
+
+    return decorate
+
+
+def _listed(takes: str | dict[str, Any] | list[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the settings of each argument and option, those of shared names in their place."""
+    if isinstance(takes, dict):
+        yield takes
+        return
+    for item in [TEXTS["shared"][takes]] if isinstance(takes, str) else takes:
+        yield from _listed(item)
+
+
+def _parameter(
+    argument: str = "",
+    option: str | list[str] = "",
+    type: str = "",
+    choices: str | Sequence[str] = (),
+    within: Mapping[str, Any] | None = None,
+    callback: str = "",
+    **settings: Any,
+) -> Callable[[Function], Function]:
+    """Return the decorator that adds an argument or option; `choices` may name a table there."""
+    if choices:
+        names = TEXTS[choices] if isinstance(choices, str) else choices
+        settings["type"] = click.Choice(list(names))
+    elif type:
+        settings["type"] = TYPES[type] if within is None else RANGES[type](**within)
+    if callback:
+        settings["callback"] = CALLBACKS[callback]
+    if argument:
+        return click.argument(argument, **settings)
+    return click.option(*listed(option), **settings)

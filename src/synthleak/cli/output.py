@@ -23,6 +23,7 @@ _BEYOND_ASCII_CONTROL = re.compile(r"[\x7f-\x9f]")
 WIDE = 200
 """Columns of a table that goes into a file or a pipe, where no terminal sets a width."""
 UNLIMITED = 100_000
+EXIT_FAILED = 1
 LONG_WORD = 24
 """Longer words, such as paths, are broken where there is no room."""
 
@@ -202,7 +203,6 @@ def json_text(value: Any) -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print anything for a program."""
     click.echo(json_text(value))
 
 

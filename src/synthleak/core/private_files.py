@@ -32,7 +32,7 @@ from typing import Self
 
 from synthleak.core.errors import StoreError
 from synthleak.core.locations import Location, Url
-from synthleak.core.whole_files import cannot_write, write_whole
+from synthleak.core.whole_files import write_whole, writing
 
 try:
     import fcntl
@@ -195,13 +195,11 @@ class Hold:
         """Make the folder, for the owner alone, and hold it; nothing happens if it is held."""
         if self._taken:
             return
-        try:
+        with writing(self._folder):
             if isinstance(self._folder, Path):
                 self._folder.parent.mkdir(parents=True, exist_ok=True)
                 self._folder.mkdir(mode=0o700, exist_ok=True)
             self._stack.enter_context(working_in(self._folder, wait=self._wait))
-        except OSError as error:
-            raise cannot_write(self._folder, error) from None
         self._taken = True
 
     def __enter__(self) -> Self:
@@ -216,19 +214,15 @@ class Hold:
 def private_folder() -> tempfile.TemporaryDirectory[str]:
     """Return a folder for private files, removed on leaving: in the run folder, where one is."""
     home = _home.get()
-    try:
+    with writing(home or Path(tempfile.gettempdir())):
         return tempfile.TemporaryDirectory(
             prefix="synthleak-", dir=home, ignore_cleanup_errors=True
         )
-    except OSError as error:
-        raise cannot_write(home or Path(tempfile.gettempdir()), error) from None
 
 
 def write_private(path: Path, data: bytes) -> None:
-    try:
+    with writing(path.parent):
         path.write_bytes(data)
-    except OSError as error:
-        raise cannot_write(path.parent, error) from None
 
 
 @contextmanager
@@ -269,11 +263,9 @@ class TemporaryHome:
     def __init__(self) -> None:
         sweep_homes()
         self._stack = ExitStack()
-        try:
+        with writing(Path(tempfile.gettempdir())):
             self.path = self._stack.enter_context(private_home()) / "run"  # it locks its own
             self.path.mkdir(mode=0o700)
-        except OSError as error:
-            raise cannot_write(Path(tempfile.gettempdir()), error) from None
 
     def close(self) -> None:
         self._stack.close()

@@ -107,6 +107,15 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+@contextmanager
+def writing(root: object) -> Iterator[None]:
+    """Say why nothing can be written where the block tries to."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(root, error) from None
+
+
 def cannot_write(root: object, error: OSError) -> StoreError:
     """Return an error that says why nothing can be written, and what to do."""
     if error.errno == errno.ENOSPC:

@@ -15,7 +15,7 @@ from synthleak.core.errors import CorpusError, UserError
 from synthleak.corpus.arrow import arrow_rows, parquet_rows
 from synthleak.corpus.corpus import Record
 from synthleak.corpus.files import check_regular, delimited_rows, open_lines
-from synthleak.corpus.readers.jsonl import json_object
+from synthleak.corpus.readers.jsonl import json_rows
 from synthleak.corpus.rows import FieldReader, Numbered
 
 MEMORY = "(from memory)"
@@ -106,9 +106,7 @@ def _file_rows(path: Path, text: str, encoding: str, key: str) -> Iterator[tuple
     if path.is_dir():
         yield from enumerate(_folder_rows(path), start=1)
     elif kind in (".jsonl", ".ndjson", ".json"):
-        for number, line in open_lines(path, encoding=encoding, key=key):
-            if line.strip():
-                yield number, json_object(line, f"{path}, line {number}")
+        yield from json_rows(path, encoding=encoding, key=key)
     elif kind == ".csv":
         yield from delimited_rows(path, encoding=encoding, key=key)
     elif kind in (".tsv", ".tab"):

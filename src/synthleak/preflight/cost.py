@@ -274,15 +274,8 @@ class _Probe:
             took.append(_seconds(lambda: task(setup, unit)))
             return 1
 
-        run_units(
-            timed,
-            setup,
-            units,
-            workers=1,
-            progress=self.progress,
-            title=f"probing {title}",
-            steps=len(units),
-        )
+        title = f"probing {title}"
+        run_units(timed, setup, units, workers=1, progress=self.progress, title=title)
         return took
 
     def notes(self) -> list[str]:

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.resources import files as resources
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from synthleak.core.seeds import stream
 from synthleak.core.spec import GeneratorSection, LoadedSpec
 from synthleak.core.store import MemoryStore
 from synthleak.core.validation import nearest
-from synthleak.core.whole_files import cannot_write, whole_folder, write_whole
+from synthleak.core.whole_files import whole_folder, write_whole, writing
 from synthleak.plan.plan import Plan, RecordSet
 from synthleak.releases.exchange import (
     MANIFEST,
@@ -88,9 +87,11 @@ def export_plan(
     manifest = dump_manifest(slots, section.name, tied=kit is not None)
     files = {MANIFEST: manifest, TASKS: _tasks(slots)}
     if folder is not None:
-        _guarded(folder, partial(_write, folder, slots, trains, files))
+        with writing(folder):
+            _write(folder, slots, {**trains, **files})
     if kit is not None:
-        _guarded(kit, partial(_write_kit, kit, {**files, **trains}))
+        with writing(kit):
+            _write_kit(kit, {**files, **trains})
     return Exported(folder, len(trains), len(slots))
 
 
@@ -171,26 +172,17 @@ def _tasks(slots: Sequence[Slot]) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _guarded(folder: Path, write: Callable[[], None]) -> None:
-    try:
-        write()
-    except OSError as error:
-        raise cannot_write(folder, error) from None
-
-
-def _write(
-    folder: Path, slots: Sequence[Slot], trains: dict[str, bytes], files: dict[str, bytes]
-) -> None:
+def _write(folder: Path, slots: Sequence[Slot], files: dict[str, bytes]) -> None:
     if (folder / MANIFEST).is_file():
         _check_same_plan(folder, slots)
-        _write_files(folder, trains, files)
+        _write_files(folder, files)
         return
     if folder.is_dir() and any(folder.iterdir()):
         raise StoreError(
             "the folder is not empty and holds no export", str(folder), "choose another folder"
         )
     with whole_folder(folder) as aside:
-        _write_files(aside, trains, files)
+        _write_files(aside, files)
 
 
 def _check_same_plan(folder: Path, slots: Sequence[Slot]) -> None:
@@ -217,8 +209,8 @@ def _write_kit(path: Path, files: dict[str, bytes]) -> None:
     write_whole(path, buffer.getvalue())
 
 
-def _write_files(folder: Path, trains: dict[str, bytes], files: dict[str, bytes]) -> None:
-    for name, data in {**trains, **files}.items():
+def _write_files(folder: Path, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, data, durable=False)

@@ -77,16 +77,8 @@ def scores_without_leak(setup: Setup, pool: str, progress: Progress) -> Floats:
     )
     for unit in missing_releases(setup):
         make_releases(setup, unit)
-    units = missing_evidence(setup)
-    run_units(
-        look_at,
-        setup,
-        units,
-        workers=1,
-        progress=progress,
-        title=f"observations of {pool}",
-        steps=len(units),
-    )
+    units, title = missing_evidence(setup), f"observations of {pool}"
+    run_units(look_at, setup, units, workers=1, progress=progress, title=title)
     sets = int(plan.trials.set.max()) + 1
     tables = scores_of(setup, setup.cells[0])
     return np.concatenate([table.values[:sets] for table in tables], axis=2)
@@ -101,11 +93,7 @@ def _row(setup: Setup, name: str, progress: Progress, auc: float | None, power: 
     def estimated(instances: int, level: float, confirm: bool) -> PowerEstimate:
         rng = stream(setup.spec.seed, "power", name, instances)
         return estimate_power(
-            *played(instances, rng),
-            rng,
-            level=level,
-            power=power,
-            confirm=confirm,
+            *played(instances, rng), rng, level=level, power=power, confirm=confirm
         )
 
     def played(instances: int, rng: Rng) -> tuple[Floats, Design, Plan, GameSection]:

@@ -36,7 +36,7 @@ from synthleak.core.errors import CorpusError, StoreError, UserError
 from synthleak.core.reading import within_limits
 from synthleak.core.seeds import stream
 from synthleak.core.text import fold
-from synthleak.core.whole_files import cannot_write, whole_folder, write_whole
+from synthleak.core.whole_files import whole_folder, write_whole, writing
 from synthleak.corpus.corpus import Corpus, Record
 from synthleak.corpus.rows import Numbered
 from synthleak.corpus.sources import Fields, numbered_rows
@@ -89,12 +89,9 @@ def write_folder(folder: Path, files: Mapping[str, bytes], why: str) -> None:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise StoreError("the folder is not empty", str(folder), f"choose another: {why}")
-    try:
-        with whole_folder(folder) as aside:
-            for name, content in files.items():
-                write_whole(aside / name, content)
-    except OSError as error:
-        raise cannot_write(folder, error) from None
+    with writing(folder), whole_folder(folder) as aside:
+        for name, content in files.items():
+            write_whole(aside / name, content)
 
 
 FEWEST = 20

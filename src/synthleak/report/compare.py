@@ -20,7 +20,7 @@ from synthleak.analyses.gaps import WHOLE, combine
 from synthleak.core.cell import format_epsilon
 from synthleak.metrics.null import holm
 from synthleak.report.figures import figure as fig
-from synthleak.report.figures.figure import Figure, Rows, Spec, runtime_script, runtime_style
+from synthleak.report.figures.figure import Figure, Rows, runtime_script, runtime_style
 from synthleak.report.results import Results
 from synthleak.report.tables import declared_of
 from synthleak.report.verdict import headline
@@ -314,48 +314,12 @@ def compared_figure(compared: Compared) -> Figure | None:
         }
         for line in known
     ]
-    return Figure(
-        name="compared",
-        title="What an attacker reaches who fixed the method in advance, audit by audit",
-        alt="Cross-fitted AUC with 95% interval and chance limit: "
-        + "; ".join(map(_said, known))
-        + ".",
-        spec=fig.faceted(
-            data,
-            "o",
-            pools,
-            {"height": {"step": 16}, "layer": _layers(names)},
-            least=300,
-            gutter=24,
-            margin=130,
-        ),
-    )
+    panel, said = fig.drawn("compared", names), "; ".join(map(_said, known))
+    return fig.figure("compared", data, panel, heads=pools, said=said)
 
 
 def _said(line: CellLine) -> str:
     return (
         f"{line.audit}, pool {line.pool}, {line.generator} at ε = {format_epsilon(line.epsilon)}"
         f" {line.auc:.3f}"
-    )
-
-
-def _layers(names: list[str]) -> list[Spec]:
-    audit = fig.nominal("audit", field="n")
-    x = fig.quantitative(
-        "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 5}
-    )
-    shared: Spec = {
-        "y": fig.nominal(field="c", sort=None),
-        "yOffset": {"field": "n", "type": "nominal", "scale": {"domain": names}},
-    }
-    return fig.estimates(
-        shared,
-        ("x", x),
-        ("a", "l", "h", "t"),
-        colour=fig.scaled(audit, names, fig.HUES),
-        shape=fig.scaled(audit, names, ["circle", "square", "triangle-up", "diamond"]),
-        tooltip=fig.tooltips(
-            n="audit", c="cell", a="AUC", l="from", h="to", t="chance limit", w="verdict"
-        ),
-        sizes=(1.5, 11, 60),
     )

@@ -22,8 +22,6 @@ from synthleak.report.writing import HOW, words_in
 
 ORDER = (BROKEN, FOUND, NONE_FOUND, CANNOT_SAY)
 """Verdicts, the worst first."""
-COLUMNS, GAP = 25, 12
-"""Dots in a line, and how far apart they are."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Decision:
 
     `pools` counts its cells, and `leaking` those with a leak; `row` is a row of `cells` of the cell
     shown, `power` the one with the largest AUC that could be missed; `records` counts the records
-    that could be named. `dots` are the paths of a hundred dots by kind. Cells of canaries are
+    that could be named. `dots` says how many of a hundred dots are of a kind. Cells of canaries are
     `written`: they are nobody's and have a row of their own. A leak is `weak` if no record can be
     named and no more are recognised than by chance: only all records together show it. `copies`
     says that members are copied more than by chance.
@@ -45,7 +43,7 @@ class Decision:
     row: int
     power: int | None
     records: int
-    dots: Mapping[str, str]
+    dots: Mapping[str, int]
     written: bool
     weak: bool
     copies: bool
@@ -153,25 +151,17 @@ def _is_replaced(page: Page, one: Decision) -> bool:
     return bool(not math.isinf(claim.epsilon) and row.adjacency != claim.adjacency)
 
 
-def dots(recognised: int, limit: int) -> dict[str, str]:
-    """Return the paths of a hundred dots: recognised beyond chance, within it, not recognised.
+def dots(recognised: int, limit: int) -> dict[str, int]:
+    """Count a hundred dots: recognised beyond chance, within it, not recognised.
 
-    >>> {kind: path.count("M") for kind, path in dots(72, 11).items()}
-    {'beyond': 61, 'chance': 11, 'missed': 28}
-    >>> {kind: path.count("M") for kind, path in dots(7, 11).items()}
-    {'beyond': 0, 'chance': 7, 'missed': 93}
+    >>> dots(72, 11), dots(7, 11)["beyond"]
+    ({'beyond': 61, 'chance': 11, 'missed': 28}, 0)
     """
     within = min(recognised, limit)
-    ends = (0, recognised - within, recognised, 100)
-    drawn = [
-        f"M{GAP // 2 + GAP * (dot % COLUMNS)} {GAP // 2 + GAP * (dot // COLUMNS)}h0"
-        for dot in range(100)
-    ]
-    kinds = zip(("beyond", "chance", "missed"), ends, ends[1:], strict=False)
-    return {kind: "".join(drawn[start:end]) for kind, start, end in kinds}
+    return {"beyond": recognised - within, "chance": within, "missed": 100 - recognised}
 
 
-def _dots_of(rate: Estimate | None) -> dict[str, str]:
+def _dots_of(rate: Estimate | None) -> dict[str, int]:
     """Return the dots of a rate with its chance limit; none without a rate."""
     if rate is None:
         return {}

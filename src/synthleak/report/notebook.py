@@ -31,7 +31,7 @@ def notebook(
         corpus=results[0].cell.corpus,
         **facts,
         models=[(one.name, said) for one in results if (said := model_line(one))],
-        maps=_maps(results),
+        results=results,
         rows=[row for one in results for row in one.rows],
         named=sorted(named, key=lambda row: (row.q_value, row.p_value))[:FIRST],
         all_named=len(named),
@@ -39,38 +39,3 @@ def notebook(
         all_copies=len(copies),
         remarks=remarks,
     ).decode()
-
-
-def _maps(results: Sequence[CellResult]) -> list[dict[str, Any]]:
-    """Return pools × ε for every generator: the deployable figure and whether it was found."""
-    maps = []
-    for generator in dict.fromkeys(one.cell.generator for one in results):
-        cells = {
-            (one.cell.pool, one.cell.epsilon): one
-            for one in results
-            if one.cell.generator == generator
-        }
-        budgets = sorted({epsilon for _, epsilon in cells}, reverse=True)
-        maps.append(
-            {
-                "generator": generator,
-                "budgets": budgets,
-                "rows": [
-                    (pool, [_square(cells.get((pool, epsilon))) for epsilon in budgets])
-                    for pool in dict.fromkeys(pool for pool, _ in cells)
-                ],
-            }
-        )
-    return maps
-
-
-def _square(result: CellResult | None) -> dict[str, Any] | None:
-    if result is None:
-        return None
-    fitted = result.deployable
-    return {
-        "auc": None if fitted is None else fitted.value,
-        "ceiling": None if fitted is None else fitted.null,
-        "found": result.verdict.leaks,
-        "words": str(result.verdict),
-    }

@@ -44,7 +44,6 @@ class Said:
 
     @property
     def words(self) -> str:
-        """The verdict in words."""
         return str(self.verdict)
 
     @property
@@ -59,12 +58,10 @@ class Said:
 
     @property
     def mark(self) -> str:
-        """The sign of the verdict."""
         return MARKS[self.kind]
 
     @property
     def anchor(self) -> str:
-        """The id of its section."""
         return f"cell-{self.place + 1}"
 
 
@@ -77,7 +74,6 @@ class Page:
 
     @property
     def version(self) -> str:
-        """The version that draws this page."""
         return synthleak.__version__
 
     def __init__(self, results: Results, *, include_text: bool = False) -> None:

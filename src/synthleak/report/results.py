@@ -38,9 +38,8 @@ class CellResult:
     has a record less. `copies` are those in the release of a check; a game has none. `canaries`
     says that its targets were written for the test. `planned` are the instances of the whole game,
     of which a cell that was found at an early look has played some. `sizes` are the rows of every
-    size of its releases, the largest first; none where there is one size.
-    of which a cell that was found at an early look has played some. `ladder` are the rungs from the
-    claim to the release, where the models were asked.
+    size of its releases, the largest first; none where there is one size. `ladder` are the rungs
+    from the claim to the release, where the models were asked.
     """
 
     cell: Cell
@@ -59,12 +58,10 @@ class CellResult:
 
     @property
     def name(self) -> str:
-        """What the cell is called."""
         return self.cell.title(given=self.copies is not None)
 
     @property
     def verdict(self) -> Verdict:
-        """What is said of it."""
         return self.judged.verdict
 
     @property

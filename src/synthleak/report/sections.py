@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -13,37 +14,18 @@ from synthleak.core.cell import FOUND, WORDS, Cell
 from synthleak.metrics.verdict_statistics import by_column
 from synthleak.report.page import Page, Said
 from synthleak.report.verdict import capital
-from synthleak.report.writing import Column, sheet, tagged, telling, words_in
+from synthleak.report.writing import Column, asset, sheet, tagged, telling, words_in
+
+LAYOUT = tomllib.loads(asset("columns.toml"))
+"""Columns of the tables, topics and headings: data, with what they are beside them."""
+COLUMNS = {name: [Column(**one) for one in listed] for name, listed in LAYOUT["sheets"].items()}
+TOPICS = LAYOUT["topics"]
 
 # Who leaks: the table of records by id.
 
 VERDICT = "verdict of the cell"
-RECORD_COLUMNS = (
-    Column("record", "Record"),
-    Column("v_rank", "Rank", "count", "within its cell, 1 is the most exposed"),
-    Column("v", "V", "signed", "higher means that releases reveal it more"),
-    Column("auc", "AUC", "figure", "of releases with it against those without; check: of holdout"),
-    Column("p_value", "p", "chance"),
-    Column("q_value", "q", "chance", "false-discovery rate at which it would be named"),
-    Column("named", "Named", "words", "q ≤ 0.1; in a check also by a copy, word for word"),
-    Column("pool", "Pool"),
-    Column("generator", "Generator"),
-    Column("epsilon", "ε", "budget"),
-    Column("top_tenth", "Top tenth"),
-    Column("joined", "In", "count", "releases that held it"),
-    Column("absent", "Out", "count", "releases that did not"),
-    Column("scenario", "Attacker"),
-    Column("proxy", "Proxy"),
-    Column("nearest_row", "Nearest row", "count", "of the release, from 1"),
-    Column("similarity", "Similarity", "figure", "of that row: Jaccard, character 5-grams"),
-)
 OF_GAMES = ("v_rank", "top_tenth")
 """Columns that say less than q in a check."""
-NEAREST_COLUMNS = (
-    Column("release", "Release"),
-    Column("row", "Synthetic row", "count", "of the release, from 1"),
-    Column("similarity", "Similarity", "figure", "Jaccard, character 5-grams"),
-)
 
 
 def record_sheet(page: Page) -> dict[str, Any] | None:
@@ -56,7 +38,7 @@ def record_sheet(page: Page) -> dict[str, Any] | None:
     if not rows:
         return None
     columns = [
-        column for column in RECORD_COLUMNS if not page.given or column.field not in OF_GAMES
+        column for column in COLUMNS["records"] if not page.given or column.field not in OF_GAMES
     ]
     content = sheet("records", rows, telling(rows, columns))
     verdicts = _cell_verdicts(page)
@@ -83,8 +65,8 @@ def _nearest(page: Page) -> dict[str, Any]:
         for number, row in enumerate(page.rows("records"))
         if (key := (Cell.of(row), row.record)) in places
     }
-    several = len({row.release for row in rows}) > 1
-    content = sheet("nearest", rows, NEAREST_COLUMNS if several else NEAREST_COLUMNS[1:])
+    one_release = len({row.release for row in rows}) <= 1
+    content = sheet("nearest", rows, COLUMNS["nearest"][one_release:])
     return content | {"of": of_record, "texts": list(page.nearest_texts)}
 
 
@@ -137,28 +119,6 @@ def canaries(page: Page) -> list[dict[str, Any]]:
 ANY_ATTACKER = "any"
 STEPS = (0.05, 0.15)
 """Where the colours change, in AUC above the chance limit."""
-OF_CELL = {
-    "auc": "crossfit/value",
-    "low": "crossfit/low",
-    "high": "crossfit/high",
-    "ceiling": "crossfit/null",
-    "tpr": "crossfit_tpr/value",
-    "tpr_ceiling": "crossfit_tpr/null",
-    "p": "p_cell",
-    "p_holm": "p_holm",
-}
-"""Where the figures of the attacker who chooses among all stand in the summary of a cell."""
-OF_ATTACKER = {
-    "auc": "crossfit_auc",
-    "low": "crossfit_low",
-    "high": "crossfit_high",
-    "ceiling": "null_crossfit95",
-    "tpr": "crossfit_tpr",
-    "tpr_ceiling": "null_crossfit_tpr95",
-    "p": "p_value",
-    "p_holm": "p_holm",
-}
-"""Where the figures of one attacker stand in a row of `cells`."""
 
 
 @dataclass(frozen=True)
@@ -204,13 +164,13 @@ def maps(page: Page) -> list[Panel]:
 def _square(page: Page, said: Said | None, scenario: str) -> Square | None:
     if said is None:
         return None
-    path, columns = f"summary/cells/{said.place}", OF_CELL
+    path, columns = f"summary/cells/{said.place}", LAYOUT["map"]["cell"]
     if scenario != ANY_ATTACKER:
         rows = page.rows("cells")
         places = [p for p in page.places("cells")[said.cell] if rows[p].scenario == scenario]
         if not places:
             return None
-        path, columns = f"cells/{places[0]}", OF_ATTACKER
+        path, columns = f"cells/{places[0]}", LAYOUT["map"]["attacker"]
     sources = {name: f"{path}/{column}" for name, column in columns.items()}
     value, ceiling = page.value(sources["auc"]), page.value(sources["ceiling"])
     beyond = None if value is None or ceiling is None else value - ceiling
@@ -259,14 +219,7 @@ def cell_sections(page: Page) -> list[dict[str, Any]]:
 
 def proxy_columns(statistics: Sequence[str]) -> list[Column]:
     """Return the columns of the table of proxies, with those of the named statistics."""
-    columns = [
-        Column("scenario", "Attacker"),
-        Column("proxy", "Proxy"),
-        Column("view", "View"),
-        Column("auc", "AUC", "figure"),
-        Column("auc_ceiling", "Chance limit", "figure", "for the whole search over signals"),
-        Column("tpr_at_fpr05", "TPR at 5% FPR", "figure"),
-    ]
+    columns = [*COLUMNS["proxies"]]
     for name, shown in by_column(statistics).items():
         heading = " or ".join(item.heading for item in shown)
         title = "; or ".join(item.title for item in shown)
@@ -286,80 +239,8 @@ def proxy_sheet(page: Page) -> dict[str, Any]:
 
 FEW = 16
 """A table up to this length stands in the page; a longer one is drawn page by page."""
-TOPICS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "spread": (("vulnerability", "vulnerability_summary"), ("vulnerability",)),
-    "attributes": (("attributes_combined", "attributes"), ("attributes",)),
-    "gap": (("control_gap",), ("control_gap",)),
-    "removal": (("dp_removal",), ("dp_removal", "budgets")),
-    "merged": (("merged", "adjudication"), ("merged",)),
-    "scaling": (("scenario_scaling",), ("scenario_scaling",)),
-    "consistency": (("consistency",), ("consistency", "generators")),
-    "prior_attacks": (("prior_attacks",), ("prior_attacks",)),
-}
-"""The tables and figures that answer each question; its words are in `templates/words.html`."""
-KEY = ("pool", "generator", "epsilon", "scenario")
-MERGED = (
-    *KEY,
-    *("measure", "first", "second", "first_value", "second_value", "delta", "low", "high"),
-    *("null_low", "null_high", "p", "own_delta", "own_low", "own_high"),
-)
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "vulnerability": (
-        *KEY,
-        *("proxy", "qualifying", "mean_v", "positive_share", "s10"),
-        *("null_s10_high", "even_s10_high", "s10_p_even", "concentrated"),
-    ),
-    "vulnerability_summary": (
-        *("pools", "generator", "privacy", "cells"),
-        *("positive_median", "positive_low", "positive_high", "s10_median", "s10_low", "s10_high"),
-        *("abs_median", "above_null", "above_even"),
-    ),
-    "attributes_combined": (
-        *("selection", "generator", "block", "corpus", "attribute"),
-        *("pools", "records", "rho", "low", "high", "p_value", "p_holm"),
-    ),
-    "attributes": (
-        *("pool", "generator", "attribute", "scenario", "proxy"),
-        *("records", "rho", "p_value", "p_holm", "floor", "selected_on"),
-    ),
-    "control_gap": (
-        *KEY,
-        *("controls", "crossfit_auc", "control_crossfit", "crossfit_gap"),
-        *("low", "high", "p_holm", "flagged"),
-    ),
-    "merged": MERGED,
-    "adjudication": MERGED,
-    "consistency": (
-        *("across", "pool", "generator", "one", "other", "scenario", "proxy", "records"),
-        *("rho", "null_low", "null_high", "p_holm", "turnover", "chance_turnover"),
-    ),
-}
-"""Columns shown of the widest tables; other tables show their analysis's `shown`, else all."""
 SHOWN_ELSEWHERE = {
-    "cells",
-    "proxies",
-    "records",
-    "comparison",
-    "prior",
-    "copies",
-    "nearest",
-    "ladder",
-}
-TITLES = {
-    "dp": "DP",
-    "auc": "AUC",
-    "epsilon": "ε",
-    "rho": "ρ",
-    "p_value": "p",
-    "p_holm": "p (Holm)",
-    "p": "p",
-    "low": "from",
-    "high": "to",
-    "s10": "S10",
-    "delta": "Δ",
-    "null_low": "chance from",
-    "null_high": "chance to",
-    "row": "synthetic row",
+    *("cells", "proxies", "records", "comparison", "prior", "copies", "nearest", "ladder", "sizes"),
 }
 
 
@@ -398,10 +279,10 @@ def answers(page: Page) -> list[Answer]:
     free = [place for place, figure in enumerate(page.figures) if figure.cell is None]
     left_tables = [name for name in page.tables if name not in SHOWN_ELSEWHERE]
     listed = []
-    for name, (tables, figures) in TOPICS.items():
-        places = [place for place in free if _belongs(page.figures[place].name, figures)]
-        listed.append(_answer(page, name, tables, places))
-        left_tables = [table for table in left_tables if table not in tables]
+    for name, topic in TOPICS.items():
+        places = [place for place in free if _belongs(page.figures[place].name, topic["figures"])]
+        listed.append(_answer(page, name, topic["tables"], places))
+        left_tables = [table for table in left_tables if table not in topic["tables"]]
         free = [place for place in free if place not in places]
     if left_tables or free:
         listed.append(_answer(page, "more", left_tables, free))
@@ -436,7 +317,11 @@ def _columns_of(table: str, kind: Any) -> list[Column]:
     """Return the columns of a table, formatted by type."""
     types = {field.name: str(field.type) for field in fields(kind)}
     shown = analyses.get(table).plugin.shown if table in analyses.names() else ()
-    wanted = COLUMNS.get(table) or shown or [name for name in types if name != "corpus"]
+    wanted = (
+        LAYOUT["shown"].get(table, "").split()
+        or shown
+        or [name for name in types if name != "corpus"]
+    )
     return [
         Column(name, title_of(name), _format_of(name, types[name]))
         for name in wanted
@@ -450,9 +335,10 @@ def title_of(name: str) -> str:
     >>> title_of("p_holm"), title_of("positive_share"), title_of("null_s10_low")
     ('p (Holm)', 'positive share', 'chance S10 from')
     """
-    if name in TITLES:
-        return TITLES[name]
-    parts = ["chance" if part == "null" else TITLES.get(part, part) for part in name.split("_")]
+    titles = LAYOUT["titles"]
+    if name in titles:
+        return str(titles[name])
+    parts = ["chance" if part == "null" else titles.get(part, part) for part in name.split("_")]
     return " ".join(parts)
 
 

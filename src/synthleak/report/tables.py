@@ -63,7 +63,7 @@ def to_csv(kind: type[DataclassInstance], rows: Sequence[DataclassInstance]) -> 
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(field.name for field in fields(kind))
-    writer.writerows([_cell(value) for value in asdict(row).values()] for row in rows)
+    writer.writerows([csv_cell(value) for value in asdict(row).values()] for row in rows)
     return buffer.getvalue().encode()
 
 
@@ -113,9 +113,12 @@ def _type_name(kind: Any) -> str:
     return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
-def _cell(value: Any) -> str:
+def csv_cell(value: str | float | bool | None) -> str:
+    """Write a value for a CSV file, a number in full."""
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return "inf" if math.isinf(value) else repr(value)
     return guarded(value) if isinstance(value, str) else str(value)

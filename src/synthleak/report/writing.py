@@ -201,7 +201,6 @@ def environment() -> Environment:
 
 
 def filled(template: str, **content: Any) -> bytes:
-    """Return a template with its content."""
     return environment().get_template(template).render(**content).encode()
 
 

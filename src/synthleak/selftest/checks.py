@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from synthleak.audit.setup import Setup
 from synthleak.audit.stages import set_up
 from synthleak.core.seeds import stream
-from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.corpus.readers.demo import write_demo
 from synthleak.corpus.sources import Rows
-from synthleak.selftest.games import FAMILIES
+from synthleak.selftest.games import FAMILIES, spec_of
 
 REPEATED, COPIES = 1100, 60
 """Records, more than two blocks of 512, and how many of them have the same text."""
@@ -77,22 +76,17 @@ class Check:
         }
         if files.reference:
             corpus["reference"] = Rows(tuple(files.reference))
-        spec = {
-            "seed": seed if self.draws is None else self.draws,
-            "corpus": corpus,
-            "encoders": {"pools": "hashing", "evidence": "hashing"},
-            "pool": [{"name": "pool", "rule": "all"}],
-            "game": {"design": "given", "instances": 1, "unit": self.unit},
-            "generator": [
-                {
-                    "kind": "given",
-                    "path": Rows(tuple(files.release)),
-                    **(claim if math.isfinite(self.epsilon) else {}),
-                }
-            ],
-            "evidence": {"families": list(self.families), "also": list(self.also)},
-        }
-        return set_up(LoadedSpec(parse_spec(spec)), MemoryStore())
+        generator = {"kind": "given", "path": Rows(tuple(files.release))}
+        loaded = spec_of(
+            seed if self.draws is None else self.draws,
+            self.families,
+            self.also,
+            corpus=corpus,
+            pool=[{"name": "pool", "rule": "all"}],
+            game={"design": "given", "instances": 1, "unit": self.unit},
+            generator=[generator | (claim if math.isfinite(self.epsilon) else {})],
+        )
+        return set_up(loaded, MemoryStore())
 
 
 def repeated_texts(seed: int) -> Files:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from synthleak.audit.setup import Setup, records_at
-from synthleak.audit.stages import draw, read, select, set_up
+from synthleak.audit.stages import draw, read, select
 from synthleak.core.seeds import digest, stream
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
@@ -34,6 +34,18 @@ RECORDS = {"lone": 60, "cohort": 100}
 """N = 60; a cohort of 20 targets needs 100, since those who join may be a tenth of N at most."""
 INSTANCES = 20
 FAMILIES = ("char_overlap", "bm25")
+
+
+def spec_of(
+    seed: int, families: Sequence[str], also: Sequence[str] = (), **sections: Any
+) -> LoadedSpec:
+    """Return the spec of an audit with these sections."""
+    shared = {
+        "seed": seed,
+        "encoders": {"pools": "hashing", "evidence": "hashing"},
+        "evidence": {"families": list(families), "also": list(also)},
+    }
+    return LoadedSpec(parse_spec(shared | sections))
 
 
 @dataclass(frozen=True)
@@ -58,27 +70,37 @@ class Game:
     def records(self) -> int:
         return RECORDS[self.design]
 
+    def corpus(self, seed: int) -> Corpus | None:
+        """Write the records; None takes those of the demo."""
+        return None
+
+    def game(self) -> dict[str, object]:
+        """Return the game section of the spec."""
+        return {
+            "design": self.design,
+            "instances": INSTANCES,
+            "looks": list(self.looks),
+            "records": self.records,
+            "rounds": 10,
+            "candidates": 10,
+            "adjacency": self.adjacency,
+        }
+
     def setup(self, seed: int) -> Setup:
         """Set up the game with a corpus, a pool and coins of this seed."""
         budget = {"epsilon": self.epsilon} if math.isfinite(self.epsilon) else {}
-        spec = {
-            "seed": seed,
-            "corpus": {"reader": "demo", "size": 400, "seed": seed},
-            "encoders": {"pools": "hashing", "evidence": "hashing"},
-            "pool": [{"name": "pool", "rule": "random", "size": self.targets, "draws": 1}],
-            "game": {
-                "design": self.design,
-                "instances": INSTANCES,
-                "looks": list(self.looks),
-                "records": self.records,
-                "rounds": 10,
-                "candidates": 10,
-                "adjacency": self.adjacency,
-            },
-            "generator": [{"kind": self.generator, **self.settings, **budget}],
-            "evidence": {"families": list(FAMILIES)},
-        }
-        return self.chosen(set_up(LoadedSpec(parse_spec(spec)), MemoryStore()))
+        loaded = spec_of(
+            seed,
+            FAMILIES,
+            corpus={"reader": "demo", "size": 400, "seed": seed},
+            pool=[{"name": "pool", "rule": "random", "size": self.targets, "draws": 1}],
+            game=self.game(),
+            generator=[{"kind": self.generator, **self.settings, **budget}],
+        )
+        inputs, store = read(loaded), MemoryStore()
+        if (corpus := self.corpus(seed)) is not None:
+            inputs = replace(inputs, corpus=corpus)
+        return self.chosen(draw(inputs, select(inputs, store), store))
 
     def chosen(self, setup: Setup) -> Setup:
         """Put the generator that is made by `instead` into its place."""
@@ -130,7 +152,6 @@ ByHash.kind, ByHash.version = "by hash", 1
 
 
 def targets_of(setup: Setup) -> tuple[str, ...]:
-    """Return the ids of the targets."""
     return tuple(record.id for record in records_at(setup, setup.pools["pool"].asked))
 
 
@@ -185,32 +206,7 @@ class PersonGame(Game):
         )
 
     def game(self) -> dict[str, object]:
-        """Return the game section of the spec."""
-        return {
-            "design": self.design,
-            "instances": INSTANCES,
-            "records": self.records,
-            "rounds": 10,
-            "candidates": 5,
-            "adjacency": self.adjacency,
-            "unit": "person",
-            "max_records": EACH,
-        }
-
-    def setup(self, seed: int) -> Setup:
-        """Set up the game with people, a pool of them and coins of this seed."""
-        spec = {
-            "seed": seed,
-            "corpus": {"reader": "demo"},
-            "encoders": {"pools": "hashing", "evidence": "hashing"},
-            "pool": [{"name": "pool", "rule": "random", "size": self.targets, "draws": 1}],
-            "game": self.game(),
-            "generator": [{"kind": self.generator, **self.settings, "epsilon": self.epsilon}],
-            "evidence": {"families": list(FAMILIES)},
-        }
-        store = MemoryStore()
-        inputs = replace(read(LoadedSpec(parse_spec(spec))), corpus=self.corpus(seed))
-        return self.chosen(draw(inputs, select(inputs, store), store))
+        return {**super().game(), "candidates": 5, "unit": "person", "max_records": EACH}
 
 
 @dataclass(frozen=True)
@@ -263,6 +259,16 @@ def half_of_people(setup: Setup) -> tuple[str, ...]:
     spared = drawn[: len(pool.targets) // 2].tolist()
     return tuple(r.id for target in spared for r in records_at(setup, pool.records_of(target)))
 
+
+INSTEAD: dict[str, Callable[[Setup], Generator]] = {
+    "echo of others": lambda setup: PartialEcho(spared=targets_of(setup)),
+    "echo of half": lambda setup: PartialEcho(spared=half_of(setup)),
+    "echo of a tenth": lambda setup: PartialEcho(spared=half_of(setup, 0.9)),
+    "echo of half the people": lambda setup: PartialEcho(spared=half_of_people(setup)),
+    "by hash": lambda setup: ByHash(),
+    "by hash, blind to the targets": lambda setup: ByHash(spared=targets_of(setup)),
+}
+"""Generators that are made for the pool of an audit, by their names in rows.toml."""
 
 LM_ASKED, LM_PRIVATE = 10, 50
 """Targets, and N: fewer than in other games, since an adapter is trained on every release."""

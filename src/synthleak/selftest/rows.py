@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,35 +15,15 @@ from synthleak.core.cell import LEVEL
 from synthleak.core.errors import MissingExtra
 from synthleak.metrics.blind import UNFAIR
 from synthleak.releases.lm.backbone import require_llm
-from synthleak.selftest.checks import (
-    EMBEDDED,
-    EPSILON,
-    Check,
-    Files,
-    few_tears,
-    lent_style,
-    one_large_person,
-    one_torn_group,
-    randomised_response,
-    repeated_texts,
-    repeated_texts_with_coins,
-    scattered_words,
-    several_records_each,
-    swapped_halves,
-)
+from synthleak.selftest import checks
+from synthleak.selftest.checks import EMBEDDED, Check
 from synthleak.selftest.games import (
-    EACH,
-    TOLD,
-    ByHash,
+    INSTEAD,
     CountingGame,
     Game,
     LanguageModelGame,
-    PartialEcho,
     PersonGame,
     Told,
-    half_of,
-    half_of_people,
-    targets_of,
 )
 
 REDRAWS = 199
@@ -49,11 +31,6 @@ CROSSFIT_REDRAWS = 19
 FIRST_SEED = 10_000
 """Rows are judged on seeds that no setting was tuned on: this one and those after it."""
 COPIED = "containment_max"
-COPIED_RECORDS = 0.2
-"""How often an echo copies a record of a person: with four of them 59% of people are copied."""
-CELLS, SEEDS = 5, 5
-LOOKS = (8, 14)
-COUNTED = ("coverage", "rates", "style")
 RATE = 0.1
 """The false-discovery rate at which records are named."""
 
@@ -66,16 +43,14 @@ Limit = Literal[
 class Row:
     """One kind of audit, repeated, and the limit that its outcomes are held to.
 
-    `p` is how often `echo` copies a record; `needs` raises `MissingExtra` where the row cannot be
-    played. `cells` checks are one audit, whose claims are adjusted together; of `seeds` that are
-    tried on one check the smallest p of its claim is taken.
+    `p` is how often `echo` copies a target. `cells` checks are one audit, whose claims are adjusted
+    together; of `seeds` that are tried on one check the smallest p of its claim is taken.
     """
 
     name: str
     limit: Limit
     audit: Game | Check
     p: float = 0.0
-    needs: Callable[[], object] | None = None
     cells: int = 1
     seeds: int = 1
 
@@ -83,15 +58,18 @@ class Row:
     def missing(self) -> str | None:
         """Why the row cannot be played here, in a line; None if it can."""
         try:
-            if self.needs is not None:
-                self.needs()
+            if self.needs_llm:
+                require_llm()
         except MissingExtra as error:
             return str(error)
         return None
 
     @property
+    def needs_llm(self) -> bool:
+        return isinstance(self.audit, LanguageModelGame)
+
+    @property
     def design(self) -> str:
-        """The design that is played."""
         return self.audit.design if isinstance(self.audit, Game) else "given"
 
     @property
@@ -114,176 +92,33 @@ def echo_name(p: float, design: str) -> str:
     return f"echo p = {p:g}, {design}"
 
 
-def _games(design: str) -> Iterator[Row]:
-    for generator in ("constant", "bystander"):
-        yield Row(f"{generator}, {design}", "null", Game(design, generator))
-    for p in (1.0, 0.5, 0.1):
-        yield Row(echo_name(p, design), "echo", Game(design, "echo", {"p": p}), p)
-    yield Row(
-        f"ngram ε = 1, {design}", "claim", Game(design, "ngram", epsilon=1.0, adjacency="add")
-    )
-    yield Row(
-        f"copies all but the targets, {design}",
-        "null",
-        Game(design, "echo", instead=lambda setup: PartialEcho(spared=targets_of(setup))),
-    )
-    yield Row(
-        f"deterministic, {design}",
-        "found",
-        Game(design, "echo", instead=lambda setup: ByHash()),
-    )
-    yield Row(
-        f"deterministic, blind to the targets, {design}",
-        "null",
-        Game(
-            design,
-            "echo",
-            adjacency="add",
-            instead=lambda setup: ByHash(spared=targets_of(setup)),
-        ),
-    )
+KINDS: dict[str, type[Game | Check]] = {
+    "game": Game,
+    "people": PersonGame,
+    "told": Told,
+    "lm": LanguageModelGame,
+    "counted": CountingGame,
+    "check": Check,
+}
 
 
-def _checks() -> Iterator[Row]:
-    yield Row("repeated texts, check", "null", Check(repeated_texts, families=EMBEDDED))
-    yield Row(
-        "repeated texts and coins, check",
-        "null",
-        Check(repeated_texts_with_coins, "coins", epsilon=0.01, families=EMBEDDED),
-    )
-    yield Row("several records each, check", "null", Check(several_records_each))
-    yield Row("one torn group, check", "null", Check(one_torn_group))
-    yield Row(
-        f"randomised response claims its ε = {EPSILON:g}, check",
-        "claim",
-        Check(randomised_response, "coins", epsilon=EPSILON),
-    )
-    yield Row(
-        f"randomised response claims 1, not {EPSILON:g}, check",
-        "exceeded",
-        Check(randomised_response, "coins", epsilon=1.0),
-    )
+def _rows() -> Iterator[Row]:
+    """Yield the rows of rows.toml."""
+    table = tomllib.loads(Path(__file__).with_name("rows.toml").read_text("utf-8"))
+    named: dict[str, Callable[[Any], Any]] = {
+        "instead": INSTEAD.get,
+        "files": lambda name: getattr(checks, name),
+        "families": lambda name: EMBEDDED,
+        "looks": tuple,
+        "also": tuple,
+    }
+    for row in table["rows"]:
+        (kind,) = KINDS.keys() & row.keys()
+        fields = {key: named.get(key, lambda v: v)(value) for key, value in row.pop(kind).items()}
+        yield Row(audit=KINDS[kind](**fields), **row)
 
 
-def _persons() -> Iterator[Row]:
-    """Games and a check of persons whose records are alike, and claims about them."""
-    copied = 1 - (1 - COPIED_RECORDS) ** EACH
-    for design, adjacency in (("lone", "add"), ("cohort", "replace")):
-        yield Row(
-            f"bystander, people, {design}",
-            "null",
-            PersonGame(design, "bystander", adjacency=adjacency),
-        )
-        yield Row(
-            f"echo p = {COPIED_RECORDS:g}, people, {design}",
-            "echo",
-            PersonGame(design, "echo", {"p": COPIED_RECORDS}),
-            copied,
-        )
-        yield Row(
-            f"copies all but the targets, people, {design}",
-            "null",
-            PersonGame(design, "echo", instead=lambda setup: PartialEcho(spared=targets_of(setup))),
-        )
-    yield Row(
-        "echo of half the people p = 1, cohort",
-        "named",
-        PersonGame("cohort", "echo", instead=lambda s: PartialEcho(spared=half_of_people(s))),
-    )
-    yield Row(
-        "ngram ε = 1 for people, cohort",
-        "claim",
-        Told("cohort", "ngram", {"unit": "person", "max_records": TOLD}, 1.0, "add"),
-    )
-    yield Row(
-        "ngram ε = 1 for records, held as a group, people, cohort",
-        "claim",
-        Told("cohort", "ngram", {}, 1.0, "add"),
-    )
-    yield Row(
-        "ngram ε = 1 for records, read as for people, cohort",
-        "exceeded",
-        Told("cohort", "ngram", {}, 1.0, "add", as_stated=True),
-    )
-    yield Row("several records each, check of people", "null", _of_people(several_records_each))
-    yield Row("one torn group, check of people", "null", _of_people(one_torn_group))
-
-
-def _language_model() -> Iterator[Row]:
-    """Games that `lm` plays alone: it holds the null, and not because it measures nothing."""
-    yield Row(
-        "bystander, lm alone, cohort",
-        "null",
-        LanguageModelGame("cohort", "bystander"),
-        needs=require_llm,
-    )
-    yield Row(
-        "echo p = 1, lm alone, cohort",
-        "found",
-        LanguageModelGame("cohort", "echo", {"p": 1.0}),
-        needs=require_llm,
-    )
-
-
-def _counting() -> Iterator[Row]:
-    """Families that count n-grams: alone in games, and leaks that only they see in checks."""
-    for design in ("lone", "cohort"):
-        yield Row(
-            f"bystander, n-grams counted, {design}", "null", CountingGame(design, "bystander")
-        )
-    yield Row(
-        "echo p = 0.5, n-grams counted, cohort",
-        "found",
-        CountingGame("cohort", "echo", {"p": 0.5}),
-    )
-    yield Row(
-        "several records each, n-grams counted, check",
-        "null",
-        Check(several_records_each, also=COUNTED),
-    )
-    yield Row("scattered words, check", "found", Check(scattered_words, also=("coverage",)))
-    yield Row("lent style, check", "found", Check(lent_style, also=("style",)))
-
-
-def _claims() -> Iterator[Row]:
-    """Honest claims in audits of several cells, and where the best of several seeds is taken."""
-    honest = Check(randomised_response, "coins", epsilon=EPSILON)
-    yield Row(f"honest randomised response in {CELLS} cells, check", "claim", honest, cells=CELLS)
-    yield Row(f"honest randomised response, best of {SEEDS} seeds", "claim", honest, seeds=SEEDS)
-
-
-def _of_people(files: Callable[[int], Files]) -> Check:
-    return Check(files, unit="person")
-
-
-ROWS = [
-    *_games("lone"),
-    *_games("cohort"),
-    Row(
-        "echo of half the pool p = 1, cohort",
-        "named",
-        Game("cohort", "echo", instead=lambda setup: PartialEcho(spared=half_of(setup))),
-    ),
-    *_checks(),
-    *_persons(),
-    *_language_model(),
-    *(
-        Row(f"bystander, three looks, {design}", "null", Game(design, "bystander", looks=LOOKS))
-        for design in ("lone", "cohort")
-    ),
-    *_claims(),
-    Row("one person with a fifth of the records, check", "nobody", Check(one_large_person)),
-    Row("few torn pairs of single records, check", "null", Check(few_tears)),
-    Row("echo p = 0.5 spreads evenly, cohort", "even", Game("cohort", "echo", {"p": 0.5})),
-    Row(
-        "echo of a tenth of the pool p = 1, cohort",
-        "uneven",
-        Game("cohort", "echo", instead=lambda setup: PartialEcho(spared=half_of(setup, 0.9))),
-    ),
-    Row("halves swapped in the holdout, check", "stopped", Check(swapped_halves)),
-    *_counting(),
-]
-"""New rows go to the end: an outcome is kept under the number of its row."""
+ROWS = list(_rows())
 
 
 @dataclass(frozen=True)
@@ -307,7 +142,6 @@ class Outcome:
 
     @property
     def broken(self) -> bool:
-        """Whether the claim is contradicted."""
         return self.claim_p is not None and self.claim_p <= LEVEL
 
 

@@ -230,11 +230,7 @@ def report_of(made: Selftest) -> dict[str, Any]:
                 "families with repeated texts": checks.EMBEDDED,
                 "persons and records each": [checks.PERSONS, checks.EACH],
                 "persons and records each, one torn": [checks.TORN_PERSONS, checks.TORN_EACH],
-                "persons, records each and asked in games": [
-                    PEOPLE,
-                    EACH,
-                    ASKED,
-                ],
+                "persons, records each and asked in games": [PEOPLE, EACH, ASKED],
                 "coins": checks.COINS,
                 "epsilon": checks.EPSILON,
             },
@@ -288,16 +284,8 @@ def run_selftest(
         units = [Unit(row, seed) for row in played for seed in seeds[row]]
         # joblib replaces a worker that has grown by 300 MB since its first unit. Rows that load
         # torch come first, or it would be loaded again and again.
-        units.sort(key=lambda unit: played[unit.row].needs is None)
-        run_units(
-            play_one,
-            ground,
-            units,
-            workers=workers,
-            progress=progress,
-            title="audits",
-            steps=len(units),
-        )
+        units.sort(key=lambda unit: not played[unit.row].needs_llm)
+        run_units(play_one, ground, units, workers=workers, progress=progress, title="audits")
         outcomes = [
             [Outcome(**json.loads(ground.store.get(_place(row, seed)))) for seed in seeds[row]]
             for row in played

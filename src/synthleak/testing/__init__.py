@@ -11,8 +11,13 @@ that a result depends on, and no access to what an attacker would not see.
 from __future__ import annotations
 
 from synthleak.testing.evidence import check_analysis, check_attack, check_family
-from synthleak.testing.records import check_design, check_encoder, check_reader, check_rule
-from synthleak.testing.releases import check_generator
+from synthleak.testing.records import (
+    check_design,
+    check_encoder,
+    check_generator,
+    check_reader,
+    check_rule,
+)
 from synthleak.testing.tiny import tiny_corpus, tiny_ground, tiny_pool, tiny_request, tiny_study
 
 __all__ = [

@@ -45,12 +45,15 @@ def run_units(
     workers: int,
     progress: Progress,
     title: str,
-    steps: int,
+    steps: int | None = None,
 ) -> None:
-    """Do every unit once, on `workers` processes (or in this one if `workers` is 1)."""
+    """Do every unit once, on `workers` processes (or in this one if `workers` is 1).
+
+    `steps` are those of all units together; one each, if it is not given.
+    """
     if not units:
         return
-    with progress.stage(title, steps) as stage:
+    with progress.stage(title, len(units) if steps is None else steps) as stage:
         if workers == 1:
             with listening(stage):
                 for unit in units:

@@ -29,7 +29,7 @@ import synthleak
 from synthleak.core.engine.local import Context, Task, Unit
 from synthleak.core.engine.progress import Progress
 from synthleak.core.errors import ContractError, SynthleakError, UserError, import_extra
-from synthleak.core.private_files import private_home, sweep_homes
+from synthleak.core.private_files import ENDING_SIGNALS, private_home, sweep_homes
 from synthleak.core.runtime import Resources, Runtime, single_threaded
 
 ATTEMPTS = 5
@@ -375,8 +375,7 @@ def _knock(address: str) -> None:
 @contextmanager
 def _own_signals() -> Iterator[None]:
     """Keep our handlers of signals: Ray would put its own in their place."""
-    numbers = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
-    before = {number: signal.getsignal(number) for number in numbers if number is not None}
+    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
     try:
         yield
     finally:

@@ -40,16 +40,6 @@ LABELS: Labels = tuple(sorted(CLAUSES))
 WORD_RANGE = (8, 35)
 PLANTED_SHARE = 0.04
 
-# The cheaper its labels are together, the more often a combination is seen.
-_COST = {
-    "side_effect": 6,
-    "effective": 10,
-    "sleep": 14,
-    "dosage": 18,
-    "question": 20,
-    "ineffective": 25,
-    "withdrawal": 30,
-}
 # The k-th combination has frequency ~ (k + flatness) ** -decay: a head, and a tail at every size.
 _FLATNESS, _DECAY = 10.0, 4.2
 # Clauses of fewer words than this get a detail: texts of few words would all look like outliers.
@@ -133,7 +123,7 @@ def _ranked_combinations() -> list[Labels]:
         for labels in combinations(LABELS, count)
         if not {"effective", "ineffective"} <= set(labels)
     ]
-    return sorted(possible, key=lambda labels: sum(_COST[label] for label in labels))
+    return sorted(possible, key=lambda labels: sum(_GRAMMAR["costs"][label] for label in labels))
 
 
 def _new_text(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 from synthleak.core.errors import CorpusError
 from synthleak.core.reading import Boundary
 from synthleak.corpus.corpus import Record, readers
 from synthleak.corpus.files import Encoding, open_lines
-from synthleak.corpus.rows import FieldReader, Numbered
+from synthleak.corpus.rows import FieldReader
 
 
 @readers.register("jsonl", version=1)
@@ -19,14 +20,17 @@ class Jsonl(FieldReader):
     encoding: Encoding = "utf-8"
 
     def read(self) -> Iterator[Record]:
-        """Yield a record per line; empty lines are passed over."""
-        return self.records(self._rows())
+        rows = json_rows(self.path, encoding=self.encoding)
+        return self.records((line, f"{self.path}, line {line}", row) for line, row in rows)
 
-    def _rows(self) -> Iterator[Numbered]:
-        for number, line in open_lines(self.path, encoding=self.encoding):
-            if line.strip():
-                where = f"{self.path}, line {number}"
-                yield number, where, json_object(line, where)
+
+def json_rows(
+    path: Path, *, encoding: str, key: str = "corpus.path"
+) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield (line number, object) of a file; empty lines are passed over."""
+    for number, line in open_lines(path, encoding=encoding, key=key):
+        if line.strip():
+            yield number, json_object(line, f"{path}, line {number}")
 
 
 def json_object(line: str, where: str) -> dict[str, object]:

@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from synthleak.paper.tables.layout import (
     Block,
@@ -24,33 +28,12 @@ from synthleak.paper.tables.layout import (
     Piece,
     Row,
     Table,
-    Value,
     Words,
     words,
 )
-from synthleak.report.tables import guarded
+from synthleak.report.tables import csv_cell, guarded
 
-_MATH = {
-    **dict(zip("±·×≤≥≈∞", ("pm", "cdot", "times", "le", "ge", "approx", "infty"), strict=True)),
-    **dict(zip("∪†√*", ("cup", "dagger", "surd", "ast"), strict=True)),
-    **dict(zip("Δδερσ", ("Delta", "delta", "varepsilon", "rho", "sigma"), strict=True)),
-}
-_SYMBOLS = {
-    **{character: rf"\{character}" for character in "{}$&%#_"},
-    **{character: f"${character}$" for character in "<>|"},
-    **{character: f"{{{character}}}" for character in "-[]"},
-    **{character: rf"$\{name}$" for character, name in _MATH.items()},
-    **dict(zip('’‘“”"', ("'", "`", "``", "''", "''"), strict=True)),
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "`": r"\textasciigrave{}",
-    "\N{EN DASH}": "--",
-    "\N{EM DASH}": "---",
-    "\N{MINUS SIGN}": "$-$",
-    "\N{NO-BREAK SPACE}": "~",
-    "\N{THIN SPACE}": r"\,",
-}
+_SYMBOLS = tomllib.loads(Path(__file__).with_name("symbols.toml").read_text("utf-8"))
 _LATIN = range(0xC0, 0x180)
 """Letters that every LaTeX sets from UTF-8, but for those below."""
 _UNSET = set("ÐÞðþĦħĸŊŋŦŧŉſ×÷ĿŀĐđĄąĘęĮįŲų")
@@ -71,7 +54,7 @@ def latex_text(text: str) -> str:
 
 def _escaped(character: str) -> str:
     if character in _SYMBOLS:
-        return _SYMBOLS[character]
+        return str(_SYMBOLS[character])
     if character.isspace():
         return " "
     if " " <= character <= "~" or (ord(character) in _LATIN and character not in _UNSET):
@@ -101,14 +84,6 @@ def _latex_piece(piece: Piece) -> str:
 PREAMBLE = Path(__file__).with_name("preamble.tex")
 """Packages, colours and commands of the tables."""
 
-DOCUMENT = r"""\documentclass[10pt]{article}
-\usepackage[a4paper,margin=18mm]{geometry}
-\input{preamble}
-\begin{document}
-%s
-\end{document}
-"""
-
 
 def latex_cell(item: Entry) -> str:
     lines = [latex_words(line) for line in item.lines]
@@ -124,61 +99,28 @@ def latex_cell(item: Entry) -> str:
     return body
 
 
-def _latex_grid(part: Part) -> str:
-    stubs, columns = len(part.stubs), part.columns
-    width = stubs + len(columns)
-    lines = [
-        rf"\begin{{tabular}}{{@{{}}{'l' * stubs}{''.join(c.align for c in columns)}@{{}}}}",
-        r"\toprule",
-        *_latex_heads(part),
-        r"\midrule",
-    ]
-    for place, block in enumerate(part.blocks):
-        if place:
-            lines.append(r"\midrule")
-        if block.title:
-            title = latex_text(block.title)
-            lines.append(rf"\multicolumn{{{width}}}{{@{{}}l}}{{\itshape {title}}} \\")
-        lines += _latex_rows(block, part, width)
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+def _groups(part: Part) -> Iterator[tuple[str, int, int]]:
+    """Yield each group of columns, how many it has, and the place of the first."""
+    place = len(part.stubs) + 1
+    for group, run in groupby(part.columns, key=lambda column: column.group):
+        size = len(list(run))
+        yield group, size, place
+        place += size
 
 
-def _latex_heads(part: Part) -> list[str]:
-    lines = []
-    first = len(part.stubs) + 1
-    if any(column.group for column in part.columns):
-        cells, rules, place = [""] * len(part.stubs), [], first
-        for group, run in groupby(part.columns, key=lambda column: column.group):
-            size = len(list(run))
-            cells.append(rf"\multicolumn{{{size}}}{{c}}{{{_head_text(group)}}}")
-            if group:
-                rules.append(rf"\cmidrule(lr){{{place}-{place + size - 1}}}")
-            place += size
-        lines += [" & ".join(cells) + r" \\", "".join(rules)]
-    stubs = ["" if part.turned else latex_text(name) for name in part.stubs]
-    heads = [*stubs, *(_head_text(column.head, column.upright) for column in part.columns)]
-    return [*lines, " & ".join(heads) + r" \\"]
+def _latex_rows(block: Block, part: Part) -> Iterator[tuple[bool, list[str]]]:
+    """Yield the cells of each row, and whether a line stands above it.
 
-
-def _head_text(text: str, upright: bool = False) -> str:
-    bold = rf"\textbf{{\boldmath {latex_text(text)}}}" if text else ""
-    return rf"\slhead{{{bold}}}" if upright else bold
-
-
-def _latex_rows(block: Block, part: Part, width: int) -> list[str]:
-    """Write the rows of a block; equal first names that follow each other are set once."""
-    lines: list[str] = []
-    for _, run in groupby(block.rows, key=lambda row: row.stubs[:1]):
+    Equal first names that follow each other are set once.
+    """
+    spans = len(part.stubs) > 1
+    for number, (_, run) in enumerate(groupby(block.rows, key=lambda row: row.stubs[:1])):
         rows = list(run)
-        spans = len(part.stubs) > 1
-        if lines and spans:
-            lines.append(rf"\cmidrule({'l' if part.turned else 'lr'}){{2-{width}}}")
         for place, row in enumerate(rows):
             names = [latex_text(name) for name in row.stubs]
             if spans:
                 names[:1] = [_spanning(names[0], place, rows, part)]
-            lines.append(" & ".join([*names, *map(latex_cell, row.entries)]) + r" \\")
-    return lines
+            yield spans and number > 0 and place == 0, [*names, *map(latex_cell, row.entries)]
 
 
 def _spanning(name: str, place: int, rows: Sequence[Row], part: Part) -> str:
@@ -193,53 +135,21 @@ def _spanning(name: str, place: int, rows: Sequence[Row], part: Part) -> str:
 
 
 def latex_table(item: Table) -> str:
+    floats: list[tuple[Sequence[Part], str, Words]] = [(item.parts, item.name, ())]
     if item.arrangement == "apart":
-        return "\n".join(
-            _float(item, [part], f"{item.name}-{number}", part.caption)
+        floats = [
+            ([part], f"{item.name}-{number}", part.caption)
             for number, part in enumerate(item.parts, start=1)
-        )
-    return _float(item, item.parts, item.name, ())
-
-
-def _float(item: Table, parts: Sequence[Part], label: str, more: Words) -> str:
-    caption = " ".join(map(latex_words, filter(None, (item.caption, more))))
-    lines = [
-        r"\begin{table}[!htbp]",
-        rf"\centering\{item.size}\setlength{{\tabcolsep}}{{3pt}}\renewcommand{{\arraystretch}}{{1.15}}",
-        rf"\caption{{{caption}}}",
-        rf"\label{{tab:{''.join(c if c.isalnum() and c.isascii() else '-' for c in label)}}}",
-    ]
-    if item.arrangement == "beside" and len(parts) > 1:
-        lines += _beside(parts)
-    else:
-        for place, part in enumerate(parts):
-            if place:
-                lines.append(r"\par\medskip")
-            if part.caption and not more:
-                lines.append(rf"{{\itshape {latex_words(part.caption)}}}\par\smallskip")
-            lines.append(f"\\slfit{{%\n{_latex_grid(part)}}}")
-    lines += [rf"\slnote{{{latex_words(note)}}}" for note in item.notes]
-    return "\n".join([*lines, r"\end{table}", ""])
-
-
-def _beside(parts: Sequence[Part]) -> list[str]:
-    """Write parts side by side, at most three in a line."""
-    share = 0.48 if len(parts) == 2 else 0.32
-    lines = []
-    for place, part in enumerate(parts):
-        if place:
-            lines.append(r"\hfill" if place % 3 else r"\par\medskip")
-        lines += [
-            rf"\begin{{subtable}}[t]{{{share}\textwidth}}\centering",
-            rf"\caption{{{latex_words(part.caption)}}}",
-            f"\\slfit{{%\n{_latex_grid(part)}}}",
-            r"\end{subtable}",
         ]
-    return lines
+    return "\n".join(
+        _macros().latex_float(item, parts, re.sub("[^A-Za-z0-9]", "-", label), more)
+        for parts, label, more in floats
+    )
 
 
 def latex_document(names: Sequence[str]) -> str:
-    return DOCUMENT % "\n".join(rf"\input{{{name}}}\clearpage" for name in names)
+    inputs = "\n".join(rf"\input{{{name}}}\clearpage" for name in names)
+    return str(_macros().latex_document(inputs))
 
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
@@ -281,29 +191,8 @@ def markdown_cell(item: Entry) -> str:
     return f"<b>{text}</b>" if item.bold or item.shade is not None else text
 
 
-def _markdown_grid(part: Part) -> str:
-    """Write one part as a table of pipes; groups are named in every head."""
-    heads = map(markdown_text, (*part.stubs, *(column.name for column in part.columns)))
-    aligned = ({"l": ":---", "c": ":---:", "r": "---:"}[column.align] for column in part.columns)
-    lines = [[*heads], ["---"] * len(part.stubs) + [*aligned]]
-    for block in part.blocks:
-        if block.title:
-            lines.append([f"<i>{markdown_text(block.title)}</i>", *[""] * (len(lines[0]) - 1)])
-        for row in block.rows:
-            lines.append([*map(markdown_text, row.stubs), *map(markdown_cell, row.entries)])
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
 def markdown_table(item: Table) -> str:
-    title = markdown_text(item.name.replace("_", " "))
-    lines = [f"## {title}", "", markdown_words(item.caption), ""]
-    for part in item.parts:
-        if part.caption:
-            lines += [markdown_words(part.caption), ""]
-        lines += [_markdown_grid(part), ""]
-    for note in (*item.notes, *_without_colours(item)):
-        lines += [markdown_words(note), ""]
-    return "\n".join(lines)
+    return str(_macros().markdown_table(item, [*item.notes, *_without_colours(item)]))
 
 
 def _without_colours(item: Table) -> list[Words]:
@@ -317,6 +206,34 @@ def _without_colours(item: Table) -> list[Words]:
     return [words(f"Without colours, {' and '.join(notes)} here.")] if notes else []
 
 
+@cache
+def _macros() -> Any:
+    """Return the macros of tables.jinja. Its signs are not those of LaTeX."""
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+    )
+    templates.filters |= {
+        "groups": _groups,
+        "latex": latex_text,
+        "latex_rows": _latex_rows,
+        "latex_words": latex_words,
+        "markdown": markdown_text,
+        "markdown_cell": markdown_cell,
+        "markdown_words": markdown_words,
+        "ruler": lambda column: {"l": ":---", "c": ":---:", "r": "---:"}[column.align],
+    }
+    return templates.get_template("tables.jinja").module
+
+
 def csv_table(item: Table) -> str:
     """Write one table. A column of entries becomes a column for each number that they hold."""
     buffer = io.StringIO()
@@ -328,7 +245,7 @@ def csv_table(item: Table) -> str:
         cells |= dict(zip(part.stubs, map(guarded, row.stubs), strict=True))
         for column, entry in zip(part.columns, row.entries, strict=True):
             cells |= {
-                f"{column.name} {key}".strip(): _csv_value(value)
+                f"{column.name} {key}".strip(): csv_cell(value)
                 for key, value in entry.values.items()
             }
         writer.writerow(cells.get(head, "") for head in heads)
@@ -350,13 +267,3 @@ def _csv_heads(item: Table) -> list[str]:
         for key in row.entries[place].values
     ]
     return list(dict.fromkeys(heads))
-
-
-def _csv_value(value: Value) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return "inf" if math.isinf(value) else repr(value)
-    return guarded(value) if isinstance(value, str) else str(value)

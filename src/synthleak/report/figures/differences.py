@@ -11,7 +11,7 @@ from synthleak.analyses.gaps import GapRow, MergedRow, RemovalRow
 from synthleak.analyses.overviews import ScalingRow
 from synthleak.core.cell import Cell, format_epsilon
 from synthleak.report.figures import figure as fig
-from synthleak.report.figures.figure import Figure, Rows, Spec
+from synthleak.report.figures.figure import Figure, Rows
 
 WHOLE = "all"
 R = TypeVar("R", GapRow, RemovalRow, MergedRow)
@@ -47,47 +47,8 @@ def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
     ]
     heads = list(dict.fromkeys(str(row["g"]) for row in data))
     above = sum(row["c"] is not None and row["a"] > row["c"] for row in data)
-    return Figure(
-        name="budgets",
-        title="What an attacker reaches who fixed the method in advance, by privacy budget",
-        alt=(
-            f"Cross-fitted AUC of {len(data)} cells by privacy budget and pool, in the strongest"
-            f" scenario, with 95% intervals and chance limits; {above} lie above their limit."
-        ),
-        spec=fig.faceted(
-            data,
-            "g",
-            heads,
-            {"height": 230, "layer": _budget_layers(order, sorted({r["p"] for r in data}))},
-            least=250,
-            gutter=30,
-            margin=48,
-        ),
-    )
-
-
-def _budget_layers(order: list[str], pools: list[str]) -> list[Spec]:
-    x: Spec = {
-        "field": "e",
-        "type": "ordinal",
-        "scale": {"domain": order},
-        "title": "privacy budget ε",
-        "axis": {"labelAngle": 0},
-    }
-    y = fig.quantitative("AUC (tick: chance limit)", scale={"zero": False, "padding": 6})
-    pool = fig.nominal("pool", field="p")
-    # As many shapes as share no divisor with the hues: twenty pools before two look alike.
-    marks = ["circle", "square", "triangle-up", "diamond", "cross"]
-    return fig.estimates(
-        {"x": x, "xOffset": {"field": "p", "type": "nominal", "scale": {"domain": pools}}},
-        ("y", y),
-        ("a", "l", "h", "c"),
-        colour=fig.scaled(pool, pools, fig.HUES),
-        shape=fig.scaled(pool, pools, marks),
-        tooltip=fig.tooltips(
-            p="pool", e="ε", s="scenario", a="AUC", l="from", h="to", c="chance limit", w="verdict"
-        ),
-    )
+    panel = fig.drawn("budgets", order, sorted({r["p"] for r in data}))
+    return fig.figure("budgets", data, panel, heads=heads, cells=len(data), above=above)
 
 
 def control_gap_figure(rows: Sequence[GapRow]) -> Figure | None:
@@ -104,17 +65,12 @@ def control_gap_figure(rows: Sequence[GapRow]) -> Figure | None:
         )
         for row in shown
     ]
-    flagged = sum(row.flagged == "yes" for row in shown)
     return _differences(
         data,
-        name="control_gap",
-        title="Selected pools minus their random controls",
-        alt=(
-            f"Difference of cross-fitted AUCs, selected pool minus random controls, in {len(data)}"
-            f" cells with 95% bootstrap intervals; {flagged} exclude 0 after Holm's correction."
-        ),
+        "control_gap",
         axis="difference of cross-fitted AUCs",
         kinds=["flagged (Holm)", "not flagged"],
+        flagged=sum(row.flagged == "yes" for row in shown),
     )
 
 
@@ -126,13 +82,7 @@ def removal_figure(rows: Sequence[RemovalRow]) -> Figure | None:
     ]
     return _differences(
         data,
-        name="dp_removal",
-        title="What a budget removes: selected pool minus its random controls",
-        alt=(
-            "AUC without privacy minus AUC at a budget, selected pool minus its controls, in"
-            f" {len(data)} cells with 95% bootstrap intervals. Below 0, privacy removes less"
-            " leakage from the selected records."
-        ),
+        "dp_removal",
         axis="removed AUC, selected minus controls",
         kinds=["differs from 0 (Holm)", "does not"],
     )
@@ -151,15 +101,10 @@ def merged_figure(rows: Sequence[MergedRow]) -> Figure | None:
     pairs = ", ".join(dict.fromkeys(f"{row.first} minus {row.second}" for row in shown))
     return _differences(
         data,
-        name="merged",
-        title=f"Merged pools, against the same non-members: {pairs}",
-        alt=(
-            f"Difference of AUCs by origin ({pairs}) in {len(data)} merged cells and scenarios,"
-            " with 95% bootstrap intervals over member records and the band of redraws without"
-            " a leak."
-        ),
+        "merged",
         axis="difference of AUCs by origin (grey: no leak)",
         kinds=["outside the no-leak band", "inside it"],
+        pairs=pairs,
     )
 
 
@@ -198,40 +143,13 @@ def _outside(row: MergedRow) -> bool:
 
 
 def _differences(
-    data: Rows, *, name: str, title: str, alt: str, axis: str, kinds: list[str]
+    data: Rows, name: str, *, axis: str, kinds: list[str], **words: Any
 ) -> Figure | None:
     """Return a forest of differences: one row each, filled where something is shown."""
     if not data:
         return None
-    x: Spec = fig.quantitative(axis, scale={"zero": True, "padding": 8}, axis={"tickCount": 7})
-    y: Spec = fig.nominal(
-        field="c", sort=None, axis={"grid": False, "ticks": False, "labelLimit": 300}
-    )
-    kind: Spec = fig.nominal(field="k")
-    tooltip = fig.tooltips(c="cell", v="difference", l="from", h="to", p="p", k="reading")
-    band = {"y": y, "x": x | {"field": "n"}, "x2": {"field": "m"}}
-    interval = {"y": y, "x": x | {"field": "l"}, "x2": {"field": "h"}}
-    point = {
-        "y": y,
-        "x": x | {"field": "v"},
-        "fill": fig.scaled(kind, kinds, ["$first", "$paper"]),
-        "shape": fig.scaled(kind, kinds, ["diamond", "circle"]),
-        "tooltip": tooltip,
-    }
-    outline: Spec = {"strokeWidth": 1.5, "stroke": "$first"}
-    layers = [
-        fig.zero_line(x),
-        fig.layer("rule", interval, strokeWidth=1.5, color="$first"),
-        fig.layer("point", point, size=60, opacity=1, **outline),
-    ]
-    if "n" in data[0]:
-        layers.insert(0, fig.layer("bar", band, color="$band", opacity=0.35, height=11))
-    return Figure(
-        name=name,
-        title=title,
-        alt=alt,
-        spec={"data": fig.values(data), "height": {"step": 18}, "layer": layers},
-    )
+    panel = fig.drawn("differences", axis, kinds, "n" in data[0])
+    return fig.figure(name, data, panel, cells=len(data), **words)
 
 
 ANY, BEST = "any", "best"
@@ -291,37 +209,8 @@ def _changes(cells: Sequence[CellRow], rows: Sequence[ScalingRow]) -> Figure | N
         f"{group} " + ", ".join(f"{row['s']} {row['d']:+.3f}" for row in means if row["g"] == group)
         for group in groups
     )
-    group = fig.nominal(field="g")
-    colour = fig.scaled(group, groups, ["$first", "$second"])
-    shape = fig.scaled(group, groups, ["circle", "square"])
-    x: Spec = fig.nominal(
-        "what the attacker knows",
-        field="s",
-        scale={"domain": scenarios},
-        axis={"labelAngle": 0, "grid": False},
-    )
-    y: Spec = fig.quantitative("change of the best AUC from S1", field="d")
-    tooltip = fig.tooltips(s="scenario", g="pools", d="mean change", l="from", h="to")
-    cell = {"x": x, "y": y, "detail": {"field": "c"}}
-    interval = {"x": x, "y": y | {"field": "l"}, "y2": {"field": "h"}, "color": colour}
-    mean = {"x": x, "y": y, "color": colour, "shape": shape, "tooltip": tooltip}
-    return Figure(
-        name="scenario_scaling_a",
-        title="(a) What more knowledge changes: best proxy, every cell",
-        alt=(
-            f"Change of the best proxy's AUC from S1 in {len(by_cell)} cells (grey lines), and"
-            f" means with 95% intervals over cells (coloured): {said} on average."
-        ),
-        spec={
-            "data": fig.values(data),
-            "height": 260,
-            "layer": [
-                fig.layer("line", cell, color="$band", opacity=0.55, strokeWidth=1),
-                fig.layer("rule", interval, data=means, strokeWidth=2),
-                fig.layer("point", mean, data=means, filled=True, size=80, opacity=1),
-            ],
-        },
-    )
+    panel = fig.drawn("changes", scenarios, groups, means)
+    return fig.figure("scenario_scaling_a", data, panel, cells=len(by_cell), said=said)
 
 
 def _steps(rows: Sequence[ScalingRow]) -> Figure | None:
@@ -341,34 +230,5 @@ def _steps(rows: Sequence[ScalingRow]) -> Figure | None:
         return None
     kinds = [kind for kind in KINDS.values() if any(row["k"] == kind for row in data)]
     steps = sorted(dict.fromkeys(str(row["t"]) for row in data), key=lambda t: t.split(",")[0])
-    hues = ["$first", "$second", "$third", "$fourth", "$ink", "$muted"]
-    marks = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
-    kind: Spec = fig.nominal(field="k", legend={"columns": 3})
-    y: Spec = fig.nominal(field="t", sort=steps)
-    offset: Spec = {"field": "k", "type": "nominal", "sort": kinds}
-    x: Spec = fig.quantitative("change of AUC at this step, mean over cells", axis={"tickCount": 6})
-    shared: Spec = {"y": y, "yOffset": offset}
-    colour = fig.scaled(kind, kinds, hues)
-    interval = shared | {"x": x | {"field": "l"}, "x2": {"field": "h"}, "color": colour}
-    mean = shared | {
-        "x": x | {"field": "d"},
-        "color": colour,
-        "shape": fig.scaled(kind, kinds, marks),
-        "tooltip": fig.tooltips(t="step", k="proxy", d="change", l="from", h="to", n="cells"),
-    }
-    return Figure(
-        name="scenario_scaling_b",
-        title="(b) Best and median proxy of each view, step by step",
-        alt="Mean change of AUC with 95% intervals over cells: "
-        + "; ".join(f"{row['t']}, {row['k']} {row['d']:+.3f}" for row in data)
-        + ".",
-        spec={
-            "data": fig.values(data),
-            "height": {"step": 14},
-            "layer": [
-                fig.zero_line(x),
-                fig.layer("rule", interval, strokeWidth=1.5),
-                fig.layer("point", mean, filled=True, size=55, opacity=1),
-            ],
-        },
-    )
+    said = "; ".join(f"{row['t']}, {row['k']} {row['d']:+.3f}" for row in data)
+    return fig.figure("scenario_scaling_b", data, fig.drawn("steps", kinds, steps), said=said)

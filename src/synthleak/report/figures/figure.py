@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Literal
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from synthleak.analyses.analysis import CANARIES, CONTROLS, EVERY, SELECTED
 from synthleak.core.cell import Cell
@@ -28,7 +31,6 @@ GROUPS = {
 }
 """How figures call the pools that an aggregate is over."""
 
-HUES = ["$first", "$second", "$third", "$fourth"]
 VEGA_LITE = "6.4"
 """The version of Vega-Lite that draws figures, in the page and in files."""
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -150,111 +152,87 @@ def headed(names: Mapping[str, str]) -> Spec:
     return {"labelExpr": f"split({made}, '\\n')"}
 
 
-def nominal(title: str | None = None, **more: Any) -> Spec:
-    """Return an encoding of names.
-
-    >>> nominal("pool", field="p")
-    {'type': 'nominal', 'title': 'pool', 'field': 'p'}
-    """
-    return {"type": "nominal", "title": title, **more}
-
-
-def quantitative(title: str | None = None, **more: Any) -> Spec:
-    """Return an encoding of numbers."""
-    return {"type": "quantitative", "title": title, **more}
-
-
-def scaled(channel: Spec, names: Sequence[str], shown: Sequence[str]) -> Spec:
-    """Return an encoding in which each name has its colour or shape; these repeat if too few."""
-    cycled = [shown[place % len(shown)] for place in range(len(names))]
-    return channel | {"scale": {"domain": list(names), "range": cycled}}
-
-
-def estimates(
-    shared: Spec,
-    axis: tuple[str, Spec],
-    fields: tuple[str, str, str, str],
-    *,
-    colour: Spec,
-    shape: Spec,
-    tooltip: list[Spec],
-    sizes: tuple[float, int, int] = (1.5, 12, 60),
-) -> list[Spec]:
-    """Return the layers of estimates: interval as a line, chance limit as a tick, value as a point.
-
-    `fields` are those of the value, of both ends of its interval and of its chance limit; `sizes`
-    those of line, tick and point.
-    """
-    name, along = axis
-    value, low, _, limit = ({name: along | {"field": field}} for field in fields)
-    seen = {"tooltip": tooltip}
-    interval = shared | low | {f"{name}2": {"field": fields[2]}, "color": colour}
-    point = shared | value | {"color": colour, "shape": shape} | seen
-    return [
-        layer("rule", interval, strokeWidth=sizes[0]),
-        layer("tick", shared | limit | seen, color="$muted", thickness=2, size=sizes[1]),
-        layer("point", point, filled=True, size=sizes[2], opacity=1),
+@cache
+def _declared() -> Any:
+    """Return the macros of figures.jinja, which write JSON."""
+    templates = Environment(
+        loader=PackageLoader("synthleak.report.figures", "runtime"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["json"] = partial(json.dumps, ensure_ascii=False)
+    templates.filters["cycled"] = lambda names, shown: [
+        shown[place % len(shown)] for place in range(len(names))
     ]
+    return templates.get_template("figures.jinja").module
 
 
-def layer(
-    mark: str,
-    encoding: Spec,
-    *,
-    data: Rows | None = None,
-    transform: Sequence[Spec] = (),
-    **style: Any,
-) -> Spec:
-    """Return marks of one type; they show the figure's data unless the layer has its own."""
-    parts: Spec = {} if data is None else {"data": values(data)}
-    if transform:
-        parts["transform"] = list(transform)
-    return parts | {"mark": {"type": mark, **style}, "encoding": encoding}
+def drawn(name: str, *values: Any) -> Spec:
+    """Return height and layers of a figure, as figures.jinja declares them with these values."""
+    declared: Spec = json.loads(getattr(_declared(), name)(*values))
+    return declared
 
 
-def zero_line(along: Spec) -> Spec:
-    """Return a dashed line at 0, on the axis that `along` encodes as x."""
-    encoding = {"x": along | {"field": "zero"}}
-    return layer("rule", encoding, data=[{"zero": 0}], color="$muted", strokeDash=[2, 3])
+@cache
+def _texts() -> Mapping[str, Any]:
+    """Return titles, descriptions and panels of the figures."""
+    return tomllib.loads(read("figures.toml"))
 
 
-def faceted(
-    data: Rows,
-    field: str,
-    heads: Sequence[str],
+def figure(
+    name: str,
+    data: Rows | None,
     panel: Spec,
     *,
+    cell: Cell | None = None,
+    heads: Sequence[str] | Mapping[str, str] = (),
+    **words: object,
+) -> Figure:
+    """Return the figure of this name, whose title, description and panels are in figures.toml.
+
+    Args:
+        name: of the figure, there and as a file.
+        data: what is drawn; None where each layer has its own.
+        panel: how it is drawn, as `drawn` returns it.
+        cell: the cell that the figure belongs to, if it is one's.
+        heads: what stands above each panel, in their order; names of codes, if it is a mapping.
+        words: what fills the holes of title and description.
+    """
+    about = _texts()[name]
+    words["cell"] = cell and cell.name
+    spec = panel if data is None else {"data": {"values": data}, **panel}
+    if data is not None and "panels" in about:
+        spec = _faceted(data, panel, heads, **about["panels"])
+    return Figure(name, about["title"].format(**words), about["alt"].format(**words), spec, cell)
+
+
+def _faceted(
+    data: Rows,
+    panel: Spec,
+    heads: Sequence[str] | Mapping[str, str],
+    *,
+    field: str,
     least: int,
     gutter: int,
     margin: int,
-    header: Spec | None = None,
+    label_size: int | None = None,
     **more: Any,
 ) -> Spec:
-    """Return a figure of panels, one for each value of a field.
-
-    `least` is the width below which a panel moves to the next row, `gutter` what lies between two,
-    `margin` what axes take.
-    """
+    facet: Spec = {"type": "nominal", "title": None, "field": field, "sort": list(heads)}
+    if isinstance(heads, Mapping):
+        facet["header"] = headed(heads)
+        if label_size is not None:
+            facet["header"]["labelFontSize"] = label_size
     sizes = {"count": len(heads), "least": least, "gutter": gutter, "margin": margin}
-    facet = nominal(field=field, sort=list(heads))
     return {
         "usermeta": {"panels": sizes},
-        "data": values(data),
-        "facet": facet if header is None else facet | {"header": header},
+        "data": {"values": data},
+        "facet": facet,
         "columns": len(heads),
         **more,
         "spec": panel,
     }
-
-
-def tooltips(**titles: str) -> list[Spec]:
-    """Return what a pointed-at mark shows: fields by their titles."""
-    return [{"field": field, "title": title} for field, title in titles.items()]
-
-
-def values(rows: Sequence[Mapping[str, Any]]) -> Spec:
-    """Return rows as embedded data."""
-    return {"values": list(rows)}
 
 
 @cache

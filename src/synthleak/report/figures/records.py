@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,8 @@ from synthleak.evidence.observation import Floats
 from synthleak.metrics.curves import SortedV
 from synthleak.metrics.verdict_statistics import tenth
 from synthleak.report.figures import figure as fig
-from synthleak.report.figures.figure import Figure, Rows, Spec
+from synthleak.report.figures.figure import Figure, Rows
 
-NULL, EVEN = "95% of redraws without a leak", "95% of redraws with an even leak"
 MOST = 160
 """How many records a figure shows one by one; of more, evenly chosen ones."""
 PANELS = 4
@@ -29,12 +28,15 @@ def vulnerability_figure(cell: Cell, v: SortedV, ids: Sequence[str]) -> Figure |
     """Show V of every record of a cell, from the largest down; None where no record qualifies."""
     if not v.v:
         return None
-    return Figure(
-        name="vulnerability",
-        title=f"Who leaks, record by record: {cell.name}",
-        alt=_alt(v),
-        spec={"data": fig.values(_rows("", v, ids)), "height": 240, "layer": _layers()},
+    return fig.figure(
+        "vulnerability",
+        _rows("", v, ids),
+        fig.drawn("vulnerability", 240),
         cell=cell,
+        records=len(v.v),
+        top=tenth(len(v.v)),
+        above=sum(value > high for value, high in zip(v.v, v.null_high, strict=False)),
+        uneven=sum(value > high for value, high in zip(v.v, v.even_high, strict=False)),
     )
 
 
@@ -56,12 +58,17 @@ def panels_figure(
     }
     if len(rows) < 2:
         return None
-    shares = "; ".join(heads.values()).replace("\n", ": ")
-    return Figure(
-        name="vulnerability_panels",
-        title="How vulnerability is spread over records, from even to concentrated",
-        alt=f"Sorted V of {len(rows)} cells, the top tenth marked, with both bands: {shares}.",
-        spec=_panels(dict(zip(codes, v, strict=True)), dict(zip(codes, ids, strict=True)), heads),
+    return fig.figure(
+        "vulnerability_panels",
+        [
+            row
+            for code, one, names in zip(codes, v, ids, strict=True)
+            for row in _rows(code, one, names)
+        ],
+        fig.drawn("vulnerability", 200),
+        heads=heads,
+        cells=len(rows),
+        shares="; ".join(heads.values()).replace("\n", ": "),
     )
 
 
@@ -75,35 +82,6 @@ def _share(row: VulnerabilityRow) -> str:
         "" if row.even_s10_high is None else f" (a leak spread evenly: to {row.even_s10_high:.0%})"
     )
     return f"S10 {row.s10:.0%}{even}"
-
-
-def _alt(v: SortedV) -> str:
-    above = sum(value > high for value, high in zip(v.v, v.null_high, strict=False))
-    uneven = sum(value > high for value, high in zip(v.v, v.even_high, strict=False))
-    top = tenth(len(v.v))
-    return (
-        f"V of {len(v.v)} records from the largest down, the top tenth ({top}) marked."
-        f" {above} lie above the band of redraws without a leak,"
-        f" {uneven} above the band of a leak that is spread evenly."
-    )
-
-
-def _panels(
-    cells: Mapping[str, SortedV], ids: Mapping[str, Sequence[str]], heads: Mapping[str, str]
-) -> Spec:
-    both = {"x": "independent", "y": "independent"}
-    return fig.faceted(
-        [row for code, v in cells.items() for row in _rows(code, v, ids[code])],
-        "c",
-        list(cells),
-        {"height": 200, "layer": _layers()},
-        header=fig.headed(heads) | {"labelFontSize": 11},
-        least=320,
-        gutter=66,
-        margin=0,
-        spacing=28,
-        resolve={"scale": both, "axis": both},
-    )
 
 
 def _rows(code: str, v: SortedV, ids: Sequence[str]) -> Rows:
@@ -125,45 +103,7 @@ def _rows(code: str, v: SortedV, ids: Sequence[str]) -> Rows:
     return shown
 
 
-COLOURS = {"top tenth": "$top", "others": "$rest", NULL: "$band", EVEN: "$band2"}
-BANDS = ((NULL, "n", "m", [1, 0]), (EVEN, "e", "g", [5, 3]))
-
-
-def _layers() -> list[Spec]:
-    x: Spec = fig.quantitative(
-        "records, most vulnerable first",
-        field="r",
-        scale={"nice": False, "zero": False, "padding": 9},
-        axis={"grid": False, "tickMinStep": 1, "tickCount": 6},
-    )
-    y: Spec = fig.quantitative("V (normal scores)", field="v")
-    colour: Spec = fig.nominal(
-        field="d",
-        scale={"domain": list(COLOURS), "range": list(COLOURS.values())},
-        legend={"symbolType": "square", "symbolOpacity": 1},
-    )
-    tooltip = fig.tooltips(i="record", r="rank", v="V", m="chance limit", g="limit of an even leak")
-    bars = fig.layer("bar", {"x": x, "y": y, "color": colour, "tooltip": tooltip}, cornerRadius=0)
-    bands = [_band(*band, x, y, colour) for band in BANDS]
-    # Bars stand before the bands, so that they can be pointed at; the edges stand before the bars.
-    return [*(area for area, _ in bands), bars, *(line for _, edges in bands for line in edges)]
-
-
-def _band(
-    name: str, low: str, high: str, dash: list[int], x: Spec, y: Spec, colour: Spec
-) -> tuple[Spec, list[Spec]]:
-    """Return a band, and its two edges, which differ from the other band's by their dashes."""
-    transform = [{"calculate": f"'{name}'", "as": "d"}]
-    between = {"x": x, "y": y | {"field": low}, "y2": {"field": high}, "color": colour}
-    area = fig.layer("area", between, transform=transform, opacity=0.22)
-    edges = [{"x": x, "y": y | {"field": edge}, "color": colour} for edge in (low, high)]
-    style: Spec = {"strokeWidth": 1.5, "strokeDash": dash}
-    return area, [fig.layer("line", edge, transform=transform, **style) for edge in edges]
-
-
 WHOLE = "all"
-STEPS = [-0.3, -0.1, 0.1, 0.3]
-SHADES = ["$minus2", "$minus1", "$zero", "$plus1", "$plus2"]
 
 
 def attributes_figure(rows: Sequence[CombinedRow]) -> Figure | None:
@@ -191,28 +131,16 @@ def attributes_figure(rows: Sequence[CombinedRow]) -> Figure | None:
     ]
     heads = list(dict.fromkeys(str(row["g"]) for row in data))
     boxed = [row for row in data if row["b"] == 2]
-    return Figure(
-        name="attributes",
-        title="Do attributes of a record predict its vulnerability? Spearman's ρ with V",
-        alt=(
-            f"Heat maps of Spearman's ρ between {len(attributes)} attributes and vulnerability by"
-            f" corpus, in {len(heads)} groups of pools. Only the column “all” is tested;"
-            f" {len(boxed)} of its entries pass Holm's correction over {len(attributes)} attributes"
-            + "".join(f"; {row['g']}: {row['a']} {row['r']:+.2f}" for row in boxed)
-            + "."
-        ),
-        spec=fig.faceted(
-            data,
-            "g",
-            heads,
-            {
-                "height": {"step": 30},
-                "layer": _heat([name.replace("_", " ") for name in attributes], corpora),
-            },
-            least=230,
-            gutter=22,
-            margin=110,
-        ),
+    names = [name.replace("_", " ") for name in attributes]
+    return fig.figure(
+        "attributes",
+        data,
+        fig.drawn("attributes", names, corpora),
+        heads=heads,
+        attributes=len(attributes),
+        groups=len(heads),
+        boxed=len(boxed),
+        said="".join(f"; {row['g']}: {row['a']} {row['r']:+.2f}" for row in boxed),
     )
 
 
@@ -223,34 +151,6 @@ def _mark(row: CombinedRow) -> int:
     if row.p_holm is not None and row.p_holm <= LEVEL:
         return 2
     return int(row.p_value is not None and row.p_value <= LEVEL)
-
-
-def _heat(attributes: list[str], corpora: list[str]) -> list[Spec]:
-    place: Spec = {
-        "x": fig.nominal(
-            field="c",
-            sort=corpora,
-            axis={"orient": "bottom", "labelAngle": 0, "domain": False, "ticks": False},
-        ),
-        "y": fig.nominal(field="a", sort=attributes, axis={"domain": False, "ticks": False}),
-    }
-    tooltip = fig.tooltips(
-        a="attribute", c="corpus", r="ρ", n="records", p="p (nominal)", h="p (Holm)"
-    )
-    scale = {"type": "threshold", "domain": STEPS, "range": SHADES}
-    square = place | {"color": fig.quantitative("ρ", field="r", scale=scale), "tooltip": tooltip}
-    number = place | {"text": {"field": "r", "type": "quantitative", "format": "+.2f"}}
-
-    def only(test: str) -> list[Spec]:
-        return [{"filter": f"datum.b {test}"}]
-
-    box: Spec = {"filled": False, "stroke": "$ink", "strokeWidth": 2.5}
-    return [
-        fig.layer("rect", square, stroke="$paper", strokeWidth=2),
-        fig.layer("rect", place, transform=only("== 2"), **box),
-        fig.layer("text", number, transform=only("== 0"), fontWeight="normal", fontSize=12),
-        fig.layer("text", number, transform=only("> 0"), fontWeight="bold", fontSize=12),
-    ]
 
 
 MOST_PAIRS = 12
@@ -286,24 +186,8 @@ def generators_figure(
         ]
     if not data:
         return None
-    return Figure(
-        name="generators",
-        title="Are the same records hit under another generator? V under each, by one proxy",
-        alt="V of the same records under two generators: "
-        + "; ".join(heads.values()).replace("\n", ", ")
-        + ".",
-        spec=fig.faceted(
-            data,
-            "p",
-            list(heads),
-            {"height": 220, "layer": [_pair_layer()]},
-            header=fig.headed(heads) | {"labelFontSize": 11},
-            least=260,
-            gutter=52,
-            margin=0,
-            resolve={"axis": {"x": "independent", "y": "independent"}},
-        ),
-    )
+    said = "; ".join(heads.values()).replace("\n", ", ")
+    return fig.figure("generators", data, fig.drawn("generators"), heads=heads, said=said)
 
 
 def _pair_head(row: ConsistencyRow) -> str:
@@ -328,16 +212,3 @@ def _pooled(
             by_budget.append(cell.profile.v[place])
             ids = cell.pool.records
     return (np.mean(by_budget, axis=0) if by_budget else None), ids
-
-
-def _pair_layer() -> Spec:
-    kinds = ["its top tenth", "others"]
-    kind = fig.nominal("under the first", field="d")
-    encoding = {
-        "x": fig.quantitative("V under the first generator", field="x", axis={"tickCount": 5}),
-        "y": fig.quantitative("V under the second", field="y", axis={"tickCount": 5}),
-        "color": fig.scaled(kind, kinds, ["$second", "$first"]),
-        "shape": fig.scaled(kind, kinds, ["diamond", "circle"]),
-        "tooltip": fig.tooltips(i="record", x="V under the first", y="V under the second"),
-    }
-    return fig.layer("point", encoding, filled=True, size=36, opacity=0.9)

@@ -16,13 +16,9 @@ from synthleak.metrics.curves import GRID, LOWEST, Curves
 from synthleak.metrics.membership import FPR_LIMIT
 from synthleak.metrics.verdict_statistics import TAIL, by_column
 from synthleak.report.figures import figure as fig
-from synthleak.report.figures.figure import Figure, Rows, Spec
+from synthleak.report.figures.figure import Figure, Rows
 
 BAND, CURVE, POINT = "n", "b", "p"
-SHOWN, CLAIMED, GUESSED = "best proxy", "most that the claim allows", "guessing"
-LINES = {SHOWN: "$first", CLAIMED: "$claim", GUESSED: "$muted"}
-DASHES = [[1, 0], [6, 3], [2, 3]]
-TITLES = {"roc": "ROC", "roc_log": "ROC at low false-positive rates"}
 
 
 def roc_figures(cell: Cell, curves: Curves, rows: Sequence[CellRow]) -> list[Figure]:
@@ -49,9 +45,19 @@ def roc_figures(cell: Cell, curves: Curves, rows: Sequence[CellRow]) -> list[Fig
         {"f": fig.short(f), "t": fig.short(t)}
         for f, t in zip(curves.allowed_fpr, curves.allowed_tpr, strict=True)
     ]
-    alt = _roc_alt(rows, curves.redraws, bool(allowed))
-    heads = {row.scenario: f"{row.scenario}: {row.proxy}" for row in rows}
-    return [_roc_figure(name, cell, data, allowed, heads, alt) for name in TITLES]
+    return [
+        fig.figure(
+            name,
+            data,
+            fig.drawn("roc", LOWEST, logarithmic, _guessing(logarithmic), allowed),
+            cell=cell,
+            heads={row.scenario: f"{row.scenario}: {row.proxy}" for row in rows},
+            said="; ".join(map(_found, rows)),
+            redraws=curves.redraws,
+            allowed="; a dashed line shows the most that the claim allows" * bool(allowed),
+        )
+        for name, logarithmic in (("roc", False), ("roc_log", True))
+    ]
 
 
 def _point(row: CellRow) -> dict[str, Any]:
@@ -67,118 +73,16 @@ def _point(row: CellRow) -> dict[str, Any]:
     }
 
 
-def _roc_alt(rows: Sequence[CellRow], redraws: int, claimed: bool) -> str:
-    said = "; ".join(
-        f"{row.scenario} ({row.proxy}) finds {row.tpr_at_fpr05:.0%} of members at 5% false alarms"
-        + ("" if row.null_tpr95 is None else f", chance limit {row.null_tpr95:.0%}")
-        for row in rows
-    )
-    allowed = "; a dashed line shows the most that the claim allows" if claimed else ""
-    return (
-        f"ROC curves of the best proxy of each scenario: {said}. The grey band holds 95% of"
-        f" {redraws} redraws that choose their own best proxy, point by point{allowed}."
-    )
-
-
-def _roc_figure(
-    name: str, cell: Cell, data: Rows, allowed: Rows, heads: dict[str, str], alt: str
-) -> Figure:
-    logarithmic = name == "roc_log"
-    return Figure(
-        name=name,
-        title=f"{TITLES[name]}: {cell.name}",
-        alt=alt,
-        spec=fig.faceted(
-            data,
-            "s",
-            list(heads),
-            {"height": 240, "layer": _roc_layers(allowed, logarithmic)},
-            header=fig.headed(heads),
-            least=210,
-            gutter=22,
-            margin=56,
-            spacing=22,
-        ),
-        cell=cell,
-    )
-
-
-def _roc_layers(allowed: Rows, logarithmic: bool) -> list[Spec]:
-    x: Spec = fig.quantitative(
-        "false-positive rate",
-        field="x",
-        axis={"tickCount": 5, "format": "~g"},
-        scale={"domain": [0, 1], "nice": False},
-    )
-    if logarithmic:
-        x |= {
-            "scale": {"type": "log", "domain": [LOWEST, 1], "nice": False},
-            "axis": {"values": [0.001, 0.01, 0.05, 0.1, 1], "format": "~g"},
-        }
-    y: Spec = fig.quantitative(
-        "true-positive rate", field="t", scale={"domain": [0, 1]}, axis={"tickCount": 5}
-    )
-    place = {"calculate": f"max(datum.f, {LOWEST})" if logarithmic else "datum.f", "as": "x"}
-    band = [{"filter": f"datum.k == '{BAND}'"}, place]
-    between = {"x": x, "y": y, "y2": {"field": "u"}}
-    return [
-        fig.layer("area", between, transform=band, color="$band", opacity=0.3),
-        *_roc_lines(x, y, place, allowed, logarithmic),
-        *_operating(x, y, place),
-    ]
-
-
-def _roc_lines(x: Spec, y: Spec, place: Spec, allowed: Rows, logarithmic: bool) -> list[Spec]:
-    """Return the lines, which share one legend; that of the claim where there is one."""
-    names = [name for name in LINES if allowed or name != CLAIMED]
-    dashes = [dash for name, dash in zip(LINES, DASHES, strict=True) if name in names]
-    kind: Spec = fig.nominal(field="line")
-
-    def line(what: str, *transform: Spec) -> Spec:
-        encoding = {
-            "x": x,
-            "y": y,
-            "order": {"field": "x", "type": "quantitative"},
-            "color": fig.scaled(kind, names, [LINES[name] for name in names]),
-            "strokeDash": kind | {"scale": {"domain": names, "range": dashes}},
-        }
-        named = [*transform, place, {"calculate": f"'{what}'", "as": "line"}]
-        width = 1 if what == GUESSED else 2
-        return fig.layer("line", encoding, transform=named, strokeWidth=width)
-
-    lines = [line(GUESSED) | {"data": fig.values(_guessing(logarithmic))}]
-    if allowed:
-        lines.append(line(CLAIMED) | {"data": fig.values(allowed)})
-    return [*lines, line(SHOWN, {"filter": f"datum.k == '{CURVE}'"})]
+def _found(row: CellRow) -> str:
+    limit = "" if row.null_tpr95 is None else f", chance limit {row.null_tpr95:.0%}"
+    rate = f"{row.tpr_at_fpr05:.0%} of members at 5% false alarms"
+    return f"{row.scenario} ({row.proxy}) finds {rate}{limit}"
 
 
 def _guessing(logarithmic: bool) -> Rows:
     """Return the diagonal, which a logarithmic axis bends."""
     rates = np.logspace(-3, 0, 25).round(5).tolist() if logarithmic else [0, 1]
     return [{"f": rate, "t": rate} for rate in rates]
-
-
-def _operating(x: Spec, y: Spec, place: Spec) -> list[Spec]:
-    only = [{"filter": f"datum.k == '{POINT}'"}, place]
-    tooltip = [
-        *fig.tooltips(s="scenario", p="best proxy"),
-        {"field": "a", "title": "area (AUC)", "format": ".3f"},
-        {"field": "t", "title": "TPR at 5% FPR", "format": ".3f"},
-        {"field": "c", "title": "chance limit", "format": ".3f"},
-    ]
-    limit = {"x": x, "y": y | {"field": "c"}, "tooltip": tooltip}
-    tick: Spec = {"color": "$ink", "thickness": 2, "size": 14, "orient": "horizontal"}
-    point = {"x": x, "y": y, "tooltip": tooltip}
-    dot: Spec = {"shape": "circle", "filled": True, "size": 80, "color": "$first"}
-    edge: Spec = {"stroke": "$paper", "strokeWidth": 1.5, "opacity": 1}
-    value = {"x": x, "y": y, "text": {"field": "t", "format": ".2f"}}
-    beside: Spec = {"align": "left", "dx": 9, "dy": 9, "fontSize": 10}
-    return [
-        fig.layer("rule", {"x": x}, transform=only, color="$muted", strokeDash=[1, 3]),
-        fig.layer("tick", limit, transform=only, **tick),
-        fig.layer("point", point, transform=only, **dot, **edge),
-        fig.layer("text", value, transform=only, **beside),
-    ]
 
 
 KINDS = ["best in hindsight", "fixed in advance"]
@@ -190,7 +94,6 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow], statistics: Sequence[st
     `statistics` names those of the cell: which one the column `tail` holds depends on the design.
     """
     tail = by_column(statistics).get(TAIL.column, ())
-    above = sum(row.auc_ceiling is not None and row.auc > row.auc_ceiling for row in rows)
     scenarios = list(dict.fromkeys(row.scenario for row in rows))
     order = list(dict.fromkeys(row.proxy for row in rows))
     data: Rows = [
@@ -205,53 +108,17 @@ def proxies_figure(cell: Cell, rows: Sequence[ProxyRow], statistics: Sequence[st
         }
         for row in rows
     ]
-    layers = _proxy_layers(order, tail[0].title if tail else "")
-    panel: Spec = {"height": {"step": 13}, "layer": layers}
-    return Figure(
-        name="proxies",
-        title=f"All proxies against their chance limits: {cell.name}",
-        alt=(
-            f"AUC of {len(order)} proxies in {len(scenarios)} scenarios, each with the chance"
-            f" limit of the whole search; {above} of {len(rows)}"
-            " lie above their limit."
-        ),
-        spec=fig.faceted(data, "s", scenarios, panel, least=160, gutter=16, margin=150, spacing=16),
+    return fig.figure(
+        "proxies",
+        data,
+        fig.drawn("proxies", order, tail[0].title if tail else ""),
         cell=cell,
+        heads=scenarios,
+        proxies=len(order),
+        scenarios=len(scenarios),
+        above=sum(row.auc_ceiling is not None and row.auc > row.auc_ceiling for row in rows),
+        rows=len(rows),
     )
-
-
-def _proxy_layers(order: list[str], tail: str) -> list[Spec]:
-    y = fig.nominal(
-        field="p", sort=order, axis={"grid": False, "labelFontSize": 10, "ticks": False}
-    )
-    x = fig.quantitative(
-        "AUC (tick: chance limit)",
-        field="a",
-        scale={"zero": False, "nice": True, "padding": 6},
-        axis={"tickCount": 4},
-    )
-    view = fig.nominal(
-        field="v", legend={"labelExpr": "datum.label == 'L' ? 'lexical' : 'embedding'"}
-    )
-    titles = {"p": "proxy", "v": "view", "s": "scenario", "a": "AUC", "c": "chance limit"}
-    if tail:
-        titles |= {"t": tail, "u": f"{tail}: chance limit"}
-    tooltip = fig.tooltips(**titles)
-    limit = {"y": y, "x": x | {"field": "c"}, "tooltip": tooltip}
-    guessing = {"x": x | {"field": "chance", "aggregate": "min"}}
-    point = {
-        "y": y,
-        "x": x,
-        "color": fig.scaled(view, ["L", "E"], ["$first", "$second"]),
-        "shape": fig.scaled(view, ["L", "E"], ["circle", "diamond"]),
-        "tooltip": tooltip,
-    }
-    half = [{"calculate": "0.5", "as": "chance"}]
-    return [
-        fig.layer("tick", limit, color="$muted", thickness=2, size=11),
-        fig.layer("rule", guessing, transform=half, color="$muted", strokeDash=[2, 3]),
-        fig.layer("point", point, filled=True, size=45, opacity=1),
-    ]
 
 
 def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
@@ -271,46 +138,8 @@ def scenarios_figure(cell: Cell, rows: Sequence[CellRow]) -> Figure:
         + ("" if row.crossfit_auc is None else f", {row.crossfit_auc:.3f} fixed in advance")
         for row in rows
     )
-    return Figure(
-        name="scenarios",
-        title=f"What the attacker knows, side by side: {cell.name}",
-        alt=f"AUC by scenario: {said}. Ticks are chance limits, whiskers 95% intervals.",
-        spec={
-            "data": fig.values(data),
-            "height": {"step": 24},
-            "encoding": {
-                "y": fig.nominal(
-                    field="scenario",
-                    axis={"ticks": False},
-                    scale={"domain": [row.scenario for row in rows]},
-                ),
-                "yOffset": {"field": "kind", "type": "nominal", "scale": {"domain": KINDS}},
-            },
-            "layer": _scenario_layers(),
-        },
-        cell=cell,
-    )
-
-
-def _scenario_layers() -> list[Spec]:
-    x = fig.quantitative(
-        "AUC (tick: chance limit)", scale={"zero": False, "padding": 8}, axis={"tickCount": 8}
-    )
-    kind = fig.nominal(field="kind")
-    titles = {"scenario": "scenario", "kind": "figure", "what": "proxy", "auc": "AUC"}
-    return fig.estimates(
-        {},
-        ("x", x),
-        ("auc", "low", "high", "ceiling"),
-        colour=fig.scaled(kind, KINDS, ["$second", "$first"]),
-        shape=fig.scaled(kind, KINDS, ["diamond", "circle"]),
-        tooltip=fig.tooltips(**titles, low="from", high="to", ceiling="chance limit"),
-        sizes=(2, 16, 70),
-    )
-
-
-COLOURS = ["$first", "$second", "$third"]
-SHAPES = ["circle", "square", "triangle-up"]
+    panel = fig.drawn("scenarios", [row.scenario for row in rows], KINDS)
+    return fig.figure("scenarios", data, panel, cell=cell, said=said)
 
 
 def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) -> Figure | None:
@@ -328,50 +157,15 @@ def prior_figure(cell: Cell, ours: Sequence[CellRow], rows: Sequence[PriorRow]) 
         }
         for family, arm, scenario, value, limit in arms
     ]
-    best = max(rows, key=lambda row: row.auc)
-    top = max(ours, key=lambda row: row.auc)
-    return Figure(
-        name="prior",
-        title=f"Prior attacks in the same game: {cell.name}",
-        alt=(
-            f"AUC of {len(rows)} arms of prior attacks with their chance limits; the best,"
-            f" {best.family} {best.arm} in {best.scenario}, reaches {best.auc:.3f}, the best of"
-            f" ours ({top.proxy}, {top.scenario}) {top.auc:.3f}."
-        ),
-        spec={
-            "data": fig.values(data),
-            "height": {"step": 17},
-            "encoding": {
-                "y": fig.nominal(
-                    field="a", sort=None, axis={"grid": False, "ticks": False, "labelLimit": 240}
-                )
-            },
-            "layer": _arms(list(dict.fromkeys(str(row["f"]) for row in data))),
-        },
+    return fig.figure(
+        "prior",
+        data,
+        fig.drawn("prior", list(dict.fromkeys(arm[0] for arm in arms))),
         cell=cell,
+        arms=len(rows),
+        best=max(rows, key=lambda row: row.auc),
+        ours=max(ours, key=lambda row: row.auc),
     )
-
-
-def _arms(families: list[str]) -> list[Spec]:
-    x: Spec = fig.quantitative(
-        "AUC (tick: chance limit)",
-        field="v",
-        scale={"zero": False, "padding": 8},
-        axis={"tickCount": 6},
-    )
-    kind: Spec = fig.nominal(field="f")
-    tooltip = fig.tooltips(a="signal", v="AUC", c="chance limit")
-    limit = {"x": x | {"field": "c"}, "tooltip": tooltip}
-    point = {
-        "x": x,
-        "color": fig.scaled(kind, families, COLOURS),
-        "shape": fig.scaled(kind, families, SHAPES),
-        "tooltip": tooltip,
-    }
-    return [
-        fig.layer("tick", limit, color="$muted", thickness=2, size=12),
-        fig.layer("point", point, filled=True, size=60, opacity=1),
-    ]
 
 
 def prior_attacks_figure(
@@ -397,16 +191,8 @@ def prior_attacks_figure(
         return None
     low = min(min(row["x"], row["y"]) for row in data)
     high = max(max(row["x"], row["y"]) for row in data)
-    return Figure(
-        name="prior_attacks",
-        title="Ours against the better prior attack, cell by cell",
-        alt=(
-            f"A point for each of {len(data)} cells: the AUC of the better prior attack against"
-            f" that of ours{_wins(boards)}. Ours is the best of many more signals, so"
-            " that chance alone puts it ahead; filled points pass their own null."
-        ),
-        spec={"height": 340, "layer": [_diagonal(low, high), _cells(data)]},
-    )
+    panel = fig.drawn("prior_attacks", low, high, data)
+    return fig.figure("prior_attacks", None, panel, cells=len(data), wins=_wins(boards))
 
 
 def _wins(boards: Sequence[ScoreboardRow]) -> str:
@@ -417,28 +203,3 @@ def _wins(boards: Sequence[ScoreboardRow]) -> str:
     apart = [board for board in counted if board.pools != EVERY] or counted
     said = " and ".join(f"{b.wins} of {b.cells} cells of {fig.GROUPS[b.pools]}" for b in apart)
     return f", which is higher in {said}" if said else ""
-
-
-def _diagonal(low: float, high: float) -> Spec:
-    ends = [{"x": low, "y": low}, {"x": high, "y": high}]
-    encoding = {axis: {"field": axis, "type": "quantitative"} for axis in ("x", "y")}
-    style: Spec = {"color": "$muted", "strokeDash": [2, 3], "strokeWidth": 1}
-    return fig.layer("line", encoding, data=ends, **style)
-
-
-def _cells(data: Rows) -> Spec:
-    scale = {"zero": False, "padding": 10}
-    names = ["ours passes its null", "within chance"]
-    found: Spec = fig.nominal(field="found")
-    encoding = {
-        "x": fig.quantitative(
-            "AUC of the better prior attack", field="x", scale=scale, axis={"tickCount": 6}
-        ),
-        "y": fig.quantitative("AUC of ours", field="y", scale=scale),
-        "fill": fig.scaled(found, names, ["$first", "transparent"]),
-        "stroke": fig.scaled(found, names, ["$first", "$muted"]),
-        "tooltip": fig.tooltips(
-            cell="cell", corpus="corpus", y="ours", x="prior", arm="its arm", found="ours"
-        ),
-    }
-    return fig.layer("point", encoding, data=data, size=60, opacity=1, strokeWidth=1.5)
