@@ -93,7 +93,6 @@ def parts_of_layers(llama: FrozenLlama, cache: AnswerCache, rows: int) -> None:
     qkv, both = x @ layer.qkv.T, x @ layer.both.T
     mixed = torch.randn(rows, layer.o.shape[1], device=x.device).to(x.dtype)
     gated = llama._gated(both)
-    cache.begin_step()
     works: dict[str, Callable[[], Any]] = {
         "norm": lambda: layer.first(x),
         "queries, keys, values": lambda: torch.mm(x, layer.qkv.T, out=qkv),
@@ -184,8 +183,7 @@ def profile(shape: str, device: str, dtype: torch.dtype, most: int | None) -> No
     began = time.perf_counter()
     shared = SharedBackbone(Backbone(shape, build(shape, device, dtype), None, 2, 512))
     sampler = TokenSampler(shared, rows=most)
-    llama = sampler.llama
-    assert llama is not None
+    llama = sampler.llama = sampler.llama or FrozenLlama(shared.backbone.model)
     limits = sampler.limits(PROMPT[1], LONGEST)
     count = max(1, limits.fitting(np.repeat(np.arange(limits.rows), EACH)) // EACH)
     rng = np.random.default_rng(0)

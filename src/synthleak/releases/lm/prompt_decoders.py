@@ -1,7 +1,7 @@
 """The two ways to continue prompts, and the hooks that steer them.
 
-A plain Llama keeps the keys and values of a prompt once (`fleet/frozen_llama.py`). Any other
-decoder is run by the library, which needs a copy for each row.
+A plain Llama whose kernels work keeps the keys and values of a prompt once
+(`fleet/frozen_llama.py`). Any other decoder is run by the library, with a copy for each row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ COMPACT_EVERY = 8
 COMPACT_BELOW = 0.75
 DROP_EVERY = 2
 DROP_BELOW = 0.97
-"""Where dropping rows moves nothing, it pays sooner; looking makes the host wait."""
+"""Where prompts are shared, dropping rows moves nothing and pays sooner; looking makes the host
+wait."""
 
 
 class Decoder(Protocol):
@@ -49,7 +50,7 @@ class Decoder(Protocol):
 class SharedPrompts:
     """Rows of a Llama: their prompt's keys and values are kept once."""
 
-    every, below = COMPACT_EVERY, COMPACT_BELOW
+    every, below = DROP_EVERY, DROP_BELOW
 
     def __init__(self, llama: FrozenLlama, layers: Sequence[int], vectors: Tensor | None) -> None:
         self._llama = llama
@@ -69,9 +70,6 @@ class SharedPrompts:
         self.hidden = read.states[rows]
         self._vectors = None if self._vectors is None else self._vectors[rows]
         self._cache = self._llama.cache(read, of, longest)
-        self.every, self.below = COMPACT_EVERY, COMPACT_BELOW
-        if self._cache.cheap_to_drop:
-            self.every, self.below = DROP_EVERY, DROP_BELOW
 
     def _steer(self, vectors: Tensor, rows: Tensor | None = None) -> Steer:
         """Add vectors after the steered layers, to all states or to some rows of them."""

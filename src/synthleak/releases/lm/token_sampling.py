@@ -55,7 +55,7 @@ class TokenSampler:
             raise GeneratorError(
                 f"unknown decoding {decoding!r}", DECODING, "use 'auto' or 'torch'"
             )
-        self.llama: FrozenLlama | None = shared.frozen_llama(use_kernels=decoding == "auto")
+        self.llama: FrozenLlama | None = shared.frozen_llama if decoding == "auto" else None
         if self.llama is None:
             use_grouped_attention(shared.backbone.model)
 
