@@ -216,8 +216,7 @@ def mean_ranks(*measures: NDArray[Any]) -> Floats:
     """
     from scipy.stats import rankdata
 
-    ranks: Floats = np.mean([rankdata(np.round(values, 9)) for values in measures], axis=0)
-    return ranks
+    return np.asarray(np.mean([rankdata(np.round(values, 9)) for values in measures], axis=0))
 
 
 SHARED = "shared releases"

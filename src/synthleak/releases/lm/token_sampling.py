@@ -209,8 +209,7 @@ class _Rows:
         self._alive = self._alive[rows]
 
     def drawn(self) -> NDArray[np.int32]:
-        tokens: NDArray[np.int32] = self._made.cpu().numpy()
-        return tokens
+        return np.asarray(self._made.cpu().numpy())
 
 
 def _texts(drawn: NDArray[np.int32]) -> list[Tokens]:

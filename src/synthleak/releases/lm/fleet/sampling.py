@@ -147,8 +147,7 @@ class _Batch:
         return rows
 
     def drawn(self) -> NDArray[np.int64]:
-        tokens: NDArray[np.int64] = self._drawn.cpu().numpy()
-        return tokens
+        return self._drawn.cpu().numpy()
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,7 @@ class SharedBackbone:
         No mask is needed: a causal decoder never looks at the padding behind a text.
         """
         embedded = self.backbone.model.get_input_embeddings()(tokens).detach().requires_grad_()
-        states: Tensor = self._base(inputs_embeds=embedded, use_cache=False).last_hidden_state
-        return states
+        return self._base(inputs_embeds=embedded, use_cache=False).last_hidden_state
 
     def step(
         self, tokens: Tensor, mask: Tensor, positions: Tensor, cache: Any
