@@ -17,9 +17,10 @@ from synthleak.encoders.builtin.hashing import Hashing  # noqa: E402
 from synthleak.releases.generators.epsvec import EpsVec  # noqa: E402
 from synthleak.releases.lm import steering as steps  # noqa: E402
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, shared_backbone  # noqa: E402
-from synthleak.releases.lm.steering import ClassTexts, choose_exemplars  # noqa: E402
-from synthleak.releases.lm.steering_vectors import (  # noqa: E402
+from synthleak.releases.lm.steering import (  # noqa: E402
+    ClassTexts,
     PromptedText,
+    choose_exemplars,
     clipped_sums,
     mean_states,
     noise_of,
@@ -90,9 +91,7 @@ def test_states_do_not_depend_on_other_texts(folder: str, dtype: str) -> None:
 def test_out_of_memory_halves_the_texts(
     shared: SharedBackbone, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from synthleak.releases.lm import steering_vectors
-
-    usual = steering_vectors._read
+    usual = steps._read
 
     def greedy(
         shared: SharedBackbone, texts: object, shape: tuple[int, int], layers: object
@@ -101,7 +100,7 @@ def test_out_of_memory_halves_the_texts(
             raise torch.OutOfMemoryError("no room")
         return usual(shared, texts, shape, layers)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(steering_vectors, "_read", greedy)
+    monkeypatch.setattr(steps, "_read", greedy)
     rows = [row for some, _ in mean_states(shared, GENERATED, LAYERS, 160) for row in some]
     assert sorted(rows) == list(range(len(GENERATED)))
     assert "continuing with 2 texts at once" in caplog.text
