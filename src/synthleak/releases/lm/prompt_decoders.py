@@ -7,7 +7,7 @@ A plain Llama whose kernels work keeps the keys and values of a prompt once
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from synthleak.core.errors import GeneratorError
 from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama, Steer
 from synthleak.releases.lm.fleet.kv_cache import new_cache
-from synthleak.releases.lm.fleet.sampling import Tokens
+from synthleak.releases.lm.fleet.sampling import Tokens, left_padded
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
 
 COMPACT_EVERY = 8
@@ -39,6 +39,14 @@ class Decoder(Protocol):
     every: int
     below: float
     """How often to look for finished rows, and which share of unfinished ones is worth a `keep`."""
+
+    def read(
+        self, prompts: Sequence[Tokens], of: NDArray[np.int64], longest: int, tokens_at_once: int
+    ) -> None:
+        """Read prompts, the longest first, some tokens at once.
+
+        Row r continues `of[r]`, in order; `longest` is how many tokens may follow.
+        """
 
     def step(self, tokens: Tensor) -> None:
         """Read one more token of every row."""
@@ -60,8 +68,6 @@ class SharedPrompts:
     def read(
         self, prompts: Sequence[Tokens], of: NDArray[np.int64], longest: int, tokens_at_once: int
     ) -> None:
-        """Read prompts, the longest first; row r continues `of[r]`, in order."""
-
         def steer_at(part: slice, last: Tensor) -> Steer | None:
             return None if self._vectors is None else self._steer(self._vectors[part], last)
 
@@ -106,20 +112,8 @@ class CopiedPrompts:
     def read(
         self, prompts: Sequence[Tokens], of: NDArray[np.int64], longest: int, tokens_at_once: int
     ) -> None:
-        """Read prompts, padded on the left so that all continue together, a microbatch at a time.
-
-        Row r continues `of[r]`; `longest` is how many tokens may follow.
-        """
-        width = max(map(len, prompts))
-        tokens = np.zeros((len(prompts), width), dtype=np.int64)
-        mask = np.zeros((len(prompts), width), dtype=np.int64)
-        for row, prompt in enumerate(prompts):
-            tokens[row, width - len(prompt) :] = prompt
-            mask[row, width - len(prompt) :] = 1
-        device = self._shared.device
-        every, seen = torch.from_numpy(tokens).to(device), torch.from_numpy(mask).to(device)
-        positions = (seen.cumsum(dim=1) - 1).clamp(min=0)
-        at_once = max(1, tokens_at_once // width)
+        every, seen, positions = left_padded(prompts, self._shared.device)
+        at_once = max(1, tokens_at_once // every.shape[1])
         hidden, caches = [], []
         for start in range(0, len(prompts), at_once):
             part = slice(start, start + at_once)
@@ -127,7 +121,7 @@ class CopiedPrompts:
             cache = new_cache(longest)
             hidden.append(self._shared.step(every[part], seen[part], positions[part], cache)[0])
             caches.append(cache)
-        rows = torch.from_numpy(of).to(device)
+        rows = torch.from_numpy(of).to(every.device)
         self._cache = _joined(caches, longest)
         self._cache.batch_select_indices(rows)
         self._vectors = None if self._vectors is None else self._vectors[rows]
@@ -189,16 +183,11 @@ def steering_hooks(
 ) -> Iterator[ActiveVectors]:
     """Let the steered layers add its vectors at the last position of every row."""
     steer = ActiveVectors()
-    hooks = []
-    if steering is not None:
-        layers = decoder_layers(shared)
-        for number, layer in enumerate(steering.layers):
-            hooks.append(layers[layer].register_forward_hook(_adding(steer, number)))
-    try:
+    with ExitStack() as hooks:
+        for number, layer in enumerate(steering.layers if steering else ()):
+            hook = decoder_layers(shared)[layer].register_forward_hook(_adding(steer, number))
+            hooks.callback(hook.remove)
         yield steer
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _adding(steer: ActiveVectors, number: int) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -208,12 +208,10 @@ def _taking(
         return hook
 
     modules = decoder_layers(shared)
-    hooks = [modules[layer].register_forward_hook(take(layer)) for layer in layers]
-    try:
+    with ExitStack() as hooks:
+        for layer in layers:
+            hooks.callback(modules[layer].register_forward_hook(take(layer)).remove)
         yield means
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 MARGIN = 1 - 2**-18

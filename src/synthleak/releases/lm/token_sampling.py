@@ -137,16 +137,11 @@ class TokenSampler:
         asked = [prompts[p] for p in used]
         vectors = None if steering is None else steering.of(used, head.device, head.dtype)
         with torch.no_grad(), steering_hooks(self._shared, steering) as steer:
-            decoder: Decoder
-            if self.llama is None:
-                copied = CopiedPrompts(self._shared, steer, vectors)
-                copied.read(asked, local, how.longest, limits.tokens)
-                decoder = copied
-            else:
+            decoder: Decoder = CopiedPrompts(self._shared, steer, vectors)
+            if self.llama is not None:
                 layers = () if steering is None else steering.layers
-                shared = SharedPrompts(self.llama, layers, vectors)
-                shared.read(asked, local, how.longest, limits.tokens)
-                decoder = shared
+                decoder = SharedPrompts(self.llama, layers, vectors)
+            decoder.read(asked, local, how.longest, limits.tokens)
             rows = _Rows(decoder, uniforms, how, head, limits.logits)
             while rows.go_on():
                 pass
