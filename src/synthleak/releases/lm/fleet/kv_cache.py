@@ -257,12 +257,12 @@ class AnswerCache:
         kernels: Any = None,
     ) -> None:
         self._heads, self._kernels, self._angles = heads, kernels, angles
-        self._home, self._lengths = prompts.kept, prompts.lengths.int()
+        self._prompts, self._lengths = prompts.kept, prompts.lengths.int()
         self._prompt_of = prompt_of
         self._each = best_group(np.bincount(prompt_of)[np.unique(prompt_of)], heads.most_answers)
         like, rows = prompts.kept[0], len(prompt_of)
         shape = (2, rows, heads.keys, longest, heads.size)
-        self._own = [like.new_empty(shape) for _ in prompts.kept]
+        self._answers = [like.new_empty(shape) for _ in prompts.kept]
         self._slot = torch.arange(rows, dtype=torch.int32, device=like.device)
         self.step = 0
         self._lay_out()
@@ -282,35 +282,35 @@ class AnswerCache:
 
     def _attend_kernel(self, layer: int, qkv: Tensor) -> Tensor:
         heads, groups = self._heads, self._groups
-        own, home = self._own[layer], self._home[layer]
+        answers, prompts = self._answers[layer], self._prompts[layer]
         out = qkv.new_empty(len(qkv), heads.queries * heads.size)
         tile = max(16, power_of_two(groups.each * heads.shared))
         options = ANSWER_OPTIONS | {
             "num_warps": ANSWER_OPTIONS["num_warps"] * (2 if tile > 32 else 1)
         }
         self._kernels.attend_answers[(len(groups.home), heads.keys)](
-            qkv, own[0], own[1], self._slot, home[0], home[1], self._offsets, self._of_group,
-            self._lengths, *self._angles, out, self.step, own.shape[3], home.shape[3],
-            heads.size**-0.5, HEADS=heads.queries, KEYS=heads.keys, HALF=heads.size // 2, Q=tile,
-            **options,
+            qkv, answers[0], answers[1], self._slot, prompts[0], prompts[1], self._offsets,
+            self._of_group, self._lengths, *self._angles, out, self.step, answers.shape[3],
+            prompts.shape[3], heads.size**-0.5, HEADS=heads.queries, KEYS=heads.keys,
+            HALF=heads.size // 2, Q=tile, **options,
         )  # fmt: skip
         return out
 
     def _attend(self, layer: int, qkv: Tensor) -> Tensor:
-        heads, own, slot = self._heads, self._own[layer], self._slot.long()
+        heads, answers, slot = self._heads, self._answers[layer], self._slot.long()
         prompt = torch.from_numpy(self._prompt_of).to(qkv.device)
         lengths = self._lengths[prompt].long()
         cosine, sine = (angle[lengths + self.step, None].to(qkv.dtype) for angle in self._angles)
         split = qkv.view(len(qkv), -1, heads.size)
         turned = turn(split[:, : heads.queries + heads.keys], cosine, sine)
         queries, keys = turned.split([heads.queries, heads.keys], dim=1)
-        own[0, slot, :, self.step] = keys
-        own[1, slot, :, self.step] = split[:, heads.queries + heads.keys :]
-        home = self._home[layer][:, prompt]
-        kept = torch.cat([home, own[:, slot, :, : self.step + 1]], dim=3)
+        answers[0, slot, :, self.step] = keys
+        answers[1, slot, :, self.step] = split[:, heads.queries + heads.keys :]
+        before = self._prompts[layer][:, prompt]
+        kept = torch.cat([before, answers[:, slot, :, : self.step + 1]], dim=3)
         keys, values = kept.repeat_interleave(heads.shared, dim=2)
         position = torch.arange(kept.shape[3], device=qkv.device)
-        seen = (position < lengths[:, None]) | (position >= home.shape[3])
+        seen = (position < lengths[:, None]) | (position >= before.shape[3])
         mixed = torch.nn.functional.scaled_dot_product_attention(
             queries[:, :, None], keys, values, seen[:, None, None]
         )
