@@ -12,6 +12,7 @@ kernels are timed where Triton is installed.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama
 from synthleak.releases.lm.fleet.kv_cache import AnswerCache
 from synthleak.releases.lm.fleet.sampling import GROUP, Decoding, largest_logits, sample_tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
-from synthleak.releases.lm.token_sampling import TokenSampler
+from synthleak.releases.lm.token_sampling import DECODING, TokenSampler
 
 EACH, LONGEST = 6, 40
 PROMPT = (90, 130)
@@ -160,7 +161,8 @@ def whole_batches(shared: SharedBackbone, prompts: Any, of: Any, most: int | Non
     print()
     for decoding, share in (("auto", 1), ("auto", 1), ("torch", 4)):
         few = len(of) // share // EACH * EACH
-        sampler = TokenSampler(shared, rows=most, decoding=decoding)
+        os.environ[DECODING] = decoding
+        sampler = TokenSampler(shared, rows=most)
         own = prompts[: few // EACH], of[:few], uniforms[:few], how
         wait()
         start = time.perf_counter()

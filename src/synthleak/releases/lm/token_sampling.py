@@ -40,17 +40,12 @@ DECODING = "SYNTHLEAK_DECODING"
 
 
 class TokenSampler:
-    """Samples continuations of prompts from the shared backbone.
+    """Samples continuations of prompts from the shared backbone, at most `rows` at once."""
 
-    `decoding` is one of the values of SYNTHLEAK_DECODING, which is taken if it is not given.
-    """
-
-    def __init__(
-        self, shared: SharedBackbone, *, rows: int | None = None, decoding: str | None = None
-    ) -> None:
+    def __init__(self, shared: SharedBackbone, *, rows: int | None = None) -> None:
         self._shared = shared
         self._most = rows
-        decoding = decoding or os.environ.get(DECODING) or "auto"
+        decoding = os.environ.get(DECODING) or "auto"
         if decoding not in ("auto", "torch"):
             raise GeneratorError(
                 f"unknown decoding {decoding!r}", DECODING, "use 'auto' or 'torch'"
