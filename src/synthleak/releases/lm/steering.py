@@ -31,10 +31,9 @@ from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.releases.lm.fleet.sampling import Tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
 from synthleak.releases.lm.generator import timed
-from synthleak.releases.lm.prompt_decoders import SteeringVectors, decoder_layers
 from synthleak.releases.lm.prompts import described, few_shot, fill, labelled, usual_lengths
 from synthleak.releases.lm.text_sampling import TextSampler, distinct
-from synthleak.releases.lm.token_sampling import plan_sampling
+from synthleak.releases.lm.token_sampling import SteeringVectors, decoder_layers, plan_sampling
 from synthleak.releases.lm.votes import count_votes, noised, ranked, vectors_of
 from synthleak.releases.release import Request, Synthetic
 
